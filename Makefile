@@ -1,0 +1,91 @@
+# The front door. `make test` in a fresh clone does all the set-up.
+PYTHON ?= python3
+VENV   ?= .venv
+BUILD  := build/release
+ASAN   := build/asan
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+PYTEST := $(BIN)/pytest -n 2
+STAMP  := $(VENV)/.installed
+C_CODE  = $(shell find atcpy tests -name '*.[ch]' -o -name '*.inc')
+MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
+SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+
+export PYTHONPATH := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs asan ci clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+venv: $(STAMP) ## make .venv with everything that development needs
+
+$(STAMP): pyproject.toml
+	@PYTHON=$(PYTHON) .ci/preflight
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print("\n".join(p["dependencies"] + p["optional-dependencies"]["dev"]))' > $(VENV)/requirements.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	@touch $@
+
+$(BUILD)/build.ninja: | $(STAMP)
+	$(MESON) setup $(BUILD) -Dwerror=true
+
+build: $(BUILD)/build.ninja ## compile the C extension in place (release, warnings are errors)
+	@$(BIN)/ninja -C $(BUILD) -j $(JOBS) --quiet
+	@ln -sf ../../$(BUILD)/atcpy/kernels/csrc/_kernels$(SUFFIX) atcpy/kernels/
+
+fmt: $(STAMP) ## format Python and C
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/clang-format -i $(C_CODE)
+
+fmt-check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(C_CODE)
+
+lint: $(STAMP) ## ruff
+	$(BIN)/ruff check .
+
+type: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+test: build ## all tests but conformance and fuzz
+	$(PYTEST)
+
+golden: build ## rewrite tests/golden from what the compiler prints now; review the diff
+	$(PYTEST) tests/golden --golden=rewrite
+
+conformance: build ## every test case of the ONNX standard
+	$(PYTEST) tests/conformance
+
+bench: build ## time the models of this project beside ONNX Runtime
+	$(PY) benchmarks/run.py
+
+models: build ## make the larger models in models/generated
+	$(PY) models/generate.py
+
+demo: build ## convert, run, verify and time: the tour
+	$(PY) models/demo.py
+
+docs: build ## rewrite the generated pages of docs/
+	$(PY) -m docs.generate
+
+$(ASAN)/build.ninja: | $(STAMP)
+	$(MESON) setup $(ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
+
+# A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
+asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
+	@$(BIN)/ninja -C $(ASAN) -j $(JOBS) --quiet
+	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
+	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -p no:cacheprovider -o pythonpath=$(ASAN)/site tests/kernels
+
+ci: fmt-check lint type asan test ## what .ci/run runs
+
+clean: ## remove what was built
+	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find atcpy tests -name __pycache__ -prune -exec rm -rf {} +
