@@ -71,7 +71,7 @@ demo: build ## convert, run, verify and time: the tour
 	$(PY) models/demo.py
 
 docs: build ## rewrite the generated pages of docs/
-	$(PY) -m docs.generate
+	$(PY) docs/generate.py
 
 $(ASAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
