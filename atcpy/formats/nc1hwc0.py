@@ -1,0 +1,44 @@
+"""NC1HWC0 (5HD): channels in blocks of C0, blocks outermost but for the batch.
+
+[N, C, H, W]  →  [N, C1, H, W, C0],  C1 = ⌈C / C0⌉
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atcpy.formats.base import StorageFormat, ceil_div
+from atcpy.ir.format import Format, FormatKind
+from atcpy.ir.shape import StaticShape
+from atcpy.ir.tensor import Array
+
+
+class NC1HWC0(StorageFormat):
+    """Blocked channels, for activations."""
+
+    def __init__(self, c0: int) -> None:
+        self.id = Format(FormatKind.NC1HWC0, c0)
+
+    def accepts(self, shape: StaticShape) -> bool:
+        return len(shape) == 4
+
+    def storage_shape(self, shape: StaticShape) -> StaticShape:
+        n, c, h, w = shape
+        return (n, ceil_div(c, self.id.c0), h, w, self.id.c0)
+
+    def pack(self, array: Array) -> Array:
+        n, c, h, w = array.shape
+        c1 = ceil_div(c, self.id.c0)
+        padded = np.zeros((n, c1 * self.id.c0, h, w), array.dtype)
+        padded[:, :c] = array
+        return np.ascontiguousarray(padded.reshape(n, c1, self.id.c0, h, w).transpose(0, 1, 3, 4, 2))
+
+    def unpack(self, packed: Array, shape: StaticShape) -> Array:
+        n, c, h, w = shape
+        plain = packed.transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)
+        return np.ascontiguousarray(plain[:, :c])
+
+    def index(self, shape: StaticShape, position: StaticShape) -> int:
+        _, c1, h, w, c0 = self.storage_shape(shape)
+        n, c, y, x = position
+        return (((n * c1 + c // c0) * h + y) * w + x) * c0 + c % c0

@@ -1,0 +1,55 @@
+"""The intermediate representation: graph, nodes, values, types, and the records between stages."""
+
+from atcpy.ir.compiled import CompiledModel, MemoryPlan, Port, Region, Slot, Source, Task, Weight
+from atcpy.ir.decisions import Decisions, PassRecord, Reject
+from atcpy.ir.desc import TensorDesc
+from atcpy.ir.dtype import DType
+from atcpy.ir.engine import Engine
+from atcpy.ir.format import NC1HWC0, NCHW, ND, NHWC, Format, FormatKind
+from atcpy.ir.graph import Graph, walk
+from atcpy.ir.node import Node, Use, Value
+from atcpy.ir.partition import Border, Partition, Subgraph
+from atcpy.ir.pattern import Match
+from atcpy.ir.rewriter import Rewriter, erase_dead
+from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, is_static
+from atcpy.ir.tensor import Tensor
+
+__all__ = [
+    "NC1HWC0",
+    "NCHW",
+    "ND",
+    "NHWC",
+    "Border",
+    "CompiledModel",
+    "DType",
+    "Decisions",
+    "Dim",
+    "Engine",
+    "Format",
+    "FormatKind",
+    "Graph",
+    "Match",
+    "MemoryPlan",
+    "Node",
+    "Partition",
+    "PassRecord",
+    "Port",
+    "Region",
+    "Reject",
+    "Rewriter",
+    "Shape",
+    "Slot",
+    "Source",
+    "StaticShape",
+    "Subgraph",
+    "Sym",
+    "Task",
+    "Tensor",
+    "TensorDesc",
+    "Use",
+    "Value",
+    "Weight",
+    "erase_dead",
+    "is_static",
+    "walk",
+]

@@ -1,0 +1,109 @@
+"""What compile hands to the package writer: tasks, memory, weights; no decisions are left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from atcpy.ir.desc import TensorDesc
+from atcpy.ir.engine import Engine
+from atcpy.ir.graph import Graph
+from atcpy.ir.tensor import Tensor
+
+
+class Region(IntEnum):
+    """Where the bytes of a task's operand lie; numbers as in kernels/csrc/task.h."""
+
+    NONE = 0
+    ARENA = 1
+    WEIGHTS = 2
+    INPUT = 3
+    OUTPUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand: `nbytes` bytes at `offset` of the arena or the weights, or of the graph's
+    input or output number `index`.
+    """
+
+    region: Region
+    offset: int
+    nbytes: int
+    desc: TensorDesc
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One launch of one kernel. `kernel` is the family; the row is bound at load, to the CPU that
+    is there. A task of the family `host` runs through the ONNX reference evaluator.
+    """
+
+    node: str
+    op_type: str
+    engine: Engine
+    kernel: str
+    src: tuple[Slot | None, ...]
+    dst: tuple[Slot, ...]
+    params: bytes
+    sources: tuple[str, ...]
+    passes: tuple[str, ...]
+    stream: int = 0
+    event_wait: int = 0
+    event_record: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant in the weights: its bytes are `tensor` packed into the format of `desc`."""
+
+    name: str
+    tensor: Tensor
+    desc: TensorDesc
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or an output of the whole model."""
+
+    name: str
+    desc: TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Bytes of the arena; the lower bound is the largest sum of live blocks over the tasks, and
+    `unshared_bytes` what the values would take without reuse.
+    """
+
+    arena_bytes: int
+    lower_bound: int
+    unshared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the model came from: its hash, not its path."""
+
+    sha256: str
+    framework: str
+    opsets: tuple[tuple[str, int], ...]
+    producer: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModel:
+    """Everything that a package holds."""
+
+    graph: Graph
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    tasks: tuple[Task, ...]
+    weights: Sequence[Weight]
+    memory: MemoryPlan
+    soc: str
+    cmdline: str
+    source: Source
+    version: str

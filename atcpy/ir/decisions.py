@@ -1,0 +1,54 @@
+"""What each pass matched, applied and rejected, and why: one record that all views read."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Why something was not done. `reason` is a fixed word listed in docs/add-a-pass.md;
+    `where` names the node; `detail` holds the values that decided.
+    """
+
+    reason: str
+    where: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class PassRecord:
+    """The decisions of one run of one pass."""
+
+    name: str
+    stage: str
+    matched: int = 0
+    applied: int = 0
+    rejects: list[Reject] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def reject(self, *rejects: Reject) -> None:
+        """Notes why a match was left alone."""
+        self.rejects.extend(rejects)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """The records of a compilation in the order of the passes, and what became of nodes that
+    are gone: source node name -> why (`folded`, `dead`, `identity` …).
+    """
+
+    passes: list[PassRecord] = field(default_factory=list)
+    removed: dict[str, str] = field(default_factory=dict)
+
+    def begin(self, name: str, stage: str) -> PassRecord:
+        """Opens the record of a pass that is about to run."""
+        record = PassRecord(name, stage)
+        self.passes.append(record)
+        return record
+
+    def counts(self) -> list[tuple[str, int, int]]:
+        """(name, matched, applied) summed over the runs of each pass, in first-run order."""
+        sums: dict[str, tuple[int, int]] = {}
+        for record in self.passes:
+            matched, applied = sums.get(record.name, (0, 0))
+            sums[record.name] = (matched + record.matched, applied + record.applied)
+        return [(name, matched, applied) for name, (matched, applied) in sums.items()]

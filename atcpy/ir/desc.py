@@ -1,0 +1,68 @@
+"""What is known of a value: element type, shape and format, as the model says and in memory."""
+
+from dataclasses import dataclass, replace
+
+from atcpy.ir.dtype import DType
+from atcpy.ir.format import NCHW, ND, Format
+from atcpy.ir.shape import Shape, StaticShape, element_count, format_shape, is_static
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    """Type of a value. `shape` (GE's origin shape) is what the model means and what inference
+    works on; `storage_shape` is how the elements lie in memory under `format`, or None while that
+    is the same.
+    """
+
+    dtype: DType
+    shape: Shape | None
+    format: Format = ND
+    origin_format: Format = ND
+    storage_shape: StaticShape | None = None
+
+    @staticmethod
+    def plain(dtype: DType, shape: Shape | None) -> "TensorDesc":
+        """A row-major tensor; four dims are called NCHW, as GE does by default."""
+        form = NCHW if shape is not None and len(shape) == 4 else ND
+        return TensorDesc(dtype, shape, form, form)
+
+    @property
+    def is_static(self) -> bool:
+        """True if every dim is a number."""
+        return is_static(self.shape)
+
+    @property
+    def static_shape(self) -> StaticShape:
+        """The shape, which must be known: asking earlier is a bug of the caller."""
+        assert is_static(self.shape), f"shape {format_shape(self.shape)} is not static"
+        return self.shape
+
+    @property
+    def memory_shape(self) -> StaticShape:
+        """The dims in memory, padding included."""
+        return self.static_shape if self.storage_shape is None else self.storage_shape
+
+    @property
+    def elements(self) -> int:
+        """Number of elements that the model means."""
+        return element_count(self.static_shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory under `format`, padding included."""
+        return self.dtype.nbytes(element_count(self.memory_shape))
+
+    def stored_as(self, form: Format, storage_shape: StaticShape) -> "TensorDesc":
+        """The same tensor in another storage format."""
+        return replace(self, format=form, storage_shape=storage_shape)
+
+    def as_plain(self) -> "TensorDesc":
+        """The same tensor in its origin format."""
+        return replace(self, format=self.origin_format, storage_shape=None)
+
+    def __str__(self) -> str:
+        shape = self.shape if self.storage_shape is None else self.storage_shape
+        return f"{self.dtype.short}{format_shape(shape)} {self.format}"
+
+
+UNKNOWN = TensorDesc(DType.UNDEFINED, None)

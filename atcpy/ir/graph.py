@@ -1,0 +1,264 @@
+"""Graph: nodes in a topological order, with def-use chains that its mutators keep up to date.
+
+Nodes form a doubly linked list, so that inserting before a node and erasing one take constant
+time and never disturb an iteration that stands elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from atcpy.ir.decisions import Decisions
+from atcpy.ir.desc import UNKNOWN, TensorDesc
+from atcpy.ir.node import Node, Use, Value
+from atcpy.ir.tensor import Tensor
+
+
+class Graph:
+    """A graph or a subgraph. Its inputs are `Data` nodes, its outputs the inputs of its one
+    `NetOutput` node, which is the last; constants are `Const` nodes.
+    """
+
+    def __init__(self, name: str, *, names: Names | None = None) -> None:
+        self.name = name
+        self.names = names if names is not None else Names()
+        self.decisions = Decisions()
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+        self.node_count_before = 0  # nodes of the model as it was read
+
+    # --- reading ---------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes in topological order. The node just yielded may be erased, and nodes may be
+        inserted before or after it, while iterating.
+        """
+        node = self._first
+        while node is not None:
+            following = node._next
+            yield node
+            # A node inserted right after the current one is visited; erased ones are skipped.
+            node = node._next if node.graph is self else following
+            while node is not None and node.graph is not self:
+                node = node._next
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The `Data` nodes in the order of the model's inputs."""
+        return sorted(
+            (node for node in self.nodes if node.op_type == "Data"), key=lambda node: node.int_attr("index", 0)
+        )
+
+    @property
+    def net_output(self) -> Node:
+        """The node that ends the graph."""
+        assert self._last is not None and self._last.op_type == "NetOutput"
+        return self._last
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values that the graph returns."""
+        return tuple(self.net_output.operands)
+
+    # --- building and changing -------------------------------------------------------------
+
+    def append(
+        self,
+        op_type: str,
+        inputs: Iterable[Value | None] = (),
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str = "",
+        outputs: Sequence[str] = ("",),
+        domain: str = "",
+        before: Node | None = None,
+    ) -> Node:
+        """Adds a node at the end, or before the node `before`. `outputs` names its values; an
+        empty name is made from the node's. Names that are taken get a number.
+        """
+        node = Node(self, self.names.fresh_node(name or op_type), op_type, domain)
+        node.attrs.update(attrs or {})
+        for index, output in enumerate(outputs):
+            node.outputs.append(Value(self.names.fresh_value(output or node.name), node, index))
+        for value in inputs:
+            _add_input(node, value)
+        self._link(node, before)
+        return node
+
+    def add_const(self, tensor: Tensor, name: str, *, before: Node | None = None) -> Value:
+        """Adds a constant, before the node `before` if given, else at the front of the graph."""
+        node = self.append("Const", (), {"value": tensor}, name=name, outputs=(name,), before=before or self._first)
+        node.output.desc = TensorDesc.plain(tensor.dtype, tensor.shape)
+        return node.output
+
+    def insert_before(
+        self,
+        anchor: Node,
+        op_type: str,
+        inputs: Iterable[Value | None] = (),
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str = "",
+        outputs: Sequence[str] = ("",),
+        domain: str = "",
+    ) -> Node:
+        """Adds a node right before `anchor`."""
+        return self.append(op_type, inputs, attrs, name=name, outputs=outputs, domain=domain, before=anchor)
+
+    def insert_after(
+        self,
+        anchor: Node,
+        op_type: str,
+        inputs: Iterable[Value | None] = (),
+        attrs: Mapping[str, object] | None = None,
+        *,
+        name: str = "",
+        outputs: Sequence[str] = ("",),
+    ) -> Node:
+        """Adds a node right after `anchor`."""
+        return self.append(op_type, inputs, attrs, name=name, outputs=outputs, before=anchor._next)
+
+    def move_before(self, node: Node, anchor: Node) -> None:
+        """Moves a node of this graph to another place in the order."""
+        self._unlink(node)
+        self._link(node, anchor)
+
+    def adopt(self, node: Node) -> None:
+        """Takes a node out of its graph and appends it here; its links stay as they are."""
+        assert node.graph is not None
+        node.graph._unlink(node)
+        self._link(node, None)
+
+    def set_input(self, node: Node, index: int, value: Value | None) -> None:
+        """Makes input `index` of a node read `value`."""
+        old = node._inputs[index]
+        if old is not None:
+            del old._uses[Use(node, index)]
+        node._inputs[index] = value
+        if value is not None:
+            value._uses[Use(node, index)] = None
+
+    def set_inputs(self, node: Node, values: Iterable[Value | None]) -> None:
+        """Replaces all inputs of a node."""
+        self._drop_inputs(node)
+        for value in values:
+            _add_input(node, value)
+
+    def add_output(self, node: Node, name: str, desc: TensorDesc = UNKNOWN) -> Value:
+        """Gives a node one more output."""
+        value = Value(self.names.fresh_value(name), node, len(node.outputs), desc)
+        node.outputs.append(value)
+        return value
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Makes every reader of `old` read `new`."""
+        assert old is not new
+        for node, index in old.uses:
+            node._inputs[index] = new
+            new._uses[Use(node, index)] = None
+        old._uses.clear()
+
+    def erase(self, node: Node) -> None:
+        """Removes a node whose outputs nobody reads."""
+        assert all(value.use_count == 0 for value in node.outputs), f"{node.name} still has readers"
+        self._drop_inputs(node)
+        self._unlink(node)
+
+    def take_name(self, new: Value, old: Value) -> None:
+        """Lets `new` stand under the name of `old`, which is about to go."""
+        old.name, new.name = new.name, old.name
+
+    # --- links -----------------------------------------------------------------------------
+
+    def _drop_inputs(self, node: Node) -> None:
+        for index, value in enumerate(node._inputs):
+            if value is not None:
+                del value._uses[Use(node, index)]
+        node._inputs.clear()
+
+    def _link(self, node: Node, before: Node | None) -> None:
+        after = self._last if before is None else before._prev
+        node._prev, node._next = after, before
+        if after is None:
+            self._first = node
+        else:
+            after._next = node
+        if before is None:
+            self._last = node
+        else:
+            before._prev = node
+        node.graph = self
+        self._count += 1
+
+    def _unlink(self, node: Node) -> None:
+        if node._prev is None:
+            self._first = node._next
+        else:
+            node._prev._next = node._next
+        if node._next is None:
+            self._last = node._prev
+        else:
+            node._next._prev = node._prev
+        node.graph = None
+        node._prev = None  # _next is kept for the iteration that stands here
+        self._count -= 1
+
+
+class Names:
+    """The names in use by a graph and its subgraphs; a taken name gets `.1`, `.2` …"""
+
+    __slots__ = ("_nodes", "_values")
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, int] = {}
+        self._values: dict[str, int] = {}
+
+    def fresh_node(self, wanted: str) -> str:
+        """A node name nobody has yet."""
+        return _fresh(self._nodes, wanted)
+
+    def fresh_value(self, wanted: str) -> str:
+        """A value name nobody has yet."""
+        return _fresh(self._values, wanted)
+
+
+def _fresh(taken: dict[str, int], wanted: str) -> str:
+    if wanted not in taken:
+        taken[wanted] = 0
+        return wanted
+    number = taken[wanted]
+    while True:
+        number += 1
+        name = f"{wanted}.{number}"
+        if name not in taken:
+            taken[wanted] = number
+            taken[name] = 0
+            return name
+
+
+def _add_input(node: Node, value: Value | None) -> None:
+    if value is not None:
+        value._uses[Use(node, len(node._inputs))] = None
+    node._inputs.append(value)
+
+
+def walk(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and, before each node that has them, of its subgraphs; iterative."""
+    stack = [graph.nodes]
+    entered: set[Node] = set()
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if node not in entered:
+            bodies = list(node.subgraphs)
+            if bodies:
+                entered.add(node)
+                stack.extend(body.nodes for body in reversed(bodies))

@@ -1,0 +1,92 @@
+"""The one way for passes to replace nodes: provenance is carried along here, not by the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from atcpy.ir.desc import TensorDesc
+from atcpy.ir.graph import Graph
+from atcpy.ir.node import Node, Value
+from atcpy.ir.tensor import Tensor
+
+
+class Rewriter:
+    """Makes new nodes before `root` on behalf of one pass and finally puts one value in the place
+    of another. What is made stands for the `sources` of the nodes that it replaces.
+    """
+
+    def __init__(self, graph: Graph, root: Node, pass_name: str, replaced: Iterable[Node] = ()) -> None:
+        self.graph = graph
+        self.root = root
+        self.pass_name = pass_name
+        self.created: list[Node] = []
+        nodes = list(replaced) or [root]
+        self._sources = merge_names(*(node.sources for node in nodes))
+        self._passes = merge_names(*(node.passes for node in nodes), (pass_name,))
+
+    def insert(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        desc: TensorDesc | None = None,
+        outputs: Sequence[str] = ("",),
+        **attrs: object,
+    ) -> Value:
+        """Adds a node before the root and returns its first output. `desc`, if given, is its type;
+        else the next inference finds it.
+        """
+        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name, outputs=outputs)
+        node.sources, node.passes = self._sources, self._passes
+        if desc is not None:
+            node.output.desc = desc
+        self.created.append(node)
+        return node.output
+
+    def const(self, array: npt.ArrayLike, *, like: Value | None = None, name: str = "") -> Value:
+        """Adds a constant; `like` lends its name and its element type."""
+        dtype = like.desc.dtype if like is not None else None
+        wanted = name or (like.name if like is not None else f"{self.root.name}_const")
+        tensor = Tensor.of(np.asarray(array, dtype.numpy) if dtype else np.asarray(array))
+        value = self.graph.add_const(tensor, wanted, before=self.root)
+        if like is not None:
+            value.producer.sources = like.producer.sources
+        value.producer.passes = (self.pass_name,)
+        return value
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Makes the readers of `old` read `new`; a value made here takes over the name."""
+        self.graph.replace_uses(old, new)
+        if new.producer in self.created:
+            self.graph.take_name(new, old)
+            if new.desc.shape is None:
+                new.desc = old.desc
+        elif new.producer.op_type not in {"Data", "Const"}:
+            new.producer.sources = merge_names(new.producer.sources, self._sources)
+            new.producer.passes = merge_names(new.producer.passes, self._passes)
+
+
+def erase_dead(graph: Graph, roots: Iterable[Node], why: str) -> int:
+    """Erases those of `roots` that nobody reads, and what only they read; returns the number.
+    Sources that no living node stands for are entered in the decisions with the reason `why`.
+    """
+    pending, count = list(roots), 0
+    while pending:
+        node = pending.pop()
+        if node.graph is None or node.op_type in {"Data", "NetOutput"} or any(v.use_count for v in node.outputs):
+            continue
+        feeders = [value.producer for value in node.operands]
+        if node.op_type != "Const":
+            for source in node.sources:
+                graph.decisions.removed.setdefault(source, why)
+        node.graph.erase(node)
+        count += 1
+        pending.extend(feeders)
+    return count
+
+
+def merge_names(*lists: Iterable[str]) -> tuple[str, ...]:
+    """The names of all lists, each once, in the order of their first coming."""
+    return tuple(dict.fromkeys(name for names in lists for name in names))

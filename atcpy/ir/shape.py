@@ -1,0 +1,37 @@
+"""Shapes: tuples of sizes, where a size is an integer or a named symbol."""
+
+from dataclasses import dataclass
+from typing import TypeGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A size that is known by name only, such as `batch`; equal names are equal sizes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Dim = int | Sym
+Shape = tuple[Dim, ...]
+StaticShape = tuple[int, ...]
+
+
+def is_static(shape: Shape | None) -> TypeGuard[StaticShape]:
+    """True if the rank and every size are known."""
+    return shape is not None and all(isinstance(dim, int) for dim in shape)
+
+
+def element_count(shape: StaticShape) -> int:
+    """The number of elements of a known shape; 1 for a scalar."""
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def format_shape(shape: Shape | None) -> str:
+    """`[1,batch,8]`, or `[*]` for an unknown rank."""
+    return "[*]" if shape is None else "[" + ",".join(str(dim) for dim in shape) + "]"

@@ -1,0 +1,68 @@
+"""Constant data. An array is read only when somebody asks for it: weights stay mapped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from atcpy.ir.dtype import DType
+from atcpy.ir.shape import StaticShape, element_count
+
+Array = npt.NDArray[Any]
+
+
+class Tensor:
+    """An immutable constant in its origin format; what it holds never changes, so it may be
+    shared by nodes, graphs and threads.
+    """
+
+    __slots__ = ("_array", "_digest", "_read", "dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: StaticShape, read: Callable[[], Array]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self._read = read
+        self._array: Array | None = None
+        self._digest: bytes | None = None
+
+    @staticmethod
+    def of(array: npt.ArrayLike, dtype: DType | None = None) -> Tensor:
+        """A constant with the elements of `array`, which must not be written to any more."""
+        held = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)
+        tensor = Tensor(dtype or DType.from_numpy(held.dtype), held.shape, lambda: held)
+        tensor._array = held
+        return tensor
+
+    @property
+    def array(self) -> Array:
+        """The elements, read on first use; do not write to them."""
+        if self._array is None:
+            self._array = self._read()
+        return self._array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements in memory."""
+        return self.dtype.nbytes(element_count(self.shape))
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of type, shape and elements: equal constants have equal digests."""
+        if self._digest is None:
+            head = f"{self.dtype.name}{self.shape}".encode()
+            if self.dtype is DType.STRING:
+                body = "\0".join(repr(item) for item in self.array.ravel()).encode()
+            else:
+                body = np.ascontiguousarray(self.array).tobytes() if self.nbytes < 4096 else b""
+            digest = hashlib.blake2b(head + body, digest_size=16)
+            if not body and self.nbytes:
+                digest.update(np.ascontiguousarray(self.array).reshape(-1).view(np.uint8).data)
+            self._digest = digest.digest()
+        return self._digest
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.dtype.short}{list(self.shape)})"

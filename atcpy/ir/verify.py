@@ -1,0 +1,47 @@
+"""Checks the invariants of the IR; the pipeline runs it after each pass in tests and under --debug."""
+
+from collections.abc import Iterator
+
+from atcpy.errors import InternalError
+from atcpy.ir.graph import Graph, walk
+from atcpy.ir.node import Node, Use, Value
+
+
+def verify(graph: Graph, after: str) -> None:
+    """Raises InternalError, naming the pass `after` which it ran, if an invariant is broken."""
+    for problem in violations(graph):
+        raise InternalError(f"pass {after} broke the graph: {problem}")
+
+
+def violations(graph: Graph) -> Iterator[str]:
+    """What is wrong with the links, names and order of a graph and its subgraphs."""
+    seen_values: set[Value] = set()
+    names: set[str] = set()
+    for node in walk(graph):
+        if node.graph is None:
+            yield f"{node.name} is listed but erased"
+        for index, value in enumerate(node.inputs):
+            if value is None:
+                continue
+            if value not in seen_values:
+                yield f"{node.name} reads {value.name} before it is made"
+            if Use(node, index) not in value._uses:
+                yield f"{value.name} does not know its reader {node.name}"
+        for index, value in enumerate(node.outputs):
+            yield from _output_violations(node, index, value)
+            if value.name in names:
+                yield f"two values are named {value.name}"
+            names.add(value.name)
+            seen_values.add(value)
+    if graph._last is None or graph._last.op_type != "NetOutput":
+        yield "the last node is not NetOutput"
+
+
+def _output_violations(node: Node, index: int, value: Value) -> Iterator[str]:
+    if value.producer is not node or value.index != index:
+        yield f"{value.name} does not know its producer {node.name}"
+    for use in value._uses:
+        if use.node.graph is None:
+            yield f"{value.name} is read by {use.node.name}, which is erased"
+        elif use.node.input(use.place) is not value:
+            yield f"{value.name} believes that {use.node.name} reads it"

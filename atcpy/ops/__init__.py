@@ -1,0 +1,16 @@
+"""The op records, one family a module. A module that is not imported here is unknown."""
+
+from atcpy.ops import conv, structural
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
+
+__all__ = [
+    "KernelCall",
+    "Known",
+    "Layout",
+    "OpDef",
+    "all_opdefs",
+    "conv",
+    "find_opdef",
+    "register_operator",
+    "structural",
+]

@@ -1,0 +1,154 @@
+"""Conv, and FusedConv: a Conv with its bias, activation and residual in one kernel.
+
+FusedConv(x, w, b?, residual?) {activation, alpha, beta} = activation(Conv(x, w, b) + residual)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
+from atcpy.ir.dtype import DType
+from atcpy.ir.format import NC1HWC0, merged_groups
+from atcpy.ir.shape import Dim, Shape
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.spatial import Window, output_size, window_of
+
+C0 = NC1HWC0.c0
+# Up to so many input channels, a first convolution reads NCHW as it is: blocks of 16 would be
+# mostly padding, and the TransData would cost more than the convolution's first row.
+MAX_PLAIN_CHANNELS = 4
+
+ACTIVATIONS = ("", "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh")
+
+
+def conv_window(node: Node) -> Window:
+    """The window of a Conv node; the kernel's size comes from the weights."""
+    x, w = node.operand(0).desc.shape, node.operand(1).desc.static_shape
+    assert x is not None
+    return window_of(node, tuple(w[2:]), x[2:])
+
+
+def infer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """[N, C, S…] with weights [M, C/group, K…] gives [N, M, S'…]."""
+    x, w = node.operand(0).desc, node.operand(1).desc
+    if x.shape is None or w.shape is None:
+        return [TensorDesc.plain(x.dtype, None)]
+    _check_conv(node, x.shape, w.static_shape)
+    window = window_of(node, tuple(w.static_shape[2:]), x.shape[2:])
+    spatial: tuple[Dim, ...] = tuple(output_size(node, size, window, axis) for axis, size in enumerate(x.shape[2:]))
+    return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[0], *spatial))]
+
+
+def _check_conv(node: Node, x: Shape, w: tuple[int, ...]) -> None:
+    group = node.int_attr("group", 1)
+    if len(x) != len(w) or len(w) < 3:
+        raise ModelInvalid("EZ8888", where=node, what=f"input of rank {len(x)} with weights of rank {len(w)}")
+    if group < 1 or w[0] % group:
+        raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} output channels")
+    if isinstance(x[1], int) and x[1] != w[1] * group:
+        raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights want {w[1]} × group {group}")
+    stated = node.ints_attr("kernel_shape", w[2:])
+    if tuple(stated) != w[2:]:
+        raise ModelInvalid("E13014", where=node, what=f"kernel_shape {list(stated)} but weights are {list(w[2:])}")
+
+
+def supports_conv(node: Node) -> Iterable[Reject]:
+    """The kernels take float32 in two spatial dims with constant weights."""
+    x, w = node.operand(0), node.operand(1)
+    if x.desc.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, x.desc.dtype.long)
+    if not x.desc.is_static:
+        yield Reject("shape-unknown", node.name)
+    elif len(x.desc.static_shape) != 4:
+        yield Reject("rank", node.name, f"{len(x.desc.static_shape) - 2} spatial dims")
+    elif 0 in x.desc.static_shape:
+        yield Reject("empty", node.name)
+    if w.tensor is None:
+        yield Reject("weights-not-constant", node.name)
+    bias = node.input(2)
+    if bias is not None and bias.tensor is None:
+        yield Reject("bias-not-constant", node.name)
+
+
+def is_depthwise(node: Node) -> bool:
+    """One filter a channel: a kernel and a weight format of its own."""
+    w = node.operand(1).desc.static_shape
+    return w[1] == 1 and node.int_attr("group", 1) == w[0] > 1
+
+
+def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """Activations in NC1HWC0, weights in FRACTAL_Z; few input channels stay in NCHW."""
+    c = node.operand(0).desc.static_shape[1]
+    group = node.int_attr("group", 1)
+    plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
+    weights = Format(FormatKind.FRACTAL_Z, 1 if plain_input else C0, group)
+    if is_depthwise(node):
+        weights = Format(FormatKind.C1HWC0, C0)
+    inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0]
+    return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
+
+
+def lower_conv(node: Node) -> Iterable[KernelCall]:
+    """One launch of `conv2d`, or of `depthwise2d`."""
+    x, w, y = node.operand(0), node.operand(1), node.output
+    n, c, h, wd = x.desc.static_shape
+    m, _, kh, kw = w.desc.static_shape
+    _, _, oh, ow = y.desc.static_shape
+    window = conv_window(node)
+    group = node.int_attr("group", 1)
+    merged = 1 if is_depthwise(node) else merged_groups(group, c // group, m // group, C0)
+    yield KernelCall(
+        "depthwise2d" if is_depthwise(node) else "conv2d",
+        (x, w, node.input(2), node.input(3)),
+        (y,),
+        {
+            "n": n,
+            "c": c,
+            "h": h,
+            "w": wd,
+            "m": m,
+            "oh": oh,
+            "ow": ow,
+            "kh": kh,
+            "kw": kw,
+            "sh": window.strides[0],
+            "sw": window.strides[1],
+            "dh": window.dilations[0],
+            "dw": window.dilations[1],
+            "pt": window.pads_begin[0],
+            "pl": window.pads_begin[1],
+            # Groups that share a block matrix (see FRACTAL_Z) are one group to the kernel.
+            "group": -(-group // merged),
+            "cg": c // group * merged,
+            "mg": m // group * merged,
+            "src_c0": x.desc.format.c0 or 1,
+            "activation": ACTIVATIONS.index(node.str_attr("activation", "")),
+            "alpha": node.float_attr("alpha", 0.0),
+            "beta": node.float_attr("beta", 0.0),
+        },
+    )
+
+
+register_operator(
+    OpDef(
+        name="Conv",
+        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node) else "Conv2D",
+        infer=infer_conv,
+        engines={Engine.AICORE: supports_conv},
+        layout=layout_conv,
+        lower=lower_conv,
+    )
+)
+register_operator(
+    OpDef(
+        name="FusedConv",
+        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node) else "Conv2D",
+        infer=infer_conv,
+        engines={Engine.AICORE: supports_conv},
+        layout=layout_conv,
+        lower=lower_conv,
+        inplace=(3,),
+    )
+)

@@ -1,0 +1,122 @@
+"""OpDef: all that the compiler knows about an op, in one record.
+
+An op is added by one `register_operator(OpDef(...))` in `ops/<family>.py`. What a record leaves
+out has a default: inference and evaluation fall back on the ONNX standard, and an op without an
+engine of its own runs on HOST_CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from atcpy.ir import Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ir.shape import Dim
+from atcpy.ir.tensor import Array
+
+# What is known of a value's elements: integers, or symbols where a dim is known by name only;
+# None if nothing is. Holds for constants and for small integer tensors (shape arithmetic).
+Known = Callable[[Value | None], tuple[Dim, ...] | None]
+
+Infer = Callable[[Node, Known], Sequence[TensorDesc]]
+Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
+Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
+Supports = Callable[[Node], Iterable[Reject]]
+ParamValue = int | float | Sequence[int]
+
+# GE's compute cost: the cheapest engine that supports a node gets it.
+ENGINE_COST: Mapping[Engine, int] = {
+    Engine.AICORE: 1,
+    Engine.VECTOR: 2,
+    Engine.HCCL: 2,
+    Engine.AICPU: 3,
+    Engine.GE_LOCAL: 9,
+    Engine.HOST_CPU: 10,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Formats that a node takes and makes; None stands for a value's origin format."""
+
+    inputs: tuple[Format | None, ...]
+    outputs: tuple[Format | None, ...]
+
+
+# Given the formats in which its inputs are at hand: the formats that the node wants, or why it
+# stays plain.
+ChooseLayout = Callable[[Node, tuple[Format, ...]], Layout | Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One launch of a kernel family. `params` has a value for each field of the family's argument
+    struct that is not zero; `src` and `dst` are the operands in the family's order.
+    """
+
+    family: str
+    src: tuple[Value | None, ...]
+    dst: tuple[Value, ...]
+    params: Mapping[str, ParamValue]
+
+
+Lower = Callable[[Node], Iterable[KernelCall]]
+
+
+def always(node: Node) -> Iterable[Reject]:
+    """Supports every node."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpDef:
+    """The record of one op.
+
+    infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
+    propagate: the elements of output 0, for shape arithmetic.
+    evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
+    engines: who can run it; each function yields the reasons against a given node.
+    layout: how it carries blocked formats; None: plain only.
+    lower: the kernel launches that it becomes.
+    is_view: output 0 is input 0's memory under another shape; nothing runs.
+    inplace: inputs whose memory output 0 may take, if nobody reads them later.
+    is_random: two runs may differ; never folded or merged.
+    """
+
+    name: str
+    domain: str = ""
+    ge_type: str | Callable[[Node], str]
+    infer: Infer | None = None
+    propagate: Propagate | None = None
+    evaluate: Evaluate | None = None
+    engines: Mapping[Engine, Supports] = field(default_factory=dict)
+    layout: ChooseLayout | None = None
+    lower: Lower | None = None
+    is_view: bool = False
+    inplace: tuple[int, ...] = ()
+    is_random: bool = False
+
+    def type_in_ge(self, node: Node) -> str:
+        """The op type that the package names."""
+        return self.ge_type if isinstance(self.ge_type, str) else self.ge_type(node)
+
+
+_REGISTRY: dict[tuple[str, str], OpDef] = {}
+
+
+def register_operator(opdef: OpDef) -> OpDef:
+    """Makes an op known; a second record for the same op is a mistake."""
+    key = (opdef.domain, opdef.name)
+    assert key not in _REGISTRY, f"{opdef.name} is registered twice"
+    _REGISTRY[key] = opdef
+    return opdef
+
+
+def find_opdef(node: Node) -> OpDef | None:
+    """The record of a node's op, or None if there is none of ours."""
+    return _REGISTRY.get((node.domain, node.op_type))
+
+
+def all_opdefs() -> list[OpDef]:
+    """Every record, by domain and name."""
+    return [_REGISTRY[key] for key in sorted(_REGISTRY)]

@@ -1,0 +1,142 @@
+"""Ops by the ONNX standard: inference by its shape functions, evaluation by its reference ops.
+
+This is what a record falls back on, what constant folding uses for ops without an `evaluate`,
+and what HOST_CPU runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+from atcpy.errors import ModelInvalid, Unsupported
+from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
+from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.shape import Dim, is_static
+from atcpy.ir.tensor import Array
+from atcpy.ops.opdef import Known
+
+CANONICAL_OPSET = onnx.defs.onnx_opset_version()
+MAX_DATA_ELEMENTS = 1024  # constants up to here are shown to ONNX's shape functions
+
+
+def find_schema(op_type: str, domain: str) -> onnx.defs.OpSchema | None:
+    """The schema of a standard op at the canonical opset, or at its domain's newest version."""
+    if not onnx.defs.has(op_type, domain):
+        return None
+    return onnx.defs.get_schema(op_type, domain=domain)
+
+
+def to_node_proto(node: Node) -> onnx.NodeProto:
+    """The node as ONNX writes it, values under our names. Nodes with subgraphs are not meant."""
+    names = ["" if value is None else value.name for value in node.inputs]
+    proto = helper.make_node(
+        node.op_type, names, [value.name for value in node.outputs], name=node.name, domain=node.domain
+    )
+    for name, attr in node.attrs.items():
+        proto.attribute.append(helper.make_attribute(name, _attr_to_proto(attr)))
+    return proto
+
+
+def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
+    """Types of the outputs by ONNX's own shape functions."""
+    schema = find_schema(node.op_type, node.domain)
+    if schema is None:
+        raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
+    types = {value.name: desc_to_type_proto(value.desc) for value in node.operands if value.desc is not UNKNOWN}
+    data = {
+        value.name: numpy_helper.from_array(np.ascontiguousarray(value.array))
+        for value in node.operands
+        if value.tensor is not None and value.tensor.nbytes <= 8 * MAX_DATA_ELEMENTS and value.tensor.dtype.bits >= 8
+    }
+    try:
+        found = shape_inference.infer_node_outputs(
+            schema, to_node_proto(node), types, data, opset_imports=[helper.make_opsetid("", CANONICAL_OPSET)]
+        )
+    except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
+    return [type_proto_to_desc(found[value.name]) if value.name in found else UNKNOWN for value in node.outputs]
+
+
+def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """The outputs of a node by ONNX's reference implementation, on numpy arrays."""
+    from onnx.reference import ReferenceEvaluator  # slow to import; needed by few models
+
+    names = ["" if array is None else f"i{index}" for index, array in enumerate(arrays)]
+    outputs = [f"o{index}" for index in range(len(node.outputs))]
+    proto = to_node_proto(node)
+    del proto.input[:], proto.output[:]
+    proto.input.extend(names)
+    proto.output.extend(outputs)
+    graph = helper.make_graph(
+        [proto],
+        "node",
+        [helper.make_value_info(name, onnx.TypeProto()) for name in names if name],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
+    )
+    opsets = [helper.make_opsetid("", CANONICAL_OPSET)]
+    if node.domain:
+        opsets.append(
+            helper.make_opsetid(node.domain, onnx.defs.get_schema(node.op_type, domain=node.domain).since_version)
+        )
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
+    feeds = {name: array for name, array in zip(names, arrays, strict=True) if name}
+    results = evaluator.run(None, feeds)
+    assert isinstance(results, list)
+    return [
+        np.asarray(result, value.desc.dtype.numpy) if value.desc.dtype is not DType.UNDEFINED else np.asarray(result)
+        for result, value in zip(results, node.outputs, strict=True)
+    ]
+
+
+def desc_to_type_proto(desc: TensorDesc) -> onnx.TypeProto:
+    """The ONNX type of a value; symbols become dim_params."""
+    shape = None if desc.shape is None else [dim if isinstance(dim, int) else dim.name for dim in desc.shape]
+    return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
+
+
+def type_proto_to_desc(proto: onnx.TypeProto) -> TensorDesc:
+    """The type of a value from its ONNX type; a dim without size or name gets the symbol `?`."""
+    tensor = proto.tensor_type
+    dtype = DType.from_onnx(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return TensorDesc.plain(dtype, None)
+    return TensorDesc.plain(dtype, tuple(_dim(dim) for dim in tensor.shape.dim))
+
+
+def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
+    """The elements of a small integer constant; the least that a `Known` can know."""
+    if value is None or value.tensor is None or not value.tensor.dtype.is_int or len(value.tensor.shape) > 1:
+        return None
+    if not is_static(value.desc.shape) or value.desc.elements > MAX_DATA_ELEMENTS:
+        return None
+    return tuple(int(item) for item in value.array.reshape(-1))
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return Sym(dim.dim_param or "?")
+
+
+def _attr_to_proto(attr: object) -> Any:
+    if isinstance(attr, Tensor):
+        return _tensor_to_proto(attr)
+    if isinstance(attr, tuple):
+        return [_attr_to_proto(item) for item in attr]
+    return attr
+
+
+def _tensor_to_proto(tensor: Tensor) -> TensorProto:
+    proto = numpy_helper.from_array(np.ascontiguousarray(tensor.array))
+    proto.data_type = tensor.dtype.onnx
+    return proto
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

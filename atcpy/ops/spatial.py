@@ -1,0 +1,86 @@
+"""Windows over spatial dims: what Conv, pooling and ConvTranspose share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Node
+from atcpy.ir.shape import Dim, Sym
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window; every tuple has one entry a spatial dim."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+
+    def effective(self, axis: int) -> int:
+        """Extent of the dilated kernel along a spatial dim."""
+        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
+
+
+def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> Window:
+    """Reads kernel, strides, dilations and pads of a node, with `auto_pad` resolved.
+
+    Raises ModelInvalid (E13014) if an attribute has the wrong length or a value below 1 (pads: 0).
+    """
+    rank = len(kernel)
+    strides = _positive(node, "strides", rank, 1)
+    dilations = _positive(node, "dilations", rank, 1)
+    auto_pad = node.str_attr("auto_pad", "NOTSET")
+    if auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
+        begins, ends = [], []
+        for axis, size in enumerate(spatial):
+            if not isinstance(size, int):
+                raise ModelInvalid(
+                    "E13014",
+                    where=node,
+                    what=f"auto_pad={auto_pad} needs a known size, not {size}",
+                    hint="give the shape with --input_shape",
+                )
+            effective = (kernel[axis] - 1) * dilations[axis] + 1
+            total = max((-(-size // strides[axis]) - 1) * strides[axis] + effective - size, 0)
+            small = total // 2
+            begins.append(small if auto_pad == "SAME_UPPER" else total - small)
+            ends.append(total - begins[-1])
+        return Window(kernel, strides, dilations, tuple(begins), tuple(ends))
+    pads = node.ints_attr("pads", [0] * (2 * rank))
+    if auto_pad == "VALID":
+        pads = (0,) * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise ModelInvalid("E13014", where=node, what=f"pads has {len(pads)} values, needs {2 * rank}")
+    return Window(kernel, strides, dilations, pads[:rank], pads[rank:])
+
+
+def output_size(node: Node, size: Dim, window: Window, axis: int, *, ceil_mode: bool = False) -> Dim:
+    """Positions of the window along a spatial dim."""
+    if not isinstance(size, int):
+        return Sym(f"{node.name}.{axis}")
+    room = size + window.pads_begin[axis] + window.pads_end[axis] - window.effective(axis)
+    if room < 0:
+        raise ModelInvalid(
+            "EZ8888",
+            where=node,
+            what=f"the window of {window.effective(axis)} is larger than the padded size "
+            f"{room + window.effective(axis)} of spatial dim {axis}",
+        )
+    stride = window.strides[axis]
+    if not ceil_mode:
+        return room // stride + 1
+    count = -(-room // stride) + 1
+    # A window that would start in the end padding does not count (ONNX, since opset 22's wording).
+    return count - 1 if (count - 1) * stride >= size + window.pads_begin[axis] else count
+
+
+def _positive(node: Node, name: str, rank: int, default: int) -> tuple[int, ...]:
+    values = node.ints_attr(name, [default] * rank)
+    if len(values) != rank:
+        raise ModelInvalid("E13014", where=node, what=f"{name} has {len(values)} values, needs {rank}")
+    if any(value < 1 for value in values):
+        raise ModelInvalid("E13014", where=node, what=f"{name} = {list(values)} must be positive")
+    return values
