@@ -16,7 +16,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs asan ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,11 @@ demo: build ## convert, run, verify and time: the tour
 
 docs: build ## rewrite the generated pages of docs/
 	$(PY) docs/generate.py
+
+proto: ## rewrite *_pb2.py and their stubs from the .proto files
+	test -x build/proto/bin/python || $(PYTHON) -m venv build/proto
+	build/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.85.1
+	build/proto/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $$(find atcpy -name '*.proto')
 
 $(ASAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true

@@ -1,0 +1,1 @@
+"""The package file `.om`: written whole or not at all, read without trusting a byte."""

@@ -1,0 +1,130 @@
+"""Write a file so that its path holds the complete old or the complete new content at every moment.
+
+    temporary file in the same folder → write all → fsync → rename over the target → fsync of the folder
+
+The target itself is never opened for writing. What a killed process left behind is removed by the next run that writes
+the same target; a lock on the temporary file tells a dead writer from one that lives where its pid means nothing here.
+"""
+
+import fcntl
+import hashlib
+import itertools
+import os
+import re
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from atcpy.errors import UsageError, Where, raise_os_error
+
+Buffer = bytes | bytearray | memoryview
+
+# One write stays interruptible and never meets the kernel's limit of 2 GiB a call.
+_CHUNK_BYTES = 8 << 20
+_STEM_LIMIT = 180
+_serial = itertools.count()
+
+
+def atomic_write(target: str | os.PathLike[str], buffers: Iterable[Buffer]) -> None:
+    """Make `target` hold `buffers`, one after the other, or leave it as it is and raise.
+
+    A full or failing disk is a `ResourceLimit`, a path that cannot be written a `UsageError`.
+    """
+    shown = os.fspath(target)
+    try:
+        path = Path(os.path.realpath(target))  # a symbolic link stays one: what it names is replaced
+        mode = _check_target(path, shown)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _remove_stale(folder, path.name)
+            _replace(folder, path.name, buffers, mode)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise_os_error(error, shown, writing=True)
+    except ValueError as error:
+        raise UsageError("E13004", f"{shown} is no path: {error}", where=Where(file=shown)) from error
+
+
+def _check_target(path: Path, shown: str) -> int | None:
+    """Permissions of the file that is there, or None; refuses what must not be replaced."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        hint = f"name a file, such as {os.path.join(shown, 'model.om')}"
+        raise UsageError("E10022", f"{shown} names a directory", where=Where(file=shown), hint=hint)
+    if not stat.S_ISREG(status.st_mode) or not os.access(path, os.W_OK):
+        what = f"{shown} is write-protected or not a regular file"
+        raise UsageError("E13004", what, where=Where(file=shown), hint="name another file")
+    return stat.S_IMODE(status.st_mode) & 0o777
+
+
+def _replace(folder: int, name: str, buffers: Iterable[Buffer], mode: int | None) -> None:
+    temporary = _temporary_name(name)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        try:
+            with suppress(OSError):  # a disk without locks: the pid in the name must do
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if mode is not None and mode != stat.S_IMODE(os.fstat(fd).st_mode):
+                os.fchmod(fd, mode)
+            for buffer in buffers:
+                _write_all(fd, buffer)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:  # an interrupt, too, leaves nothing behind
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+def _write_all(fd: int, buffer: Buffer) -> None:
+    view = memoryview(buffer).cast("B")
+    while view:
+        written = os.write(fd, view[:_CHUNK_BYTES])
+        view = view[written:]
+
+
+def _stem(name: str) -> str:
+    """What all temporary files of one target begin with; it fits where the target's own name nearly fills the limit."""
+    if len(os.fsencode(name)) > _STEM_LIMIT:
+        return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}"
+    return f".{name}"
+
+
+def _temporary_name(name: str) -> str:
+    return f"{_stem(name)}.{os.getpid()}-{next(_serial)}.tmp"
+
+
+def _remove_stale(folder: int, name: str) -> None:
+    pattern = re.compile(re.escape(_stem(name)) + r"\.(\d+)-\d+\.tmp")
+    for entry in sorted(os.listdir(folder)):
+        match = pattern.fullmatch(entry)
+        if match and not _alive(int(match[1])):
+            with suppress(OSError):  # another run may have removed it, or its writer lives on another machine
+                _remove_unlocked(folder, entry)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove_unlocked(folder: int, entry: str) -> None:
+    fd = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(entry, dir_fd=folder)
+    finally:
+        os.close(fd)

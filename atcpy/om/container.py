@@ -1,0 +1,395 @@
+"""The bytes of a `.om`: header, 64-bit partition table, partitions, and the checksums that seal them.
+
+    0            header, 256 bytes; checksum[64] at 12
+    256          partition table: count, then (type, offset from the table's end, size) for each
+    256+8+24n    partitions back to back in GE's order 8, 0, 1, 2; WEIGHTS_DATA at a multiple of 64 of the file
+
+    checksum = XXH3-128 (16) + SHA-256 (32) + XXH3-64 without the WEIGHTS payload (8) + zeros (8)
+
+SHA-256 and XXH3-64 are taken with the whole field zeroed, XXH3-128 last with only its own 16 bytes zeroed, so no byte
+of a file can change unseen. Digests are stored in the byte order of their usual hexadecimal form.
+"""
+
+import hashlib
+import mmap as memory_map
+import os
+import stat
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Protocol, TypeAlias
+
+import xxhash
+
+from atcpy.errors import CODES, PackageCorrupt, UsageError, Where, raise_os_error
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+MAGIC = 0x444F4D49
+MAGIC_BYTES = b"IMOD"
+VERSION = 0x20000000
+OM_IR_VERSION = 2
+HEADER_BYTES = 256
+CHECKSUM_OFFSET = 12
+CHECKSUM_BYTES = 64
+WEIGHTS_ALIGN = 64
+
+_XXH128 = slice(0, 16)
+_SHA256 = slice(16, 48)
+_XXH64 = slice(48, 56)
+_CHECKSUM_ZERO = slice(56, 64)
+
+_HEADER = struct.Struct("<III64sI4B32sI32sII20sB3sQBB62s")
+_TABLE_HEAD = struct.Struct("<II")
+_TABLE_ENTRY = struct.Struct("<IIQQ")
+assert _HEADER.size == HEADER_BYTES
+
+
+class Partition(IntEnum):
+    """GE's numbers of the partitions that atcpy writes; a loader refuses every other one."""
+
+    MODEL_DEF = 0
+    WEIGHTS_DATA = 1
+    TASK_INFO = 2
+    MODEL_INOUT_INFO = 8
+
+
+ORDER = (Partition.MODEL_INOUT_INFO, Partition.MODEL_DEF, Partition.WEIGHTS_DATA, Partition.TASK_INFO)
+TABLE_BYTES = _TABLE_HEAD.size + _TABLE_ENTRY.size * len(ORDER)
+
+
+class Verify(StrEnum):
+    """How much of a package is checked when it is opened."""
+
+    FULL = "full"
+    HEADER = "header"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """One partition's place, counted from the file's first byte."""
+
+    partition: Partition
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A package whose header, table and checksum were checked; partitions are views, nothing is copied."""
+
+    source: str
+    name: str
+    platform_version: str
+    dynamic: bool
+    extents: tuple[Extent, ...]
+    buffer: memoryview
+
+    def extent(self, partition: Partition) -> Extent:
+        """Where `partition` lies in the file."""
+        return next(e for e in self.extents if e.partition is partition)
+
+    def partition(self, partition: Partition) -> memoryview:
+        """The partition's bytes, as a read-only view of the file."""
+        at = self.extent(partition)
+        return self.buffer[at.offset : at.offset + at.size]
+
+    @property
+    def sha256(self) -> bytes:
+        """The recorded SHA-256; `check_sha256` compares it."""
+        return bytes(self.buffer[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES])[_SHA256]
+
+    def check_sha256(self) -> None:
+        """Refuse a package whose recorded SHA-256 is not that of its bytes."""
+        blank = _with_checksum(self.buffer, bytes(CHECKSUM_BYTES))
+        if _feed(hashlib.sha256(), blank, self.buffer[HEADER_BYTES:]) != self.sha256:
+            raise corrupt("P0003", self.source, CHECKSUM_OFFSET, "header", "the SHA-256 is not that of the file")
+
+
+def corrupt(code: str, source: str, offset: int, part: str, what: str) -> PackageCorrupt:
+    """The error for bytes that are not as they must be, naming partition and offset in the file."""
+    where = Where(file=source, partition=part, offset=offset)
+    return PackageCorrupt(code, what, where=where, hint=CODES[code].help)
+
+
+# ---- writing
+
+
+def seal(
+    parts: Mapping[Partition, Sequence[Buffer]], *, name: str, platform_version: str, dynamic: bool = False
+) -> list[Buffer]:
+    """The file as buffers in file order, checksums set; the sizes of `parts` bring WEIGHTS_DATA to a multiple of 64."""
+    sizes = {p: sum(memoryview(b).nbytes for b in parts[p]) for p in ORDER}
+    if not all(sizes.values()) or weights_offset(sizes) % WEIGHTS_ALIGN:
+        raise ValueError(f"partitions are empty or leave WEIGHTS_DATA unaligned: {sizes}")
+    table = _pack_table(sizes)
+    header = _pack_header(name, platform_version, len(table) + sum(sizes.values()), dynamic=dynamic)
+    at = ORDER.index(Partition.WEIGHTS_DATA)
+    before = [table, *(b for p in ORDER[:at] for b in parts[p])]
+    after = [b for p in ORDER[at + 1 :] for b in parts[p]]
+    weights = parts[Partition.WEIGHTS_DATA]
+    return [_sealed(header, before, weights, after), *before, *weights, *after]
+
+
+def weights_offset(sizes: Mapping[Partition, int]) -> int:
+    """Where WEIGHTS_DATA begins in the file, from the sizes of the partitions before it."""
+    return HEADER_BYTES + TABLE_BYTES + sum(sizes[p] for p in ORDER[: ORDER.index(Partition.WEIGHTS_DATA)])
+
+
+def reseal(package: bytes) -> bytes:
+    """`package` with checksums that fit its bytes, whatever they are: for tests of what stands behind the checksum."""
+    if len(package) < HEADER_BYTES:
+        return package
+    view = memoryview(package)
+    first, end = _claimed_weights(view)
+    header = _sealed(package[:HEADER_BYTES], [view[HEADER_BYTES:first]], [view[first:end]], [view[end:]])
+    return header + package[HEADER_BYTES:]
+
+
+def _claimed_weights(view: memoryview) -> tuple[int, int]:
+    """Begin and end of WEIGHTS_DATA as far as a table that nobody checked tells; else the end of the file, twice."""
+    size = len(view)
+    if size >= HEADER_BYTES + TABLE_BYTES:
+        for i in range(len(ORDER)):
+            kind, _, offset, length = _TABLE_ENTRY.unpack_from(
+                view, HEADER_BYTES + _TABLE_HEAD.size + i * _TABLE_ENTRY.size
+            )
+            if kind == Partition.WEIGHTS_DATA:
+                first = min(HEADER_BYTES + TABLE_BYTES + offset, size)
+                return first, min(first + length, size)
+    return size, size
+
+
+def _pack_header(name: str, platform_version: str, model_length: int, *, dynamic: bool) -> bytes:
+    return _HEADER.pack(
+        MAGIC, HEADER_BYTES, VERSION, bytes(CHECKSUM_BYTES), 0,
+        0, 0, 0, 0,  # not encrypted, checksum counts, IR model, offline
+        _text(name, 31), 0, bytes(32), OM_IR_VERSION, 1, _text(platform_version, 19),
+        0, bytes(3), model_length, 0, dynamic, bytes(62),
+    )  # fmt: skip
+
+
+def _text(text: str, limit: int) -> bytes:
+    """UTF-8 without control characters, cut at a character."""
+    clean = "".join(c if c.isprintable() else "_" for c in text).encode(errors="replace")
+    return clean[:limit].decode(errors="ignore").encode()
+
+
+def _pack_table(sizes: Mapping[Partition, int]) -> bytes:
+    table = _TABLE_HEAD.pack(len(ORDER), 0)
+    offset = 0
+    for partition in ORDER:
+        table += _TABLE_ENTRY.pack(partition, 0, offset, sizes[partition])
+        offset += sizes[partition]
+    return table
+
+
+# ---- checksums
+
+
+def _sealed(header: bytes, before: Sequence[Buffer], weights: Sequence[Buffer], after: Sequence[Buffer]) -> bytes:
+    """`header` with its checksum field set for the file header + before + weights + after."""
+    blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
+    field = bytearray(CHECKSUM_BYTES)
+    field[_SHA256] = _feed(hashlib.sha256(), blank, *before, *weights, *after)
+    field[_XXH64] = _feed(xxhash.xxh3_64(), blank, *before, *after)
+    field[_XXH128] = _feed(xxhash.xxh3_128(), _with_checksum(header, bytes(field)), *before, *weights, *after)
+    return _with_checksum(header, bytes(field))
+
+
+def _with_checksum(header: Buffer, field: bytes) -> bytes:
+    return bytes(header[:CHECKSUM_OFFSET]) + field + bytes(header[CHECKSUM_OFFSET + CHECKSUM_BYTES : HEADER_BYTES])
+
+
+class _Hash(Protocol):
+    def update(self, data: Buffer, /) -> None: ...
+    def digest(self) -> bytes: ...
+
+
+def _feed(state: _Hash, *buffers: Buffer) -> bytes:
+    for buffer in buffers:
+        state.update(buffer)
+    return state.digest()
+
+
+# ---- reading
+
+
+def open_container(path: str | os.PathLike[str], *, mmap: bool = True, verify: Verify = Verify.FULL) -> Container:
+    """Open the package at `path`: mapped read-only and private, or read into memory with `mmap=False`.
+
+    A mapped file that another process cuts short raises SIGBUS when touched; atcpy's own writer never does that.
+    """
+    source = os.fspath(path)
+    try:
+        # O_NONBLOCK: opening a FIFO must not wait for a writer.
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise_os_error(error, source)
+    except ValueError as error:
+        raise UsageError("E13001", f"{source} is no path: {error}", where=Where(file=source)) from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise _no_package(source, "it is not a regular file")
+        if status.st_size < HEADER_BYTES:
+            buffer = memoryview(_read_all(fd, status.st_size))
+        elif mmap:
+            private = memory_map.mmap(fd, status.st_size, flags=memory_map.MAP_PRIVATE, prot=memory_map.PROT_READ)
+            buffer = memoryview(private)
+        else:
+            buffer = memoryview(_read_all(fd, status.st_size))
+    except OSError as error:
+        raise_os_error(error, source)
+    finally:
+        os.close(fd)
+    return parse(buffer, source=source, verify=verify)
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    chunks = []
+    while size > 0 and (chunk := os.read(fd, size)):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def parse(package: Buffer, *, source: str = "package", verify: Verify = Verify.FULL) -> Container:
+    """Check header, table and checksum of `package`; every failure is a `PackageCorrupt`."""
+    buffer = memoryview(package).toreadonly().cast("B")
+    _check_size_and_magic(buffer, source)
+    name, platform_version, dynamic = _check_header(buffer, source)
+    extents = _check_table(buffer, source)
+    container = Container(source, name, platform_version, dynamic, extents, buffer)
+    _check_checksum(container, verify)
+    return container
+
+
+def _no_package(source: str, why: str) -> PackageCorrupt:
+    what = f"{source} is not an atcpy package: {why}"
+    return PackageCorrupt("P0001", what, where=Where(file=source, offset=0), hint=CODES["P0001"].help)
+
+
+def _check_size_and_magic(buffer: memoryview, source: str) -> None:
+    size = len(buffer)
+    if size == 0:
+        raise _no_package(source, "it is empty")
+    if bytes(buffer[: len(MAGIC_BYTES)]) != MAGIC_BYTES[:size]:
+        raise _no_package(source, f"it does not begin with {MAGIC_BYTES.decode()}")
+    if size < HEADER_BYTES + TABLE_BYTES:
+        raise corrupt(
+            "P0004",
+            source,
+            size,
+            "header",
+            f"the file ends after {size} bytes, header and table need {HEADER_BYTES + TABLE_BYTES}",
+        )
+
+
+def _check_header(buffer: memoryview, source: str) -> tuple[str, str, bool]:
+    (
+     _, headsize, version, checksum, length, encrypted, unchecked, kind, genmode, name, ops, user, ir_version, models,
+     platform, platform_type, pad, model_length, os_check, unknown_shape, reserved,
+    ) = _HEADER.unpack_from(buffer)  # fmt: skip
+    if not any(checksum):
+        raise _no_package(source, "it has no checksum; packages of CANN hold kernels for another chip")
+    if version > VERSION:
+        raise corrupt("P0002", source, 8, "header", f"format version 0x{version:x} is newer than 0x{VERSION:x}")
+    facts = (
+        (4, headsize == HEADER_BYTES, f"header size is {headsize}, not {HEADER_BYTES}"),
+        (8, version == VERSION, f"format version is 0x{version:x}, not 0x{VERSION:x}"),
+        (CHECKSUM_OFFSET + _CHECKSUM_ZERO.start, not any(checksum[_CHECKSUM_ZERO]), "reserved bytes are not zero"),
+        (76, length == 0, f"old length field is {length}, not 0"),
+        (80, (encrypted, unchecked, kind, genmode) == (0, 0, 0, 0), "encrypted, unchecked or of another model type"),
+        (116, ops == 0 and not any(user), "reserved fields are not zero"),
+        (152, ir_version == OM_IR_VERSION, f"IR version is {ir_version}, not {OM_IR_VERSION}"),
+        (156, models == 1, f"{models} models in the file, not 1"),
+        (180, platform_type == 0 and not any(pad), "reserved fields are not zero"),
+        (192, os_check == 0 and unknown_shape <= 1 and not any(reserved), "reserved fields are not zero"),
+    )  # fmt: skip
+    for offset, holds, what in facts:
+        if not holds:
+            raise corrupt("P0005", source, offset, "header", what)
+    actual = len(buffer) - HEADER_BYTES
+    if model_length != actual:
+        code = "P0004" if model_length > actual else "P0005"
+        raise corrupt(code, source, 184, "header", f"{model_length} bytes must follow the header, {actual} are there")
+    return _c_string(name, source, 84), _c_string(platform, source, 160), bool(unknown_shape)
+
+
+def _c_string(field: bytes, source: str, offset: int) -> str:
+    text, _, rest = field.partition(b"\0")
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError:
+        decoded = None
+    if decoded is None or any(rest) or len(text) == len(field):
+        raise corrupt("P0005", source, offset, "header", "text is not UTF-8 with zeros behind it")
+    return decoded
+
+
+def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
+    count, zero = _TABLE_HEAD.unpack_from(buffer, HEADER_BYTES)
+    if count != len(ORDER) or zero != 0:
+        raise corrupt("P0005", source, HEADER_BYTES, "partition table", f"{count} partitions, not {len(ORDER)}")
+    extents = []
+    expected = 0
+    left = len(buffer) - HEADER_BYTES - TABLE_BYTES
+    for i, partition in enumerate(ORDER):
+        at = HEADER_BYTES + _TABLE_HEAD.size + i * _TABLE_ENTRY.size
+        kind, zero, offset, size = _TABLE_ENTRY.unpack_from(buffer, at)
+        if kind != partition or zero != 0:
+            raise corrupt(
+                "P0005",
+                source,
+                at,
+                "partition table",
+                f"entry {i} is of type {kind}, not {partition} ({partition.name})",
+            )
+        if offset != expected:
+            raise corrupt(
+                "P0005",
+                source,
+                at + 8,
+                partition.name,
+                f"offset {offset} leaves a gap or an overlap, must be {expected}",
+            )
+        if not 0 < size <= left - expected:
+            raise corrupt("P0005", source, at + 16, partition.name, f"size {size} is outside 1..{left - expected}")
+        extents.append(Extent(partition, HEADER_BYTES + TABLE_BYTES + offset, size))
+        expected += size
+    if expected != left:
+        raise corrupt(
+            "P0005", source, HEADER_BYTES, "partition table", f"{left - expected} bytes after the last partition"
+        )
+    weights = extents[ORDER.index(Partition.WEIGHTS_DATA)]
+    if weights.offset % WEIGHTS_ALIGN:
+        raise corrupt("P0005", source, weights.offset, "WEIGHTS_DATA", f"begins at no multiple of {WEIGHTS_ALIGN}")
+    return tuple(extents)
+
+
+def _check_checksum(container: Container, verify: Verify) -> None:
+    """XXH3-128 of the file, or XXH3-64 of all but the weights, which also tells which side of a bad file is bad."""
+    buffer, source = container.buffer, container.source
+    header = bytes(buffer[:HEADER_BYTES])
+    stored = header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES]
+    if verify is Verify.FULL:
+        unsealed = _with_checksum(header, bytes(16) + stored[16:])
+        if _feed(xxhash.xxh3_128(), unsealed, buffer[HEADER_BYTES:]) == stored[_XXH128]:
+            return
+    weights = container.extent(Partition.WEIGHTS_DATA)
+    blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
+    rest = (buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :])
+    if _feed(xxhash.xxh3_64(), blank, *rest) != stored[_XXH64]:
+        raise corrupt(
+            "P0003",
+            source,
+            CHECKSUM_OFFSET,
+            "header",
+            "header, graph or tasks are not as they were written: wrong checksum",
+        )
+    if verify is Verify.FULL:
+        raise corrupt(
+            "P0003", source, weights.offset, "WEIGHTS_DATA", "the weights are not as they were written: wrong checksum"
+        )

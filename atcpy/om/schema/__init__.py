@@ -1,0 +1,1 @@
+"""GE's messages as protobuf schemas; `*_pb2.py` is generated from the `.proto` files beside it (`make proto`)."""

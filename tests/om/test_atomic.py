@@ -1,0 +1,202 @@
+"""The safe writer: at every failure and every kill the target is the old or the new file, and nothing else is left."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from atcpy.errors import ResourceLimit, UsageError
+from atcpy.om import atomic
+from atcpy.om.atomic import atomic_write
+
+OLD = b"old" * 1000
+NEW = [b"n" * 5000, bytearray(b"e" * 3), memoryview(b"w" * 70000)]
+NEW_BYTES = b"".join(bytes(b) for b in NEW)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "m.om"
+    path.write_bytes(OLD)
+    return path
+
+
+def test_writes_all_buffers_and_leaves_nothing_else(tmp_path: Path) -> None:
+    atomic_write(tmp_path / "m.om", NEW)
+    assert files(tmp_path) == {"m.om": NEW_BYTES}
+
+
+def test_buffers_may_be_a_generator_of_wide_items(tmp_path: Path) -> None:
+    wide = memoryview(bytes(range(16))).cast("I")
+    atomic_write(tmp_path / "m.om", (b for b in (wide, b"", b"x")))
+    assert files(tmp_path) == {"m.om": bytes(range(16)) + b"x"}
+
+
+def test_permissions_of_the_old_file_stay(target: Path) -> None:
+    target.chmod(0o640)
+    atomic_write(target, NEW)
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_symbolic_link_stays_and_its_file_is_replaced(target: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.om"
+    link.symlink_to(target.name)
+    atomic_write(link, NEW)
+    assert link.is_symlink() and target.read_bytes() == NEW_BYTES
+
+
+def test_short_writes_are_continued(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data[:777])))
+    atomic_write(target, NEW)
+    assert target.read_bytes() == NEW_BYTES
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "rename", "close", "open"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG])
+def test_every_failing_call_leaves_old_or_new_and_no_litter(
+    call: str, code: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "_CHUNK_BYTES", 20000)
+    real: Callable[..., object] = getattr(os, call)
+    refused = 0
+    for n in range(1, 100):
+        target.write_bytes(OLD)
+        calls = 0
+
+        def failing(*args: object, n: int = n, **kwargs: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == n:
+                if call == "close":
+                    real(*args, **kwargs)
+                raise OSError(code, os.strerror(code))
+            return real(*args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, failing)
+            try:
+                atomic_write(target, NEW)
+            except ResourceLimit as error:
+                assert error.code == ("R0002" if code in (errno.ENOSPC, errno.EDQUOT) else "E13004")
+                refused += 1
+        left = files(target.parent)
+        assert left.keys() == {"m.om"}
+        assert left["m.om"] in (OLD, NEW_BYTES)
+        if calls < n:
+            break
+    assert refused == n - 1 >= 1
+    assert left["m.om"] == NEW_BYTES
+
+
+def test_fsync_of_the_file_comes_before_the_rename_and_of_the_folder_after(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace: list[str] = []
+
+    def record(call: str) -> None:
+        real = getattr(os, call)
+
+        def traced(*args: object, **kwargs: object) -> object:
+            trace.append(call)
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(os, call, traced)
+
+    for call in ("write", "fsync", "rename"):
+        record(call)
+    atomic_write(target, NEW)
+    assert trace == ["write", "write", "write", "fsync", "rename", "fsync"]
+
+
+def test_interrupt_leaves_the_old_file(target: Path) -> None:
+    def interrupted() -> Iterator[bytes]:
+        yield b"part"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(target, interrupted())
+    assert files(target.parent) == {"m.om": OLD}
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("no/such/folder/m.om", "E13004"),
+        ("m.om/below-a-file.om", "E13004"),
+        ("folder", "E10022"),
+        ("fifo", "E13004"),
+        ("x" * 300, "E13004"),
+        ("nul\0byte", "E13004"),
+    ],
+)
+def test_path_that_cannot_be_written_is_a_usage_error(path: str, code: str, target: Path) -> None:
+    (target.parent / "folder").mkdir()
+    os.mkfifo(target.parent / "fifo")
+    with pytest.raises(UsageError) as caught:
+        atomic_write(target.parent / path, NEW)
+    assert caught.value.code == code
+    assert target.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
+def test_longest_name_can_be_written(name: str, tmp_path: Path) -> None:
+    atomic_write(tmp_path / name, NEW)
+    assert files(tmp_path) == {name: NEW_BYTES}
+
+
+KILLED = """
+import os, signal, sys
+from atcpy.om.atomic import atomic_write
+call, n = sys.argv[2], int(sys.argv[3])
+real, count = getattr(os, call), 0
+def dying(*args, **kwargs):
+    global count
+    count += 1
+    if count == n:
+        if call == "write":
+            real(args[0], args[1][: len(args[1]) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+setattr(os, call, dying)
+atomic_write(sys.argv[1], [b"n" * 5000, b"e" * 3, b"w" * 70000])
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "n", "content"),
+    [
+        ("write", 1, OLD),
+        ("write", 3, OLD),
+        ("fsync", 1, OLD),
+        ("close", 1, OLD),
+        ("rename", 1, OLD),
+        ("fsync", 2, None),
+    ],
+)
+def test_kill_leaves_a_whole_file_and_the_next_run_cleans_up(
+    call: str, n: int, content: bytes | None, target: Path
+) -> None:
+    run = subprocess.run([sys.executable, "-c", KILLED, str(target), call, str(n)], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert target.read_bytes() == (content or b"n" * 5000 + b"e" * 3 + b"w" * 70000)
+    atomic_write(target, NEW)
+    assert files(target.parent) == {"m.om": NEW_BYTES}
+
+
+def test_temporary_file_of_a_living_process_is_kept(target: Path) -> None:
+    living = target.parent / f".m.om.{os.getppid()}-0.tmp"
+    living.write_bytes(b"being written")
+    others = target.parent / ".other.om.999999999-0.tmp"
+    others.write_bytes(b"of another target")
+    atomic_write(target, NEW)
+    assert living.exists() and others.exists()
