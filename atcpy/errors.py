@@ -4,6 +4,7 @@ The codes are ATC's where the cause is the same, so that a search for the code f
 `CODES` is the table behind `docs/errors.md` and `atcpy explain CODE`; a code that is not in it cannot be raised.
 """
 
+import difflib
 import errno
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -221,24 +222,39 @@ class Where:
 
 
 @runtime_checkable
-class HasWhere(Protocol):
-    """What knows its own place, as an `ir.Node` does."""
+class NodeLike(Protocol):
+    """What can be pointed at: an `ir.Node`, an `onnx.NodeProto`."""
 
-    @property
-    def where(self) -> Where:
-        """The place."""
-        ...
+    name: str
+    op_type: str
 
 
-Place: TypeAlias = Where | HasWhere | str | None
+Place: TypeAlias = Where | NodeLike | str | None
 
 
 def _as_where(place: Place) -> Where:
     if isinstance(place, Where):
         return place
-    if isinstance(place, HasWhere):
-        return place.where
+    if isinstance(place, NodeLike):
+        return Where(node=place.name, op=place.op_type)
     return Where(node=place or "")
+
+
+def nearest(word: str, candidates: Iterable[str], count: int = 3) -> list[str]:
+    """The names that `word` may have meant: equal but for case, similar, then those that end in it."""
+    pool = list(dict.fromkeys(candidates))
+    folded = {candidate.lower(): candidate for candidate in pool}
+    # A model has tens of thousands of long names, and difflib is quadratic in their length.
+    sized = [name for name in folded if abs(len(name) - len(word)) <= 2 + len(word) // 3][:20_000]
+    close = [folded[name] for name in difflib.get_close_matches(word.lower(), sized, n=count, cutoff=0.6)]
+    close += [name for name in pool if word and name.lower().endswith(word.lower()) and name not in close]
+    return close[:count]
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """A hint with the nearest names, or nothing when none is near."""
+    names = [f'"{escape(name)}"' for name in nearest(word, candidates)]
+    return "did you mean " + " or ".join(names) + "?" if names else ""
 
 
 class AtcError(Exception):

@@ -2,6 +2,7 @@ import errno
 import pickle
 import re
 
+import onnx
 import pytest
 
 from atcpy import errors
@@ -92,12 +93,18 @@ def test_place_prints(where: Where, text: str) -> None:
     assert str(where) == text
 
 
-def test_a_node_tells_its_own_place() -> None:
-    class Node:
-        where = Where(node="n", op="Relu")
-
-    assert UsageError("E10016", "x", where=Node()).where == Where(node="n", op="Relu")
+def test_a_node_is_a_place() -> None:
+    proto = onnx.helper.make_node("Relu", ["x"], ["y"], name="n")
+    assert UsageError("E10016", "x", where=proto).where == Where(node="n", op="Relu")
     assert UsageError("E10016", "x", where="n").where == Where(node="n")
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [("prob", ["Prob", "probs", "output_prob"]), ("relu", ["/layer1/Relu"]), ("zzz", []), ("", [])],
+)
+def test_nearest_names(word: str, names: list[str]) -> None:
+    assert errors.nearest(word, ["output_prob", "/layer1/Relu", "Prob", "probs"]) == names
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,757 @@
+"""Options: read once, at the edge, into frozen records, one per stage.
+
+`OPTIONS` is the table: each option's name, reader, default and canonical spelling.  `convert_options` reads what the
+command line or a Python caller gives (the option's text, or the natural value) and sorts it into the records;
+`atc_cmdline` is what the package records of it.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from atcpy.errors import ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
+
+KIB = 1024
+MIB = 1024 * KIB
+ANY_SIZE = -1
+MAX_DIM = 2**40
+MAX_RANK = 64
+
+
+class OoLevel(IntEnum):
+    """How much is optimised: O0 nothing that correctness does not need, O1 no fusion, O2 all, O3 as ATC's O3."""
+
+    O0 = 0
+    O1 = 1
+    O2 = 2
+    O3 = 3
+
+
+class ImplMode(Enum):
+    """May a kernel use Winograd and approximations that are within 1e-4 of the output's scale?"""
+
+    HIGH_PERFORMANCE = "high_performance"
+    HIGH_PRECISION = "high_precision"
+
+
+class Stage(Enum):
+    """The stages whose graphs can be dumped, in order."""
+
+    PARSE = "parse"
+    PREPARE = "prepare"
+    SPLIT = "split"
+    OPTIMIZE = "optimize"
+    COMPILE = "compile"
+
+
+class FusionGroup(Enum):
+    """The two groups of a fusion switch file."""
+
+    GRAPH = "GraphFusion"
+    UB = "UBFusion"
+
+
+@dataclass(frozen=True, slots=True)
+class DimRange:
+    """A size that varies from `lo` to `hi`; None is no upper end."""
+
+    lo: int
+    hi: int | None
+
+    def __str__(self) -> str:
+        return f"{self.lo}~{ANY_SIZE if self.hi is None else self.hi}"
+
+
+InputDim: TypeAlias = int | DimRange
+InputDims: TypeAlias = tuple[InputDim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassSwitches:
+    """Which passes the user switched on or off.  A name beats `ALL` of its group; `ALL:off` spares required passes."""
+
+    named: Mapping[str, bool] = field(default_factory=dict)
+    groups: Mapping[FusionGroup, bool] = field(default_factory=dict)
+
+    def enabled(
+        self, name: str, *, group: FusionGroup = FusionGroup.GRAPH, default: bool = True, required: bool = False
+    ) -> bool:
+        """Is the pass on?"""
+        if name in self.named:
+            return self.named[name]
+        return default if required else self.groups.get(group, default)
+
+    def over(self, weaker: "PassSwitches") -> "PassSwitches":
+        """These switches, and those of `weaker` where these say nothing."""
+        return PassSwitches(named={**weaker.named, **self.named}, groups={**weaker.groups, **self.groups})
+
+
+class Deadline:
+    """The moment after which work stops; polled by passes, folding and the outer loops of long work."""
+
+    __slots__ = ("_clock", "_end", "seconds")
+
+    def __init__(self, seconds: float | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._end = None if seconds is None else clock() + seconds
+
+    def check(self, doing: str) -> None:
+        """Raise R0003 if the time is over; `doing` names the pass or the step."""
+        if self._end is not None and self._clock() > self._end:
+            raise ResourceLimit(
+                "R0003", f"the time limit of {self.seconds:g} s is reached in {doing}", hint="raise --timeout"
+            )
+
+    def remaining(self) -> float | None:
+        """Seconds left, at least 0; None without a limit."""
+        return None if self._end is None else max(0.0, self._end - self._clock())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """The bytes that may be used; asked before an allocation, not after."""
+
+    limit_bytes: int
+
+    def check(self, needed_bytes: int, what: str, *, where: Where | None = None) -> None:
+        """Raise R0001 if `what` needs more than the limit."""
+        if needed_bytes > self.limit_bytes:
+            raise ResourceLimit(
+                "R0001",
+                f"{what} needs {needed_bytes} bytes, the limit is {self.limit_bytes}",
+                where=where,
+                hint="raise --memory-limit, or make the shapes smaller",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Time and memory, as asked for; `Deadline` starts to run when the work does."""
+
+    timeout_seconds: float | None = None
+    memory_bytes: int | None = None
+
+    def deadline(self) -> Deadline:
+        """A deadline that starts now."""
+        return Deadline(self.timeout_seconds)
+
+    def memory(self) -> MemoryLimit:
+        """The limit given, or that of the machine."""
+        return MemoryLimit(self.memory_bytes if self.memory_bytes is not None else default_memory_bytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseOptions:
+    """What reading a model needs."""
+
+    input_shape: Mapping[str, InputDims] = field(default_factory=dict)
+    out_nodes: tuple[str, ...] = ()
+    static: bool = False
+    allow_hardlinks: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions:
+    """Folding and the engine-neutral rewrites.
+
+    A constant is folded if its result has at most `max_const_bytes` and all together let the weights grow by at most
+    the factor `max_growth`.
+    """
+
+    level: OoLevel = OoLevel.O2
+    switches: PassSwitches = PassSwitches()
+    max_const_bytes: int = 16 * MIB
+    max_growth: float = 1.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions:
+    """Engine placement."""
+
+    level: OoLevel = OoLevel.O2
+    switches: PassSwitches = PassSwitches()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizeOptions:
+    """Formats and fusion."""
+
+    level: OoLevel = OoLevel.O2
+    switches: PassSwitches = PassSwitches()
+    impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """Kernel choice and the memory plan."""
+
+    impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
+    reuse_memory: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpOptions:
+    """Where each stage writes its graph; None writes nothing."""
+
+    directory: Path | None = None
+    stages: frozenset[Stage] = frozenset(Stage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """All that a conversion depends on but the model and the output."""
+
+    soc: str = "Ascend910"
+    parse: ParseOptions = ParseOptions()
+    prepare: PrepareOptions = PrepareOptions()
+    split: SplitOptions = SplitOptions()
+    optimize: OptimizeOptions = OptimizeOptions()
+    compile: CompileOptions = CompileOptions()
+    limits: Limits = Limits()
+    dump: DumpOptions = DumpOptions()
+    last_stage: Stage = Stage.COMPILE
+    verify_ir: bool = False
+    threads: int | None = None
+    atc_cmdline: str = "atcpy convert"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Readers: (option, text or natural value) -> value.  Each raises UsageError with ATC's code.
+
+
+def _expected(option: str, value: object, expected: str, hint: str = "", code: str = "E10001") -> UsageError:
+    return UsageError(code, f'--{option}: "{value}" is not {expected}', where=Where(option=option), hint=hint)
+
+
+def _text(option: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _expected(option, value, "a text", code="E10003")
+    if not value.strip():
+        raise UsageError("E10004", f"--{option} needs a value", where=Where(option=option))
+    return value.strip()
+
+
+_TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
+_FALSE = frozenset({"0", "f", "false", "n", "no", "off"})
+
+
+def read_bool(option: str, value: object) -> bool:
+    """True or false, in any of ATC's spellings."""
+    if isinstance(value, bool):
+        return value
+    if value in (0, 1):
+        return value == 1
+    word = _text(option, value).lower()
+    if word not in _TRUE | _FALSE:
+        raise UsageError("E10005", f'--{option}: "{value}" must be true or false', where=Where(option=option))
+    return word in _TRUE
+
+
+def read_zero_or_one(option: str, value: object) -> bool:
+    """A switch that ATC writes 0 or 1."""
+    if value in (0, 1) or value in ("0", "1"):
+        return int(value) == 1
+    raise UsageError("E10006", f'--{option}: "{value}" must be 0 or 1', where=Where(option=option))
+
+
+def read_int(option: str, value: object, lo: int, hi: int) -> int:
+    """A whole number from `lo` to `hi`."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError("E10014", f'--{option}: "{value}" is not a whole number', where=Where(option=option))
+    if not lo <= value <= hi:
+        raise UsageError("E10013", f"--{option}: {value} is outside {lo}..{hi}", where=Where(option=option))
+    return value
+
+
+def read_float(option: str, value: object, lo: float, hi: float) -> float:
+    """A number from `lo` to `hi`."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError("E10014", f'--{option}: "{value}" is not a number', where=Where(option=option))
+    if not lo <= value <= hi:
+        raise UsageError("E10013", f"--{option}: {value:g} is outside {lo:g}..{hi:g}", where=Where(option=option))
+    return float(value)
+
+
+_UNITS = {"": 1, "K": KIB, "M": MIB, "G": 1024 * MIB, "T": 1024 * 1024 * MIB}
+
+
+def read_size(option: str, value: object) -> int:
+    """A number of bytes: 4096, 16M, 1.5G, 8GiB."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return read_int(option, value, 0, 2**60)
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:I?B)?", _text(option, value).upper())
+    if match is None:
+        hint = "write bytes, or a number with K, M, G or T: 512M, 8G"
+        raise UsageError("E10014", f'--{option}: "{value}" is not a size', where=Where(option=option), hint=hint)
+    return read_int(option, int(float(match[1]) * _UNITS[match[2]]), 0, 2**60)
+
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def read_seconds(option: str, value: object) -> float:
+    """A time: 600, 90s, 10m, 2h."""
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smh]?)\s*", value)):
+        value = float(match[1]) * _SECONDS[match[2]]
+    return read_float(option, value, 0, 1e9)
+
+
+def read_names(option: str, value: object, separator: str = ",") -> tuple[str, ...]:
+    """A list of names, in the order given, each once."""
+    if isinstance(value, str):
+        items = [item.strip() for item in value.split(separator)]
+    elif isinstance(value, Iterable):
+        items = [_text(option, item) for item in value]
+    else:
+        raise _expected(option, value, "a list of names", code="E10003")
+    names = tuple(dict.fromkeys(item for item in items if item))
+    if not names and value:
+        raise UsageError("E10004", f"--{option} needs a value", where=Where(option=option))
+    return names
+
+
+def read_choice(option: str, value: object, choices: Mapping[str, Any]) -> Any:
+    """One of a closed set, by its name; an enum member of the set is taken as it is."""
+    if isinstance(value, Enum) and value in choices.values():
+        return value
+    word = _text(option, value)
+    if word not in choices:
+        hint = did_you_mean(word, choices) or "one of " + ", ".join(choices)
+        raise _expected(option, word, "one of " + ", ".join(choices), hint)
+    return choices[word]
+
+
+SOCS: tuple[str, ...] = (
+    "Ascend310", "Ascend310B1", "Ascend310B2", "Ascend310B3", "Ascend310B4",
+    "Ascend310P1", "Ascend310P3", "Ascend310P5", "Ascend310P7",
+    "Ascend310P3Vir01", "Ascend310P3Vir02", "Ascend310P3Vir04", "Ascend310P3Vir08",
+    "Ascend610", "Ascend910", "Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA",
+    "Ascend910B1", "Ascend910B2", "Ascend910B2C", "Ascend910B3", "Ascend910B4", "Ascend910B4-1",
+    "Ascend910_9362", "Ascend910_9372", "Ascend910_9381", "Ascend910_9382", "Ascend910_9391", "Ascend910_9392",
+    "Ascend950", "BS9SX1AA",
+)  # fmt: skip
+_BY_FOLDED_SOC = {soc.lower(): soc for soc in SOCS}
+
+
+def read_soc(option: str, value: object) -> str:
+    """The canonical name of a chip; the case does not matter."""
+    word = _text(option, value)
+    if re.fullmatch(r"ascend035[ab]?", word.lower()):
+        why = "it takes single-operator firmware only, which ATC makes with --mode=30"
+        raise Unsupported("E10055", f"{word} is not supported: {why}", where=Where(option=option))
+    if word.lower() in _BY_FOLDED_SOC:
+        return _BY_FOLDED_SOC[word.lower()]
+    # The 950 family is named <chip>_<NPU>, with no list of either.
+    if match := re.fullmatch(r"ascend950([a-z0-9]{0,8})(_[a-z0-9-]{1,16})?", word.lower()):
+        return "Ascend950" + (match[1] + (match[2] or "")).upper()
+    hint = did_you_mean("Ascend" + word if word[:1].isdigit() else word, SOCS)
+    raise _expected(option, word, "a chip that is known", hint or "as npu-smi prints it: Ascend310P3, Ascend910B3 …")
+
+
+def read_input_shape(option: str, value: object) -> dict[str, InputDims]:
+    """`name:dim,dim;name:dim` or a mapping; a dim is a size, -1 (any) or `lo~hi`; no dims is a scalar.
+
+    The name ends at the last colon, so `x:0:1,3` names `x:0`.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _read_dims(option, name, dims) for name, dims in value.items()}
+    text = value if isinstance(value, str) else ""
+    if not isinstance(value, str) or not text.strip():
+        _text(option, value)
+    shapes: dict[str, InputDims] = {}
+    start = 0
+    for item in text.split(";"):
+        if item.strip():
+            name, colon, dims = item.rpartition(":")
+            if not colon or not name.strip():
+                raise _unreadable(option, item.strip(), start + 1, "an item is name:sizes", 'x:1,3,224,224;"y:1"')
+            if name.strip() in shapes:
+                raise _unreadable(option, item.strip(), start + 1, f'"{name.strip()}" is given twice')
+            shapes[name.strip()] = _parse_dims(option, name.strip(), dims, start + len(name) + 2)
+        start += len(item) + 1
+    if not shapes:
+        raise UsageError("E10004", f"--{option} needs a value", where=Where(option=option))
+    return shapes
+
+
+def _unreadable(option: str, part: str, column: int, why: str, hint: str = "") -> UsageError:
+    what = f'--{option}: cannot read "{part}" at character {column}: {why}'
+    return UsageError("E10002", what, where=Where(option=option, column=column), hint=hint)
+
+
+def _parse_dims(option: str, name: str, text: str, column: int) -> InputDims:
+    """The sizes of one input; `column` is the 1-based position of `text` in the option's value."""
+    if not text.strip():
+        return ()
+    dims: list[InputDim] = []
+    for i, part in enumerate(text.split(",")):
+        match = re.fullmatch(r"\s*(-?\d{1,19})\s*(?:~\s*(-?\d{1,19})\s*)?", part)
+        if match is None:
+            raise _unreadable(option, part.strip(), column, "a size is a whole number, -1 or lo~hi")
+        lo, hi = int(match[1]), None if match[2] is None else int(match[2])
+        if match[2] is not None and hi is not None and (lo < 0 or (hi != ANY_SIZE and hi < lo)):
+            raise _unreadable(option, part.strip(), column, "a range goes from its smaller to its larger end")
+        dims.append(_checked_dim(option, name, i, lo if hi is None else DimRange(lo, None if hi == ANY_SIZE else hi)))
+        column += len(part) + 1
+    return _checked_rank(option, name, dims)
+
+
+def _read_dims(option: str, name: object, dims: object) -> InputDims:
+    if not isinstance(name, str) or not name:
+        raise _expected(option, name, "the name of an input", code="E10003")
+    if isinstance(dims, str):
+        return _parse_dims(option, name, dims, 1)
+    if isinstance(dims, int | DimRange) or not isinstance(dims, Iterable):
+        raise _expected(option, dims, f'a list of sizes for "{name}"', code="E10003")
+    sizes: list[InputDim] = []
+    for i, dim in enumerate(dims):
+        if isinstance(dim, str):
+            sizes += _parse_dims(option, name, dim, 1)
+        elif dim is None:
+            sizes.append(ANY_SIZE)
+        elif isinstance(dim, DimRange):
+            sizes.append(_checked_dim(option, name, i, dim))
+        elif isinstance(dim, bool) or not hasattr(dim, "__index__"):  # numpy integers are sizes too
+            raise _expected(option, dim, f'a size for "{name}"', code="E10003")
+        else:
+            sizes.append(_checked_dim(option, name, i, int(dim)))
+    return _checked_rank(option, name, sizes)
+
+
+def _checked_dim(option: str, name: str, index: int, dim: InputDim) -> InputDim:
+    if isinstance(dim, int) and dim <= 0 and dim != ANY_SIZE:
+        hint = "give its size, -1 for any, or a range such as 1~8"
+        what = f"--{option}: {name} dimension {index} is {dim}"
+        raise UsageError("E10011", what, where=Where(option=option, value=name), hint=hint)
+    largest = dim if isinstance(dim, int) else dim.hi or dim.lo
+    if largest > MAX_DIM:
+        what = f"--{option}: {name} dimension {index}: {largest} is outside 1..{MAX_DIM}"
+        raise UsageError("E10013", what, where=Where(option=option, value=name))
+    return dim
+
+
+def _checked_rank(option: str, name: str, dims: list[InputDim]) -> InputDims:
+    if len(dims) > MAX_RANK:
+        what = f"--{option}: {name} has {len(dims)} dimensions, outside 0..{MAX_RANK}"
+        raise UsageError("E10013", what, where=Where(option=option, value=name))
+    return tuple(dims)
+
+
+def _on_off(option: str, name: str, word: object, where: Where, code: str) -> bool:
+    if word not in ("on", "off"):
+        raise UsageError(code, f'--{option}: {name}: "{word}" is not on or off', where=where)
+    return word == "on"
+
+
+def read_switches(option: str, value: object) -> PassSwitches:
+    """`Pass:on;Pass:off`, or a mapping of pass to bool."""
+    if isinstance(value, PassSwitches):
+        return value
+    if isinstance(value, Mapping):
+        return PassSwitches(named={str(name): read_bool(option, on) for name, on in value.items()})
+    named: dict[str, bool] = {}
+    for item in _text(option, value).split(";"):
+        if item.strip():
+            name, _, word = item.strip().rpartition(":")
+            if not name.strip():
+                raise _expected(option, item.strip(), "Pass:on or Pass:off")
+            named[name.strip()] = _on_off(option, name.strip(), word.strip(), Where(option=option), "E10001")
+    return PassSwitches(named=named)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFile:
+    """A fusion switch file: what it says, and its digest, which is what the package records of it."""
+
+    switches: PassSwitches
+    sha256: str
+
+
+def read_switch_file(option: str, value: object) -> SwitchFile:
+    """A fusion switch file in either of ATC's forms: `Pass:off` lines, or JSON with the key Switch."""
+    path = str(value) if isinstance(value, os.PathLike) else _text(option, value)
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise_os_error(error, path)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError("E13005", f"{path} is not UTF-8 text", where=Where(file=path, offset=error.start)) from error
+    switches = _json_switches(option, path, text) if text.lstrip().startswith("{") else _plain(option, path, text)
+    return SwitchFile(switches, hashlib.sha256(raw).hexdigest())
+
+
+def _plain(option: str, path: str, text: str) -> PassSwitches:
+    named: dict[str, bool] = {}
+    groups: dict[FusionGroup, bool] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.partition("#")[0].strip()
+        if line:
+            name, _, word = line.rpartition(":")
+            where = Where(file=path, line=number)
+            if not name.strip():
+                raise UsageError("E20003", f'{path}:{number}: "{line}" is not Pass:on or Pass:off', where=where)
+            on = _on_off(option, name.strip(), word.strip(), where, "E20003")
+            if name.strip() == "ALL":
+                groups = dict.fromkeys(FusionGroup, on)
+            else:
+                named[name.strip()] = on
+    return PassSwitches(named=named, groups=groups)
+
+
+def _json_switches(option: str, path: str, text: str) -> PassSwitches:
+    where = Where(file=path)
+    try:
+        root = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (1, 1)
+        words = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+        at = Where(file=path, line=line, column=column)
+        raise UsageError("E10025", f"{path}:{line}:{column}: {words}", where=at) from error
+    _only_keys(path, "the file", root, ("Switch",))
+    switch = root.get("Switch", {})
+    _only_keys(path, "Switch", switch, tuple(group.value for group in FusionGroup))
+    named: dict[str, bool] = {}
+    groups: dict[FusionGroup, bool] = {}
+    for group in FusionGroup:
+        members = switch.get(group.value, {})
+        _only_keys(path, group.value, members, None)
+        for name, word in members.items():
+            on = _on_off(option, name, word, where, "E20003")
+            if name == "ALL":
+                groups[group] = on
+            else:
+                named[name] = on
+    return PassSwitches(named=named, groups=groups)
+
+
+def _only_keys(path: str, name: str, value: object, keys: tuple[str, ...] | None) -> None:
+    if not isinstance(value, dict):
+        raise UsageError("E20003", f"{path}: {name} is not an object", where=Where(file=path))
+    for key in value:
+        if keys is not None and key not in keys:
+            hint = did_you_mean(key, keys) or "one of " + ", ".join(keys)
+            raise UsageError("E20003", f'{path}: {name} has the unknown key "{key}"', where=Where(file=path), hint=hint)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The table
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: `text` gives its canonical spelling.  What cannot change the package is not `recorded` in it."""
+
+    name: str
+    read: Callable[[str, object], Any]
+    default: Any
+    help: str
+    text: Callable[[Any], str] = str
+    recorded: bool = True
+    aliases: tuple[str, ...] = ()
+
+
+def _shape_text(shapes: Mapping[str, InputDims]) -> str:
+    return ";".join(f"{name}:{','.join(str(dim) for dim in dims)}" for name, dims in sorted(shapes.items()))
+
+
+def _switch_text(switches: PassSwitches) -> str:
+    return ";".join(f"{name}:{'on' if on else 'off'}" for name, on in sorted(switches.named.items()))
+
+
+_IMPL_MODES = {
+    "high_performance": ImplMode.HIGH_PERFORMANCE,
+    "high_precision": ImplMode.HIGH_PRECISION,
+    "high_performance_for_all": ImplMode.HIGH_PERFORMANCE,
+    "high_precision_for_all": ImplMode.HIGH_PRECISION,
+}
+_LEVELS = {level.name: level for level in OoLevel}
+_STAGES = {stage.value: stage for stage in Stage}
+
+
+def _read_stages(option: str, value: object) -> frozenset[Stage]:
+    names = value if isinstance(value, frozenset) else read_names(option, value)
+    return frozenset(read_choice(option, name, _STAGES) for name in names)
+
+
+def _lower(value: object) -> str:
+    return str(value).lower()
+
+
+_TABLE = (
+    Option("soc", read_soc, "Ascend910", "chip to compile for", aliases=("soc_version",)),
+    Option("input_shape", read_input_shape, {}, 'shapes of inputs, "x:1,3,224,224;y:1~8,-1"', _shape_text),
+    Option(
+        "out_nodes",
+        lambda option, value: read_names(option, value, ";"),
+        (),
+        'the values that become outputs, "node:0;node:1" or output names',
+        ";".join,
+    ),
+    Option("static", read_bool, False, "refuse a model with an open dimension", _lower),
+    Option(
+        "oo_level",
+        lambda option, value: read_choice(option, value, _LEVELS),
+        OoLevel.O2,
+        "how much is optimised, O0 to O3",
+        lambda level: level.name,
+    ),
+    Option("skip_pass", read_names, (), "passes to leave out", lambda names: ",".join(sorted(names))),
+    Option(
+        "fusion_switch_file",
+        read_switch_file,
+        None,
+        "file that switches passes on and off, as ATC's",
+        lambda file: "sha256:" + file.sha256,
+    ),
+    Option("optimization_switch", read_switches, PassSwitches(), '"Pass:on;Pass:off"; beats the file', _switch_text),
+    Option(
+        "op_select_implmode",
+        lambda option, value: read_choice(option, value, _IMPL_MODES),
+        ImplMode.HIGH_PERFORMANCE,
+        "high_precision turns Winograd and approximations off",
+        lambda mode: mode.value,
+    ),
+    Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
+    Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
+    Option(
+        "max_growth",
+        lambda option, value: read_float(option, value, 0, 1000),
+        1.1,
+        "how far folding may let the weights grow",
+        lambda growth: f"{growth:g}",
+    ),
+    Option("allow_hardlinks", read_bool, False, "take external data with several names", _lower, recorded=False),
+    Option("memory_limit", read_size, None, "most memory to use, as 8G", recorded=False),
+    Option("timeout", read_seconds, None, "most seconds to work", recorded=False),
+    Option(
+        "threads",
+        lambda option, value: read_int(option, value, 1, 1024),
+        None,
+        "threads to use; default: the physical cores",
+        recorded=False,
+    ),
+    Option(
+        "dump_graph",
+        lambda option, value: Path(value) if isinstance(value, os.PathLike) else Path(_text(option, value)),
+        None,
+        "directory to write each stage's graph to",
+        recorded=False,
+    ),
+    Option("dump_stages", _read_stages, frozenset(Stage), "stages to dump", recorded=False),
+    Option(
+        "stage_limit",
+        lambda option, value: read_choice(option, value, _STAGES),
+        Stage.COMPILE,
+        "last stage to run",
+        lambda stage: stage.value,
+    ),
+    Option("debug", read_bool, False, "verify the graph after each pass", recorded=False),
+)
+OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
+_BY_NAME = {name: option for option in _TABLE for name in (option.name, *option.aliases)}
+
+
+def convert_options(values: Mapping[str, object] | None = None) -> ConvertOptions:
+    """The records for what the user gave: names with `-` or `_`; None is the default."""
+    given: dict[str, Any] = {}
+    for raw_name, value in (values or {}).items():
+        name = raw_name.removeprefix("--").replace("-", "_")
+        option = _BY_NAME.get(name)
+        if option is None:
+            raise UsageError("E10001", f'there is no option "{raw_name}"', hint=did_you_mean(name, _BY_NAME))
+        if value is not None:
+            if option.name in given:
+                raise UsageError("E10047", f"{' and '.join(sorted(values or {}))}: one option, given twice")
+            given[option.name] = option.read(option.name, value)
+    return _sorted_into_records(given)
+
+
+def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
+    value = {option.name: given.get(option.name, option.default) for option in _TABLE}
+    file: SwitchFile | None = value["fusion_switch_file"]
+    skipped = PassSwitches(named=dict.fromkeys(value["skip_pass"], False))
+    switches = skipped.over(value["optimization_switch"]).over(file.switches if file else PassSwitches())
+    level, mode = value["oo_level"], value["op_select_implmode"]
+    return ConvertOptions(
+        soc=value["soc"],
+        parse=ParseOptions(
+            input_shape=value["input_shape"],
+            out_nodes=value["out_nodes"],
+            static=value["static"],
+            allow_hardlinks=value["allow_hardlinks"],
+        ),
+        prepare=PrepareOptions(
+            level=level, switches=switches, max_const_bytes=value["max_const"], max_growth=value["max_growth"]
+        ),
+        split=SplitOptions(level=level, switches=switches),
+        optimize=OptimizeOptions(level=level, switches=switches, impl_mode=mode),
+        compile=CompileOptions(impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]),
+        limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
+        dump=DumpOptions(directory=value["dump_graph"], stages=value["dump_stages"]),
+        last_stage=value["stage_limit"],
+        verify_ir=value["debug"],
+        threads=value["threads"],
+        atc_cmdline=atc_cmdline(given),
+    )
+
+
+def atc_cmdline(given: Mapping[str, Any]) -> str:
+    """What the package records: the options that differ from their defaults, sorted, in canonical spelling."""
+    words = [
+        f"--{name}={OPTIONS[name].text(value)}"
+        for name, value in sorted(given.items())
+        if OPTIONS[name].recorded and value != OPTIONS[name].default
+    ]
+    return shlex.join(["atcpy", "convert", *words])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What the machine gives when the user says nothing
+
+
+def _cgroup_bytes() -> int | None:
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        return int(text) if text.isdigit() else None
+    return None
+
+
+def default_memory_bytes() -> int:
+    """Three quarters of the memory, or the limit of the control group where that is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(total * 3 // 4, _cgroup_bytes() or total)
+
+
+def default_threads() -> int:
+    """ATCPY_THREADS, or the number of physical cores that this process may run on."""
+    text = os.environ.get("ATCPY_THREADS")
+    if text is not None:
+        if not re.fullmatch(r"\d{1,4}", text) or not 1 <= int(text) <= 1024:
+            raise UsageError("E13024", f"ATCPY_THREADS={text}: not a number from 1 to 1024")
+        return int(text)
+    cores = set()
+    for cpu in sorted(os.sched_getaffinity(0)):
+        try:
+            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+            cores.add(siblings.read_text(encoding="ascii").strip())
+        except OSError:
+            cores.add(str(cpu))
+    return len(cores)

@@ -1,0 +1,348 @@
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atcpy import options
+from atcpy.errors import AtcError, ResourceLimit
+from atcpy.options import (
+    ANY_SIZE,
+    OPTIONS,
+    CompileOptions,
+    ConvertOptions,
+    Deadline,
+    DimRange,
+    FusionGroup,
+    ImplMode,
+    InputDims,
+    Limits,
+    MemoryLimit,
+    OoLevel,
+    PassSwitches,
+    Stage,
+    convert_options,
+    read_input_shape,
+)
+
+
+def error_of(values: dict[str, object]) -> AtcError:
+    with pytest.raises(AtcError) as caught:
+        convert_options(values)
+    return caught.value
+
+
+def test_defaults() -> None:
+    assert convert_options() == convert_options({"input_shape": None}) == ConvertOptions()
+    assert ConvertOptions().soc == "Ascend910"
+    assert ConvertOptions().prepare.level is OoLevel.O2
+    assert ConvertOptions().prepare.max_const_bytes == 16 * 1024**2
+    assert ConvertOptions().compile == CompileOptions(impl_mode=ImplMode.HIGH_PERFORMANCE, reuse_memory=True)
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_default_of_each_option_reads_back_and_is_not_recorded(option: options.Option) -> None:
+    if option.default:
+        again = option.read(option.name, option.default)
+        assert again == option.default
+        assert options.atc_cmdline({option.name: again}) == "atcpy convert"
+
+
+# What each option changes: an option without a row here has no effect that anybody checks.
+EFFECTS: dict[str, tuple[object, str, object]] = {
+    "soc": ("ascend310p3", "soc", "Ascend310P3"),
+    "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),
+    "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),
+    "static": ("true", "parse.static", True),
+    "oo_level": ("O1", "optimize.level", OoLevel.O1),
+    "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
+    "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),
+    "op_select_implmode": ("high_precision", "compile.impl_mode", ImplMode.HIGH_PRECISION),
+    "disable_reuse_memory": ("1", "compile.reuse_memory", False),
+    "max_const": ("1M", "prepare.max_const_bytes", 1024**2),
+    "max_growth": ("1.5", "prepare.max_growth", 1.5),
+    "allow_hardlinks": ("1", "parse.allow_hardlinks", True),
+    "memory_limit": ("1.5G", "limits.memory_bytes", 3 * 2**29),
+    "timeout": ("2m", "limits.timeout_seconds", 120.0),
+    "threads": ("2", "threads", 2),
+    "dump_graph": ("d", "dump.directory", Path("d")),
+    "dump_stages": ("prepare,split", "dump.stages", frozenset({Stage.PREPARE, Stage.SPLIT})),
+    "stage_limit": ("split", "last_stage", Stage.SPLIT),
+    "debug": ("yes", "verify_ir", True),
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"fusion_switch_file"}))
+def test_each_option_has_an_effect(name: str) -> None:
+    value, path, expected = EFFECTS[name]
+    changed: Any = convert_options({name: value})
+    for part in path.split("."):
+        changed = getattr(changed, part)
+    assert changed == expected
+
+
+def test_names_may_be_written_as_on_the_command_line() -> None:
+    assert convert_options({"--max-const": "1K"}) == convert_options({"max_const": 1024})
+    assert convert_options({"soc_version": "Ascend310"}).soc == "Ascend310"
+
+
+def test_unknown_option_names_the_nearest() -> None:
+    error = error_of({"inputshape": "x:1"})
+    assert error.code == "E10001"
+    assert "input_shape" in error.hint
+
+
+def test_one_option_under_two_names() -> None:
+    assert error_of({"soc": "Ascend910", "soc_version": "Ascend910"}).code == "E10047"
+
+
+@pytest.mark.parametrize("soc", options.SOCS)
+def test_chips_are_found_in_any_case(soc: str) -> None:
+    assert convert_options({"soc": soc.swapcase()}).soc == soc
+
+
+def test_chips_of_the_950_family_have_the_form_of_their_names() -> None:
+    assert convert_options({"soc": "ascend950pr_9579"}).soc == "Ascend950PR_9579"
+
+
+@pytest.mark.parametrize(
+    ("soc", "near"), [("Ascend310P4", "Ascend310P"), ("310P3", "Ascend310P3"), ("nope", "npu-smi")]
+)
+def test_unknown_chip_names_the_nearest(soc: str, near: str) -> None:
+    error = error_of({"soc": soc})
+    assert (error.code, error.exit_code) == ("E10001", 2)
+    assert near in error.hint
+
+
+def test_tiny_chips_are_unsupported() -> None:
+    assert error_of({"soc": "Ascend035A"}).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("x:1,3,224,224", {"x": (1, 3, 224, 224)}),
+        ("a:;b:1,3", {"a": (), "b": (1, 3)}),
+        ("x:0:1,3,8,8", {"x:0": (1, 3, 8, 8)}),
+        (" x : 1 , 3 ;", {"x": (1, 3)}),
+        ("x:-1,3", {"x": (ANY_SIZE, 3)}),
+        ("x:1~8,3", {"x": (DimRange(1, 8), 3)}),
+        ("x:1~-1", {"x": (DimRange(1, None),)}),
+        ("x:0~4", {"x": (DimRange(0, 4),)}),
+    ],
+)
+def test_input_shape(text: str, shapes: dict[str, InputDims]) -> None:
+    assert read_input_shape("input_shape", text) == shapes
+
+
+def test_input_shape_takes_natural_values() -> None:
+    value = {"x": [1, np.int64(3), None, "1~8"], "y": (), "z": "2,3", "w": [DimRange(1, 2)]}
+    assert read_input_shape("input_shape", value) == {
+        "x": (1, 3, ANY_SIZE, DimRange(1, 8)),
+        "y": (),
+        "z": (2, 3),
+        "w": (DimRange(1, 2),),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "part", "column"),
+    [
+        ("x:1,a,3", "E10002", '"a"', 5),
+        ("x:1;yy:1,,3", "E10002", '""', 10),
+        ("x:3.5", "E10002", '"3.5"', 3),
+        ("x", "E10002", '"x"', 1),
+        ("x:1;:3", "E10002", '":3"', 5),
+        ("x:1;x:2", "E10002", "twice", 5),
+        ("x:8~1", "E10002", '"8~1"', 3),
+        ("x:-2~4", "E10002", '"-2~4"', 3),
+        ("x:1 2", "E10002", '"1 2"', 3),
+        ("x:0", "E10011", "x dimension 0 is 0", None),
+        ("x:1,-3", "E10011", "x dimension 1 is -3", None),
+        ("x:99999999999999", "E10013", "outside", None),
+        ("x:" + "1," * 64 + "1", "E10013", "65 dimensions", None),
+        ("", "E10004", "needs a value", None),
+        (" ; ", "E10004", "needs a value", None),
+    ],
+)
+def test_input_shape_that_cannot_be_read_is_pointed_at(text: str, code: str, part: str, column: int | None) -> None:
+    error = error_of({"input_shape": text})
+    assert error.code == code
+    assert part in error.what
+    assert error.where.column == column
+    assert column is None or f"character {column}" in error.what
+
+
+@pytest.mark.parametrize(
+    "value", [3, {"": [1]}, {1: [1]}, {"x": 3}, {"x": [1.5]}, {"x": [True]}, {"x": ["a"]}, {"x": [0]}, {"x": [[1]]}]
+)
+def test_input_shape_of_a_wrong_type(value: object) -> None:
+    assert error_of({"input_shape": value}).exit_code == 2
+
+
+@given(st.text(alphabet="x:,;~-0123 \n\t.é", max_size=30))
+def test_input_shape_is_read_or_refused(text: str) -> None:
+    try:
+        shapes = read_input_shape("input_shape", text)
+    except AtcError as error:
+        assert error.code in {"E10002", "E10004", "E10011", "E10013"}
+    else:
+        # The canonical text names the same shapes.
+        assert read_input_shape("input_shape", options._shape_text(shapes)) == shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("static", "maybe", "E10005"),
+        ("static", 2, "E10003"),
+        ("disable_reuse_memory", "true", "E10006"),
+        ("disable_reuse_memory", 2, "E10006"),
+        ("threads", "two", "E10014"),
+        ("threads", True, "E10014"),
+        ("threads", 0, "E10013"),
+        ("memory_limit", "8 apples", "E10014"),
+        ("memory_limit", -1, "E10013"),
+        ("timeout", "-1", "E10013"),
+        ("timeout", float("nan"), "E10013"),
+        ("max_growth", "x", "E10014"),
+        ("oo_level", "O4", "E10001"),
+        ("oo_level", 2, "E10003"),
+        ("op_select_implmode", "fast", "E10001"),
+        ("dump_stages", "prepare,pares", "E10001"),
+        ("skip_pass", ",", "E10004"),
+        ("skip_pass", 3, "E10003"),
+        ("optimization_switch", "A", "E10001"),
+        ("optimization_switch", "A:maybe", "E10001"),
+        ("fusion_switch_file", "no/such/file", "E10410"),
+        ("soc", "", "E10004"),
+    ],
+)
+def test_wrong_value_is_refused_with_atcs_code(name: str, value: object, code: str) -> None:
+    error = error_of({name: value})
+    assert error.code == code
+    assert f"--{name}" in error.what or name == "fusion_switch_file"
+
+
+def switch_file(folder: Path, text: str) -> Path:
+    path = folder / "off.cfg"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+PLAIN = "# comment\nConvReluFusionPass:off\n\nSoftmaxFusionPass:on # why\n"
+JSON = '{"Switch":{"GraphFusion":{"ALL":"off","SoftmaxFusionPass":"on"},"UBFusion":{"ConvReluFusionPass":"off"}}}'
+
+
+@pytest.mark.parametrize("text", [PLAIN, JSON])
+def test_both_forms_of_a_switch_file(tmp_path: Path, text: str) -> None:
+    switches = convert_options({"fusion_switch_file": switch_file(tmp_path, text)}).optimize.switches
+    assert switches.named == {"ConvReluFusionPass": False, "SoftmaxFusionPass": True}
+
+
+def test_all_off_leaves_the_required_passes_and_those_named(tmp_path: Path) -> None:
+    switches = convert_options({"fusion_switch_file": str(switch_file(tmp_path, JSON))}).prepare.switches
+    assert switches.groups == {FusionGroup.GRAPH: False}
+    assert not switches.enabled("Other")
+    assert switches.enabled("Other", required=True)
+    assert switches.enabled("Other", group=FusionGroup.UB)
+    assert switches.enabled("SoftmaxFusionPass")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("A:off\nB:of", "E20003", "not on or off"),
+        ("A:off\nB", "E20003", ":2:"),
+        ("{", "E10025", "off.cfg:1:2:"),
+        ('{"Swich":{}}', "E20003", "Swich"),
+        ('{"Switch":{"Graph":{}}}', "E20003", "Graph"),
+        ('{"Switch":{"GraphFusion":[]}}', "E20003", "not an object"),
+        ('{"Switch":{"GraphFusion":{"A":1}}}', "E20003", "not on or off"),
+        ('{"Switch":' * 100_000, "E10025", ""),
+    ],
+)
+def test_broken_switch_file_is_pointed_at(tmp_path: Path, text: str, code: str, words: str) -> None:
+    error = error_of({"fusion_switch_file": switch_file(tmp_path, text)})
+    assert (error.code, error.exit_code) == (code, 2)
+    assert words in error.what
+
+
+def test_switch_file_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "off.cfg"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert error_of({"fusion_switch_file": path}).code == "E13005"
+
+
+def test_skip_beats_the_switch_which_beats_the_file(tmp_path: Path) -> None:
+    file = switch_file(tmp_path, "A:off\nB:off\nC:on")
+    given_all = {"fusion_switch_file": file, "optimization_switch": {"A": True, "B": True}, "skip_pass": ["A"]}
+    assert convert_options(given_all).prepare.switches.named == {"A": False, "B": True, "C": True}
+
+
+def test_command_line_is_canonical(tmp_path: Path) -> None:
+    file = switch_file(tmp_path, PLAIN)
+    text = convert_options(
+        {
+            "timeout": 5,
+            "threads": 2,
+            "dump_graph": "/somewhere",
+            "soc": "ascend310",
+            "skip_pass": ["B", "A", "B"],
+            "oo_level": "O2",
+            "input_shape": " y : 1 ; x:1~8, -1",
+            "fusion_switch_file": file,
+            "static": 1,
+            "max_const": "1K",
+        }
+    ).atc_cmdline
+    digest = hashlib.sha256(PLAIN.encode()).hexdigest()
+    assert text == (
+        f"atcpy convert --fusion_switch_file=sha256:{digest} '--input_shape=x:1~8,-1;y:1'"
+        " --max_const=1024 --skip_pass=A,B --soc=Ascend310 --static=true"
+    )
+
+
+def test_deadline_names_what_was_going_on() -> None:
+    now = 0.0
+    deadline = Deadline(10, clock=lambda: now)
+    now = 9.0
+    deadline.check("folding")
+    assert deadline.remaining() == 1.0
+    now = 11.0
+    with pytest.raises(ResourceLimit, match=r"R0003.*10 s.*folding"):
+        deadline.check("folding")
+    assert deadline.remaining() == 0.0
+
+
+def test_no_deadline_never_ends() -> None:
+    deadline = Limits().deadline()
+    deadline.check("anything")
+    assert deadline.remaining() is None
+
+
+def test_memory_limit_tells_both_numbers() -> None:
+    MemoryLimit(100).check(100, "arena")
+    with pytest.raises(ResourceLimit, match=r"R0001.*arena needs 101 bytes, the limit is 100"):
+        MemoryLimit(100).check(101, "arena")
+    assert Limits(memory_bytes=7).memory() == MemoryLimit(7)
+    assert Limits().memory().limit_bytes > 2**20
+
+
+def test_pass_is_on_unless_switched_off() -> None:
+    assert PassSwitches().enabled("A")
+    assert not PassSwitches().enabled("A", default=False)
+    assert not PassSwitches(named={"A": False}).enabled("A", required=True)
+
+
+def test_threads_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATCPY_THREADS", "3")
+    assert options.default_threads() == 3
+    monkeypatch.setenv("ATCPY_THREADS", "many")
+    with pytest.raises(AtcError, match="E13024"):
+        options.default_threads()
+    monkeypatch.delenv("ATCPY_THREADS")
+    assert options.default_threads() >= 1
