@@ -1,0 +1,29 @@
+/* Checked arithmetic on sizes that come from a file. The result saturates at ATC_TOO_BIG, which
+ * no buffer ever reaches, so that a comparison against the bytes really there fails.
+ */
+#ifndef ATC_CHECKED_H
+#define ATC_CHECKED_H
+
+#include <stdint.h>
+
+#define ATC_TOO_BIG (INT64_C(1) << 47)
+
+/* a · b, or ATC_TOO_BIG if a factor is negative or the product is not below it. */
+static inline int64_t atc_mul(int64_t a, int64_t b)
+{
+    int64_t product;
+    if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) || product > ATC_TOO_BIG)
+        return ATC_TOO_BIG;
+    return product;
+}
+
+/* a + b, or ATC_TOO_BIG if a term is negative or the sum is not below it. */
+static inline int64_t atc_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) || sum > ATC_TOO_BIG)
+        return ATC_TOO_BIG;
+    return sum;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* conv2d: activation(conv(x, w) + bias + residual), in two spatial dims.
+ *
+ *     x         NC1HWC0, or NCHW where src_c0 is 1
+ *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16]
+ *     bias      [m], optional
+ *     residual  NC1HWC0, of the result's dims, optional; may be the destination itself
+ *     y         NC1HWC0
+ *
+ * A group reads cg input channels and makes mg output channels; with several groups both are
+ * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
+ */
+#ifndef ATC_CONV2D_H
+#define ATC_CONV2D_H
+
+#include "activation.h"
+#include "kernel.h"
+
+enum { CONV_C0 = 16 };
+
+#define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64(n) I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh)     \
+    I64(dw) I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0)                                 \
+    ENUM(activation, activation_names) F64(alpha) F64(beta)
+DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
+
+enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A run of `width` neighbouring results in `blocks` neighbouring blocks of output channels, summed
+ * over n_c1 blocks of input channels: the work of one micro-kernel call.
+ */
+struct conv2d_tile {
+    const float *in;      /* where tap 0 of the first result reads channel 0 */
+    const int64_t *taps;  /* n_taps offsets from `in`, in floats */
+    int64_t n_taps;
+    int64_t c1_stride;    /* floats from one block of input channels to the next */
+    int64_t n_c1;
+    int64_t c_last;       /* channels in the last of them */
+    const float *weights;
+    int64_t weight_stride; /* floats from one output block to the next */
+    const float *bias;     /* `blocks` · 16 floats */
+    const float *residual; /* NULL: none */
+    float *dst;
+    int64_t dst_stride;    /* floats from one output block to the next */
+    bool first, last;      /* the sum begins here; it ends here, so activate */
+    enum activation activation;
+    float alpha, beta;
+};
+
+/* What an ISA brings: tables of micro-kernels by blocks and width, for C0 = 16 and C0 = 1. */
+typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
+struct conv2d_isa {
+    int max_blocks, max_width;
+    const conv2d_micro *blocked; /* [blocks - 1][width - 1] */
+    const conv2d_micro *plain;
+};
+
+void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
+
+#endif

@@ -1,0 +1,133 @@
+"""The kernel table as Python sees it, and task records: packing arguments by name.
+
+The C side is the one truth: families, their argument fields and the rows come from the extension.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from atcpy.errors import InternalError
+from atcpy.ir import DType, Region, Slot
+from atcpy.kernels import _kernels
+
+HOST_FAMILY = "host"
+TASK_BYTES: int = _kernels.TASK_BYTES
+MAX_RANK: int = _kernels.MAX_RANK
+
+ParamValue = int | float | str | Sequence[int]
+
+_HEADER = struct.Struct("<24sBBHIIIII")
+_SLOT = struct.Struct("<BBHIQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument of a family: `count` numbers of 8 bytes; `choices` names an enum's values."""
+
+    name: str
+    is_float: bool
+    count: int
+    choices: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """One kernel: the family that it implements, for which element type, on which ISA."""
+
+    name: str
+    family: str
+    dtype: DType
+    isa: str
+
+
+@cache
+def families() -> Mapping[str, tuple[Field, ...]]:
+    """The families and their arguments."""
+    return {
+        name: tuple(Field(field, is_float, count, tuple(choices) if choices is not None else None)
+                    for field, is_float, count, choices in fields)
+        for name, fields in _kernels.families().items()
+    }
+
+
+@cache
+def kernel_table() -> tuple[KernelRow, ...]:
+    """Every kernel row, in the order in which the loader tries them."""
+    return tuple(KernelRow(name, family, DType.from_onnx(dtype), isa) for name, family, dtype, isa in _kernels.rows())
+
+
+@cache
+def _packers() -> Mapping[str, struct.Struct]:
+    return {
+        name: struct.Struct("<" + "".join(f"{field.count}{'d' if field.is_float else 'q'}" for field in fields))
+        for name, fields in families().items()
+    }
+
+
+def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
+    """The family's argument struct; fields that `params` leaves out are zero, lists are padded
+    with zeros, names of enum values become numbers. InternalError for a name that does not exist.
+    """
+    fields = families().get(family)
+    if fields is None:
+        raise InternalError(f"no kernel family {family}")
+    unknown = params.keys() - {field.name for field in fields}
+    if unknown:
+        raise InternalError(f"kernel family {family} has no argument {sorted(unknown)[0]}")
+    numbers: list[int | float] = []
+    for field in fields:
+        value = params.get(field.name, 0)
+        if isinstance(value, str):
+            if field.choices is None or value not in field.choices:
+                raise InternalError(f"kernel family {family}: {field.name} cannot be {value!r}")
+            value = field.choices.index(value)
+        values = [value] if isinstance(value, int | float) else list(value)
+        if len(values) > field.count:
+            raise InternalError(f"kernel family {family}: {field.name} has {len(values)} values")
+        numbers.extend([*values, *[0] * (field.count - len(values))])
+    return _packers()[family].pack(*numbers)
+
+
+def unpack_params(family: str, params: bytes) -> dict[str, int | float | str | list[int]]:
+    """What `pack_params` packed, by name: for people to read."""
+    packer = _packers()[family]
+    numbers = iter(packer.unpack(params[: packer.size]))
+    found: dict[str, int | float | str | list[int]] = {}
+    for field in families()[family]:
+        values = [next(numbers) for _ in range(field.count)]
+        found[field.name] = values if field.count > 1 else values[0]
+        if field.choices is not None:
+            found[field.name] = field.choices[int(values[0])]
+    return found
+
+
+def pack_task(
+    family: str,
+    src: Sequence[Slot | None],
+    dst: Sequence[Slot],
+    params: bytes,
+    *,
+    op_index: int = 0,
+    stream: int = 0,
+    event_wait: int = 0,
+    event_record: int = 0,
+) -> bytes:
+    """A task record of TASK_BYTES bytes, as csrc/task.h lays it out."""
+    if len(src) + len(dst) > _kernels.MAX_SLOTS:
+        raise InternalError(f"a task of {family} has {len(src) + len(dst)} operands")
+    head = _HEADER.pack(
+        family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0
+    )
+    slots = b"".join(_pack_slot(slot) for slot in (*src, *dst))
+    body = head + slots.ljust(_SLOT.size * _kernels.MAX_SLOTS, b"\0") + params
+    return body.ljust(TASK_BYTES, b"\0")
+
+
+def _pack_slot(slot: Slot | None) -> bytes:
+    if slot is None:
+        return bytes(_SLOT.size)
+    return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, slot.offset, slot.nbytes)
