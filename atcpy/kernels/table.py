@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from atcpy.errors import InternalError
-from atcpy.ir import DType, Region, Slot
+from atcpy.ir import DType, Slot
 from atcpy.kernels import _kernels
 
 HOST_FAMILY = "host"
@@ -48,8 +48,10 @@ class KernelRow:
 def families() -> Mapping[str, tuple[Field, ...]]:
     """The families and their arguments."""
     return {
-        name: tuple(Field(field, is_float, count, tuple(choices) if choices is not None else None)
-                    for field, is_float, count, choices in fields)
+        name: tuple(
+            Field(field, is_float, count, tuple(choices) if choices is not None else None)
+            for field, is_float, count, choices in fields
+        )
         for name, fields in _kernels.families().items()
     }
 
@@ -119,9 +121,7 @@ def pack_task(
     """A task record of TASK_BYTES bytes, as csrc/task.h lays it out."""
     if len(src) + len(dst) > _kernels.MAX_SLOTS:
         raise InternalError(f"a task of {family} has {len(src) + len(dst)} operands")
-    head = _HEADER.pack(
-        family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0
-    )
+    head = _HEADER.pack(family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0)
     slots = b"".join(_pack_slot(slot) for slot in (*src, *dst))
     body = head + slots.ljust(_SLOT.size * _kernels.MAX_SLOTS, b"\0") + params
     return body.ljust(TASK_BYTES, b"\0")

@@ -8,8 +8,8 @@
 enum activation {
     ACT_NONE,
     ACT_RELU,
-    ACT_CLIP,         /* to [alpha, beta] */
-    ACT_LEAKY_RELU,   /* x < 0: alpha·x */
+    ACT_CLIP,       /* to [alpha, beta] */
+    ACT_LEAKY_RELU, /* x < 0: alpha·x */
     ACT_SIGMOID,
     ACT_HARD_SIGMOID, /* clip(alpha·x + beta, 0, 1) */
     ACT_HARD_SWISH,   /* x · clip(x/6 + 1/2, 0, 1) */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-const char *const activation_names[] = {"",          "Relu",  "Clip", "LeakyRelu", "Sigmoid",
-                                        "HardSigmoid", "HardSwish", "Swish", "Tanh", NULL};
+const char *const activation_names[] = {
+    "", "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh", NULL};
 
 DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
 
@@ -26,11 +26,10 @@ static const char *check(const struct task_view *task)
         atc_mul(p->group, p->mg) < p->m || atc_mul(p->group - 1, p->mg) >= p->m ||
         (p->group == 1 && (p->cg != p->c || p->mg != p->m)))
         return "groups do not fit the channels";
-    /* The last window may reach into the end padding, but none may start there. */
-    const int64_t padded_h = atc_add(p->h, p->pt), padded_w = atc_add(p->w, p->pl);
-    if (atc_mul(p->oh - 1, p->sh) >= padded_h || atc_mul(p->ow - 1, p->sw) >= padded_w ||
-        atc_mul(p->kh - 1, p->dh) >= ATC_TOO_BIG || atc_mul(p->kw - 1, p->dw) >= ATC_TOO_BIG)
-        return "the window leaves the input";
+    const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
+    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw - 1, p->dw));
+    if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG)
+        return "the windows reach too far";
 
     const int64_t c1 = ceil_div(p->c, p->src_c0), m1 = ceil_div(p->m, CONV_C0);
     const int64_t x = atc_mul(atc_mul(p->n, c1 * p->src_c0), atc_mul(p->h, p->w));
@@ -53,20 +52,20 @@ static const char *check(const struct task_view *task)
  * of output channels pass over it; input channels into runs whose weights stay in L1.
  */
 struct blocking {
-    bool flat;       /* 1x1: the plane is one long row, cut into rows of `row_len` */
-    bool packed;     /* input rows are copied, padded and de-interleaved by the stride */
+    bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
+    bool packed; /* input rows are copied, padded and de-interleaved by the stride */
     int64_t rows, row_len;
     int64_t chunk_rows, chunks;
-    int64_t in_rows; /* input rows a chunk needs */
+    int64_t in_rows;           /* input rows a chunk needs */
     int64_t phases, phase_len; /* a packed row: [phases][phase_len] positions */
     int64_t c1, c1_run;
     int64_t oc_pairs; /* runs of max_blocks output blocks in a group */
 };
 
 enum {
-    FLAT_ROW = 196,      /* 14 tiles of 14 */
-    PAIR = 2,            /* output blocks of one item; an ISA may take them one by one */
-    ITEMS_WANTED = 32,   /* enough to balance some threads */
+    FLAT_ROW = 196,    /* 14 tiles of 14 */
+    PAIR = 2,          /* output blocks of one item; an ISA may take them one by one */
+    ITEMS_WANTED = 32, /* enough to balance some threads */
     LEAST_CHUNK_ROWS = 4,
 };
 
@@ -75,7 +74,8 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     struct blocking b = {0};
     b.flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 && p->pl == 0 &&
              p->oh == p->h && p->ow == p->w;
-    const bool inside = p->pt == 0 && p->pl == 0 && (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
+    const bool inside = p->pt == 0 && p->pl == 0 &&
+                        (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
                         (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
     b.packed = !b.flat && !(inside && p->sw == 1);
     b.row_len = b.flat ? min_i64(p->oh * p->ow, FLAT_ROW) : p->ow;
@@ -226,9 +226,8 @@ static void fill_taps(struct drive *d)
     for (int64_t i = 0; i < p->kh; i++)
         for (int64_t j = 0; j < p->kw; j++) {
             const int64_t column = j * p->dw;
-            const int64_t position = d->b.packed
-                                         ? column % p->sw * d->b.phase_len + column / p->sw
-                                         : column;
+            const int64_t position =
+                d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
             d->taps[i * p->kw + j] = i * p->dh * d->row_stride + position * p->src_c0;
         }
 }
@@ -269,9 +268,9 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
                (size_t)min_i64((int64_t)blocks * CONV_C0, p->m - first) * sizeof *bias);
     }
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
-    const float *in = b->packed ? d->packed
-                                : d->x + (n * c1_all + c1_first) * d->c1_stride +
-                                      row0 * p->sh * d->row_stride;
+    const float *in =
+        b->packed ? d->packed
+                  : d->x + (n * c1_all + c1_first) * d->c1_stride + row0 * p->sh * d->row_stride;
     const int64_t c_here = min_i64(p->cg, p->c - g * p->cg);
     const int64_t c1_here = ceil_div(c_here, p->src_c0);
 
@@ -300,8 +299,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.in = in + c1 * d->c1_stride + r * p->sh * d->row_stride;
             tile.dst = d->y + y_at;
             tile.residual = d->residual ? d->residual + y_at : NULL;
-            const int64_t len = b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len)
-                                        : b->row_len;
+            const int64_t len =
+                b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
             run_row(d, tile, blocks, len);
         }
     }

@@ -18,9 +18,10 @@
 enum { CONV_C0 = 16 };
 
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
-    I64(n) I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh)     \
-    I64(dw) I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0)                                 \
-    ENUM(activation, activation_names) F64(alpha) F64(beta)
+    I64(n)                                                                                         \
+    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(activation, activation_names)  \
+            F64(alpha) F64(beta)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
@@ -39,19 +40,19 @@ static inline int64_t min_i64(int64_t a, int64_t b)
  * over n_c1 blocks of input channels: the work of one micro-kernel call.
  */
 struct conv2d_tile {
-    const float *in;      /* where tap 0 of the first result reads channel 0 */
-    const int64_t *taps;  /* n_taps offsets from `in`, in floats */
+    const float *in;     /* where tap 0 of the first result reads channel 0 */
+    const int64_t *taps; /* n_taps offsets from `in`, in floats */
     int64_t n_taps;
-    int64_t c1_stride;    /* floats from one block of input channels to the next */
+    int64_t c1_stride; /* floats from one block of input channels to the next */
     int64_t n_c1;
-    int64_t c_last;       /* channels in the last of them */
+    int64_t c_last; /* channels in the last of them */
     const float *weights;
     int64_t weight_stride; /* floats from one output block to the next */
     const float *bias;     /* `blocks` · 16 floats */
     const float *residual; /* NULL: none */
     float *dst;
-    int64_t dst_stride;    /* floats from one output block to the next */
-    bool first, last;      /* the sum begins here; it ends here, so activate */
+    int64_t dst_stride; /* floats from one output block to the next */
+    bool first, last;   /* the sum begins here; it ends here, so activate */
     enum activation activation;
     float alpha, beta;
 };

@@ -33,12 +33,11 @@ static void run_items(void *context, int64_t begin, int64_t end, int thread)
 
 static void run_task(struct atc_run *run, const struct atc_bound_task *task)
 {
-    struct launch launch = {.task = task,
-                            .scratch = run->scratch,
-                            .scratch_bytes = run->plan->scratch_bytes,
-                            .args = {.params = task->params,
-                                     .cpu = atc_this_cpu(),
-                                     .fault = &run->fault}};
+    struct launch launch = {
+        .task = task,
+        .scratch = run->scratch,
+        .scratch_bytes = run->plan->scratch_bytes,
+        .args = {.params = task->params, .cpu = atc_this_cpu(), .fault = &run->fault}};
     for (int i = 0; i < task->n_src; i++) {
         const struct atc_operand at = task->operands[i];
         launch.args.src[i] = at.base == BASE_NONE ? NULL : run->bases[at.base] + at.offset;

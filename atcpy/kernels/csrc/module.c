@@ -13,25 +13,27 @@
 #include "cpu.h"
 #include "plan.h"
 
+/* CPython's slots hold functions as void pointers, which ISO C does not promise. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
 static PyObject *refused_error, *fault_error;
 
 struct plan_object {
-    PyObject_HEAD
-    struct atc_plan *plan;
+    PyObject_HEAD struct atc_plan *plan;
     Py_buffer weights;
     int64_t *sizes; /* of inputs, then of outputs */
 };
 
 struct run_object {
-    PyObject_HEAD
-    struct plan_object *owner;
+    PyObject_HEAD struct plan_object *owner;
     struct atc_arena *arena;
     Py_buffer *buffers;
     int64_t n_buffers;
     uint8_t **bases;
 };
 
-/* --- tables ------------------------------------------------------------------------------------ */
+/* --- tables ------------------------------------------------------------------------------------
+ */
 
 static PyObject *choices_of(const struct param_field *field)
 {
@@ -52,10 +54,10 @@ static PyObject *fields_of(const struct kernel_family *family)
     PyObject *fields = PyList_New(0);
     for (const struct param_field *field = family->fields; fields != NULL && field->name; field++) {
         PyObject *choices = choices_of(field);
-        PyObject *item = choices ? Py_BuildValue("(sOiN)", field->name,
-                                                 field->is_float ? Py_True : Py_False,
-                                                 field->count, choices)
-                                 : NULL;
+        PyObject *item =
+            choices ? Py_BuildValue("(sOiN)", field->name, field->is_float ? Py_True : Py_False,
+                                    field->count, choices)
+                    : NULL;
         if (item == NULL || PyList_Append(fields, item) < 0)
             Py_CLEAR(fields);
         Py_XDECREF(item);
@@ -103,7 +105,8 @@ static PyObject *describe_cpu(PyObject *module, PyObject *unused)
                          (long long)cpu->l2_bytes);
 }
 
-/* --- Plan -------------------------------------------------------------------------------------- */
+/* --- Plan --------------------------------------------------------------------------------------
+ */
 
 static int read_sizes(PyObject *list, int64_t *sizes)
 {
@@ -134,7 +137,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct plan_object *self = (struct plan_object *)object;
     static char *names[] = {"records", "weights", "arena_bytes", "input_bytes", "output_bytes",
-                            "threads", "isa", "only", NULL};
+                            "threads", "isa",     "only",        NULL};
     Py_buffer records;
     PyObject *weights, *inputs, *outputs;
     long long arena_bytes;
@@ -172,8 +175,8 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                       .input_bytes = self->sizes,
                                       .output_bytes = self->sizes + n_inputs};
     struct atc_refusal refusal;
-    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, &limits, threads,
-                               (enum atc_isa)isa, only, &refusal);
+    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, &limits,
+                               threads, (enum atc_isa)isa, only, &refusal);
     if (self->plan == NULL)
         set_refused(&refusal);
     else
@@ -212,7 +215,8 @@ static PyObject *plan_rows(PyObject *object, PyObject *unused)
     return rows;
 }
 
-/* --- Run --------------------------------------------------------------------------------------- */
+/* --- Run ---------------------------------------------------------------------------------------
+ */
 
 static PyTypeObject *run_type;
 
@@ -324,11 +328,8 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
                           .elapsed_ns = elapsed.buf,
                           .interrupted = signals_pending};
     enum atc_run_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = atc_run_tasks(&run, first, last);
-    Py_END_ALLOW_THREADS
-    if (elapsed.obj != NULL)
-        PyBuffer_Release(&elapsed);
+    Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
+    Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
     if (status == RUN_INTERRUPTED)
         return NULL; /* the signal's handler has raised */
     if (status == RUN_FAULT) {
@@ -350,7 +351,8 @@ static int run_getbuffer(PyObject *object, Py_buffer *view, int flags)
                              (Py_ssize_t)self->owner->plan->arena_bytes, 0, flags);
 }
 
-/* --- module ------------------------------------------------------------------------------------ */
+/* --- module ------------------------------------------------------------------------------------
+ */
 
 static PyMethodDef plan_methods[] = {
     {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
@@ -409,9 +411,15 @@ static int module_exec(PyObject *module)
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_kernels",
-                                        "The C kernels and their executor.", 0, functions,
-                                        module_slots, NULL, NULL, NULL};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
+                                        "_kernels",
+                                        "The C kernels and their executor.",
+                                        0,
+                                        functions,
+                                        module_slots,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit__kernels(void);
 PyMODINIT_FUNC PyInit__kernels(void)

@@ -73,8 +73,8 @@ static bool overlaps_ok(const struct atc_task *task, uint32_t inplace)
     const struct atc_slot *dst = task->slots + task->n_src;
     for (int d = 0; d < task->n_dst; d++) {
         for (int s = 0; s < task->n_src; s++) {
-            const bool allowed = d == 0 && (inplace >> s & 1) != 0 &&
-                                 dst[0].offset == task->slots[s].offset;
+            const bool allowed =
+                d == 0 && (inplace >> s & 1) != 0 && dst[0].offset == task->slots[s].offset;
             if (overlap(dst + d, task->slots + s) && !allowed)
                 return false;
         }
@@ -93,8 +93,7 @@ static bool header_ok(const struct atc_task *task)
     const int slots = task->n_src + task->n_dst;
     return all_zero(task->family + used, ATC_FAMILY_BYTES - used) && slots <= ATC_MAX_SLOTS &&
            task->reserved0 == 0 && task->reserved1 == 0 &&
-           all_zero(task->slots + slots,
-                    sizeof(struct atc_slot) * (size_t)(ATC_MAX_SLOTS - slots));
+           all_zero(task->slots + slots, sizeof(struct atc_slot) * (size_t)(ATC_MAX_SLOTS - slots));
 }
 
 static size_t params_used(const struct kernel_family *family)

@@ -31,7 +31,7 @@ struct atc_bound_task {
 /* Memory of one run; the plan keeps finished ones for the next. */
 struct atc_arena {
     struct atc_arena *next;
-    uint8_t *bytes;   /* arena_bytes, then one scratch a thread */
+    uint8_t *bytes; /* arena_bytes, then one scratch a thread */
     uint8_t *scratch;
 };
 
@@ -74,7 +74,7 @@ struct atc_run {
     const struct atc_plan *plan;
     uint8_t *const *bases;
     uint8_t *scratch;
-    int64_t *elapsed_ns; /* one a task, or NULL */
+    int64_t *elapsed_ns;      /* one a task, or NULL */
     int (*interrupted)(void); /* asked now and then, or NULL */
     struct atc_fault fault;
     int64_t task; /* where it stopped */

@@ -8,7 +8,7 @@
 
 enum {
     MAX_WORKERS = 255,
-    SPIN_NS = 60000,     /* longer than the gap between two tasks, shorter than anyone notices */
+    SPIN_NS = 60000,       /* longer than the gap between two tasks, shorter than anyone notices */
     CHUNKS_PER_THREAD = 4, /* a late thread then costs a quarter of its share, not all of it */
 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define FAMILY(name) extern const struct kernel_family family_##name;
+#define FAMILY(name)                             extern const struct kernel_family family_##name;
 #define KERNEL(symbol, family, dtype, isa, fits) void symbol(const struct kernel_args *args);
 #define FITS(name)                               bool name(const struct task_view *task);
 #include "kernels.inc"
@@ -20,7 +20,6 @@ static const struct kernel_family *const families[] = {
 #undef KERNEL
 #undef FITS
 };
-
 
 const struct kernel_row kernel_table[] = {
 #define FAMILY(name)
