@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 MODELS = Path(__file__).parents[2] / "models"
-sys.path[:0] = [str(MODELS), str(MODELS / "digits"), str(MODELS.with_name("benchmarks"))]
+sys.path[:0] = [str(MODELS), str(MODELS / "digits")]

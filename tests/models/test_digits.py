@@ -52,7 +52,7 @@ def test_there_is_a_picture_of_every_digit() -> None:
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
 def test_picture_is_classified_right(path: Path, classifier: onnxruntime.InferenceSession) -> None:
     pixels = np.asarray(Image.open(path))
-    assert (pixels.shape, pixels.dtype) == ((SIDE, SIDE), np.uint8)
+    assert (pixels.shape, pixels.dtype) == ((SIDE, SIDE), np.dtype(np.uint8))
     (probabilities,) = classifier.run(None, {"image": make_digits.normalise(pixels)[None, None]})
     assert probabilities.argmax() == int(path.stem)
     assert probabilities.max() > 0.5

@@ -1,0 +1,75 @@
+"""Inputs for a model, and the distance between two sets of outputs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Feeds = dict[str, Array]
+
+DEFAULT_BELOW: Final = 2  # 0 and 1 are valid as ids, masks and booleans alike
+
+
+def feeds_for(path: Path) -> Feeds:
+    """Returns fixed inputs: noise of unit variance, integers in [0, below); unknown dimensions count as 1.
+
+    `models/make_models.py` records `below:NAME` in the model's metadata.
+    """
+    # Here, since the measured processes import this module and should not carry what they do not use.
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    metadata = {prop.key: prop.value for prop in model.metadata_props}
+    weights = {weight.name for weight in model.graph.initializer}
+    feeds: Feeds = {}
+    for value in model.graph.input:
+        if value.name in weights:
+            continue
+        shape = [max(dim.dim_value, 1) for dim in value.type.tensor_type.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        rng = np.random.default_rng(zlib.crc32(value.name.encode()))
+        if np.issubdtype(dtype, np.floating):
+            feeds[value.name] = rng.standard_normal(shape).astype(dtype)
+        else:
+            feeds[value.name] = rng.integers(
+                int(metadata.get(f"below:{value.name}", DEFAULT_BELOW)), size=shape
+            ).astype(dtype)
+    return feeds
+
+
+def save_arrays(path: Path, arrays: Sequence[Array]) -> None:
+    """Writes arrays without names, since an output's name may not suit a file in an archive."""
+    np.savez(path, *arrays)
+
+
+def load_arrays(path: Path) -> list[Array]:
+    """Returns the arrays of `save_arrays` in their order."""
+    with np.load(path) as archive:
+        return [archive[f"arr_{index}"] for index in range(len(archive.files))]
+
+
+def relative_error(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Returns the largest error over the largest magnitude of its output, or infinity if shapes or NaNs differ.
+
+    Element by element, a ratio would only show how near to zero some element happens to be.
+    """
+    if [array.shape for array in outputs] != [array.shape for array in expected]:
+        return float("inf")
+    return max(map(_relative_error, outputs, expected), default=0.0)
+
+
+def _relative_error(output: Array, expected: Array) -> float:
+    is_finite = np.isfinite(expected)
+    if not np.array_equal(np.isfinite(output), is_finite):
+        return float("inf")
+    exact = expected[is_finite].astype(np.float64)
+    if not exact.size:
+        return 0.0
+    largest = float(np.abs(output[is_finite].astype(np.float64) - exact).max())
+    return largest / max(float(np.abs(exact).max()), 1e-30)

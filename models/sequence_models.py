@@ -1,0 +1,162 @@
+"""Architectures that read sequences: an encoder, a decoder and a recurrent acoustic model."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from graph_builder import Graph
+from layers import batch_norm, gelu_erf, gelu_tanh, gemm, layer_norm, layer_norm_spelled_out, linear
+from onnx import TensorProto
+
+TOKENS: Final = 128
+WIDTH: Final = 768
+HEADS: Final = 12
+HEAD_WIDTH: Final = WIDTH // HEADS
+BLOCKS: Final = 12
+LOWEST: Final = float(np.finfo(np.float32).min)
+
+
+def bert_base(g: Graph) -> None:
+    """BERT-base as Hugging Face exports it: LayerNormalization spelled out, the mask added to the scores."""
+    vocabulary = 30522
+    input_ids = g.input("input_ids", 1, TOKENS, dtype=np.int64, below=vocabulary)
+    attention_mask = g.input("attention_mask", 1, TOKENS, dtype=np.int64, below=2)
+    token_type_ids = g.input("token_type_ids", 1, TOKENS, dtype=np.int64, below=2)
+    with g.scope("embeddings"):
+        words = g.op("Gather", g.random("word_embeddings.weight", vocabulary, WIDTH, std=1.0), input_ids)
+        types = g.random("token_type_embeddings.weight", 2, WIDTH, std=0.2)
+        places = g.random("position_embeddings.weight", 512, WIDTH, std=0.2)
+        x = g.op("Add", words, g.op("Gather", types, token_type_ids))
+        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, g.integers([range(TOKENS)]))))
+    mask = g.op("Unsqueeze", g.op("Unsqueeze", attention_mask, g.integers([1])), g.integers([2]))
+    mask = g.op("Sub", g.floats(1.0), g.op("Cast", mask, to=TensorProto.FLOAT))
+    mask = g.op("Mul", mask, g.floats(LOWEST))
+    for layer in range(BLOCKS):
+        with g.scope("encoder", "layer", str(layer)):
+            x = _bert_layer(g, x, mask)
+    x = g.output(x, "last_hidden_state", 1, TOKENS, WIDTH)
+    with g.scope("pooler"):
+        first = g.op("Gather", x, g.integers(0), axis=1)
+        g.output(g.op("Tanh", gemm(g, first, WIDTH, WIDTH)), "pooler_output", 1, WIDTH)
+
+
+def _bert_layer(g: Graph, x: str, mask: str) -> str:
+    with g.scope("attention"):
+        q = _split_heads(g, _dense(g, x, "query", WIDTH, WIDTH))
+        k = _split_heads(g, _dense(g, x, "key", WIDTH, WIDTH), transposed=True)
+        v = _split_heads(g, _dense(g, x, "value", WIDTH, WIDTH))
+        scores = g.op("Div", g.op("MatMul", q, k), g.floats(math.sqrt(HEAD_WIDTH)))
+        shares = g.op("Softmax", g.op("Add", scores, mask), axis=-1)
+        y = _merge_heads(g, g.op("MatMul", shares, v))
+        x = _bert_norm(g, g.op("Add", _dense(g, y, "output", WIDTH, WIDTH), x))
+    y = gelu_erf(g, _dense(g, x, "intermediate", WIDTH, 4 * WIDTH))
+    with g.scope("output"):
+        return _bert_norm(g, g.op("Add", _dense(g, y, "dense", 4 * WIDTH, WIDTH), x))
+
+
+def _bert_norm(g: Graph, x: str) -> str:
+    with g.scope("LayerNorm"):
+        return layer_norm_spelled_out(g, x, WIDTH, 1e-12)
+
+
+def _dense(g: Graph, x: str, name: str, features_in: int, features_out: int) -> str:
+    with g.scope(name):
+        return linear(g, x, features_in, features_out)
+
+
+def _split_heads(g: Graph, x: str, *, transposed: bool = False) -> str:
+    """Turns [1, tokens, width] into [1, heads, tokens, head width], or with the last two swapped."""
+    perm = (0, 2, 3, 1) if transposed else (0, 2, 1, 3)
+    return g.transpose(g.reshape(x, 1, TOKENS, HEADS, HEAD_WIDTH), *perm)
+
+
+def _merge_heads(g: Graph, x: str) -> str:
+    return g.reshape(g.transpose(x, 0, 2, 1, 3), 1, TOKENS, WIDTH)
+
+
+def gpt2_small(g: Graph) -> None:
+    """GPT-2 small without a cache; the head is the transposed embedding, since the two are tied."""
+    vocabulary = 50257
+    input_ids = g.input("input_ids", 1, TOKENS, dtype=np.int64, below=vocabulary)
+    embedding = g.random("wte.weight", vocabulary, WIDTH, std=1 / math.sqrt(WIDTH))
+    places = g.random("wpe.weight", 1024, WIDTH, std=0.02)
+    x = g.op("Gather", embedding, input_ids)
+    x = g.op("Add", x, g.op("Gather", places, g.integers([range(TOKENS)])))
+    causal = g.weight("causal_mask", np.tri(TOKENS, dtype=np.bool_)[None, None])
+    for block in range(BLOCKS):
+        with g.scope("h", str(block)):
+            x = _gpt2_block(g, x, causal)
+    with g.scope("ln_f"):
+        x = layer_norm(g, x, WIDTH, 1e-5)
+    with g.scope("lm_head"):
+        g.output(g.op("MatMul", x, g.transpose(embedding, 1, 0)), "logits", 1, TOKENS, vocabulary)
+
+
+def _gpt2_block(g: Graph, x: str, causal: str) -> str:
+    with g.scope("ln_1"):
+        y = layer_norm(g, x, WIDTH, 1e-5)
+    with g.scope("attn"):
+        y = _gpt2_conv1d(g, y, "c_attn", WIDTH, 3 * WIDTH)
+        q, k, v = g.ops(3, "Split", y, g.integers([WIDTH] * 3), axis=2)
+        q, k, v = _split_heads(g, q), _split_heads(g, k, transposed=True), _split_heads(g, v)
+        scores = g.op("Div", g.op("MatMul", q, k), g.floats(math.sqrt(HEAD_WIDTH)))
+        scores = g.op("Where", causal, scores, g.floats(LOWEST))
+        y = _merge_heads(g, g.op("MatMul", g.op("Softmax", scores, axis=-1), v))
+        x = g.op("Add", _gpt2_conv1d(g, y, "c_proj", WIDTH, WIDTH, gain=0.5), x)
+    with g.scope("ln_2"):
+        y = layer_norm(g, x, WIDTH, 1e-5)
+    with g.scope("mlp"):
+        y = gelu_tanh(g, _gpt2_conv1d(g, y, "c_fc", WIDTH, 4 * WIDTH))
+        return g.op("Add", x, _gpt2_conv1d(g, y, "c_proj", 4 * WIDTH, WIDTH, gain=0.5))
+
+
+def _gpt2_conv1d(g: Graph, x: str, name: str, features_in: int, features_out: int, *, gain: float = 1.0) -> str:
+    """Adds Hugging Face's `Conv1D`, which is a Gemm between two Reshapes."""
+    with g.scope(name):
+        weight = g.random("weight", features_in, features_out, std=gain / math.sqrt(features_in))
+        bias = g.random("bias", features_out, std=0.05)
+        y = g.op("Gemm", g.reshape(x, -1, features_in), weight, bias, alpha=1.0, beta=1.0)
+        return g.reshape(y, 1, TOKENS, features_out)
+
+
+def rnn_net(g: Graph) -> None:
+    """A small acoustic model: Conv, two bidirectional LSTMs, a bidirectional GRU and a plain one."""
+    hidden, frames, bands, classes = 256, 100, 80, 29
+    x = g.input("features", 1, 1, bands, 2 * frames)
+    with g.scope("conv"):
+        weight = g.random("weight", 32, 1, 11, 11, std=math.sqrt(2.0) / 11)
+        x = g.op("Conv", x, weight, dilations=[1, 1], group=1, kernel_shape=[11] * 2, pads=[5] * 4, strides=[2, 2])
+    with g.scope("bn"):
+        x = batch_norm(g, x, 32)
+    x = g.op("Clip", x, g.floats(0.0), g.floats(20.0))
+    x = g.transpose(g.reshape(x, 1, 32 * bands // 2, frames), 2, 0, 1)
+    features = 32 * bands // 2
+    for index, (kind, directions) in enumerate((("LSTM", 2), ("LSTM", 2), ("GRU", 2), ("GRU", 1))):
+        with g.scope("rnn", str(index)):
+            x = _recurrent(g, x, kind, features, hidden, directions)
+        features = directions * hidden
+    x = g.transpose(x, 1, 0, 2)
+    with g.scope("fc"):
+        x = g.op("LogSoftmax", linear(g, x, features, classes, gain=3.0), axis=-1)
+    g.output(x, "log_probabilities", 1, frames, classes)
+
+
+def _recurrent(g: Graph, x: str, kind: str, features: int, hidden: int, directions: int) -> str:
+    """Adds one recurrent layer; returns [frames, 1, directions * hidden]."""
+    gates = {"LSTM": 4, "GRU": 3}[kind]
+    std = 1 / math.sqrt(3 * hidden)  # PyTorch draws from ±1/√hidden
+    weights = [
+        g.random("W", directions, gates * hidden, features, std=std),
+        g.random("R", directions, gates * hidden, hidden, std=std),
+        g.random("B", directions, 2 * gates * hidden, std=std),
+    ]
+    zeros = np.zeros((directions, 1, hidden), np.float32)
+    states = [g.weight(f"initial_{state}", zeros) for state in ("hc" if kind == "LSTM" else "h")]
+    options = {"linear_before_reset": 1} if kind == "GRU" else {}
+    direction = "bidirectional" if directions == 2 else "forward"
+    results = g.ops(len(states) + 1, kind, x, *weights, "", *states, hidden_size=hidden, direction=direction, **options)
+    if directions == 1:
+        return g.op("Squeeze", results[0], g.integers([1]))
+    return g.reshape(g.transpose(results[0], 0, 2, 1, 3), 0, 0, -1)

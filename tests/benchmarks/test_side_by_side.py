@@ -1,0 +1,145 @@
+"""The benchmark: two engines in turns. What is asserted are results and structure, never a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import engines
+import feeds
+import numpy as np
+import onnx
+import pytest
+import side_by_side
+import typer
+from contestant import Contestant, ContestantError, Loaded, Turn, _Worker
+from engines import Engine
+from side_by_side import Comparison, Timing
+
+DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
+
+
+def timing(engine: str, **changes: float) -> Timing:
+    figures: dict[str, float] = {"min_ms": 2.0, "median_ms": 2.5, "prepare_ms": 1.0, "first_result_ms": 9.0}
+    return Timing(engine=engine, runs=9, **({"cpu_share": 1.0, "stopped_cpu_share": 0.0} | figures | changes))
+
+
+def test_feeds_fit_the_model(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21], metadata_props: ["below:ids": "7"]>'
+        "g (float[N,3] x, int64[2,50] ids, bool[4] flags, float16[2] half) => (float[N,3] y) { y = Relu(x) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    made = feeds.feeds_for(tmp_path / "m.onnx")
+    assert {name: (array.shape, array.dtype.name) for name, array in made.items()} == {
+        "x": ((1, 3), "float32"),
+        "ids": ((2, 50), "int64"),
+        "flags": ((4,), "bool"),
+        "half": ((2,), "float16"),
+    }
+    assert (made["ids"].min(), made["ids"].max()) == (0, 6)
+    again = feeds.feeds_for(tmp_path / "m.onnx")
+    assert all(np.array_equal(made[name], again[name]) for name in made)
+
+
+def test_error_is_relative_to_the_scale_of_its_output() -> None:
+    expected = [np.array([1e-9, 4.0]), np.array([100.0])]
+    assert feeds.relative_error([np.array([0.04, 4.0]), np.array([100.0])], expected) == pytest.approx(0.01)
+    assert feeds.relative_error(expected, expected) == 0
+
+
+@pytest.mark.parametrize("wrong", [[np.zeros((1, 2))], [np.array([np.nan, 0.0])], []])
+def test_outputs_that_cannot_be_compared_differ_without_bound(wrong: list[feeds.Array]) -> None:
+    assert feeds.relative_error(wrong, [np.zeros(2)]) == float("inf")
+
+
+def test_an_engine_agrees_with_itself(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    side_by_side.main(
+        [DIGITS], rounds=2, seconds=0.01, threads="1", ours="onnxruntime", base="onnxruntime", json_file=report
+    )
+    (figures,) = json.loads(report.read_text())
+    assert (figures["model"], figures["threads"], figures["relative_error"]) == ("digits", 1, 0.0)
+    assert figures["ours"]["runs"] >= 2
+    assert 0 < figures["ours"]["min_ms"] <= figures["ours"]["median_ms"]
+    assert figures["ours"]["first_result_ms"] > 0
+
+
+def test_process_is_stopped_between_its_turns(tmp_path: Path) -> None:
+    def state() -> str:
+        return Path(f"/proc/{process._pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    with Contestant("onnxruntime", DIGITS, sorted(os.sched_getaffinity(0))[:1]) as process:
+        process.load(feeds.feeds_for(DIGITS), tmp_path)
+        assert state() == "T"
+        assert len(process.turn(0.0).times_s) == 1
+        assert state() == "T"
+
+
+def test_failure_of_an_engine_is_reported_in_its_words(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    with (
+        Contestant("onnxruntime", broken, sorted(os.sched_getaffinity(0))[:1]) as process,
+        pytest.raises(ContestantError, match=r"broken\.onnx"),
+    ):
+        process.load({}, tmp_path)
+
+
+def test_death_of_an_engine_is_reported(tmp_path: Path) -> None:
+    with Contestant("onnxruntime", DIGITS, sorted(os.sched_getaffinity(0))[:1]) as process:
+        process.load(feeds.feeds_for(DIGITS), tmp_path)
+        os.kill(process._pid, signal.SIGKILL)
+        with pytest.raises(ContestantError, match="died"):
+            process.turn(0.0)
+
+
+def test_converted_file_is_what_gets_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[Path, int]] = []
+
+    def open_and_note(path: Path, threads: int) -> engines.Run:
+        opened.append((path, threads))
+        return lambda given: list(given.values())
+
+    engine = Engine("json", lambda model, folder: folder / "converted.om", open_and_note)
+    monkeypatch.setitem(engines.ENGINES, "noted", engine)
+    loaded = _Worker("noted", DIGITS, 2).load({"x": np.arange(3)}, tmp_path)
+    assert opened == [(tmp_path / "converted.om", 2)]
+    assert loaded.first_result_s > 0
+    (output,) = feeds.load_arrays(tmp_path / "outputs.npz")
+    assert output.tolist() == [0, 1, 2]
+
+
+def test_minimum_and_median_are_over_all_turns() -> None:
+    turns = (Turn([3e-3, 1e-3], 1.0), Turn([2e-3], 0.5))
+    summary = side_by_side._timing("atcpy", Loaded(0.5, 0.25), turns, 0.0)
+    assert (summary.min_ms, summary.median_ms, summary.runs) == (1.0, 2.0, 3)
+    assert (summary.prepare_ms, summary.first_result_ms, summary.cpu_share) == (500.0, 250.0, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [({"stopped_cpu_share": 0.5}, "used 50% CPU while stopped"), ({"cpu_share": 0.4}, "only 40% CPU")],
+)
+def test_a_disturbed_measurement_is_marked(changes: dict[str, float], remark: str) -> None:
+    quiet, disturbed = timing("onnxruntime"), timing("atcpy", **changes)
+    comparison = Comparison("m", 1, disturbed, quiet, 1.0, 1.0, 0.0)
+    lines = list(side_by_side.render(comparison))
+    assert remark in lines[1]
+    assert "CPU" not in lines[0]
+
+
+@pytest.mark.parametrize("text", ["0", "x", "1,", "100000"])
+def test_impossible_numbers_of_threads_are_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="numbers from 1 to"):
+        side_by_side._parse_threads(text)
+
+
+def test_different_results_end_with_their_own_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = Comparison("m", 1, timing("atcpy"), timing("onnxruntime"), 1.0, 1.0, relative_error=0.01)
+    monkeypatch.setattr(side_by_side, "compare", lambda *_, **__: comparison)
+    with pytest.raises(SystemExit) as status:
+        side_by_side.main([DIGITS])
+    assert status.value.code == side_by_side.EXIT_VERIFY_FAILED
