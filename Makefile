@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/asan
+BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
@@ -62,10 +63,11 @@ conformance: build ## every test case of the ONNX standard
 	$(PYTEST) tests/conformance
 
 bench: build ## time the models of this project beside ONNX Runtime
-	$(PY) benchmarks/run.py
+	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
+	$(PY) benchmarks/side_by_side.py $(BENCH_MODELS:%=models/generated/%.onnx)
 
 models: build ## make the larger models in models/generated
-	$(PY) models/generate.py
+	$(PY) models/make_models.py models/generated
 
 demo: build ## convert, run, verify and time: the tour
 	$(PY) models/demo.py
