@@ -12,15 +12,13 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, output_size, window_of
 
 C0 = NC1HWC0.c0
 # Up to so many input channels, a first convolution reads NCHW as it is: blocks of 16 would be
 # mostly padding, and the TransData would cost more than the convolution's first row.
 MAX_PLAIN_CHANNELS = 4
-
-ACTIVATIONS = ("", "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh")
 
 
 def conv_window(node: Node) -> Window:
@@ -92,43 +90,24 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 def lower_conv(node: Node) -> Iterable[KernelCall]:
     """One launch of `conv2d`, or of `depthwise2d`."""
-    x, w, y = node.operand(0), node.operand(1), node.output
-    n, c, h, wd = x.desc.static_shape
-    m, _, kh, kw = w.desc.static_shape
+    x, y = node.operand(0), node.output
+    n, c, h, w = x.desc.static_shape
+    m, _, kh, kw = node.operand(1).desc.static_shape
     _, _, oh, ow = y.desc.static_shape
     window = conv_window(node)
-    group = node.int_attr("group", 1)
-    merged = 1 if is_depthwise(node) else merged_groups(group, c // group, m // group, C0)
-    yield KernelCall(
-        "depthwise2d" if is_depthwise(node) else "conv2d",
-        (x, w, node.input(2), node.input(3)),
-        (y,),
-        {
-            "n": n,
-            "c": c,
-            "h": h,
-            "w": wd,
-            "m": m,
-            "oh": oh,
-            "ow": ow,
-            "kh": kh,
-            "kw": kw,
-            "sh": window.strides[0],
-            "sw": window.strides[1],
-            "dh": window.dilations[0],
-            "dw": window.dilations[1],
-            "pt": window.pads_begin[0],
-            "pl": window.pads_begin[1],
-            # Groups that share a block matrix (see FRACTAL_Z) are one group to the kernel.
-            "group": -(-group // merged),
-            "cg": c // group * merged,
-            "mg": m // group * merged,
-            "src_c0": x.desc.format.c0 or 1,
-            "activation": ACTIVATIONS.index(node.str_attr("activation", "")),
-            "alpha": node.float_attr("alpha", 0.0),
-            "beta": node.float_attr("beta", 0.0),
-        },
-    )
+    (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
+    params: dict[str, ParamValue] = dict(n=n, c=c, h=h, w=w, m=m, oh=oh, ow=ow, kh=kh, kw=kw)
+    params |= dict(sh=sh, sw=sw, dh=dh, dw=dw, pt=pt, pl=pl, activation=node.str_attr("activation", ""))
+    params |= dict(alpha=node.float_attr("alpha", 0.0), beta=node.float_attr("beta", 0.0))
+    if is_depthwise(node):
+        yield KernelCall("depthwise2d", src, (y,), params)
+        return
+    src_c0, group = x.desc.format.c0 or 1, node.int_attr("group", 1)
+    # Groups that share a block matrix (see FRACTAL_Z) are one group to the kernel.
+    merged = merged_groups(group, c // group, m // group, C0)
+    params |= dict(group=-(-group // merged), cg=c // group * merged, mg=m // group * merged, src_c0=src_c0)
+    weights = Format(FormatKind.N1C1HWC0N0, src_c0, group)
+    yield KernelCall("conv2d", src, (y,), params, const_formats={1: weights})
 
 
 register_operator(

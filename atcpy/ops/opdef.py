@@ -22,7 +22,7 @@ Infer = Callable[[Node, Known], Sequence[TensorDesc]]
 Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 Supports = Callable[[Node], Iterable[Reject]]
-ParamValue = int | float | Sequence[int]
+ParamValue = int | float | str | Sequence[int]
 
 # GE's compute cost: the cheapest engine that supports a node gets it.
 ENGINE_COST: Mapping[Engine, int] = {
@@ -51,13 +51,15 @@ ChooseLayout = Callable[[Node, tuple[Format, ...]], Layout | Reject]
 @dataclass(frozen=True, slots=True)
 class KernelCall:
     """One launch of a kernel family. `params` has a value for each field of the family's argument
-    struct that is not zero; `src` and `dst` are the operands in the family's order.
+    struct that is not zero, enum values by name; `src` and `dst` are the operands in the family's
+    order. `const_formats` says in which format the kernel wants constant operands.
     """
 
     family: str
     src: tuple[Value | None, ...]
     dst: tuple[Value, ...]
     params: Mapping[str, ParamValue]
+    const_formats: Mapping[int, Format] = field(default_factory=dict)
 
 
 Lower = Callable[[Node], Iterable[KernelCall]]

@@ -1,0 +1,151 @@
+"""Runs one op through its record alone: infer, layout, lower, pack, kernel. No stage is involved.
+
+`run_op` is how tests compare an op's kernels with the ONNX reference (`reference_op`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from atcpy.formats import find_format
+from atcpy.ir import NC1HWC0, DType, Format, Graph, Node, Region, Reject, Slot, Tensor, TensorDesc, Value
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels, table
+from atcpy.ops import KernelCall, find_opdef
+from atcpy.ops.reference import evaluate_by_onnx, infer_by_onnx, known_constant
+
+
+def make_node(
+    op_type: str,
+    arrays: Sequence[Array | None],
+    attrs: Mapping[str, object] | None = None,
+    *,
+    constants: Sequence[int] = (),
+    outputs: int = 1,
+) -> Node:
+    """A graph with one node of the op; inputs listed in `constants` are Const, the others Data."""
+    graph = Graph("test")
+    values: list[Value | None] = []
+    for index, array in enumerate(arrays):
+        if array is None:
+            values.append(None)
+        elif index in constants:
+            values.append(graph.append("Const", (), {"value": Tensor.of(array)}, outputs=(f"i{index}",)).output)
+        else:
+            values.append(graph.append("Data", (), {"index": index}, outputs=(f"i{index}",)).output)
+        if array is not None:
+            value = values[-1]
+            assert value is not None
+            value.desc = TensorDesc.plain(DType.from_numpy(array.dtype), array.shape)
+    node = graph.append(op_type, values, attrs or {}, outputs=[f"o{index}" for index in range(outputs)])
+    opdef = find_opdef(node)
+    infer = opdef.infer if opdef is not None and opdef.infer is not None else infer_by_onnx
+    for value, desc in zip(node.outputs, infer(node, known_constant), strict=False):
+        value.desc = desc
+    graph.append("NetOutput", node.outputs)
+    return node
+
+
+def reference_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """The outputs by ONNX's reference implementation."""
+    return evaluate_by_onnx(node, arrays)
+
+
+def run_op(
+    node: Node,
+    arrays: Sequence[Array | None],
+    *,
+    blocked: bool = False,
+    isa: str | None = None,
+    threads: int = 1,
+) -> list[Array]:
+    """The outputs of a node of `make_node` by our kernels, at most on `isa`. With `blocked`, every
+    4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it.
+    """
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.lower is not None, f"{node.op_type} has no kernel"
+    memory: dict[Value, Array] = {}
+    _choose_formats(node, blocked=blocked)
+    calls = list(opdef.lower(node))
+    for call in calls:
+        _set_const_formats(call)
+    for value, array in zip(node.inputs, arrays, strict=True):
+        if value is not None and array is not None:
+            memory[value] = np.ascontiguousarray(_store(value.desc, array))
+    for value in node.outputs:
+        memory[value] = np.empty(value.desc.memory_shape, value.desc.dtype.numpy)
+        memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
+    for call in calls:
+        run_call(call, memory, isa=isa, threads=threads)
+    return [_load(value.desc, memory[value]) for value in node.outputs]
+
+
+def run_call(call: KernelCall, memory: Mapping[Value, Array], *, isa: str | None = None, threads: int = 1) -> str:
+    """Runs one kernel launch on the arrays of its operands; returns the row that ran."""
+    inputs = list(dict.fromkeys(value for value in call.src if value is not None))
+    src = [None if value is None else _slot(Region.INPUT, value, inputs.index(value), memory) for value in call.src]
+    dst = [_slot(Region.OUTPUT, value, index, memory) for index, value in enumerate(call.dst)]
+    record = table.pack_task(call.family, src, dst, table.pack_params(call.family, call.params))
+    feeds, results = [memory[value] for value in inputs], [memory[value] for value in call.dst]
+    sizes = [[array.nbytes for array in arrays] for arrays in (feeds, results)]
+    plan = _kernels.Plan(record, None, 0, sizes[0], sizes[1], threads, isa)
+    plan.start([_bytes(array) for array in feeds], [_bytes(array) for array in results]).execute(0, 1)
+    row = plan.rows()[0]
+    assert row is not None
+    return row
+
+
+def _choose_formats(node: Node, *, blocked: bool) -> None:
+    opdef = find_opdef(node)
+    assert opdef is not None
+    if opdef.layout is None:
+        assert not blocked, f"{node.op_type} has no layout"
+        return
+    at_hand = tuple(
+        NC1HWC0 if blocked and value is not None and _is_activation(value) else _format_of(value)
+        for value in node.inputs
+    )
+    layout = opdef.layout(node, at_hand)
+    if isinstance(layout, Reject):
+        assert not blocked, layout
+        return
+    for value, form in (*zip(node.inputs, layout.inputs, strict=True), *zip(node.outputs, layout.outputs, strict=True)):
+        if value is not None and form is not None:
+            _store_as(value, form)
+
+
+def _is_activation(value: Value) -> bool:
+    return value.tensor is None and len(value.desc.static_shape) == 4
+
+
+def _format_of(value: Value | None) -> Format:
+    return Format(TensorDesc(DType.FLOAT32, None).format.kind) if value is None else value.desc.format
+
+
+def _store_as(value: Value, form: Format) -> None:
+    value.desc = value.desc.stored_as(form, find_format(form).storage_shape(value.desc.static_shape))
+
+
+def _set_const_formats(call: KernelCall) -> None:
+    for index, form in call.const_formats.items():
+        value = call.src[index]
+        assert value is not None and value.tensor is not None
+        _store_as(value, form)
+
+
+def _store(desc: TensorDesc, array: Array) -> Array:
+    return array if desc.storage_shape is None else find_format(desc.format).pack(array)
+
+
+def _load(desc: TensorDesc, array: Array) -> Array:
+    return array if desc.storage_shape is None else find_format(desc.format).unpack(array, desc.static_shape)
+
+
+def _slot(region: Region, value: Value, index: int, memory: Mapping[Value, Array]) -> Slot:
+    return Slot(region, 0, memory[value].nbytes, value.desc, index)
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,66 @@
+"""conv2d: every row against the ONNX reference over odd windows, groups, channel tails and layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from atcpy.ir.tensor import Array
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+
+
+def ort_conv(x: Array, w: Array, bias: Array | None, attrs: dict[str, object]) -> Array:
+    """ONNX Runtime's Conv."""
+    feeds = {"x": x, "w": w} | ({} if bias is None else {"b": bias})
+    graph = helper.make_graph(
+        [helper.make_node("Conv", list(feeds), ["y"], **attrs)],
+        "conv",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    result: Array = session.run(None, feeds)[0]
+    return result
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Array, Array, Array | None, dict[str, object]]:
+    """Input, weights, bias and attributes of a Conv that fits."""
+    size = st.integers
+    group = draw(st.sampled_from([1, 1, 1, 2, 3, 5]))
+    c, m = draw(size(1, 35)), draw(size(1, 35))
+    kh, kw, sh, sw = (draw(size(1, 4)) for _ in range(4))
+    dh, dw = draw(size(1, 3)), draw(size(1, 2))
+    pads = [draw(size(0, 3)) for _ in range(4)]
+    h = max(1, (kh - 1) * dh + 1 - pads[0] - pads[2]) + draw(size(0, 9))
+    w = max(1, (kw - 1) * dw + 1 - pads[1] - pads[3]) + draw(size(0, 33))
+    rng = np.random.default_rng(draw(size(0, 2**32)))
+    x = rng.standard_normal((draw(size(1, 2)), c * group, h, w), np.float32)
+    weights = rng.standard_normal((m * group, c, kh, kw), np.float32)
+    bias = rng.standard_normal(m * group, np.float32) if draw(st.booleans()) else None
+    attrs: dict[str, object] = {"strides": (sh, sw), "dilations": (dh, dw), "pads": tuple(pads), "group": group}
+    return x, weights, bias, attrs
+
+
+def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa: str, *, blocked: bool) -> None:
+    """Fails unless our Conv gives what ONNX Runtime's gives."""
+    arrays = [x, w, bias]
+    node = make_node("Conv", arrays, attrs, constants=(1, 2))
+    ours = run_op(node, arrays, blocked=blocked, isa=isa, threads=2)[0]
+    expected = ort_conv(x, w, bias, attrs)
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@given(case=convolutions(), blocked=st.booleans())
+def test_agrees_with_onnxruntime(
+    isa: str, case: tuple[Array, Array, Array | None, dict[str, object]], blocked: bool
+) -> None:
+    check(*case, isa, blocked=blocked)
