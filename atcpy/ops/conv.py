@@ -96,16 +96,20 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     _, _, oh, ow = y.desc.static_shape
     window = conv_window(node)
     (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
-    params: dict[str, ParamValue] = dict(n=n, c=c, h=h, w=w, m=m, oh=oh, ow=ow, kh=kh, kw=kw)
-    params |= dict(sh=sh, sw=sw, dh=dh, dw=dw, pt=pt, pl=pl, activation=node.str_attr("activation", ""))
-    params |= dict(alpha=node.float_attr("alpha", 0.0), beta=node.float_attr("beta", 0.0))
+    src = (*node.inputs, None, None)[:4]
+    params: dict[str, ParamValue] = {
+        "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
+        "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
+        "activation": node.str_attr("activation", ""),
+        "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
+    }  # fmt: skip
     if is_depthwise(node):
         yield KernelCall("depthwise2d", src, (y,), params)
         return
     src_c0, group = x.desc.format.c0 or 1, node.int_attr("group", 1)
     # Groups that share a block matrix (see FRACTAL_Z) are one group to the kernel.
     merged = merged_groups(group, c // group, m // group, C0)
-    params |= dict(group=-(-group // merged), cg=c // group * merged, mg=m // group * merged, src_c0=src_c0)
+    params |= {"group": -(-group // merged), "cg": c // group * merged, "mg": m // group * merged, "src_c0": src_c0}
     weights = Format(FormatKind.N1C1HWC0N0, src_c0, group)
     yield KernelCall("conv2d", src, (y,), params, const_formats={1: weights})
 
