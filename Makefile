@@ -4,6 +4,10 @@ VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/asan
 BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
+TSAN   := build/tsan
+FUZZ   := build/fuzz
+FUZZ_RUNS ?= 100000
+FUZZ_SEED ?= 1
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
@@ -17,7 +21,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -90,6 +94,20 @@ asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -p no:cacheprovider -o pythonpath=$(ASAN)/site tests/kernels
+
+$(TSAN)/build.ninja: | $(STAMP)
+	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
+
+tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Python
+	@$(BIN)/ninja -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
+
+$(FUZZ)/build.ninja: | $(STAMP)
+	$(MESON) setup $(FUZZ) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan
+
+fuzz: $(FUZZ)/build.ninja ## random task records through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S
+	@$(BIN)/ninja -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
+	$(FUZZ)/tests/csrc/fuzz_plan -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
 
 ci: fmt-check lint type asan test ## what .ci/run runs
 

@@ -1,0 +1,323 @@
+/* Fuzz target: any task records are refused, or run inside their memory.
+ *
+ *     fuzz_plan [-runs=N] [-seed=S] [-keep=FILE] | fuzz_plan FILE...
+ *
+ * LLVMFuzzerTestOneInput fits libFuzzer. Where only gcc is there, main() is a loop of its own: it
+ * makes records of each kernel family, changes them, and keeps those that reach new edges, which
+ * -fsanitize-coverage=trace-pc counts. The input at work lies in FILE, so that it outlives a crash.
+ */
+#include "cpu.h"
+#include "plan.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    ARENA = 1 << 13, /* small: an overrun is then a likely thing */
+    WEIGHTS = 1 << 9,
+    PORT = 1 << 8,
+    MAX_TASKS = 4,
+    MAX_BYTES = MAX_TASKS * ATC_TASK_BYTES,
+    MAX_CORPUS = 4096,
+    MAX_WORK = 1 << 20,
+    EDGES = 1 << 16,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static int64_t accepted, ran;
+
+/* Buffers of their exact size: the sanitizer sees the first byte beyond. */
+static uint8_t *block(size_t size)
+{
+    uint8_t *at = NULL;
+    if (posix_memalign((void **)&at, 64, size) != 0)
+        exit(2);
+    for (size_t i = 0; i < size; i++)
+        at[i] = (uint8_t)(i * 37 + 11);
+    return at;
+}
+
+static bool small(const struct atc_plan *plan)
+{
+    int64_t work = 0;
+    for (int64_t i = 0; i < plan->n_tasks; i++) {
+        const struct atc_bound_task *task = plan->tasks + i;
+        if (task->fn == NULL)
+            return false;
+        work = atc_add(work, atc_add(task->items, task->row->family->work(task->params)));
+    }
+    return work <= MAX_WORK && plan->scratch_bytes <= MAX_WORK;
+}
+
+static void run(struct atc_plan *plan, uint8_t *weights)
+{
+    struct atc_arena *arena = atc_arena_take(plan);
+    if (arena == NULL)
+        return;
+    memset(arena->bytes, 0x3f, (size_t)plan->arena_bytes);
+    uint8_t *ports[4];
+    for (int i = 0; i < 4; i++)
+        ports[i] = block(PORT);
+    uint8_t *bases[] = {NULL, arena->bytes, weights, ports[0], ports[1], ports[2], ports[3]};
+    struct atc_run at_work = {.plan = plan, .bases = bases, .scratch = arena->scratch};
+    atc_run_tasks(&at_work, 0, plan->n_tasks);
+    for (int i = 0; i < 4; i++)
+        free(ports[i]);
+    atc_arena_give(plan, arena);
+    ran++;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const int64_t port_bytes[] = {PORT, PORT};
+    const struct atc_limits limits = {ARENA, WEIGHTS, 2, 2, port_bytes, port_bytes};
+    uint8_t *weights = block(WEIGHTS);
+    uint8_t *records = malloc(size + 1);
+    if (records == NULL)
+        exit(2);
+    memcpy(records, bytes, size);
+    for (int isa = ISA_SCALAR; isa <= (int)atc_this_cpu()->isa; isa++) {
+        struct atc_refusal refusal = {{0}, 0, false};
+        struct atc_plan *plan =
+            atc_plan_load(records, size, weights, &limits, 1, (enum atc_isa)isa, NULL, &refusal);
+        if (plan == NULL) {
+            if (memchr(refusal.reason, 0, sizeof refusal.reason) == NULL || !refusal.reason[0])
+                abort(); /* a refusal gives its reason */
+            continue;
+        }
+        accepted++;
+        if (small(plan))
+            run(plan, weights);
+        atc_plan_free(plan);
+    }
+    free(records);
+    free(weights);
+    return 0;
+}
+
+#ifndef USE_LIBFUZZER
+
+static uint8_t hit[EDGES];
+static int64_t edges, fresh;
+
+void __sanitizer_cov_trace_pc(void);
+
+__attribute__((no_sanitize_coverage, no_sanitize("address", "undefined"))) void
+__sanitizer_cov_trace_pc(void)
+{
+    static uintptr_t before;
+    const uintptr_t here = (uintptr_t)__builtin_return_address(0);
+    const uintptr_t edge = ((here >> 2) ^ (before << 1) ^ (here >> 17)) % EDGES;
+    before = here >> 2;
+    if (!hit[edge]) {
+        hit[edge] = 1;
+        edges++;
+        fresh++;
+    }
+}
+
+static uint64_t state = 1;
+
+static uint64_t any(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % below;
+}
+
+/* Sizes as models have them, and those that overflow: 4194305 · 4194305 · 211106198978564 wraps. */
+static int64_t a_size(void)
+{
+    static const int64_t odd[] = {
+        0,         -1,      INT64_MIN,      INT64_MAX, 1LL << 31, 1 << 16, (1LL << 31) - 1,
+        1LL << 47, 4194305, 211106198978564};
+    return any(8) == 0 ? odd[any(sizeof odd / sizeof odd[0])] : (int64_t)any(any(4) == 0 ? 65 : 9);
+}
+
+static void fill_slot(struct atc_slot *slot, bool is_dst)
+{
+    static const uint8_t dtypes[] = {DTYPE_F32,  DTYPE_F32, DTYPE_F32, DTYPE_I64, DTYPE_I32,
+                                     DTYPE_BOOL, DTYPE_U8,  DTYPE_I8,  DTYPE_F16, DTYPE_F64};
+    memset(slot, 0, sizeof *slot);
+    slot->region = (uint8_t)(is_dst ? (any(4) ? REGION_ARENA : REGION_OUTPUT) : 1 + any(3));
+    slot->dtype = dtypes[any(any(2) ? 3 : sizeof dtypes)];
+    const uint64_t room = slot->region == REGION_ARENA     ? ARENA
+                          : slot->region == REGION_WEIGHTS ? WEIGHTS
+                                                           : PORT;
+    slot->offset = any(2) ? 0 : 4 * any(room / 4 + 1);
+    slot->bytes = any(16) ? room - slot->offset : 4 * any(room / 2);
+    if (slot->region == REGION_INPUT || slot->region == REGION_OUTPUT)
+        slot->index = (uint16_t)any(2);
+}
+
+/* Few different values in one record: sizes that belong together are then often equal. */
+static void fill_params(struct atc_task *task, const struct kernel_family *family)
+{
+    const int64_t palette[] = {1, 1, any(2) ? 0 : 1, any(4) ? 1 + (int64_t)any(9) : a_size()};
+    size_t at = 0;
+    for (const struct param_field *field = family->fields; field->name; field++) {
+        for (int i = 0; i < field->count && at + 8 <= ATC_PARAM_BYTES; i++, at += 8) {
+            const int64_t whole = any(16) ? palette[any(4)] : a_size();
+            const double real = (double)whole / 4;
+            memcpy(task->params + at, field->is_float ? (const void *)&real : (const void *)&whole,
+                   8);
+        }
+    }
+}
+
+static void make_task(struct atc_task *task)
+{
+    memset(task, 0, sizeof *task);
+    const struct kernel_family *family = kernel_table[any((uint64_t)kernel_table_rows)].family;
+    memcpy(task->family, family->name, strlen(family->name));
+    task->n_src = (uint8_t)(1 + any(4));
+    task->n_dst = (uint8_t)(any(8) ? 1 : any(3));
+    for (int i = 0; i < task->n_src + task->n_dst; i++)
+        fill_slot(task->slots + i, i >= task->n_src);
+    fill_params(task, family);
+}
+
+/* One change: a field of the record by its meaning, or any bytes. */
+static void change(uint8_t *bytes, size_t size)
+{
+    struct atc_task task;
+    const size_t number = any(size / ATC_TASK_BYTES);
+    memcpy(&task, bytes + number * ATC_TASK_BYTES, sizeof task);
+    const struct kernel_family *family = NULL;
+    switch (any(8)) {
+    case 0:
+        make_task(&task);
+        break;
+    case 1:
+    case 2:
+        fill_slot(task.slots + any(ATC_MAX_SLOTS), any(2));
+        break;
+    case 3:
+        task.n_src = (uint8_t)any(any(2) ? 5 : 256);
+        break;
+    case 4:
+        task.slots[any(ATC_MAX_SLOTS)].bytes = (uint64_t)a_size() * 4;
+        break;
+    case 5:
+        bytes[any(size)] = (uint8_t)any(256);
+        return;
+    default:
+        if (memchr(task.family, 0, sizeof task.family) != NULL)
+            family = atc_find_family(task.family);
+        if (family == NULL || family->fields[0].name == NULL)
+            return;
+        const int64_t value = a_size();
+        size_t used = 0;
+        for (const struct param_field *field = family->fields; field->name; field++)
+            used += (size_t)field->count;
+        memcpy(task.params + 8 * any(any(64) ? used : ATC_PARAM_BYTES / 8), &value, 8);
+    }
+    memcpy(bytes + number * ATC_TASK_BYTES, &task, sizeof task);
+}
+
+struct input {
+    size_t size;
+    uint8_t *bytes;
+};
+
+static void keep(struct input *corpus, int64_t *count, const uint8_t *bytes, size_t size)
+{
+    struct input *place = corpus + (*count < MAX_CORPUS ? (*count)++ : (int64_t)any(MAX_CORPUS));
+    free(place->bytes);
+    place->bytes = malloc(size);
+    place->size = size;
+    if (place->bytes == NULL)
+        exit(2);
+    memcpy(place->bytes, bytes, size);
+}
+
+static uint8_t *mapped(const char *path)
+{
+    const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    void *at = MAP_FAILED;
+    if (file >= 0 && ftruncate(file, MAX_BYTES) == 0)
+        at = mmap(NULL, MAX_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        perror(path);
+        exit(2);
+    }
+    close(file);
+    return at;
+}
+
+static void loop(int64_t runs, const char *path)
+{
+    static struct input corpus[MAX_CORPUS];
+    int64_t count = 0;
+    uint8_t *bytes = mapped(path);
+    for (int64_t i = 0; i < runs; i++) {
+        size_t size = (1 + any(MAX_TASKS)) * ATC_TASK_BYTES;
+        if (count > 0 && any(8) != 0) {
+            const struct input *old = corpus + any((uint64_t)count);
+            size = old->size;
+            memcpy(bytes, old->bytes, size);
+            for (uint64_t changes = 1 + any(4); changes > 0; changes--)
+                change(bytes, size);
+        } else {
+            for (size_t at = 0; at < size; at += ATC_TASK_BYTES) {
+                struct atc_task task;
+                make_task(&task);
+                memcpy(bytes + at, &task, sizeof task);
+            }
+        }
+        fresh = 0;
+        LLVMFuzzerTestOneInput(bytes, any(64) ? size : any(size));
+        if (fresh > 0)
+            keep(corpus, &count, bytes, size);
+    }
+    printf("%lld inputs: %lld plans accepted, %lld run; %lld edges, %lld inputs kept; 0 findings\n",
+           (long long)runs, (long long)accepted, (long long)ran, (long long)edges,
+           (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        free(corpus[i].bytes);
+    munmap(bytes, MAX_BYTES);
+}
+
+static void replay(const char *path)
+{
+    static uint8_t bytes[MAX_BYTES];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        exit(2);
+    }
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    LLVMFuzzerTestOneInput(bytes, size);
+    printf("%s: no finding\n", path);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t runs = 100000;
+    const char *path = "fuzz_input.bin";
+    bool files = false;
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "-runs=", 6) == 0)
+            runs = atoll(argv[i] + 6);
+        else if (strncmp(argv[i], "-seed=", 6) == 0)
+            state = strtoull(argv[i] + 6, NULL, 10) * 2 + 1;
+        else if (strncmp(argv[i], "-keep=", 6) == 0)
+            path = argv[i] + 6;
+        else {
+            replay(argv[i]);
+            files = true;
+        }
+    }
+    if (!files)
+        loop(runs, path);
+    return 0;
+}
+
+#endif
