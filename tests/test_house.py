@@ -75,6 +75,15 @@ def test_each_c_file_is_built() -> None:
     assert sorted(listed) == [path.name for path in C_FILES]
 
 
+def test_each_data_file_is_installed() -> None:
+    patterns = re.findall(r'"((?:\*|py)\.\w+)"', (REPO / "meson.build").read_text(encoding="utf-8"))
+    assert "*.py" in patterns
+    files = [path for path in ROOT.rglob("*") if path.is_file() and CSRC not in path.parents]
+    built = {".so", ".pyc"}
+    left_out = [p for p in files if p.suffix not in built and not any(p.match(pattern) for pattern in patterns)]
+    assert left_out == []
+
+
 def test_flags_keep_results_the_same_on_each_machine() -> None:
     flags = (CSRC / "meson.build").read_text(encoding="utf-8")
     for flag in ("-march=native", "-Ofast", "-ffast-math", "-fopenmp", "-funsafe-math-optimizations"):
