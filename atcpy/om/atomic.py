@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,8 +26,12 @@ _STEM_LIMIT = 180
 _serial = itertools.count()
 
 
-def atomic_write(target: str | os.PathLike[str], buffers: Iterable[Buffer]) -> None:
+def atomic_write(
+    target: str | os.PathLike[str], buffers: Iterable[Buffer], *, finish: Callable[[int], None] | None = None
+) -> None:
     """Make `target` hold `buffers`, one after the other, or leave it as it is and raise.
+
+    `finish` is called with the descriptor of the whole temporary file and may read and change it.
 
     A full or failing disk is a `ResourceLimit`, a path that cannot be written a `UsageError`.
     """
@@ -38,7 +42,7 @@ def atomic_write(target: str | os.PathLike[str], buffers: Iterable[Buffer]) -> N
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             _remove_stale(folder, path.name)
-            _replace(folder, path.name, buffers, mode)
+            _replace(folder, path.name, buffers, mode, finish)
         finally:
             os.close(folder)
     except OSError as error:
@@ -62,9 +66,11 @@ def _check_target(path: Path, shown: str) -> int | None:
     return stat.S_IMODE(status.st_mode) & 0o777
 
 
-def _replace(folder: int, name: str, buffers: Iterable[Buffer], mode: int | None) -> None:
+def _replace(
+    folder: int, name: str, buffers: Iterable[Buffer], mode: int | None, finish: Callable[[int], None] | None
+) -> None:
     temporary = _temporary_name(name)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         try:
             with suppress(OSError):  # a disk without locks: the pid in the name must do
@@ -73,6 +79,8 @@ def _replace(folder: int, name: str, buffers: Iterable[Buffer], mode: int | None
                 os.fchmod(fd, mode)
             for buffer in buffers:
                 _write_all(fd, buffer)
+            if finish is not None:
+                finish(fd)
             os.fsync(fd)
         finally:
             os.close(fd)

@@ -15,7 +15,7 @@ import mmap as memory_map
 import os
 import stat
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Protocol, TypeAlias
@@ -30,10 +30,12 @@ MAGIC = 0x444F4D49
 MAGIC_BYTES = b"IMOD"
 VERSION = 0x20000000
 OM_IR_VERSION = 2
+FORMAT_VERSION = 1  # of the task records and of our attributes: a reader refuses a newer one
 HEADER_BYTES = 256
 CHECKSUM_OFFSET = 12
 CHECKSUM_BYTES = 64
 WEIGHTS_ALIGN = 64
+_READ_BYTES = 8 << 20
 
 _XXH128 = slice(0, 16)
 _SHA256 = slice(16, 48)
@@ -103,7 +105,7 @@ class Container:
     def check_sha256(self) -> None:
         """Refuse a package whose recorded SHA-256 is not that of its bytes."""
         blank = _with_checksum(self.buffer, bytes(CHECKSUM_BYTES))
-        if _feed(hashlib.sha256(), blank, self.buffer[HEADER_BYTES:]) != self.sha256:
+        if _feed(hashlib.sha256(), [blank, self.buffer[HEADER_BYTES:]]) != self.sha256:
             raise corrupt("P0003", self.source, CHECKSUM_OFFSET, "header", "the SHA-256 is not that of the file")
 
 
@@ -116,20 +118,14 @@ def corrupt(code: str, source: str, offset: int, part: str, what: str) -> Packag
 # ---- writing
 
 
-def seal(
-    parts: Mapping[Partition, Sequence[Buffer]], *, name: str, platform_version: str, dynamic: bool = False
-) -> list[Buffer]:
-    """The file as buffers in file order, checksums set; the sizes of `parts` bring WEIGHTS_DATA to a multiple of 64."""
-    sizes = {p: sum(memoryview(b).nbytes for b in parts[p]) for p in ORDER}
-    if not all(sizes.values()) or weights_offset(sizes) % WEIGHTS_ALIGN:
+def frame(
+    sizes: Mapping[Partition, int], *, name: str, platform_version: str, dynamic: bool = False
+) -> tuple[bytes, tuple[Partition, ...]]:
+    """Header, without its checksum, and table for partitions of these sizes, and the order in which they follow."""
+    if any(sizes[p] <= 0 for p in ORDER) or weights_offset(sizes) % WEIGHTS_ALIGN:
         raise ValueError(f"partitions are empty or leave WEIGHTS_DATA unaligned: {sizes}")
     table = _pack_table(sizes)
-    header = _pack_header(name, platform_version, len(table) + sum(sizes.values()), dynamic=dynamic)
-    at = ORDER.index(Partition.WEIGHTS_DATA)
-    before = [table, *(b for p in ORDER[:at] for b in parts[p])]
-    after = [b for p in ORDER[at + 1 :] for b in parts[p]]
-    weights = parts[Partition.WEIGHTS_DATA]
-    return [_sealed(header, before, weights, after), *before, *weights, *after]
+    return _pack_header(name, platform_version, len(table) + sum(sizes.values()), dynamic=dynamic) + table, ORDER
 
 
 def weights_offset(sizes: Mapping[Partition, int]) -> int:
@@ -138,26 +134,33 @@ def weights_offset(sizes: Mapping[Partition, int]) -> int:
 
 
 def reseal(package: bytes) -> bytes:
-    """`package` with checksums that fit its bytes, whatever they are: for tests of what stands behind the checksum."""
+    """`package` with checksums that fit its bytes, whatever they are."""
     if len(package) < HEADER_BYTES:
         return package
     view = memoryview(package)
-    first, end = _claimed_weights(view)
-    header = _sealed(package[:HEADER_BYTES], [view[HEADER_BYTES:first]], [view[first:end]], [view[end:]])
-    return header + package[HEADER_BYTES:]
+    return _sealed(lambda first, end: [view[first:end]], len(package)) + package[HEADER_BYTES:]
 
 
-def _claimed_weights(view: memoryview) -> tuple[int, int]:
+def seal_file(fd: int) -> None:
+    """Set the checksums of a package file that is whole but for them; it is read in pieces, never held in memory."""
+
+    def read(first: int, end: int) -> Iterator[bytes]:
+        while first < end and (chunk := os.pread(fd, min(_READ_BYTES, end - first), first)):
+            yield chunk
+            first += len(chunk)
+
+    os.pwrite(fd, _sealed(read, os.fstat(fd).st_size), 0)
+
+
+def _claimed_weights(head: bytes, size: int) -> tuple[int, int]:
     """Begin and end of WEIGHTS_DATA as far as a table that nobody checked tells; else the end of the file, twice."""
-    size = len(view)
-    if size >= HEADER_BYTES + TABLE_BYTES:
-        for i in range(len(ORDER)):
-            kind, _, offset, length = _TABLE_ENTRY.unpack_from(
-                view, HEADER_BYTES + _TABLE_HEAD.size + i * _TABLE_ENTRY.size
-            )
-            if kind == Partition.WEIGHTS_DATA:
-                first = min(HEADER_BYTES + TABLE_BYTES + offset, size)
-                return first, min(first + length, size)
+    table = head[HEADER_BYTES + _TABLE_HEAD.size : HEADER_BYTES + TABLE_BYTES]
+    for kind, _, offset, length in _TABLE_ENTRY.iter_unpack(
+        table[: len(table) // _TABLE_ENTRY.size * _TABLE_ENTRY.size]
+    ):
+        if kind == Partition.WEIGHTS_DATA:
+            first = min(HEADER_BYTES + TABLE_BYTES + offset, size)
+            return first, min(first + length, size)
     return size, size
 
 
@@ -188,14 +191,19 @@ def _pack_table(sizes: Mapping[Partition, int]) -> bytes:
 # ---- checksums
 
 
-def _sealed(header: bytes, before: Sequence[Buffer], weights: Sequence[Buffer], after: Sequence[Buffer]) -> bytes:
-    """`header` with its checksum field set for the file header + before + weights + after."""
-    blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
+_Read = Callable[[int, int], Iterable[Buffer]]  # the bytes from the first to before the second place, in pieces
+
+
+def _sealed(read: _Read, size: int) -> bytes:
+    """The header with its checksum field set for the file of `size` bytes that `read` reads."""
+    head = b"".join(bytes(b) for b in read(0, min(HEADER_BYTES + TABLE_BYTES, size)))
+    first, end = _claimed_weights(head, size)
+    blank = _with_checksum(head, bytes(CHECKSUM_BYTES))
     field = bytearray(CHECKSUM_BYTES)
-    field[_SHA256] = _feed(hashlib.sha256(), blank, *before, *weights, *after)
-    field[_XXH64] = _feed(xxhash.xxh3_64(), blank, *before, *after)
-    field[_XXH128] = _feed(xxhash.xxh3_128(), _with_checksum(header, bytes(field)), *before, *weights, *after)
-    return _with_checksum(header, bytes(field))
+    field[_SHA256] = _feed(hashlib.sha256(), [blank], read(HEADER_BYTES, size))
+    field[_XXH64] = _feed(xxhash.xxh3_64(), [blank], read(HEADER_BYTES, first), read(end, size))
+    field[_XXH128] = _feed(xxhash.xxh3_128(), [_with_checksum(head, bytes(field))], read(HEADER_BYTES, size))
+    return _with_checksum(head, bytes(field))
 
 
 def _with_checksum(header: Buffer, field: bytes) -> bytes:
@@ -207,9 +215,10 @@ class _Hash(Protocol):
     def digest(self) -> bytes: ...
 
 
-def _feed(state: _Hash, *buffers: Buffer) -> bytes:
-    for buffer in buffers:
-        state.update(buffer)
+def _feed(state: _Hash, *runs: Iterable[Buffer]) -> bytes:
+    for run in runs:
+        for buffer in run:
+            state.update(buffer)
     return state.digest()
 
 
@@ -376,12 +385,12 @@ def _check_checksum(container: Container, verify: Verify) -> None:
     stored = header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES]
     if verify is Verify.FULL:
         unsealed = _with_checksum(header, bytes(16) + stored[16:])
-        if _feed(xxhash.xxh3_128(), unsealed, buffer[HEADER_BYTES:]) == stored[_XXH128]:
+        if _feed(xxhash.xxh3_128(), [unsealed, buffer[HEADER_BYTES:]]) == stored[_XXH128]:
             return
     weights = container.extent(Partition.WEIGHTS_DATA)
     blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
-    rest = (buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :])
-    if _feed(xxhash.xxh3_64(), blank, *rest) != stored[_XXH64]:
+    rest = [buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :]]
+    if _feed(xxhash.xxh3_64(), [blank, *rest]) != stored[_XXH64]:
         raise corrupt(
             "P0003",
             source,

@@ -10,16 +10,18 @@ import pytest
 import xxhash
 
 from atcpy.errors import PackageCorrupt, UsageError
+from atcpy.om import container as container_module
 from atcpy.om.container import (
     HEADER_BYTES,
     TABLE_BYTES,
     Container,
     Partition,
     Verify,
+    frame,
     open_container,
     parse,
     reseal,
-    seal,
+    seal_file,
 )
 
 INOUT = b"inout" * 3  # 360 + 15 + 9 is a multiple of 64
@@ -28,14 +30,15 @@ WEIGHTS = bytes(range(200))
 TASKS = b"task info"
 
 
-def build(weights: tuple[bytes, ...] = (WEIGHTS[:90], WEIGHTS[90:])) -> bytes:
+def build(name: str = "net", model: bytes = MODEL) -> bytes:
     parts = {
-        Partition.MODEL_INOUT_INFO: [INOUT],
-        Partition.MODEL_DEF: [MODEL],
-        Partition.WEIGHTS_DATA: weights,
-        Partition.TASK_INFO: [TASKS],
+        Partition.MODEL_INOUT_INFO: INOUT,
+        Partition.MODEL_DEF: model,
+        Partition.WEIGHTS_DATA: WEIGHTS,
+        Partition.TASK_INFO: TASKS,
     }
-    return b"".join(seal(parts, name="net", platform_version="1.0"))
+    head, order = frame({p: len(parts[p]) for p in parts}, name=name, platform_version="1.0")
+    return reseal(head + b"".join(parts[p] for p in order))
 
 
 WHOLE = build()
@@ -81,20 +84,24 @@ def test_partitions_come_back_as_views() -> None:
     container.check_sha256()
 
 
-def test_how_weights_are_cut_into_buffers_does_not_matter() -> None:
-    assert build((WEIGHTS,)) == WHOLE
+def test_file_is_sealed_in_pieces_as_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_module, "_READ_BYTES", 7)
+    path = tmp_path / "m.om"
+    path.write_bytes(WHOLE[:12] + bytes(64) + WHOLE[76:])
+    with path.open("r+b") as file:
+        seal_file(file.fileno())
+    assert path.read_bytes() == WHOLE
 
 
 @pytest.mark.parametrize("name", ["a" * 40, "é" * 20, "tab\tand\x1bescape"])
 def test_any_model_name_fits_the_header(name: str) -> None:
-    parts = {p: [b"x" * (24 if p is Partition.MODEL_DEF else 64)] for p in Partition}
-    kept = parse(b"".join(seal(parts, name=name, platform_version="1"))).name
+    kept = parse(build(name)).name
     assert kept.isprintable() and 0 < len(kept.encode()) <= 31
 
 
 def test_unaligned_weights_are_not_sealed() -> None:
     with pytest.raises(ValueError, match="unaligned"):
-        seal({p: [b"x"] for p in Partition}, name="net", platform_version="1")
+        build(model=b"model")
 
 
 def test_every_truncation_is_refused() -> None:

@@ -1,0 +1,133 @@
+"""Attributes of nodes and models: Python values and `AttrDef`, back and forth.
+
+Kinds are those that Netron shows: s, i, f, b and lists of them. What has no such kind is kept exactly by a note: an
+attribute that holds a tensor is its text (`f32[2] [0.5, 1.0]`) and is named in `_atcpy_tensors`, an empty list is left
+out and named in `_atcpy_empty_lists`; a graph is a `GraphDef` of the model, named in the node's `subgraph_name`.
+"""
+
+import json
+from collections.abc import Iterable
+
+import numpy as np
+
+from atcpy.ir import DType, Tensor
+from atcpy.om.schema.ge_ir_pb2 import AttrDef
+
+_LIST = AttrDef.ListValue
+
+
+def set_attr(attr: AttrDef, value: object) -> None:
+    """Store a scalar or a non-empty tuple or list of scalars of one kind; TypeError for anything else."""
+    match value:
+        case bool():
+            attr.b = value
+        case int():
+            attr.i = value
+        case float():
+            attr.f = value
+        case str():
+            attr.s = value.encode(errors="surrogateescape")
+        case bytes():
+            attr.s = value
+        case tuple() | list():
+            _set_list(attr.list, value)
+        case _:
+            raise TypeError(f"{type(value).__name__} is no attribute of a package")
+
+
+def _set_list(target: _LIST, items: tuple[object, ...] | list[object]) -> None:
+    if all(isinstance(item, bool) for item in items):
+        target.val_type = _LIST.VT_LIST_BOOL
+        target.b.extend(item for item in items if isinstance(item, bool))
+    elif all(isinstance(item, int) for item in items):
+        target.val_type = _LIST.VT_LIST_INT
+        target.i.extend(item for item in items if isinstance(item, int))
+    elif all(isinstance(item, int | float) for item in items):
+        target.val_type = _LIST.VT_LIST_FLOAT
+        target.f.extend(float(item) for item in items if isinstance(item, int | float))
+    elif all(isinstance(item, str | bytes) for item in items):
+        target.val_type = _LIST.VT_LIST_STRING
+        target.s.extend(
+            item.encode(errors="surrogateescape") if isinstance(item, str) else item
+            for item in items
+            if isinstance(item, str | bytes)
+        )
+    else:
+        raise TypeError(f"a list of {sorted({type(item).__name__ for item in items})} is no attribute of a package")
+
+
+def get_attr(attr: AttrDef) -> object:
+    """The value that `set_attr` stored; lists come back as tuples. ValueError for a kind that it does not store."""
+    match attr.WhichOneof("value"):
+        case "i":
+            return attr.i
+        case "f":
+            return attr.f
+        case "b":
+            return attr.b
+        case "s":
+            return _text(attr.s)
+        case "list":
+            return _get_list(attr.list)
+        case kind:
+            raise ValueError(f"attribute of kind {kind}")
+
+
+def _get_list(stored: _LIST) -> tuple[object, ...]:
+    match stored.val_type:
+        case _LIST.VT_LIST_INT:
+            return tuple(stored.i)
+        case _LIST.VT_LIST_FLOAT:
+            return tuple(stored.f)
+        case _LIST.VT_LIST_BOOL:
+            return tuple(stored.b)
+        case _LIST.VT_LIST_STRING:
+            return tuple(_text(item) for item in stored.s)
+        case kind:
+            raise ValueError(f"list of kind {kind}")
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def texts(items: Iterable[str]) -> list[bytes]:
+    """Strings as the bytes of a list s."""
+    return [item.encode(errors="surrogateescape") for item in items]
+
+
+def tensor_to_text(tensor: Tensor) -> str:
+    """`f32[2] [0.5, 1.0]`: every element exactly, for attributes, which are small."""
+    array = tensor.array.reshape(-1)
+    if tensor.dtype is DType.STRING:
+        items: list[object] = [i if isinstance(i, str) else bytes(i).decode(errors="surrogateescape") for i in array]
+    elif np.issubdtype(array.dtype, np.complexfloating):
+        items = [[float(item.real), float(item.imag)] for item in array]
+    elif tensor.dtype.is_float:
+        items = [float(item) for item in array]
+    else:
+        items = [bool(item) if tensor.dtype is DType.BOOL else int(item) for item in array]
+    return f"{tensor.dtype.short}{json.dumps(list(tensor.shape))} {json.dumps(items)}"
+
+
+_BY_SHORT = {dtype.short: dtype for dtype in DType}
+
+
+def text_to_tensor(text: str) -> Tensor:
+    """The tensor that `tensor_to_text` wrote; KeyError or ValueError if it did not."""
+    short, _, rest = text.partition("[")
+    dims, _, elements = rest.partition("] ")
+    dtype = _BY_SHORT[short]
+    shape = json.loads(f"[{dims}]")
+    items = json.loads(elements)
+    if not isinstance(items, list) or not all(isinstance(dim, int) and dim >= 0 for dim in shape):
+        raise ValueError("not the text of a tensor")
+    if dtype in (DType.COMPLEX64, DType.COMPLEX128):
+        items = [complex(*item) for item in items]
+    try:
+        return Tensor.of(np.array(items, dtype.numpy).reshape(shape), dtype)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"not the text of a tensor: {error}") from error

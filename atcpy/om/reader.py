@@ -1,0 +1,315 @@
+"""Package to what runs and to what people look at.
+
+`read_package` is the loader's way: header, table, checksum, inputs and outputs, task records; it never touches
+MODEL_DEF. `read_model` gives the rest back: the graph with its constants, provenance, the passes' decisions.
+Nothing that a file says is believed before it was compared with the bytes that are there, checksum or not.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from atcpy.errors import PackageCorrupt
+from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, Value
+from atcpy.ir.graph import Names
+from atcpy.ir.verify import violations
+from atcpy.om import attrs, container, descs, inout, weights
+from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
+from atcpy.om.inout import TensorInfo
+from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDef
+from atcpy.om.schema.task_pb2 import ModelTaskDef
+
+MAX_NESTING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """One kernel launch: the record that C checks and runs, and the node that it is part of."""
+
+    kernel: str
+    op_index: int
+    stream: int
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """All that running needs; weights and records are not copied."""
+
+    container: Container
+    version: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    tasks: tuple[TaskRecord, ...]
+    arena_bytes: int
+    stream_count: int
+    event_count: int
+
+    @property
+    def weights(self) -> memoryview:
+        """The WEIGHTS_DATA partition."""
+        return self.container.partition(Partition.WEIGHTS_DATA)
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """What MODEL_DEF tells: `graph` with its decisions, and `attrs`, the model's attributes by GE's names."""
+
+    graph: Graph
+    soc: str
+    cmdline: str
+    version: str
+    source: Source
+    memory: MemoryPlan
+    task_nodes: tuple[str, ...]
+    attrs: Mapping[str, object]
+
+
+def read_package(path: str | os.PathLike[str], *, mmap: bool = True, verify: Verify = Verify.FULL) -> Package:
+    """Open a package for running."""
+    return _package(container.open_container(path, mmap=mmap, verify=verify))
+
+
+def parse_package(package: bytes, *, source: str = "package", verify: Verify = Verify.FULL) -> Package:
+    """`read_package` for bytes in memory."""
+    return _package(container.parse(package, source=source, verify=verify))
+
+
+def _package(opened: Container) -> Package:
+    at = opened.extent(Partition.MODEL_INOUT_INFO)
+    payload = opened.partition(Partition.MODEL_INOUT_INFO)
+    inputs, outputs = inout.decode(payload, source=opened.source, offset=at.offset)
+    info = ModelTaskDef()
+    _parse(info, opened, Partition.TASK_INFO)
+    version = info.attr.get("atcpy_format", "")
+    if not version.isascii() or not version.isdigit() or len(version) > 9:
+        raise _bad(opened, Partition.TASK_INFO, "the format of the task records is not told")
+    if int(version) != FORMAT_VERSION:
+        code = "P0002" if int(version) > FORMAT_VERSION else "P0005"
+        what = f"task records have format {version}, this atcpy reads {FORMAT_VERSION}"
+        raise corrupt(code, opened.source, opened.extent(Partition.TASK_INFO).offset, Partition.TASK_INFO.name, what)
+    if info.weight_size != opened.extent(Partition.WEIGHTS_DATA).size:
+        raise _bad(opened, Partition.TASK_INFO, f"tasks were made for {info.weight_size} bytes of weights")
+    tasks: list[TaskRecord] = []
+    for number, task in enumerate(info.task):
+        kernel = task.kernel
+        record = kernel.args
+        if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
+            raise _bad(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
+        tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, task.stream_id, record))
+    return Package(
+        opened, info.version, inputs, outputs, tuple(tasks), info.memory_size, info.stream_num, info.event_num
+    )
+
+
+def _parse(message: Message, opened: Container, partition: Partition) -> None:
+    try:
+        message.ParseFromString(bytes(opened.partition(partition)))
+    except DecodeError as error:
+        raise _bad(opened, partition, f"it is no {message.DESCRIPTOR.full_name}: {error}") from None
+
+
+def _bad(opened: Container, partition: Partition, what: str) -> PackageCorrupt:
+    return corrupt("P0005", opened.source, opened.extent(partition).offset, partition.name, what)
+
+
+def read_model(package: Package) -> PackagedModel:
+    """The graph and what is known of its making."""
+    definition = ModelDef()
+    _parse(definition, package.container, Partition.MODEL_DEF)
+    try:
+        return _Model(definition, package).read()
+    # What decoding raises on values that no writer writes; RecursionError is json's on deep nesting.
+    except (KeyError, ValueError, TypeError, IndexError, ArithmeticError, RecursionError) as error:
+        what = f"the model in it is not one that atcpy wrote: {error or type(error).__name__}"
+        raise _bad(package.container, Partition.MODEL_DEF, what) from error
+
+
+class _Model:
+    """Decodes one ModelDef."""
+
+    def __init__(self, definition: ModelDef, package: Package) -> None:
+        self._package = package
+        self._definition = definition
+        self._bodies = {graph.name: graph for graph in definition.graph[1:]}
+        self._names = Names()
+        self._descs: dict[bytes, Any] = {}
+
+    def read(self) -> PackagedModel:
+        if not self._definition.graph:
+            raise ValueError("it has no graph")
+        root = self._definition.graph[0]
+        graph = self._graph(root, root.name, {}, 0)
+        if self._bodies:
+            raise ValueError(f"graph {min(self._bodies)} belongs to no node")
+        for problem in violations(graph):
+            raise ValueError(problem)
+        for task in self._package.tasks:
+            if task.op_index >= len(graph):
+                raise ValueError(f"a task belongs to node {task.op_index} of {len(graph)}")
+        known = {
+            name: attrs.get_attr(attr) for name, attr in sorted(self._definition.attr.items()) if name != "_atcpy_pad"
+        }
+        source, memory = _record(known, "_atcpy_source"), _record(known, "_atcpy_memory")
+        graph.decisions = _decisions(_record(known, "_atcpy_decisions"))
+        graph.node_count_before = _int(source["nodes"])
+        return PackagedModel(
+            graph=graph,
+            soc=_str(known["soc_version"]),
+            cmdline=_str(known["atc_cmdline"]),
+            version=_str(known["atc_version"]),
+            source=Source(
+                _str(source["sha256"]),
+                _str(source["framework"]),
+                tuple((_str(domain), _int(version)) for domain, version in source["opsets"]),
+                _str(source["producer"]),
+            ),
+            memory=MemoryPlan(self._package.arena_bytes, _int(memory["lower_bound"]), _int(memory["unshared_bytes"])),
+            task_nodes=_strings(known.get("task_index_op_name", ())),
+            attrs=known,
+        )
+
+    def _graph(self, definition: GraphDef, name: str, outer: Mapping[str, Node], depth: int) -> Graph:
+        if depth > MAX_NESTING:
+            raise ValueError(f"graphs are nested more than {MAX_NESTING} deep")
+        graph = Graph(name, names=self._names)
+        nodes: dict[str, Node] = dict(outer)
+        own: set[str] = set()
+        for op in definition.op:
+            if op.name in own:
+                raise ValueError(f"two nodes are named {op.name}")
+            if "_atcpy_captured" in op.attr:
+                if op.name not in outer:
+                    raise ValueError(f"{op.name} is in no outer graph")
+                continue
+            nodes[op.name] = self._node(graph, op, nodes, depth)
+            own.add(op.name)
+        return graph
+
+    def _node(self, graph: Graph, op: OpDef, nodes: Mapping[str, Node], depth: int) -> Node:
+        op_type = op.attr["_atcpy_op_type"].s.decode() if "_atcpy_op_type" in op.attr else op.type
+        node = graph.append(
+            op_type,
+            [_operand(reference, nodes) for reference in op.input],
+            name=op.name,
+            outputs=[desc.name for desc in op.output_desc],
+            domain=op.attr["_atcpy_domain"].s.decode() if "_atcpy_domain" in op.attr else "",
+        )
+        if node.name != op.name or any(v.name != d.name for v, d in zip(node.outputs, op.output_desc, strict=True)):
+            raise ValueError(f"a name of {op.name} is taken or empty")
+        for value, desc in zip(node.outputs, op.output_desc, strict=True):
+            value.desc = descs.proto_to_desc(desc)
+        node.sources = _strings(_attr(op, "_datadump_original_op_names"))
+        node.passes = _strings(_attr(op, "_atcpy_passes"))
+        if "_lxfusion_engine_name" in op.attr:
+            node.engine = Engine(op.attr["_lxfusion_engine_name"].s.decode())
+        self._read_attrs(node, op, nodes, depth)
+        return node
+
+    def _read_attrs(self, node: Node, op: OpDef, nodes: Mapping[str, Node], depth: int) -> None:
+        tensors = _strings(_attr(op, "_atcpy_tensors"))
+        graphs = _strings(_attr(op, "_atcpy_graphs"))
+        for name in _strings(_attr(op, "_atcpy_empty_lists")):
+            node.attrs[name] = ()
+        # Bodies last and in their own order, which is that of the graphs in the file.
+        for name in (*sorted(op.attr.keys() - _NOTES - set(graphs)), *graphs):
+            attr = op.attr[name]
+            if node.op_type == "Const" and name == "value":
+                node.attrs[name] = self._constant(attr.t)
+                continue
+            value = attrs.get_attr(attr)
+            if name in tensors:
+                value = _each(value, attrs.text_to_tensor)
+            elif name in graphs:
+                value = _each(value, lambda text: self._body(text, nodes, depth))
+            node.attrs[name] = value
+        if node.op_type == "Const" and not (len(node.outputs) == 1 and isinstance(node.attrs.get("value"), Tensor)):
+            raise ValueError(f"constant {node.name} has no value")
+
+    def _body(self, name: str, nodes: Mapping[str, Node], depth: int) -> Graph:
+        definition = self._bodies.pop(name)
+        return self._graph(definition, name.partition(".")[2], nodes, depth + 1)
+
+    def _constant(self, stored: TensorDef) -> Tensor:
+        desc = descs.proto_to_desc(stored.desc)
+        if stored.data or stored.desc.weight_size == 0:
+            return weights.bytes_to_tensor(memoryview(stored.data), desc)
+        blob = self._package.weights
+        first, size = stored.desc.data_offset, stored.desc.weight_size
+        if first < 0 or first > len(blob) or not 0 < size <= len(blob) - first:
+            raise ValueError(f"a constant of {size} bytes at {first} is outside the weights")
+        return weights.bytes_to_tensor(blob[first : first + size], desc)
+
+
+# Attributes that say something about a node beside what the op's definition asks for.
+_NOTES = frozenset(
+    {
+        "_atcpy_tensors",
+        "_atcpy_graphs",
+        "_atcpy_empty_lists",
+        "_atcpy_op_type",
+        "_atcpy_domain",
+        "_atcpy_passes",
+        "_datadump_original_op_names",
+        "_lxfusion_engine_name",
+        "_ge_attr_op_kernel_lib_name",
+        "_lxfusion_op_kernel_lib_name",
+        "_no_task",
+    }
+)
+
+
+def _operand(reference: str, nodes: Mapping[str, Node]) -> Value | None:
+    if not reference:
+        return None
+    name, _, index = reference.rpartition(":")
+    if not index.isascii() or not index.isdigit():
+        raise ValueError(f"{reference} names no output")
+    return nodes[name].outputs[int(index)]
+
+
+def _attr(op: OpDef, name: str) -> object:
+    return attrs.get_attr(op.attr[name]) if name in op.attr else ()
+
+
+def _each(value: object, read: Any) -> object:
+    """What `read` makes of a text, or of each text of a list."""
+    return tuple(map(read, _strings(value))) if isinstance(value, tuple) else read(_str(value))
+
+
+def _record(known: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    record = json.loads(_str(known[name]))
+    if not isinstance(record, dict):
+        raise ValueError(f"{name} is no record")
+    return record
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is no text")
+    return value
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.80} is no number")
+    return value
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, tuple):
+        raise ValueError(f"{value!r:.80} is no list")
+    return tuple(_str(item) for item in value)
+
+
+def _decisions(record: Mapping[str, Any]) -> Decisions:
+    decisions = Decisions(removed={_str(name): _str(why) for name, why in dict(record["removed"]).items()})
+    for made in record["passes"]:
+        entry = PassRecord(_str(made["name"]), _str(made["stage"]), _int(made["matched"]), _int(made["applied"]))
+        entry.rejects = [Reject(*map(_str, reject)) for reject in made["rejects"]]
+        decisions.passes.append(entry)
+    return decisions

@@ -1,0 +1,93 @@
+"""WEIGHTS_DATA: the bytes of constants in the format of their descs, one after the other at planned offsets."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from atcpy.errors import InternalError
+from atcpy.formats import find_format
+from atcpy.ir import DType, Tensor, TensorDesc, Weight, is_static
+from atcpy.ir.tensor import Array
+from atcpy.om import attrs
+
+GE_ALIGN = 512  # GE begins its constants at 512 and ends the partition at a multiple of it
+_GE_TAIL = 32
+
+
+def partition_bytes(weights: Iterable[Weight]) -> int:
+    """Size of the partition: GE's rule, which leaves 1024 bytes to a model without constants."""
+    end = max((weight.offset + weight.nbytes for weight in weights), default=0)
+    return -(-(max(end, GE_ALIGN) + _GE_TAIL) // GE_ALIGN) * GE_ALIGN
+
+
+def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
+    """The partition in pieces, each packed when it is asked for: a model's weights are never in memory twice."""
+    held = list(weights)
+    at = 0
+    for weight in sorted(held, key=lambda w: (w.offset, w.nbytes)):
+        if weight.offset + weight.nbytes <= at:
+            continue  # equal constants share their place
+        if weight.offset < at:
+            raise InternalError(f"weight {weight.name} overlaps the one before it", where=weight.name)
+        yield memoryview(bytes(weight.offset - at))
+        packed = tensor_to_bytes(weight.tensor, weight.desc)
+        if packed.nbytes != weight.nbytes:
+            raise InternalError(f"weight {weight.name} has {packed.nbytes} bytes, {weight.nbytes} are planned")
+        yield packed
+        at = weight.offset + weight.nbytes
+    yield memoryview(bytes(partition_bytes(held) - at))
+
+
+def tensor_to_bytes(tensor: Tensor, desc: TensorDesc) -> memoryview:
+    """The constant as it lies in memory under `desc`."""
+    if tensor.dtype is DType.STRING:
+        return memoryview(attrs.tensor_to_text(tensor).encode(errors="surrogateescape"))
+    array = tensor.array if desc.format.is_plain else find_format(desc.format).pack(tensor.array)
+    if tensor.dtype.bits < 8:
+        return _pack_bits(array, tensor.dtype.bits).data
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8).data
+
+
+def bytes_to_tensor(raw: memoryview, desc: TensorDesc) -> Tensor:
+    """A constant over bytes of the package, unpacked when somebody asks; ValueError if the sizes do not fit."""
+    if desc.dtype is DType.STRING:
+        return attrs.text_to_tensor(bytes(raw).decode(errors="surrogateescape"))
+    if not is_static(desc.shape):
+        raise ValueError(f"a constant of shape {desc.shape}")
+    if desc.format.is_plain:
+        expected = desc.shape
+    else:
+        form = find_format(desc.format)
+        expected = form.storage_shape(desc.shape) if form.accepts(desc.shape) else ()
+    if desc.memory_shape != expected or raw.nbytes != desc.nbytes:
+        raise ValueError(f"{raw.nbytes} bytes of {desc} for a constant of shape {desc.shape}")
+    return Tensor(desc.dtype, desc.static_shape, lambda: _unpack(raw, desc))
+
+
+def _unpack(raw: memoryview, desc: TensorDesc) -> Array:
+    flat = np.frombuffer(raw, np.uint8)
+    if desc.dtype.bits < 8:
+        flat = _unpack_bits(flat, desc.dtype, int(np.prod(desc.memory_shape)))
+    array: Array = flat.view(desc.dtype.numpy).reshape(desc.memory_shape)
+    return array if desc.format.is_plain else find_format(desc.format).unpack(array, desc.static_shape)
+
+
+def _pack_bits(array: Array, bits: int) -> Array:
+    """Elements of 2 or 4 bits, the first in the lowest bits of a byte, as ONNX packs them."""
+    per_byte = 8 // bits
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & (1 << bits) - 1
+    padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
+    padded[: flat.size] = flat
+    shifts = np.arange(per_byte, dtype=np.uint8) * bits
+    packed: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
+    return packed
+
+
+def _unpack_bits(packed: Array, dtype: DType, count: int) -> Array:
+    shifts = np.arange(8 // dtype.bits, dtype=np.uint8) * dtype.bits
+    fields = (packed[:, None] >> shifts & (1 << dtype.bits) - 1).reshape(-1)[:count]
+    if dtype in (DType.INT4, DType.INT2):  # ml_dtypes holds a signed element sign-extended in its byte
+        sign = 1 << dtype.bits - 1
+        fields = (fields ^ sign).astype(np.int8) - np.int8(sign)
+    return np.ascontiguousarray(fields.astype(np.int8) if fields.dtype == np.int8 else fields.astype(np.uint8))

@@ -1,0 +1,341 @@
+"""`CompiledModel` to package: every byte follows from the model and the options, nothing from the run.
+
+MODEL_DEF is the whole graph, so that `om.reader.read_graph` gives it back; TASK_INFO holds the task records that the
+executor runs; `_atcpy_…` attributes are what GE has no word for. See docs/om.md.
+"""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
+from atcpy.kernels.table import pack_task
+from atcpy.om import attrs, container, descs, inout, numbers, weights
+from atcpy.om.atomic import Buffer, atomic_write
+from atcpy.om.container import Partition, reseal, seal_file
+from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
+from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.ops import find_opdef
+
+__all__ = ["reseal", "to_bytes", "write"]
+
+# GE's kernel libraries by engine.
+KERNEL_LIB = {
+    Engine.AICORE: "AIcoreEngine",
+    Engine.VECTOR: "VectorEngine",
+    Engine.AICPU: "aicpu_ascend_kernel",
+    Engine.GE_LOCAL: "DNN_VM_GE_LOCAL_OP_STORE",
+    Engine.HCCL: "ops_kernel_info_hccl",
+    Engine.HOST_CPU: "DNN_VM_HOST_CPU_OP_STORE",
+}
+FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
+
+
+def write(path: str | os.PathLike[str], compiled: CompiledModel) -> None:
+    """Make `path` hold the package; weights are packed one by one while they are written."""
+    atomic_write(path, _buffers(compiled), finish=seal_file)
+
+
+def to_bytes(compiled: CompiledModel) -> bytes:
+    """The package in memory."""
+    return reseal(b"".join(_buffers(compiled)))
+
+
+def _buffers(compiled: CompiledModel) -> Iterator[Buffer]:
+    """The file in order, its checksum still zero."""
+    parts = {
+        Partition.MODEL_INOUT_INFO: inout.encode(
+            [_port_info(port) for port in compiled.inputs], [_port_info(port) for port in compiled.outputs]
+        ),
+        Partition.TASK_INFO: _task_info(compiled),
+    }
+    sizes = {p: len(payload) for p, payload in parts.items()}
+    sizes[Partition.WEIGHTS_DATA] = weights.partition_bytes(compiled.weights)
+    model = _model_def(compiled, sizes).SerializeToString(deterministic=True)
+    sizes[Partition.MODEL_DEF] = len(model)
+    model += _padding(-container.weights_offset(sizes))
+    parts[Partition.MODEL_DEF] = model
+    sizes[Partition.MODEL_DEF] = len(model)
+    head, order = container.frame(
+        sizes,
+        name=compiled.graph.name,
+        platform_version=_platform(compiled),
+        dynamic=not all(is_static(port.desc.shape) for port in compiled.inputs),
+    )
+    yield head
+    for partition in order:
+        if partition is Partition.WEIGHTS_DATA:
+            yield from weights.partition_buffers(compiled.weights)
+        else:
+            yield parts[partition]
+
+
+def _padding(missing: int) -> bytes:
+    """One more entry of ModelDef's attribute map, so long that WEIGHTS_DATA begins where it must."""
+    pad = ModelDef()
+    pad.attr["_atcpy_pad"].s = b""
+    missing = (missing - len(pad.SerializeToString())) % container.WEIGHTS_ALIGN
+    pad.attr["_atcpy_pad"].s = b" " * missing
+    return pad.SerializeToString()
+
+
+def _platform(compiled: CompiledModel) -> str:
+    return f"{compiled.version}.0"
+
+
+def _port_info(port: Port) -> inout.TensorInfo:
+    dims = tuple(descs.ge_dims(port.desc.shape))
+    nbytes = port.desc.nbytes if is_static(port.desc.shape) else 0
+    form = numbers.format_to_number(port.desc.format)
+    return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims)
+
+
+def _task_info(compiled: CompiledModel) -> bytes:
+    index_of = {node.name: index for index, node in enumerate(compiled.graph.nodes)}
+    info = ModelTaskDef(
+        version=compiled.version,
+        memory_size=compiled.memory.arena_bytes,
+        stream_num=_stream_count(compiled),
+        event_num=_event_count(compiled),
+        weight_size=weights.partition_bytes(compiled.weights),
+    )
+    info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
+    for number, task in enumerate(compiled.tasks):
+        record = pack_task(
+            task.kernel,
+            task.src,
+            task.dst,
+            task.params,
+            op_index=index_of[task.node],
+            stream=task.stream,
+            event_wait=task.event_wait,
+            event_record=task.event_record,
+        )
+        definition = info.task.add(id=number, stream_id=task.stream)
+        kernel = definition.kernel
+        kernel.kernel_name = task.kernel
+        kernel.args_size = len(record)
+        kernel.args = record
+        kernel.context.op_index = index_of[task.node]
+        kernel.context.args_count = len(task.src) + len(task.dst)
+    return info.SerializeToString(deterministic=True)
+
+
+def _stream_count(compiled: CompiledModel) -> int:
+    return 1 + max((task.stream for task in compiled.tasks), default=0)
+
+
+def _event_count(compiled: CompiledModel) -> int:
+    return max((max(task.event_wait, task.event_record) for task in compiled.tasks), default=0)
+
+
+# ---- the model
+
+
+def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> ModelDef:
+    graph = compiled.graph
+    model = ModelDef(name=graph.name, version=container.OM_IR_VERSION, custom_version=_platform(compiled))
+    writer = _GraphWriter(compiled)
+    pending = [graph]
+    for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
+        writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
+    values: dict[str, object] = {
+        "atc_cmdline": compiled.cmdline,
+        "atc_version": compiled.version,
+        "soc_version": compiled.soc,
+        "framework_type": FRAMEWORKS.get(compiled.source.framework.lower(), compiled.source.framework),
+        "om_info_list": (sizes[Partition.WEIGHTS_DATA], 0, 0, sizes[Partition.TASK_INFO], 0),
+        "memory_size": compiled.memory.arena_bytes,
+        "weight_size": sizes[Partition.WEIGHTS_DATA],
+        "zero_copy_memory_size": 0,
+        "stream_num": _stream_count(compiled),
+        "event_num": _event_count(compiled),
+        "label_num": 0,
+        "core_type": 0,
+        "attr_model_out_nodes_name": tuple(port.name for port in compiled.outputs),
+        "task_index_op_name": tuple(task.node for task in compiled.tasks),
+        "_atcpy_source": _json(
+            {
+                "sha256": compiled.source.sha256,
+                "framework": compiled.source.framework,
+                "opsets": list(compiled.source.opsets),
+                "producer": compiled.source.producer,
+                "nodes": graph.node_count_before,
+            }
+        ),
+        "_atcpy_memory": _json(
+            {"lower_bound": compiled.memory.lower_bound, "unshared_bytes": compiled.memory.unshared_bytes}
+        ),
+        "_atcpy_decisions": _json(_decisions(graph)),
+    }
+    for name, value in values.items():
+        if value != ():
+            attrs.set_attr(model.attr[name], value)
+    return model
+
+
+def _graph_name(graph: Graph, number: int) -> str:
+    """Unique in the package, also where two bodies have one name."""
+    return graph.name if number == 0 else f"{number}.{graph.name}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _decisions(graph: Graph) -> dict[str, object]:
+    """What the passes did and why not, without the times, which differ from run to run."""
+    return {
+        "passes": [
+            {
+                "name": record.name,
+                "stage": record.stage,
+                "matched": record.matched,
+                "applied": record.applied,
+                "rejects": [[reject.reason, reject.where, reject.detail] for reject in record.rejects],
+            }
+            for record in graph.decisions.passes
+        ],
+        "removed": graph.decisions.removed,
+    }
+
+
+class _GraphWriter:
+    """Writes graphs as `GraphDef`s; types and weights are looked up once."""
+
+    def __init__(self, compiled: CompiledModel) -> None:
+        self._weights = {weight.name: weight for weight in compiled.weights}
+        self._tasks: dict[str, list[Task]] = defaultdict(list)
+        for task in compiled.tasks:
+            self._tasks[task.node].append(task)
+        self._descs: dict[TensorDesc, TensorDescriptor] = {}
+
+    def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
+        """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
+        captured: set[Node] = set()
+        for node in graph.nodes:
+            for value in node.operands:
+                if value.producer.graph is not graph and value.producer not in captured:
+                    captured.add(value.producer)
+                    self._write_captured(value.producer, definition)
+            op = definition.op.add(name=node.name, id=len(definition.op), type=_ge_type(node))
+            self._write_operands(node, op)
+            self._write_attrs(node, op, graphs)
+            self._write_tasks(node, op)
+            if node.op_type == "Data":
+                definition.input.append(f"{node.name}:0")
+            elif node.op_type == "NetOutput":
+                definition.output.extend(op.input)
+
+    def _write_captured(self, producer: Node, definition: GraphDef) -> None:
+        """A value of an outer graph comes in as a Data op under its producer's name."""
+        op = definition.op.add(name=producer.name, id=len(definition.op), type="Data")
+        op.attr["_atcpy_captured"].b = True
+        for value in producer.outputs:
+            self._add_desc(op.output_desc.add(), value)
+
+    def _add_desc(self, target: TensorDescriptor, value: Value) -> None:
+        if value.desc.dtype is DType.STRING and value.tensor is not None:
+            text = weights.tensor_to_bytes(value.tensor, value.desc)
+            proto = descs.desc_to_proto(value.desc, text_bytes=len(text))
+        else:
+            proto = self._cached(value.desc)
+        target.CopyFrom(proto)
+        target.name = value.name
+
+    def _cached(self, desc: TensorDesc) -> TensorDescriptor:
+        proto = self._descs.get(desc)
+        if proto is None:
+            proto = self._descs[desc] = descs.desc_to_proto(desc)
+        return proto
+
+    def _write_operands(self, node: Node, op: OpDef) -> None:
+        for value in node.inputs:
+            if value is None:
+                op.input.append("")
+                op.input_desc.append(descs.HOLE)
+                op.is_input_const.append(False)
+                continue
+            op.input.append(f"{value.producer.name}:{value.index}")
+            op.src_name.append(value.producer.name)
+            op.src_index.append(value.index)
+            op.is_input_const.append(value.producer.op_type == "Const")
+            self._add_desc(op.input_desc.add(), value)
+        for value in node.outputs:
+            self._add_desc(op.output_desc.add(), value)
+            readers = value.uses
+            op.dst_name.append(":".join(use.node.name for use in readers))
+            op.dst_index.extend(use.place for use in readers)
+
+    def _write_attrs(self, node: Node, op: OpDef, graphs: list[Graph]) -> None:
+        notes: dict[str, list[str]] = defaultdict(list)
+        for name, value in node.attrs.items():
+            if isinstance(value, Tensor):
+                if node.op_type == "Const" and name == "value":
+                    self._write_constant(node.output, value, op)
+                    continue
+                notes["_atcpy_tensors"].append(name)
+                value = attrs.tensor_to_text(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+                notes["_atcpy_tensors"].append(name)
+                value = tuple(attrs.tensor_to_text(item) for item in value if isinstance(item, Tensor))
+            elif isinstance(value, Graph):
+                notes["_atcpy_graphs"].append(name)
+                value = _enlist(value, op, graphs)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                notes["_atcpy_graphs"].append(name)
+                value = tuple(_enlist(item, op, graphs) for item in value if isinstance(item, Graph))
+            elif value == ():
+                notes["_atcpy_empty_lists"].append(name)
+                continue
+            attrs.set_attr(op.attr[name], value)
+        notes["_datadump_original_op_names"] = list(node.sources)
+        notes["_atcpy_passes"] = list(node.passes)
+        for name, names in notes.items():
+            if names:
+                attrs.set_attr(op.attr[name], names)
+        if op.type != node.op_type:
+            op.attr["_atcpy_op_type"].s = node.op_type.encode()
+        if node.domain:
+            op.attr["_atcpy_domain"].s = node.domain.encode()
+        if node.engine is not None:
+            op.attr["_lxfusion_engine_name"].s = node.engine.value.encode()
+            op.attr["_ge_attr_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
+            op.attr["_lxfusion_op_kernel_lib_name"].s = KERNEL_LIB[node.engine].encode()
+
+    def _write_constant(self, value: Value, tensor: Tensor, op: OpDef) -> None:
+        stored = op.attr["value"].t
+        self._add_desc(stored.desc, value)
+        weight = self._weights.get(value.name)
+        if weight is None:  # read by nobody at run time: shapes, axes and the like
+            stored.data = bytes(weights.tensor_to_bytes(tensor, value.desc))
+            stored.desc.weight_size = len(stored.data)
+        else:
+            stored.desc.data_offset = weight.offset
+            stored.desc.weight_size = weight.nbytes
+
+    def _write_tasks(self, node: Node, op: OpDef) -> None:
+        """Where its operands lie, as far as its tasks' operands are its own, in order."""
+        tasks = self._tasks.get(node.name)
+        if tasks is None:
+            op.attr["_no_task"].b = True
+            return
+        op.stream_id = tasks[0].stream
+        if len(tasks[0].src) == node.input_count:
+            op.input_i.extend(0 if slot is None else slot.offset for slot in tasks[0].src)
+        if len(tasks[-1].dst) == len(node.outputs):
+            op.output_i.extend(slot.offset for slot in tasks[-1].dst)
+
+
+def _enlist(graph: Graph, op: OpDef, graphs: list[Graph]) -> str:
+    """Queue a body for writing; the name under which it will be found."""
+    name = _graph_name(graph, len(graphs))
+    graphs.append(graph)
+    op.subgraph_name.append(name)
+    return name
+
+
+def _ge_type(node: Node) -> str:
+    opdef = find_opdef(node)
+    return node.op_type if opdef is None else opdef.type_in_ge(node)

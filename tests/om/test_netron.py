@@ -1,0 +1,84 @@
+"""Netron opens what we write and shows every node, shape and weight."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import netron
+import onnx
+import pytest
+
+from atcpy.ir import CompiledModel
+from atcpy.om import writer
+from atcpy.om.reader import parse_package
+from atcpy.ops import all_opdefs
+from tests.om import sample
+
+ROOT = Path(__file__).parents[2]
+CHECKER = ROOT.parent / "shared/tools/netron_om/netron_om.mjs"
+LISTED = (ROOT / "atcpy/om/schema/netron_unknown.txt").read_text().splitlines()
+KNOWN = {entry["name"] for entry in json.loads((Path(netron.__file__).parent / "om-metadata.json").read_text())}
+
+
+def opened(compiled: CompiledModel, folder: Path) -> Mapping[str, Any]:
+    checker = Path(os.environ.get("NETRON_OM", CHECKER))
+    if not shutil.which("node"):
+        pytest.skip("needs node")
+    if not checker.exists():
+        pytest.skip("needs ../shared/tools/netron_om")
+    writer.write(folder / "m.om", compiled)
+    run = subprocess.run(
+        ["node", str(checker), "--strict", "--nodes", "all", "--allow-type", ",".join(LISTED), str(folder / "m.om")],
+        env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(run.stdout)
+    assert run.returncode == 0, (found.get("error"), found.get("problems"), found.get("warnings"))
+    return found
+
+
+def test_opens_with_all_nodes_shapes_and_weights(tmp_path: Path) -> None:
+    compiled = sample.small()
+    found = opened(compiled, tmp_path)
+    (graph,) = found["graphs"]
+    assert graph["types"] == {"Conv2D": 1, "Data": 1, "NetOutput": 1, "Relu": 1, "TransData": 2}
+    assert graph["inputs"] == [{"name": "x:0", "dtype": "float32", "shape": [1, 3, 8, 8], "layout": "NCHW"}]
+    assert [(o["name"], o["shape"]) for o in graph["outputs"]] == [("y_4d:0", [1, 4, 8, 8])]
+    blob = parse_package((tmp_path / "m.om").read_bytes()).weights
+    assert {w["name"]: w["sha256"] for w in graph["initializers"]} == {
+        f"{w.name}:0": hashlib.sha256(blob[w.offset : w.offset + w.nbytes]).hexdigest() for w in compiled.weights
+    }
+    assert found["producer"]["soc_version"] == "Ascend910"
+    conv = next(node for node in graph["list"] if node["name"] == "conv")
+    assert conv["attributes"]["pads"]["value"] == [1, 1, 1, 1]
+    assert conv["attributes"]["auto_pad"]["value"] == "NOTSET"
+
+
+def test_opens_with_rare_types_bodies_and_symbolic_dims(tmp_path: Path) -> None:
+    found = opened(sample.odd(), tmp_path)
+    assert [graph["name"] for graph in found["graphs"]] == ["odd ☃", "1.body", "2.body"]
+    constants = {w["name"]: (w["dtype"], w["shape"]) for w in found["graphs"][0]["initializers"]}
+    assert constants["f8:0"] == ("uint8", [2]) and constants["u4:0"] == ("uint8", [2])
+    assert constants["i4:0"] == ("int4", [3]) and constants["f64 scalar:0"] == ("float64", [])
+
+
+def test_list_of_types_that_netron_does_not_know_is_exact() -> None:
+    assert sorted(set(LISTED)) == LISTED, "one type a line, sorted, none twice"
+    assert not KNOWN & set(LISTED), "Netron knows these by now"
+
+
+def test_every_type_that_a_record_names_is_known_or_listed() -> None:
+    written = {opdef.ge_type for opdef in all_opdefs() if isinstance(opdef.ge_type, str)}
+    assert not written - KNOWN - set(LISTED)
+
+
+def test_every_op_of_the_standard_is_known_or_listed() -> None:
+    """An op without a record is written under its own name."""
+    ours = {(opdef.domain, opdef.name) for opdef in all_opdefs()}
+    standard = {schema.name for schema in onnx.defs.get_all_schemas() if (schema.domain, schema.name) not in ours}
+    assert not standard - KNOWN - set(LISTED)

@@ -1,0 +1,299 @@
+"""Writer and reader together: what was compiled comes back, the same bytes each time, and no bytes do harm."""
+
+import os
+import random
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.errors import PackageCorrupt
+from atcpy.ir.dump import dump
+from atcpy.om import writer
+from atcpy.om.container import Partition, Verify
+from atcpy.om.inout import TensorInfo
+from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
+from atcpy.om.schema.ge_ir_pb2 import ModelDef
+from atcpy.om.schema.task_pb2 import ModelTaskDef
+from tests.om import sample
+
+
+@pytest.fixture(scope="module")
+def small() -> bytes:
+    return writer.to_bytes(sample.small())
+
+
+def model_of(package: Package) -> ModelDef:
+    return ModelDef.FromString(bytes(package.container.partition(Partition.MODEL_DEF)))
+
+
+@pytest.mark.parametrize("make", [sample.small, sample.odd])
+def test_graph_comes_back(make: object) -> None:
+    compiled = make()  # type: ignore[operator]
+    found = read_model(parse_package(writer.to_bytes(compiled)))
+    assert dump(found.graph) == dump(compiled.graph)
+    for before, after in zip(compiled.graph.nodes, found.graph.nodes, strict=True):
+        assert (after.name, after.sources, after.passes, after.domain, after.engine) == (
+            before.name, before.sources, before.passes, before.domain, before.engine,
+        )  # fmt: skip
+        assert [v.desc for v in after.outputs] == [v.desc for v in before.outputs]
+        if before.op_type == "Const":
+            np.testing.assert_array_equal(after.output.array, before.output.array)
+            assert after.output.array.dtype == before.output.array.dtype
+
+
+def test_what_is_known_of_the_model_comes_back(small: bytes) -> None:
+    compiled = sample.small()
+    found: PackagedModel = read_model(parse_package(small))
+    assert (found.soc, found.cmdline, found.version) == (compiled.soc, compiled.cmdline, compiled.version)
+    assert found.source == compiled.source
+    assert found.memory == compiled.memory
+    assert found.task_nodes == ("x_5d", "conv", "relu", "y_4d")
+    assert found.graph.decisions.removed == {"Identity_3": "identity"}
+    (record,) = found.graph.decisions.passes
+    (expected,) = compiled.graph.decisions.passes
+    assert (record.name, record.stage, record.matched, record.applied, record.rejects, record.seconds) == (
+        expected.name, expected.stage, 2, 1, expected.rejects, 0.0,
+    )  # fmt: skip
+    assert found.graph.node_count_before == 5
+    assert found.attrs["framework_type"] == "Onnx"
+    sizes = {e.partition: e.size for e in parse_package(small).container.extents}
+    assert found.attrs["om_info_list"] == (sizes[Partition.WEIGHTS_DATA], 0, 0, sizes[Partition.TASK_INFO], 0)
+
+
+def test_what_runs_comes_back(small: bytes) -> None:
+    compiled = sample.small()
+    package = parse_package(small)
+    assert package.inputs == (TensorInfo("x", 768, 0, 0, (1, 3, 8, 8), (1, 3, 8, 8)),)
+    assert package.outputs == (TensorInfo("y", 1024, 0, 0, (1, 4, 8, 8), (1, 4, 8, 8)),)
+    assert [(t.kernel, t.op_index) for t in package.tasks] == [
+        ("transdata", 3), ("conv2d", 4), ("relu", 5), ("transdata", 6),
+    ]  # fmt: skip
+    assert {len(t.record) for t in package.tasks} == {640}
+    assert package.tasks[1].record[:7] == b"conv2d\0"
+    assert (package.arena_bytes, package.stream_count, package.event_count) == (8192, 1, 0)
+    w, b = compiled.weights
+    packed = np.frombuffer(package.weights, np.float32, w.nbytes // 4, w.offset)
+    np.testing.assert_array_equal(sample.find_format(sample.FRACTAL_Z).pack(w.tensor.array).reshape(-1), packed)
+    assert bytes(package.weights[b.offset : b.offset + 16]) == b.tensor.array.astype("<f4").tobytes()
+    assert package.container.extent(Partition.WEIGHTS_DATA).offset % 64 == 0
+    assert len(package.weights) % 512 == 0 and not any(package.weights[:512])
+
+
+@pytest.mark.parametrize("name", ["n" * length for length in range(1, 66, 3)])
+def test_weights_are_aligned_whatever_stands_before(name: str) -> None:
+    compiled = sample.small()
+    compiled.graph.name = name
+    package = parse_package(writer.to_bytes(compiled))
+    assert package.container.extent(Partition.WEIGHTS_DATA).offset % 64 == 0
+    pad = model_of(package).attr["_atcpy_pad"].s
+    assert len(pad) < 64 and not pad.strip()
+
+
+def test_partitions_are_genuine_messages(small: bytes) -> None:
+    package = parse_package(small)
+    tasks = ModelTaskDef.FromString(bytes(package.container.partition(Partition.TASK_INFO)))
+    assert [t.id for t in tasks.task] == [0, 1, 2, 3]
+    assert tasks.memory_size == 8192 and tasks.weight_size == len(package.weights)
+    model = model_of(package)
+    (graph,) = model.graph
+    conv = graph.op[4]
+    assert (conv.type, list(conv.input)) == ("Conv2D", ["x_5d:0", "w:0", "b:0"])
+    assert conv.attr["_datadump_original_op_names"].list.s[:] == [b"Conv_1", b"BatchNormalization_2"]
+    assert conv.attr["_lxfusion_engine_name"].s == b"AIcoreEngine"
+    (out,) = conv.output_desc
+    assert (out.layout, list(out.shape.dim), out.attr["origin_format"].s) == ("NC1HWC0", [1, 1, 8, 8, 16], b"NCHW")
+    assert list(out.attr["origin_shape"].list.i) == [1, 4, 8, 8]
+    assert out.attr["format_for_int"].i == 3 | 5 << 24
+    assert out.size == 4096 + 32
+    assert list(conv.input_i) == [0, 512, 512 + 9 * 16 * 16 * 4] and list(conv.output_i) == [4096]
+    weight = next(op for op in graph.op if op.name == "w").attr["value"].t
+    assert (weight.desc.layout, weight.desc.data_offset, weight.desc.weight_size) == ("FRACTAL_Z", 512, 9 * 16 * 16 * 4)
+    assert not weight.data
+
+
+def test_equal_constants_share_their_bytes() -> None:
+    compiled = sample.small()
+    w, b = compiled.weights
+    twin = sample.Weight("b2", b.tensor, b.desc, b.offset, b.nbytes)
+    assert len(b"".join(writer.weights.partition_buffers([w, b, twin]))) == writer.weights.partition_bytes([w, b])
+
+
+def test_written_file_is_the_package_in_memory(small: bytes, tmp_path: Path) -> None:
+    writer.write(tmp_path / "m.om", sample.small())
+    assert (tmp_path / "m.om").read_bytes() == small
+    for mmap in (True, False):
+        assert read_package(tmp_path / "m.om", mmap=mmap).tasks == parse_package(small).tasks
+    assert os.listdir(tmp_path) == ["m.om"]
+
+
+SHA = "import hashlib, sys; from atcpy.om import writer; from tests.om import sample; \
+print(hashlib.sha256(writer.to_bytes(sample.small()) + writer.to_bytes(sample.odd())).hexdigest())"
+
+
+def test_same_bytes_with_another_hash_seed_folder_and_time() -> None:
+    root = Path(__file__).parents[2]
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", SHA],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root), "TZ": zone},
+            cwd=folder, capture_output=True, check=True, text=True,
+        ).stdout
+        for seed, zone, folder in (("1", "UTC", root), ("2", "Asia/Tokyo", "/"))
+    }  # fmt: skip
+    assert len(digests) == 1
+
+
+def test_seconds_of_passes_are_not_written(small: bytes) -> None:
+    compiled = sample.small()
+    compiled.graph.decisions.passes[0].seconds = 99.0
+    assert writer.to_bytes(compiled) == small
+
+
+# ---- hostile bytes
+
+
+def outcome(package: bytes, verify: Verify = Verify.FULL) -> str:
+    """`ok` or the code of the refusal; anything else that is raised fails the test."""
+    try:
+        read_model(parse_package(package, verify=verify))
+    except PackageCorrupt as error:
+        return error.code
+    return "ok"
+
+
+def test_every_truncation_is_refused(small: bytes) -> None:
+    assert {outcome(small[:n]) for n in range(1, len(small), 7)} == {"P0004"}
+    assert outcome(small[:-1]) == "P0004"
+
+
+def test_changed_bytes_are_refused(small: bytes) -> None:
+    rng = random.Random(1)
+    for at in [*range(360), *(rng.randrange(len(small)) for _ in range(2000))]:
+        mutant = bytearray(small)
+        mutant[at] ^= 1 << rng.randrange(8)
+        assert outcome(bytes(mutant)) != "ok", at
+
+
+@pytest.mark.parametrize("make", [sample.small, sample.odd])
+@pytest.mark.parametrize("seed", range(4))
+def test_resealed_mutants_are_read_or_refused(make: object, seed: int) -> None:
+    whole = writer.to_bytes(make())  # type: ignore[operator]
+    rng = random.Random(seed)
+    extents = parse_package(whole).container.extents
+    seen: set[str] = set()
+    for _ in range(700):
+        mutant = bytearray(whole)
+        extent = rng.choice([e for e in extents if e.partition is not Partition.WEIGHTS_DATA])
+        for _ in range(rng.choice([1, 1, 1, 2, 5])):
+            at = extent.offset + rng.randrange(extent.size - 8)
+            match rng.randrange(4):
+                case 0:
+                    mutant[at] ^= 1 << rng.randrange(8)
+                case 1:
+                    mutant[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+                case 2:
+                    mutant[at : at + 4] = struct.pack("<I", rng.choice([0, 1, 2**31, 2**32 - 1]))
+                case 3:
+                    source = extent.offset + rng.randrange(extent.size - 8)
+                    mutant[at : at + 8] = mutant[source : source + 8]
+        seen.add(outcome(writer.reseal(bytes(mutant))))
+    assert seen <= {"ok", "P0002", "P0004", "P0005"}
+    assert {"ok", "P0005"} <= seen
+
+
+def mutate(package: bytes, partition: Partition, change: object) -> bytes:
+    """The package with a message changed in place, its size kept by what the change takes away or by a pad."""
+    opened = parse_package(package).container
+    message = (ModelDef if partition is Partition.MODEL_DEF else ModelTaskDef).FromString(
+        bytes(opened.partition(partition))
+    )
+    change(message)  # type: ignore[operator]
+    parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
+    parts[partition] = message.SerializeToString()
+    sizes = {p: len(payload) for p, payload in parts.items()}
+    parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
+    sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
+    head, order = writer.container.frame(sizes, name="m", platform_version="1")
+    return writer.reseal(head + b"".join(parts[p] for p in order))
+
+
+def conv(model: ModelDef) -> object:
+    return next(op for op in model.graph[0].op if op.name == "conv")
+
+
+HOSTILE = {
+    "constant past the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", 2**62),
+    "constant before the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", -512),
+    "constant of negative size": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "weight_size", -16),
+    "shape whose size wraps": lambda m: (
+        m.graph[0].op[0].attr["value"].t.desc.attr["origin_shape"].list.i.extend([4194305, 4194305, 211106198978564])
+    ),
+    "operand that nobody makes": lambda m: m.graph[0].op[-1].input.append("ghost:0"),
+    "operand past the outputs": lambda m: m.graph[0].op[-1].input.append("conv:7"),
+    "operand with a negative index": lambda m: m.graph[0].op[-1].input.append("conv:-1"),
+    "operand made later": lambda m: conv(m).input.append("relu:0"),
+    "itself as operand": lambda m: conv(m).input.append("conv:0"),
+    "two nodes of one name": lambda m: m.graph[0].op.add(name="conv", type="Relu"),
+    "unknown engine": lambda m: setattr(conv(m).attr["_lxfusion_engine_name"], "s", b"os.system"),
+    "unknown format": lambda m: setattr(conv(m).output_desc[0], "layout", "NCHW2"),
+    "format without blocks": lambda m: conv(m).output_desc[0].attr["format_for_int"].__setattr__("i", 3),
+    "graph of no node": lambda m: m.graph.add(name="stray"),
+    "no graph": lambda m: m.ClearField("graph"),
+    "body that does not exist": lambda m: [
+        setattr(conv(m).attr["auto_pad"], "s", b"1.b"),
+        conv(m).attr["_atcpy_graphs"].list.__setattr__("val_type", 1),
+        conv(m).attr["_atcpy_graphs"].list.s.append(b"auto_pad"),
+    ],
+    "deep json": lambda m: setattr(m.attr["_atcpy_decisions"], "s", b"[" * 100_000),
+    "json of another kind": lambda m: setattr(m.attr["_atcpy_decisions"], "s", b'{"passes":[1],"removed":{}}'),
+    "name that is no text": lambda m: setattr(m.attr["soc_version"], "s", b"\xff"),
+    "attribute of an unknown kind": lambda m: conv(m).attr["pads"].func.SetInParent(),
+    "nothing after the output": lambda m: m.graph[0].op.add(name="late", type="Relu"),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_model_behind_a_right_checksum(change: object, small: bytes) -> None:
+    mutant = mutate(small, Partition.MODEL_DEF, change)
+    assert outcome(mutant) == ("ok" if change is HOSTILE["format without blocks"] else "P0005")
+
+
+HOSTILE_TASKS = {
+    "newer records": (lambda m: m.attr.update({"atcpy_format": "2"}), "P0002"),
+    "records of no version": (lambda m: m.attr.clear(), "P0005"),
+    "version with a huge number": (lambda m: m.attr.update({"atcpy_format": "9" * 5000}), "P0005"),
+    "record cut": (lambda m: setattr(m.task[1].kernel, "args", b"x" * 639), "P0005"),
+    "record of another size": (
+        lambda m: [setattr(m.task[1].kernel, "args", b"x" * 8), setattr(m.task[1].kernel, "args_size", 8)],
+        "P0005",
+    ),
+    "task without record": (lambda m: m.task.add(), "P0005"),
+    "task of no node": (lambda m: setattr(m.task[0].kernel.context, "op_index", 99), "P0005"),
+    "weights of another size": (lambda m: setattr(m, "weight_size", 0), "P0005"),
+}
+
+
+@pytest.mark.parametrize(("change", "code"), HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())
+def test_hostile_tasks_behind_a_right_checksum(change: object, code: str, small: bytes) -> None:
+    assert outcome(mutate(small, Partition.TASK_INFO, change)) == code
+
+
+def test_nesting_has_a_limit(small: bytes) -> None:
+    def nest(model: ModelDef) -> None:
+        for depth in range(200):
+            op = model.graph[depth].op.add(name=f"n{depth}", type="If")
+            op.attr["body"].s = f"{depth + 1}.b".encode()
+            op.attr["_atcpy_graphs"].list.val_type = 1
+            op.attr["_atcpy_graphs"].list.s.append(b"body")
+            model.graph.add(name=f"{depth + 1}.b")
+
+    assert outcome(mutate(small, Partition.MODEL_DEF, nest)) == "P0005"
+
+
+def test_loading_does_not_read_the_model(small: bytes) -> None:
+    broken = mutate(small, Partition.MODEL_DEF, HOSTILE["no graph"])
+    assert len(parse_package(broken).tasks) == 4
