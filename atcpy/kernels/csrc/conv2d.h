@@ -19,9 +19,8 @@ enum { CONV_C0 = 16 };
 
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(n)                                                                                         \
-    I64(c)                                                                                         \
-    I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw) I64(pt)   \
-        I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(activation, activation_names)          \
+    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(activation, activation_names)  \
             F64(alpha) F64(beta)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
