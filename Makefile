@@ -109,7 +109,7 @@ fuzz: $(FUZZ)/build.ninja ## random task records through the loader and the kern
 	@$(BIN)/ninja -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
 	$(FUZZ)/tests/csrc/fuzz_plan -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
 
-ci: fmt-check lint type asan test ## what .ci/run runs
+ci: fmt-check lint type asan tsan test ## what .ci/run runs
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
