@@ -10,6 +10,8 @@ from atcpy.ir import DType, Format, Shape, Sym, TensorDesc, is_static
 from atcpy.om import numbers
 from atcpy.om.schema.ge_ir_pb2 import AttrDef, ShapeDef, TensorDescriptor
 
+MAX_RANK = 64
+MAX_DIM = 1 << 40
 _UNKNOWN_DIM = -1
 _UNKNOWN_RANK = -2
 _VT_INT = AttrDef.ListValue.VT_LIST_INT
@@ -81,8 +83,9 @@ def proto_to_desc(proto: TensorDescriptor) -> TensorDesc:
     origin_format = numbers.number_to_format(attr["origin_format"].s.decode(), attr["origin_format_for_int"].i)
     shape = _origin_shape(proto)
     stored = tuple(attr["storage_shape"].list.i) if "storage_shape" in attr else tuple(proto.shape.dim)
-    if any(dim < _UNKNOWN_RANK for dim in (*stored, *attr["origin_shape"].list.i)):
-        raise ValueError("a dim is negative")
+    for dims in (stored, attr["origin_shape"].list.i):
+        if len(dims) > MAX_RANK or any(not _UNKNOWN_RANK <= dim <= MAX_DIM for dim in dims):
+            raise ValueError("a shape is outside the limits")
     if shape is None or not is_static(stored) or (form.is_plain and stored == tuple(ge_dims(shape))):
         return TensorDesc(dtype, shape, form, origin_format)
     return TensorDesc(dtype, shape, form, origin_format, stored)

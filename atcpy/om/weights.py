@@ -7,11 +7,13 @@ import numpy as np
 from atcpy.errors import InternalError
 from atcpy.formats import find_format
 from atcpy.ir import DType, Tensor, TensorDesc, Weight, is_static
+from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.om import attrs
 
 GE_ALIGN = 512  # GE begins its constants at 512 and ends the partition at a multiple of it
 _GE_TAIL = 32
+_MAX_ELEMENTS = 1 << 47
 
 
 def partition_bytes(weights: Iterable[Weight]) -> int:
@@ -53,8 +55,10 @@ def bytes_to_tensor(raw: memoryview, desc: TensorDesc) -> Tensor:
     """A constant over bytes of the package, unpacked when somebody asks; ValueError if the sizes do not fit."""
     if desc.dtype is DType.STRING:
         return attrs.text_to_tensor(bytes(raw).decode(errors="surrogateescape"))
-    if not is_static(desc.shape):
-        raise ValueError(f"a constant of shape {desc.shape}")
+    if not is_static(desc.shape) or desc.dtype is DType.UNDEFINED:
+        raise ValueError(f"a constant of type {desc}")
+    if element_count(tuple(dim or 1 for dim in desc.shape)) > _MAX_ELEMENTS:
+        raise ValueError(f"a constant of shape {desc.shape}")  # numpy refuses it even where a dim is 0
     if desc.format.is_plain:
         expected = desc.shape
     else:
@@ -68,7 +72,7 @@ def bytes_to_tensor(raw: memoryview, desc: TensorDesc) -> Tensor:
 def _unpack(raw: memoryview, desc: TensorDesc) -> Array:
     flat = np.frombuffer(raw, np.uint8)
     if desc.dtype.bits < 8:
-        flat = _unpack_bits(flat, desc.dtype, int(np.prod(desc.memory_shape)))
+        flat = _unpack_bits(flat, desc.dtype, element_count(desc.memory_shape))
     array: Array = flat.view(desc.dtype.numpy).reshape(desc.memory_shape)
     return array if desc.format.is_plain else find_format(desc.format).unpack(array, desc.static_shape)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from atcpy.errors import PackageCorrupt
+from atcpy.ir import walk
 from atcpy.ir.dump import dump
 from atcpy.om import writer
 from atcpy.om.container import Partition, Verify
@@ -19,6 +20,7 @@ from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, r
 from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from tests.om import sample
+from tests.om.mutator import mutate_message
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,10 @@ def test_seconds_of_passes_are_not_written(small: bytes) -> None:
 def outcome(package: bytes, verify: Verify = Verify.FULL) -> str:
     """`ok` or the code of the refusal; anything else that is raised fails the test."""
     try:
-        read_model(parse_package(package, verify=verify))
+        graph = read_model(parse_package(package, verify=verify)).graph
+        for node in walk(graph):
+            if node.op_type == "Const":
+                _ = node.output.array
     except PackageCorrupt as error:
         return error.code
     return "ok"
@@ -206,14 +211,14 @@ def test_resealed_mutants_are_read_or_refused(make: object, seed: int) -> None:
 
 
 def mutate(package: bytes, partition: Partition, change: object) -> bytes:
-    """The package with a message changed in place, its size kept by what the change takes away or by a pad."""
+    """The package with a message changed, and table, padding and checksum made to fit."""
     opened = parse_package(package).container
     message = (ModelDef if partition is Partition.MODEL_DEF else ModelTaskDef).FromString(
         bytes(opened.partition(partition))
     )
     change(message)  # type: ignore[operator]
     parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
-    parts[partition] = message.SerializeToString()
+    parts[partition] = message.SerializeToString() or b"\0"
     sizes = {p: len(payload) for p, payload in parts.items()}
     parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
     sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
@@ -225,6 +230,19 @@ def conv(model: ModelDef) -> object:
     return next(op for op in model.graph[0].op if op.name == "conv")
 
 
+@pytest.mark.parametrize("make", [sample.small, sample.odd])
+@pytest.mark.parametrize("partition", [Partition.MODEL_DEF, Partition.TASK_INFO])
+def test_mutated_messages_are_read_or_refused(make: object, partition: Partition) -> None:
+    whole = writer.to_bytes(make())  # type: ignore[operator]
+    rng = random.Random(7)
+    seen = set()
+    for _ in range(1000):
+        mutant = mutate(whole, partition, lambda message: mutate_message(message, rng))
+        seen.add(outcome(mutant))
+    assert seen <= {"ok", "P0002", "P0005"}
+    assert {"ok", "P0005"} <= seen
+
+
 HOSTILE = {
     "constant past the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", 2**62),
     "constant before the weights": lambda m: setattr(m.graph[0].op[0].attr["value"].t.desc, "data_offset", -512),
@@ -232,6 +250,8 @@ HOSTILE = {
     "shape whose size wraps": lambda m: (
         m.graph[0].op[0].attr["value"].t.desc.attr["origin_shape"].list.i.extend([4194305, 4194305, 211106198978564])
     ),
+    "rank above the limit": lambda m: conv(m).output_desc[0].shape.dim.extend([1] * 64),
+    "dim above the limit": lambda m: conv(m).output_desc[0].shape.dim.append(2**40 + 1),
     "operand that nobody makes": lambda m: m.graph[0].op[-1].input.append("ghost:0"),
     "operand past the outputs": lambda m: m.graph[0].op[-1].input.append("conv:7"),
     "operand with a negative index": lambda m: m.graph[0].op[-1].input.append("conv:-1"),
@@ -297,3 +317,14 @@ def test_nesting_has_a_limit(small: bytes) -> None:
 def test_loading_does_not_read_the_model(small: bytes) -> None:
     broken = mutate(small, Partition.MODEL_DEF, HOSTILE["no graph"])
     assert len(parse_package(broken).tasks) == 4
+
+
+def test_reader_needs_neither_onnx_nor_the_compiler() -> None:
+    code = (
+        "import sys, atcpy.om.reader; print([m for m in ('onnx', 'atcpy.ops', 'atcpy.om.writer') if m in sys.modules])"
+    )
+    root = str(Path(__file__).parents[2])
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, capture_output=True, check=True, text=True
+    )
+    assert run.stdout == "[]\n"
