@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,44 @@ def test_temporary_file_of_a_living_process_is_kept(target: Path) -> None:
     others.write_bytes(b"of another target")
     atomic_write(target, NEW)
     assert living.exists() and others.exists()
+
+
+LIMITED = """
+import resource, sys
+from atcpy.errors import ResourceLimit
+from atcpy.om.atomic import atomic_write
+resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+try:
+    atomic_write(sys.argv[1], [b"n" * 40000] * 3)
+except ResourceLimit as error:
+    sys.exit(error.exit_code)
+"""
+
+
+def test_file_size_limit_of_the_system_is_a_resource_limit(target: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", LIMITED, str(target)], check=False)
+    assert run.returncode == 6
+    assert files(target.parent) == {"m.om": OLD}
+
+
+def test_many_writers_and_readers_see_whole_files_only(target: Path) -> None:
+    contents = [bytes([i]) * 300_000 for i in range(4)]
+
+    def write(content: bytes) -> None:
+        for _ in range(20):
+            atomic_write(target, [content[:100_000], content[100_000:]])
+
+    with ThreadPoolExecutor(len(contents)) as pool:
+        writers = [pool.submit(write, content) for content in contents]
+        seen = {target.read_bytes()}
+        while not all(writer.done() for writer in writers):
+            seen.add(target.read_bytes())
+        for writer in writers:
+            writer.result()
+    assert seen <= {OLD, *contents}
+    assert files(target.parent).keys() == {"m.om"}
+
+
+def test_what_finish_changes_is_in_the_file(target: Path) -> None:
+    atomic_write(target, [b"....body"], finish=lambda fd: os.pwrite(fd, b"head", 0) and None)
+    assert target.read_bytes() == b"headbody"

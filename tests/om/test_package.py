@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from atcpy.errors import PackageCorrupt
-from atcpy.ir import walk
+from atcpy.ir import Tensor, TensorDesc, walk
 from atcpy.ir.dump import dump
 from atcpy.om import writer
 from atcpy.om.container import Partition, Verify
@@ -328,3 +328,18 @@ def test_reader_needs_neither_onnx_nor_the_compiler() -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, capture_output=True, check=True, text=True
     )
     assert run.stdout == "[]\n"
+
+
+def test_weights_are_packed_one_at_a_time() -> None:
+    """`write` streams: what was packed for one constant is gone before the next is asked for."""
+    read: list[str] = []
+
+    def constant(name: str) -> Tensor:
+        return Tensor(sample.F32, (4,), lambda: read.append(name) or np.zeros(4, np.float32))  # type: ignore[func-returns-value]
+
+    desc = TensorDesc.plain(sample.F32, (4,))
+    parts = writer.weights.partition_buffers(
+        [sample.Weight(name, constant(name), desc, 512 + 16 * i, 16) for i, name in enumerate("abc")]
+    )
+    counts = [len(read) for part in parts if part.nbytes == 16]
+    assert counts == [1, 2, 3]
