@@ -36,6 +36,8 @@ class DType(Enum):
     FLOAT8E8M0 = (24, "f8e8m0", 8)
     UINT2 = (25, "u2", 2)
     INT2 = (26, "i2", 2)
+    FLOAT6E2M3 = (27, "f6e2m3", 6)
+    FLOAT6E3M2 = (28, "f6e3m2", 6)
 
     @property
     def onnx(self) -> int:
@@ -117,6 +119,8 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
     DType.UINT2: np.dtype(ml_dtypes.uint2),
     DType.INT2: np.dtype(ml_dtypes.int2),
+    DType.FLOAT6E2M3: np.dtype(ml_dtypes.float6_e2m3fn),
+    DType.FLOAT6E3M2: np.dtype(ml_dtypes.float6_e3m2fn),
 }
 _BY_ONNX = {dtype.onnx: dtype for dtype in DType}
 _BY_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not DType.UNDEFINED}

@@ -1,0 +1,1 @@
+"""Writers of models, one package a framework."""

@@ -1,0 +1,183 @@
+"""ir.Graph → onnx.ModelProto: the way back, for `optimize`, for HOST_CPU and for tests.
+
+The model imports the oldest opset from OLDEST_OPSET on in which every node means what it means in
+ours: the older it is, the more programs read it.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from atcpy.errors import Unsupported
+from atcpy.exporters.onnx.types import type_from_text
+from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value, walk
+from atcpy.ops.reference import CANONICAL_OPSET
+
+OLDEST_OPSET = 21  # below, GroupNormalization means something else
+_ATTR = onnx.AttributeProto
+_NOT_ONNX = frozenset({"TransData", "PlaceHolder", "End", "PartitionedCall", "Case", "HcomAllReduce"})
+
+
+def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
+    """The graph as an ONNX model; a graph that holds ops or formats of ours alone cannot be exported."""
+    nodes = list(walk(graph))
+    for node in nodes:
+        _check_exportable(node)
+    opset = _oldest_opset(nodes)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(domain, _newest(domain, nodes)) for domain in _domains(nodes)]
+    model = onnx.ModelProto(ir_version=helper.find_min_ir_version_for(imports, ignore_unknown=True))
+    model.producer_name = producer
+    model.opset_import.extend(imports)
+    pending = deque([(graph, model.graph)])
+    while pending:
+        source, target = pending.popleft()
+        target.name = source.name
+        for node in source.nodes:
+            if node.op_type == "Data":
+                target.input.append(_value_info(node.output, str(node.attrs.get("type", ""))))
+            elif node.op_type == "Const":
+                target.initializer.append(tensor_to_proto(_tensor_of(node), node.output.name))
+            elif node.op_type == "NetOutput":
+                target.output.extend(_value_info(value, "") for value in node.operands)
+            else:
+                pending.extend(_add_node(node, target.node.add()))
+    return model
+
+
+def tensor_to_proto(tensor: Tensor, name: str) -> onnx.TensorProto:
+    """A constant as ONNX stores it."""
+    if tensor.dtype is DType.STRING:
+        items = [str(item).encode("utf-8", "surrogateescape") for item in tensor.array.reshape(-1)]
+        return onnx.TensorProto(name=name, data_type=DType.STRING.onnx, dims=tensor.shape, string_data=items)
+    if tensor.dtype.bits >= 8:
+        raw = np.ascontiguousarray(tensor.array).tobytes()
+        return onnx.TensorProto(name=name, data_type=tensor.dtype.onnx, dims=tensor.shape, raw_data=raw)
+    proto = numpy_helper.from_array(np.ascontiguousarray(tensor.array).reshape(tensor.shape), name)
+    proto.data_type = tensor.dtype.onnx
+    return proto
+
+
+def _check_exportable(node: Node) -> None:
+    blocked = any(value.desc.storage_shape is not None for value in node.outputs)
+    if node.op_type in _NOT_ONNX or blocked:
+        what = f"{node.op_type} has no ONNX form" if not blocked else f"{node.op_type} makes a blocked format"
+        raise Unsupported("E10055", what, where=node, hint="export the graph as it is after the stage prepare")
+
+
+def _oldest_opset(nodes: list[Node]) -> int:
+    # Nodes of one op that look alike are judged once: a model has thousands of nodes and few ops.
+    alike = {
+        (node.op_type, tuple(node.attrs), tuple(v and v.desc.dtype for v in node.inputs)): node
+        for node in nodes
+        if not node.domain and node.op_type not in ("Data", "Const", "NetOutput")
+    }
+    candidates = range(OLDEST_OPSET, CANONICAL_OPSET)
+    return next(
+        (opset for opset in candidates if all(_means_the_same(n, opset) for n in alike.values())), CANONICAL_OPSET
+    )
+
+
+def _means_the_same(node: Node, opset: int) -> bool:
+    """Was the op written at this opset as it is written now?"""
+    if not onnx.defs.has(node.op_type, opset):
+        return False
+    old, new = onnx.defs.get_schema(node.op_type, opset), onnx.defs.get_schema(node.op_type)
+    if old.since_version == new.since_version:
+        return True
+    return (
+        all(name in old.attributes for name in node.attrs)
+        and node.input_count <= old.max_input
+        and all(_allows(old, value, index) for index, value in enumerate(node.inputs) if value is not None)
+    )
+
+
+def _allows(schema: onnx.defs.OpSchema, value: Value, index: int) -> bool:
+    param = schema.inputs[min(index, len(schema.inputs) - 1)]
+    name = value.desc.dtype.long
+    onnx_name = {"float32": "float", "float64": "double"}.get(name, name)
+    return value.desc.dtype is DType.UNDEFINED or f"tensor({onnx_name})" in param.types
+
+
+def _domains(nodes: Iterable[Node]) -> list[str]:
+    return sorted({node.domain for node in nodes if node.domain})
+
+
+def _newest(domain: str, nodes: Iterable[Node]) -> int:
+    """The version of a domain at which all its ops that are used exist and are not deprecated."""
+    versions = [1]
+    for node in nodes:
+        if node.domain == domain and onnx.defs.has(node.op_type, domain):
+            schema = onnx.defs.get_schema(node.op_type, domain=domain)
+            versions.append(schema.since_version - 1 if schema.deprecated else schema.since_version)
+    return max(versions)
+
+
+def _tensor_of(node: Node) -> Tensor:
+    tensor = node.output.tensor
+    assert tensor is not None
+    return tensor
+
+
+def _value_info(value: Value, text: str) -> onnx.ValueInfoProto:
+    if text:
+        return helper.make_value_info(value.name, type_from_text(text))
+    if value.desc.dtype is DType.UNDEFINED:
+        return onnx.ValueInfoProto(name=value.name)
+    return helper.make_value_info(value.name, _type_proto(value.desc))
+
+
+def _type_proto(desc: TensorDesc) -> onnx.TypeProto:
+    shape = None if desc.shape is None else [dim if isinstance(dim, int) else dim.name for dim in desc.shape]
+    return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
+
+
+def _add_node(node: Node, proto: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
+    """Fills `proto`; returns the graphs in its attributes, which are still empty."""
+    proto.name, proto.op_type, proto.domain = node.name, node.op_type, node.domain
+    proto.input.extend("" if value is None else value.name for value in node.inputs)
+    proto.output.extend(value.name for value in node.outputs)
+    bodies: list[tuple[Graph, onnx.GraphProto]] = []
+    for name, value in node.attrs.items():
+        attr = proto.attribute.add(name=name)
+        if isinstance(value, Graph):
+            attr.type = _ATTR.GRAPH
+            bodies.append((value, attr.g))
+        elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            attr.type = _ATTR.GRAPHS
+            bodies.extend((body, attr.graphs.add()) for body in value)
+        else:
+            _fill_attr(attr, value, _declared_type(node, name))
+    return bodies
+
+
+def _declared_type(node: Node, name: str) -> onnx.AttributeProto.AttributeType:
+    """The type that the standard gives an attribute: an empty list does not show it."""
+    if not onnx.defs.has(node.op_type, node.domain):
+        return _ATTR.UNDEFINED
+    attributes = onnx.defs.get_schema(node.op_type, domain=node.domain).attributes
+    if name not in attributes:
+        return _ATTR.UNDEFINED
+    return attributes[name].type.value  # type: ignore[attr-defined,no-any-return]
+
+
+def _fill_attr(attr: onnx.AttributeProto, value: object, declared: onnx.AttributeProto.AttributeType) -> None:
+    if isinstance(value, Tensor):
+        attr.type = _ATTR.TENSOR
+        attr.t.CopyFrom(tensor_to_proto(value, ""))
+    elif isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+        attr.type = _ATTR.TENSORS
+        attr.tensors.extend(tensor_to_proto(item, "") for item in value)
+    elif value == ():
+        attr.type = declared or _ATTR.INTS
+    elif declared in (_ATTR.FLOAT, _ATTR.FLOATS):
+        attr.type = declared
+        if isinstance(value, tuple):
+            attr.floats.extend(value)
+        elif isinstance(value, int | float):
+            attr.f = value
+    else:
+        attr.CopyFrom(helper.make_attribute(attr.name, value))

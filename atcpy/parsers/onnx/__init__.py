@@ -1,0 +1,43 @@
+"""ONNX models → ir.Graph."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from atcpy.errors import AtcError, AtcWarning, raise_all
+from atcpy.ir import Graph, Source
+from atcpy.options import ParseOptions
+from atcpy.parsers.onnx.importer import Importer
+from atcpy.parsers.onnx.reader import check_standard, read_model
+from atcpy.parsers.onnx.user_choices import apply_choices
+
+__all__ = ["ParsedModel", "import_onnx", "read_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedModel:
+    """The graph of a model at the canonical opset, where it came from, and what there is to say about it."""
+
+    graph: Graph
+    source: Source
+    warnings: tuple[AtcWarning, ...]
+
+
+def import_onnx(model: Path | str | onnx.ModelProto, options: ParseOptions) -> ParsedModel:
+    """Reads a model; raises one error that holds all of its problems."""
+    file = read_model(model, allow_hardlinks=options.allow_hardlinks)
+    importer = Importer(file.model, file.external)
+    try:
+        imported = importer.run()
+        problems = importer.problems
+        if not problems and imported.was_sorted:
+            problems = check_standard(file.model)
+        if not problems:
+            problems = apply_choices(imported, options)
+        raise_all(problems)
+    except AtcError as error:
+        if not isinstance(model, onnx.ModelProto):
+            error.located(file=str(model))
+        raise
+    return ParsedModel(imported.graph, file.source, imported.warnings)

@@ -1,0 +1,158 @@
+"""External data: weights in files beside the model, mapped and never copied.
+
+Only files inside the model's folder are opened, component by component from a descriptor of that
+folder and never through a link: a check of the path alone can be raced.
+"""
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import onnx
+
+from atcpy.errors import AtcError, ModelInvalid, Where
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ORT_MEMORY_MARKER = "_ORT_MEM_ADDR_"
+
+
+@dataclass(frozen=True, slots=True)
+class _DataFile:
+    """A mapped file; `view` is empty where it is empty or missing, and `fault` says why it cannot be used."""
+
+    view: memoryview
+    fault: str = ""
+
+
+class ExternalData:
+    """The data files of one model. `folder` is None for a model that was given in memory.
+
+    `inline` holds the large `raw_data` of the model file itself, by the number of the main graph's initializer.
+    """
+
+    def __init__(
+        self, folder: Path | None, *, allow_hardlinks: bool = False, inline: dict[int, memoryview] | None = None
+    ) -> None:
+        self.inline = inline or {}
+        self._folder = folder
+        self._allow_hardlinks = allow_hardlinks
+        self._files: dict[str, _DataFile] = {}
+        self._needed: dict[str, int] = {}
+
+    def locate(self, tensor: onnx.TensorProto, nbytes: int, where: Where) -> Callable[[], memoryview]:
+        """A function that returns the bytes of `tensor`, which are `nbytes`; refuses what must not be opened.
+
+        A missing or short file is told by `problems`, once for all tensors that lie in it.
+        """
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        what = f'external data "{location}" of "{tensor.name}"'
+        parts = _components(location, what, where)
+        offset = _decimal(entries.get("offset", "0"), f"{what}: offset", where)
+        length = _decimal(entries.get("length", str(nbytes)), f"{what}: length", where)
+        if length != nbytes:
+            _refuse(f"{what} has {length} bytes, its type and shape need {nbytes}", where)
+        if self._folder is None:
+            _refuse(f"{what} cannot be read: the model was given in memory", where, "give the path of the model's file")
+        name = "/".join(parts)
+        if name not in self._files:
+            self._files[name] = self._open(parts, what, where)
+        file = self._files[name]
+        self._needed[name] = max(self._needed.get(name, 0), offset + nbytes)
+        return lambda: file.view[offset : offset + nbytes]
+
+    def problems(self) -> list[AtcError]:
+        """Files that are missing or too short, with the sizes."""
+        found: list[AtcError] = []
+        for name, needed in self._needed.items():
+            file = self._files[name]
+            if file.fault:
+                what = f"the model needs {name} ({_size(needed)}) beside it: {file.fault}"
+            elif len(file.view) < needed:
+                what = (
+                    f"the model needs {name} ({_size(needed)}) beside it; found only {_size(len(file.view))} of it: "
+                    "the copy is incomplete"
+                )
+            else:
+                continue
+            found.append(ModelInvalid("E13015", what, hint=f"copy {name} beside the model, whole"))
+        return found
+
+    def _open(self, parts: list[str], what: str, where: Where) -> _DataFile:
+        assert self._folder is not None
+        # The folder itself may be a link: it is the user's own word. What lies in it may not.
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for index, part in enumerate(parts):
+                flags = _FLAGS | (os.O_DIRECTORY if index < len(parts) - 1 else 0)
+                following = os.open(part, flags, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = following
+            return self._map(descriptor, what, where)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return _DataFile(memoryview(b""), "it is missing")
+            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                _refuse(f"{what} is refused: it is, or leads through, a link or something that is no folder", where)
+            return _DataFile(memoryview(b""), (error.strerror or str(error)).lower())
+        finally:
+            os.close(descriptor)
+
+    def _map(self, descriptor: int, what: str, where: Where) -> _DataFile:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            _refuse(f"{what} is refused: it is no ordinary file", where)
+        if status.st_nlink != 1 and not self._allow_hardlinks:
+            _refuse(f"{what} is refused: the file has {status.st_nlink} names (hard links)", where, "--allow-hardlinks")
+        if status.st_size == 0:
+            return _DataFile(memoryview(b""))
+        return _DataFile(memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)))
+
+
+def _components(location: str, what: str, where: Where) -> list[str]:
+    """The parts of a path that stays inside the folder."""
+    why = ""
+    if not location:
+        why = "it names no file"
+    elif _ORT_MEMORY_MARKER in location:
+        why = "it is an address in the memory of the program that wrote it"
+    elif "\0" in location or "\\" in location:
+        why = "a name has no NUL and no backslash"
+    elif "://" in location:
+        why = "it is a web address"
+    elif location.startswith("/") or (len(location) > 1 and location[1] == ":"):
+        why = "it is not relative to the model's folder"
+    parts: list[str] = []
+    for part in location.split("/"):
+        if part == "..":
+            if not parts:
+                why = why or "it leaves the model's folder"
+                break
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    if why or not parts or location.endswith("/"):
+        _refuse(f"{what} is refused: {why or 'it names no file'}", where)
+    return parts
+
+
+def _decimal(text: str, what: str, where: Where) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        _refuse(f'{what} "{text}" is not a number of bytes', where)
+    return int(text)
+
+
+def _refuse(what: str, where: Where, hint: str = "keep the data in one plain file beside the model") -> NoReturn:
+    raise ModelInvalid("E13015", what, where=where, hint=hint)
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GB", 10**9), ("MB", 10**6)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,485 @@
+"""onnx.ModelProto → ir.Graph at the canonical opset, with every problem of the model told at once.
+
+Graphs in attributes wait in a queue until the graph that holds them is complete, and calls of the
+model's functions are frames on a stack: nothing recurses, and the main graph's names come first.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
+from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
+from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
+from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
+from atcpy.parsers.onnx.external import ExternalData
+from atcpy.parsers.onnx.functions import Functions
+from atcpy.parsers.onnx.order import Item, ordered_items, place
+from atcpy.parsers.onnx.rules import OpRule, check_node, find_rule
+from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
+from atcpy.parsers.onnx.types import Types
+from atcpy.parsers.onnx.upgrade import needs_upgrade, upgrade
+from atcpy.parsers.onnx.value_types import read_desc, type_text
+
+MAX_NESTING = 64
+_GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
+_CONSTANT_LISTS = {"value_int": "INT64", "value_ints": "INT64", "value_float": "FLOAT32", "value_floats": "FLOAT32"}
+Bindings = Mapping[str, onnx.AttributeProto]
+
+
+@dataclass(slots=True)
+class _Constant:
+    """An initializer that nobody has read yet."""
+
+    proto: onnx.TensorProto | onnx.SparseTensorProto
+    inline: memoryview | None = None
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What names mean in one graph, or in one call of a function (whose nodes go into the caller's graph)."""
+
+    graph: Graph
+    opsets: Mapping[str, int]
+    path: str
+    parent: "_Scope | None" = None
+    prefix: str = ""
+    bindings: Bindings = field(default_factory=dict)
+    renames: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Value | None] = field(default_factory=dict)  # None: an input that the caller left out
+    constants: dict[str, _Constant] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+    rules: dict[tuple[str, str], tuple[OpRule | AtcError, int, bool]] = field(default_factory=dict)
+
+    def final_name(self, name: str) -> str:
+        """The name that a value of this scope has in the IR."""
+        return self.renames.get(name) or self.prefix + name
+
+
+@dataclass(slots=True)
+class _Body:
+    """A graph that waits to be read."""
+
+    graph: Graph
+    proto: onnx.GraphProto
+    scope: _Scope | None
+    path: str
+    depth: int
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Nodes that are being read: a graph's, or those of a function that is being called."""
+
+    items: Iterator[Item]
+    scope: _Scope
+    function: onnx.FunctionProto | None = None
+    call: Item | None = None
+    caller: _Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A graph, and what the names of the model mean in it."""
+
+    graph: Graph
+    values: Mapping[str, Value | None]
+    node_outputs: Mapping[str, list[str]]
+    warnings: tuple[AtcWarning, ...]
+    was_sorted: bool
+
+
+class Importer:
+    """Reads one model; `problems` has all that is wrong with it."""
+
+    def __init__(self, model: onnx.ModelProto, external: ExternalData) -> None:
+        self.problems: list[AtcError] = []
+        self._model = model
+        self._external = external
+        self._types = Types()
+        self._bodies: deque[_Body] = deque()
+        self._seen_names: dict[str, int] = {}
+        self._node_outputs: dict[str, list[str]] = {}
+        self._sorted = True
+
+    def run(self) -> Imported:
+        """The graph, which is complete only while there are no problems."""
+        proto = self._model.graph
+        graph = Graph(proto.name or "main")
+        opsets = self._read_opsets(self._model.opset_import, "the model")
+        if not opsets and self._model.ir_version < 3:
+            opsets = {"": 1}
+        if not proto.output:
+            self.problems.append(ModelInvalid("E16001", "the model has no outputs", where=Where(graph=graph.name)))
+        self._functions = Functions(self._model)
+        root = _Scope(graph, opsets, graph.name)
+        self._read_graph(_Body(graph, proto, None, graph.name, 0), root)
+        graph.node_count_before = sum(1 for _ in proto.node)
+        while self._bodies:
+            body = self._bodies.popleft()
+            assert body.scope is not None
+            above = body.scope
+            self._read_graph(
+                body,
+                _Scope(body.graph, above.opsets, body.path, above, above.prefix, above.bindings, rules=above.rules),
+            )
+        self.problems.extend(self._external.problems())
+        return Imported(graph, root.values, self._node_outputs, tuple(self._warnings()), self._sorted)
+
+    # --- one graph ---------------------------------------------------------------------------
+
+    def _read_graph(self, body: _Body, scope: _Scope) -> None:
+        if body.depth > MAX_NESTING:
+            what = f"graphs are nested {body.depth} deep, the limit is {MAX_NESTING}"
+            self.problems.append(ResourceLimit("R0001", what, where=Where(graph=body.path)))
+            return
+        self._note_constants(body, scope)
+        self._read_inputs(body.proto.input, scope)
+        items = ordered_items(body.proto.node, body.path, self.problems)
+        self._sorted = self._sorted and all(item.index == index for index, item in enumerate(items))
+        if body.depth == 0:
+            for item in items:
+                self._node_outputs.setdefault(item.proto.name, item.outputs)
+        self._read_items(items, scope)
+        outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
+        scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
+
+    def _note_constants(self, body: _Body, scope: _Scope) -> None:
+        inline = self._external.inline if body.depth == 0 else {}
+        for index, tensor in enumerate(body.proto.initializer):
+            self._note_constant(tensor.name, _Constant(tensor, inline.get(index)), scope)
+        for sparse in body.proto.sparse_initializer:
+            self._note_constant(sparse.values.name, _Constant(sparse), scope)
+
+    def _note_constant(self, name: str, constant: _Constant, scope: _Scope) -> None:
+        if name in scope.constants:
+            self._duplicate(f'two constants are named "{name}"', scope)
+        scope.constants[name] = constant
+
+    def _read_inputs(self, infos: Iterable[onnx.ValueInfoProto], scope: _Scope) -> None:
+        index = 0
+        seen: set[str] = set()
+        for info in infos:
+            if info.name in seen:
+                self._duplicate(f'two inputs are named "{info.name}"', scope)
+            seen.add(info.name)
+            if info.name in scope.constants:
+                continue  # models of IR 3 list their constants among the inputs
+            name = scope.final_name(info.name)
+            node = scope.graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
+            node.output.desc = read_desc(info)
+            if info.type.WhichOneof("value") is None and scope.parent is None:
+                what = f'input "{info.name}" has no type'
+                where = Where(graph=scope.path, value=info.name)
+                self.problems.append(ModelInvalid("E13014", what, where=where, hint="export the model again"))
+            elif text := type_text(info.type):
+                node.attrs["type"] = text
+            scope.values[info.name] = node.output
+            index += 1
+
+    def _duplicate(self, what: str, scope: _Scope) -> None:
+        self.problems.append(ModelInvalid("E13009", what, where=Where(graph=scope.path)))
+
+    # --- nodes -------------------------------------------------------------------------------
+
+    def _read_items(self, items: list[Item], scope: _Scope) -> None:
+        frames = [_Frame(iter(items), scope)]
+        while frames:
+            frame = frames[-1]
+            item = next(frame.items, None)
+            if item is None:
+                frames.pop()
+                self._return(frame)
+                continue
+            function = self._functions.find(item.proto)
+            if function is not None:
+                frames.append(self._call(item, function, frame.scope))
+            else:
+                self._read_node(item, frame.scope)
+
+    def _read_node(self, item: Item, scope: _Scope) -> None:
+        proto = item.proto
+        key = (proto.domain, proto.op_type)
+        entry = scope.rules.get(key)
+        if entry is None:
+            entry = scope.rules[key] = self._find_rule(proto, scope)
+        rule, opset, must_change = entry
+        inputs = self._find_inputs(item, scope)
+        if isinstance(rule, AtcError):
+            self._report(rule, item, scope)
+            rule, must_change = _ANYTHING, False
+        self._read_known(item, scope, inputs, rule, opset if must_change else 0)
+
+    def _read_known(
+        self, item: Item, scope: _Scope, inputs: list[Value | None], rule: OpRule, upgrade_from: int
+    ) -> None:
+        """A node of an op that is known; `upgrade_from` is its opset, if it must be brought to the newest."""
+        proto, graph = item.proto, scope.graph
+        outputs = item.outputs
+        while outputs and not outputs[-1]:
+            outputs = outputs[:-1]
+        attrs = self._read_attrs(item, scope, rule, len(inputs), len(outputs))
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        if proto.op_type == "Constant" and not domain:
+            self._read_constant(item, scope, attrs)
+            return
+        source = scope.prefix + (proto.name or next(filter(None, outputs), proto.op_type))
+        if proto.name:
+            self._seen_names[source] = self._seen_names.get(source, 0) + 1
+        names = [scope.final_name(name) if name else "" for name in outputs]
+        node = graph.append(proto.op_type, inputs, attrs, name=source, outputs=names, domain=domain)
+        node.sources = (source,)
+        results = node.outputs
+        self._queue_bodies(node, item, scope)
+        if upgrade_from and not domain:
+            results = self._upgrade(node, item, scope, upgrade_from)
+        for name, value in zip(outputs, results, strict=False):
+            scope.values[name] = value
+
+    def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value]:
+        try:
+            state = upgrade(node, opset, self._types)
+        except AtcError as error:
+            self.problems.append(error.located(graph=scope.path, index=item.index))
+            return node.outputs
+        for index, why in state.gone.items():
+            scope.gone[item.outputs[index]] = f"{item.proto.op_type} does not make it: {why}"
+        return state.results
+
+    def _find_rule(self, proto: onnx.NodeProto, scope: _Scope) -> tuple[OpRule | AtcError, int, bool]:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        opset = scope.opsets.get(domain)
+        rule = find_rule(proto.op_type, domain, opset)
+        return rule, opset or 0, not domain and needs_upgrade(proto.op_type, opset or 0)
+
+    def _find_inputs(self, item: Item, scope: _Scope) -> list[Value | None]:
+        names = item.inputs
+        while names and not names[-1]:
+            names = names[:-1]
+        known = scope.values
+        values: list[Value | None] = []
+        for index, name in enumerate(names):
+            value = known.get(name)
+            if value is None and name:
+                value = self._find(name, scope, None, item, index)
+            values.append(value)
+        while values and values[-1] is None:
+            values.pop()
+        return values
+
+    def _find(
+        self, name: str, scope: _Scope, where: Where | None, item: Item | None = None, index: int = 0
+    ) -> Value | None:
+        """The value of a name: in this scope, or in those around it."""
+        around: _Scope | None = scope
+        while around is not None:
+            if name in around.values:
+                return around.values[name]
+            if name in around.constants:
+                return self._make_constant(name, around, here=around is scope)
+            if name in around.gone:
+                break
+            around = around.parent
+        if where is None:
+            assert item is not None
+            at = place(item, scope.path)
+            where = Where(graph=at.graph, node=at.node, index=at.index, op=at.op, input=index, value=name)
+        if around is not None:
+            what, hint = f'"{name}" cannot be had: {around.gone[name]}', "export the model for inference"
+            self.problems.append(Unsupported("E10055", what, where=where, hint=hint))
+        else:
+            hint = did_you_mean(name, [*scope.values, *scope.constants]) or "is this a part cut out of a model?"
+            self.problems.append(ModelInvalid("E12009", f'nothing makes the value "{name}"', where=where, hint=hint))
+        scope.values[name] = None  # told once
+        return None
+
+    def _make_constant(self, name: str, scope: _Scope, *, here: bool) -> Value | None:
+        """An initializer becomes a Const when somebody reads it; a body's reader needs it at the front."""
+        constant = scope.constants[name]
+        where = Where(graph=scope.path, value=name)
+        try:
+            tensor = (
+                read_tensor(constant.proto, self._external, where, inline=constant.inline)
+                if isinstance(constant.proto, onnx.TensorProto)
+                else read_sparse(constant.proto, self._external, where)
+            )
+        except AtcError as error:
+            self.problems.append(error)
+            scope.values[name] = None
+            return None
+        value = self._add_const(tensor, scope.final_name(name), scope, front=not here)
+        scope.values[name] = value
+        return value
+
+    def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, front: bool = False) -> Value:
+        graph = scope.graph
+        if front:
+            return graph.add_const(tensor, name)
+        # Ops keep the model's names: a constant of the same name stands back.
+        node_name = f"{name}.const" if name in self._node_outputs else name
+        node = graph.append("Const", (), {"value": tensor}, name=node_name, outputs=(name,))
+        node.output.desc = TensorDesc.plain(tensor.dtype, tensor.shape)
+        return node.output
+
+    def _read_constant(self, item: Item, scope: _Scope, attrs: dict[str, object]) -> None:
+        """Constant(value…) → Const."""
+        name = item.outputs[0] if item.outputs else ""
+        tensor = _constant_value(attrs)
+        if tensor is None or len(attrs) != 1:
+            what = "Constant: exactly one value must be given"
+            self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+            return
+        value = self._add_const(tensor, scope.final_name(name), scope)
+        value.producer.sources = (scope.prefix + (item.proto.name or name),)
+        scope.values[name] = value
+
+    # --- attributes --------------------------------------------------------------------------
+
+    def _read_attrs(self, item: Item, scope: _Scope, rule: OpRule, inputs: int, outputs: int) -> dict[str, object]:
+        protos: Iterable[onnx.AttributeProto] = item.proto.attribute
+        if scope.bindings or any(attr.ref_attr_name for attr in protos):
+            protos = self._bound(item, scope)
+        attrs: dict[str, object] = {}
+        fits = rule.inputs[0] <= inputs <= rule.inputs[1] and rule.outputs[0] <= outputs <= rule.outputs[1]
+        for attr in protos:
+            name = attr.name
+            fits = fits and (rule.attrs.get(name) == attr.type or rule.is_free) and name not in attrs
+            if attr.type in (_GRAPH, _GRAPHS):
+                attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
+                continue
+            plain = PLAIN.get(attr.type)
+            if plain is not None:
+                attrs[name] = plain(attr)
+                continue
+            try:
+                attrs[name] = read_attribute(attr, self._external, place(item, scope.path))
+            except AtcError as error:
+                self.problems.append(error)
+        if not (fits and all(name in attrs for name in rule.required)) and not rule.is_free:
+            bound = onnx.NodeProto(op_type=item.proto.op_type)
+            bound.attribute.extend(protos)
+            self.problems.extend(check_node(bound, rule, inputs, outputs, place(item, scope.path)))
+        return attrs
+
+    def _bound(self, item: Item, scope: _Scope) -> list[onnx.AttributeProto]:
+        """The attributes of a node in a function, those of the call put in."""
+        found: list[onnx.AttributeProto] = []
+        for attr in item.proto.attribute:
+            if not attr.ref_attr_name:
+                found.append(attr)
+            elif attr.ref_attr_name in scope.bindings:
+                bound = onnx.AttributeProto()
+                bound.CopyFrom(scope.bindings[attr.ref_attr_name])
+                bound.name = attr.name
+                found.append(bound)
+            elif not scope.prefix:
+                what = f"{item.proto.op_type}: attribute {attr.name} refers to one of a function, outside of any"
+                self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+        return found
+
+    def _queue_bodies(self, node: Node, item: Item, scope: _Scope) -> None:
+        if None not in node.attrs.values():
+            return
+        protos = self._bound(item, scope) if scope.bindings else item.proto.attribute
+        for attr in protos:
+            if attr.type == _GRAPH:
+                node.attrs[attr.name] = self._queue_body(attr.g, f"{node.name}/{attr.name}", attr.name, scope)
+            elif attr.type == _GRAPHS:
+                node.attrs[attr.name] = tuple(
+                    self._queue_body(graph, f"{node.name}/{attr.name}.{index}", f"{attr.name}.{index}", scope)
+                    for index, graph in enumerate(attr.graphs)
+                )
+
+    def _queue_body(self, proto: onnx.GraphProto, name: str, step: str, scope: _Scope) -> Graph:
+        graph = Graph(name, names=scope.graph.names)
+        depth, around = 1, scope.parent
+        while around is not None:
+            depth, around = depth + 1, around.parent
+        self._bodies.append(_Body(graph, proto, scope, f"{scope.path}/{step}", depth))
+        return graph
+
+    # --- functions ---------------------------------------------------------------------------
+
+    def _call(self, item: Item, function: onnx.FunctionProto, caller: _Scope) -> _Frame:
+        prefix = caller.prefix + (item.proto.name or next(filter(None, item.outputs), function.name)) + "/"
+        path = f"{caller.path}/{function.name}"
+        inputs = self._find_inputs(item, caller)
+        if len(inputs) > len(function.input):
+            what = f"{function.name}: the function takes {len(function.input)} inputs, {len(inputs)} are given"
+            self.problems.append(ModelInvalid("E13014", what, where=place(item, caller.path)))
+        bindings = {attr.name: attr for attr in function.attribute_proto}
+        bindings.update((attr.name, attr) for attr in self._bound(item, caller))
+        opsets = {**caller.opsets, **self._read_opsets(function.opset_import, f"function {function.name}")}
+        outputs = zip(function.output, item.outputs, strict=False)
+        values: list[Value | None] = [*inputs, *[None] * len(function.input)]
+        scope = _Scope(
+            caller.graph,
+            opsets,
+            path,
+            # What the function reads is its own; the chain of scopes only counts how deep graphs are nested.
+            prefix=prefix,
+            bindings=bindings,
+            renames={formal: caller.final_name(name) for formal, name in outputs if name},
+            values=dict(zip(function.input, values, strict=False)),
+        )
+        items = ordered_items(function.node, path, self.problems)
+        return _Frame(iter(items), scope, function, item, caller)
+
+    def _return(self, frame: _Frame) -> None:
+        """Gives the caller the values that a function made; one that it only passed on gets its name by an Identity."""
+        if frame.function is None or frame.call is None or frame.caller is None:
+            return
+        scope, graph = frame.scope, frame.scope.graph
+        for formal, name in zip(frame.function.output, frame.call.outputs, strict=False):
+            if not name:
+                continue
+            value = self._find(formal, scope, Where(graph=scope.path, value=formal))
+            if value is not None and value.name != scope.final_name(formal):
+                node = graph.append(
+                    "Identity", [value], name=f"{scope.prefix}Identity", outputs=(scope.final_name(formal),)
+                )
+                node.sources = (scope.prefix.removesuffix("/"),)
+                value = node.output
+            frame.caller.values[name] = value
+
+    # --- the model ---------------------------------------------------------------------------
+
+    def _read_opsets(self, entries: Iterable[onnx.OperatorSetIdProto], owner: str) -> dict[str, int]:
+        versions: dict[str, list[int]] = {}
+        for entry in entries:
+            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            versions.setdefault(domain, []).append(entry.version)
+        for domain, given in versions.items():
+            if len(set(given)) > 1:
+                listed = ", ".join(map(str, given))
+                what = f'{owner} gives the opset of domain "{domain or "ai.onnx"}" {len(given)} times: {listed}'
+                self.problems.append(ModelInvalid("E16005", what, hint="keep one opset_import of each domain"))
+        return {domain: given[-1] for domain, given in versions.items()}
+
+    def _report(self, error: AtcError, item: Item, scope: _Scope) -> None:
+        """A cause that many nodes may share, with the place of this one."""
+        where = place(item, scope.path)
+        self.problems.append(type(error)(error.code, error.what, where=where, why=error.why, hint=error.hint))
+
+    def _warnings(self) -> Iterator[AtcWarning]:
+        shared = [(name, count) for name, count in self._seen_names.items() if count > 1]
+        if shared:
+            listed = ", ".join(f'"{name}" ({count})' for name, count in shared[:3])
+            more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
+            yield AtcWarning("W0007", f"several nodes have the same name and got numbers: {listed}{more}")
+
+
+_ANYTHING = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)
+
+
+def _constant_value(attrs: dict[str, object]) -> Tensor | None:
+    for name, value in attrs.items():
+        if isinstance(value, Tensor):
+            return value
+        if name in _CONSTANT_LISTS:
+            return Tensor.of(value, DType[_CONSTANT_LISTS[name]])  # type: ignore[arg-type]
+        if name in ("value_string", "value_strings"):
+            return Tensor.of(value, DType.STRING)  # type: ignore[arg-type]
+    return None

@@ -1,0 +1,32 @@
+"""One form for what every opset can say in several ways."""
+
+from atcpy.ir import Value
+from atcpy.parsers.onnx.upgrade import INT64_MAX, Upgrade, normalizes
+
+
+@normalizes("Shape")
+def slice_of_shape(up: Upgrade) -> None:
+    """Shape(start, end) is a Slice of Shape: both clamp alike."""
+    start = up.node.int_attr("start", 0)
+    end = up.node.int_attr("end", INT64_MAX)
+    up.attrs.clear()
+    if start == 0 and end == INT64_MAX:
+        return
+    shape = up.insert("Shape", [up.input(0)])
+    up.become("Slice", [shape, up.const("starts", [start]), up.const("ends", [end]), up.const("axes", [0])])
+
+
+@normalizes("Resize")
+def leave_out_what_is_empty(up: Upgrade) -> None:
+    """Opset 11 asked for empty tensors where roi, scales or sizes are not given; they are left out."""
+
+    def given(value: Value | None) -> Value | None:
+        return None if value is not None and value.desc.shape == (0,) else value
+
+    crops = up.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    sizes = given(up.input(3))
+    # Exporters wrote scales beside sizes; sizes win, as in ONNX Runtime.
+    scales = None if sizes is not None else given(up.input(2))
+    if sizes is None and scales is None:
+        raise up.invalid("has neither scales nor sizes")
+    up.set_inputs(up.input(0), up.input(1) if crops else None, scales, sizes)

@@ -1,0 +1,203 @@
+"""A path or a ModelProto → a parsed model, its weights left in the file, and where it came from."""
+
+import hashlib
+import mmap
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from atcpy.errors import (
+    AtcError,
+    ModelInvalid,
+    Unsupported,
+    UsageError,
+    Where,
+    did_you_mean,
+    raise_os_error,
+)
+from atcpy.ir import Source
+from atcpy.parsers.onnx.external import ExternalData
+from atcpy.parsers.onnx.sniff import what_file, what_folder, what_protobuf
+from atcpy.parsers.onnx.wire import split_weights
+
+_MAX_PROTO = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A parsed model. The large weights of a file are not in `model` but in `external.inline`."""
+
+    model: onnx.ModelProto
+    external: ExternalData
+    source: Source
+
+
+def read_model(model: Path | str | onnx.ModelProto, *, allow_hardlinks: bool = False) -> ModelFile:
+    """Reads and recognises a model; what is no ONNX model is called by its name."""
+    if isinstance(model, onnx.ModelProto):
+        _check_header(model, "the model")
+        external = ExternalData(None)
+        return ModelFile(model, external, _source(model, _digest_of_proto(model)))
+    path = Path(model)
+    data = _map_file(path)
+    try:
+        refusal = what_file(bytes(data[:4096]), len(data))
+        if refusal is not None:
+            raise _no_model(path, *refusal)
+        if len(data) > _MAX_PROTO and split_weights(data) is None:
+            raise _no_model(path, "larger than protobuf allows (2 GB)", "save it with external data")
+        rest, inline = split_weights(data) or (data, {})
+        try:
+            proto = onnx.ModelProto.FromString(bytes(rest))
+        except DecodeError as error:
+            raise _no_model(path, *what_protobuf(data)) from error
+        if not proto.HasField("graph"):
+            what, hint = what_protobuf(data)
+            if "damaged" not in what:
+                raise _no_model(path, what, hint)
+            raise ModelInvalid("E16004", f"{path.name} has no graph", where=Where(file=str(path)), hint=_HINT_NO_GRAPH)
+        _check_header(proto, path.name)
+    except AtcError as error:
+        raise error.located(file=str(path)) from error.__cause__
+    external = ExternalData(path.parent, allow_hardlinks=allow_hardlinks, inline=inline)
+    return ModelFile(proto, external, _source(proto, hashlib.sha256(data).hexdigest()))
+
+
+_HINT_NO_GRAPH = "is it a tensor, as test data has them? export the model again"
+
+
+def _map_file(path: Path) -> memoryview:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        raise_os_error(error, str(path))
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise _no_model(path, *what_folder(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise _no_model(path, "no ordinary file", "copy the model into a file")
+        if status.st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise_os_error(error, str(path))
+    finally:
+        os.close(descriptor)
+
+
+def _missing(path: Path) -> UsageError:
+    folder = path.parent
+    hint = ""
+    if not folder.is_dir():
+        hint = f"the folder {folder} does not exist either"
+    elif os.access(folder, os.R_OK | os.X_OK):
+        hint = did_you_mean(path.name, sorted(entry.name for entry in folder.iterdir() if entry.is_file()))
+    return UsageError("E10410", f"{path} does not exist", where=Where(file=str(path)), hint=hint)
+
+
+def _no_model(path: Path, what: str, hint: str) -> ModelInvalid:
+    is_state = what.startswith(("empty", "full", "damaged", "larger", "gzip", "xz", "zstd", "bzip2"))
+    text = f"{path.name} is not an ONNX model: it is {what}" if not is_state else f"{path.name} is {what}"
+    return ModelInvalid("E10041", text, where=Where(file=str(path)), hint=hint)
+
+
+def _check_header(model: onnx.ModelProto, name: str) -> None:
+    if not model.HasField("graph"):
+        raise ModelInvalid("E16004", f"{name} has no graph", hint=_HINT_NO_GRAPH)
+    if model.ir_version < 1:
+        what = f"{name} has no ir_version, which every ONNX model has"
+        raise ModelInvalid("E10041", what, hint="set it: model.ir_version = 10")
+    if model.ir_version > onnx.IR_VERSION:
+        what = f"{name} has IR version {model.ir_version}, the newest that is known is {onnx.IR_VERSION}"
+        raise Unsupported("E10055", what, hint="export the model for an older IR version, or update atcpy")
+
+
+def _source(model: onnx.ModelProto, sha256: str) -> Source:
+    opsets = sorted((entry.domain or "ai.onnx", entry.version) for entry in model.opset_import)
+    producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
+    return Source(sha256=sha256, framework="onnx", opsets=tuple(opsets), producer=producer)
+
+
+def _digest_of_proto(model: onnx.ModelProto) -> str:
+    """The hash of a model in memory, part by part where it is too large to be written as one message."""
+    if model.ByteSize() <= _MAX_PROTO:
+        return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    digest = hashlib.sha256()
+    for part in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.initializer):
+        digest.update(part.SerializeToString(deterministic=True))
+    return digest.hexdigest()
+
+
+def check_standard(model: onnx.ModelProto) -> list[AtcError]:
+    """What onnx.checker finds in a model in which we found nothing; weights are left out, for we checked them."""
+    slim = onnx.ModelProto()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _copy_field(slim, field.name, value)
+    slim.graph.SetInParent()
+    for field, value in model.graph.ListFields():
+        if field.name not in ("initializer", "value_info", "quantization_annotation"):
+            _copy_field(slim.graph, field.name, value)
+    for tensor in model.graph.initializer:
+        slim.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=[0])
+    for info in slim.graph.output:
+        # Not every writer types what a graph returns; we infer it.
+        if info.type.WhichOneof("value") is None:
+            info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+            info.type.tensor_type.shape.SetInParent()
+    _empty_external_data(slim)
+    try:
+        onnx.checker.check_model(slim, full_check=False)
+    except onnx.checker.ValidationError as error:
+        # Deprecated ops are those that we bring to their successors.
+        return [] if "is deprecated in domain_version" in str(error) else [_from_checker(str(error))]
+    return []
+
+
+def _copy_field(target: onnx.ModelProto | onnx.GraphProto, name: str, value: object) -> None:
+    if hasattr(value, "CopyFrom"):
+        getattr(target, name).CopyFrom(value)
+    elif isinstance(value, str | bytes | int | float):
+        setattr(target, name, value)
+    else:
+        getattr(target, name).extend(value)
+
+
+def _empty_external_data(model: onnx.ModelProto) -> None:
+    """The checker looks for data files beside the process; we looked beside the model."""
+    pending = [model.graph.node, *(function.node for function in model.functions)]
+    while pending:
+        for node in pending.pop():
+            for attr in node.attribute:
+                if attr.type == onnx.AttributeProto.TENSOR:
+                    _drop_data(attr.t)
+                elif attr.type == onnx.AttributeProto.GRAPH:
+                    for tensor in attr.g.initializer:
+                        _drop_data(tensor)
+                    pending.append(attr.g.node)
+
+
+def _drop_data(tensor: onnx.TensorProto) -> None:
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        name, data_type = tensor.name, tensor.data_type
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, data_type
+        tensor.dims.append(0)
+
+
+def _from_checker(message: str) -> AtcError:
+    """The checker's first line, and the node that its context names."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    found = re.search(r"OpType: (\S+), node name: (.*?)\)", message)
+    where = Where(node=found[2], op=found[1]) if found else Where()
+    what = lines[0] if lines else "onnx.checker refuses the model"
+    code = "E13014" if found else "E10041"
+    return ModelInvalid(code, what, where=where, hint="onnx.checker says so: export the model again")

@@ -1,0 +1,132 @@
+"""What the ONNX standard says of an op at a version, as far as a node can be checked against it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+
+from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
+from atcpy.ops import all_opdefs
+
+NEWEST: Mapping[str, int] = {
+    domain: version
+    for domain in ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview")
+    if (version := max((s.since_version for s in onnx.defs.get_all_schemas() if s.domain == domain), default=0))
+}
+
+# Who writes ops of these domains, and how to have the model without them.
+_WRITERS = (
+    ("com.microsoft", "ONNX Runtime's graph optimizer or quantizer writes it: export the model without optimization"),
+    ("com.ms.", "ONNX Runtime's graph optimizer writes it: export the model without optimization"),
+    ("org.pytorch", "PyTorch's exporter writes it where it knows no ONNX op: export with a newer opset"),
+    ("aten", "PyTorch's exporter writes it where it knows no ONNX op: export with a newer opset"),
+    ("ai.onnx.contrib", "it is an op of onnxruntime-extensions: do that step before the model"),
+    ("mmdeploy", "it is an op of mmdeploy: export for the backend onnxruntime, or register it"),
+)
+_REGISTER = "register it: --custom-ops my_ops.py with @atcpy.register_operator"
+
+
+@dataclass(frozen=True, slots=True)
+class OpRule:
+    """How a node of one op must look at one opset; `attrs` gives the type of each attribute."""
+
+    attrs: Mapping[str, int]
+    required: tuple[str, ...]
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
+
+
+_FREE = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)
+
+
+@cache
+def known_ops() -> frozenset[tuple[str, str]]:
+    """The ops beyond the standard that have a record."""
+    return frozenset((opdef.domain, opdef.name) for opdef in all_opdefs() if opdef.domain)
+
+
+def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError:
+    """The rule of an op at an opset (None: not imported), or why a node of it cannot be converted."""
+    if domain not in NEWEST:
+        return _FREE if (domain, op_type) in known_ops() else _unknown(op_type, domain)
+    if opset is None:
+        what = f"{_full(op_type, domain)}: the model imports no opset of {domain or 'ai.onnx'}"
+        return Unsupported(
+            "E10501", what, hint=f"add opset_import {domain or 'ai.onnx'} = {NEWEST[domain]} to the model"
+        )
+    return _rule_of_standard(op_type, domain, opset)
+
+
+@cache
+def _rule_of_standard(op_type: str, domain: str, opset: int) -> OpRule | AtcError:
+    if not onnx.defs.has(op_type, NEWEST[domain], domain) and not onnx.defs.has(op_type, opset, domain):
+        return _unknown(op_type, domain)
+    if not onnx.defs.has(op_type, opset, domain):
+        since = min(s.since_version for s in _history() if (s.domain, s.name) == (domain, op_type))
+        what = f"{_full(op_type, domain)} is new in opset {since}, the model imports {opset}"
+        return Unsupported("E10501", what, hint=f"export the model with opset {since} or later")
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    return OpRule(
+        # The stubs of onnx do not know that AttrType is an enum.
+        attrs={name: attr.type.value for name, attr in schema.attributes.items()},  # type: ignore[attr-defined]
+        required=tuple(name for name, attr in schema.attributes.items() if attr.required),
+        inputs=(schema.min_input, schema.max_input),
+        outputs=(schema.min_output, schema.max_output),
+    )
+
+
+@cache
+def _history() -> tuple[onnx.defs.OpSchema, ...]:
+    return tuple(onnx.defs.get_all_schemas_with_history())
+
+
+def _unknown(op_type: str, domain: str) -> AtcError:
+    homes = [s.domain for s in onnx.defs.get_all_schemas() if s.name == op_type and s.domain != domain]
+    names = sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == domain})
+    full = _full(op_type, domain)
+    why = f"{domain or 'ai.onnx'} is not a domain of the ONNX standard" if domain not in NEWEST else ""
+    if writer := next((text for prefix, text in _WRITERS if domain.startswith(prefix)), ""):
+        hint = f"{writer}; or {_REGISTER}"
+    elif homes:
+        hint = f"{homes[0] or 'ai.onnx'} has an op of that name: set the node's domain"
+    else:
+        hint = did_you_mean(op_type, names) or (_REGISTER if domain else f"give it a domain of its own and {_REGISTER}")
+    return Unsupported("E19010", f"{full} is not a known operator", why=why, hint=hint)
+
+
+def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, where: Where) -> list[AtcError]:
+    """Everything in which a node breaks the rule of its op."""
+    found: list[AtcError] = []
+
+    def invalid(what: str, hint: str = "") -> None:
+        found.append(ModelInvalid("E13014", f"{node.op_type}: {what}", where=where, hint=hint))
+
+    for word, count, (low, high) in (("inputs", inputs, rule.inputs), ("outputs", outputs, rule.outputs)):
+        if not low <= count <= high:
+            invalid(f"has {count} {word}, {low if low == high else f'{low} to {high}'} are possible")
+    given = set()
+    for attr in node.attribute:
+        name = attr.name
+        if name in given:
+            invalid(f"attribute {name} is given twice")
+        given.add(name)
+        wanted = rule.attrs.get(name)
+        if wanted is None:
+            invalid(f"has no attribute {name}", did_you_mean(name, rule.attrs))
+        elif attr.type != wanted and not attr.ref_attr_name:
+            invalid(f"attribute {name} must be of type {_type_name(wanted)}, it is {_type_name(attr.type)}")
+    for name in rule.required:
+        if name not in given:
+            invalid(f"attribute {name} is required")
+    return found
+
+
+def _type_name(number: int) -> str:
+    names = {value: key for key, value in onnx.AttributeProto.AttributeType.items()}
+    return names.get(number, str(number))
+
+
+def _full(op_type: str, domain: str) -> str:
+    return f"{domain or 'ai.onnx'}::{op_type}"

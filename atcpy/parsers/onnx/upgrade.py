@@ -1,0 +1,178 @@
+"""Canonicalisation: ops of older opsets onto the newest, through one small function per op and version.
+
+`@adapts("Squeeze", 13)` registers the function that gives a node of an opset below 13 the form and
+the meaning that the op has from 13 on; a node passes the functions of all versions above its
+model's opset, oldest first. The functions stand in `opset_<n>.py`, where n is the version that
+brought the change. `@normalizes` registers what holds for every opset: several ways to say the same
+become one. What a function adds is canonical already.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from atcpy.errors import ModelInvalid, Unsupported
+from atcpy.ir import DType, Graph, Node, Tensor, Value
+from atcpy.parsers.onnx.types import Types
+
+INT64_MAX = 2**63 - 1
+
+
+class Upgrade:
+    """One node on its way: what a function of `opset_<n>.py` sees and may change."""
+
+    def __init__(self, node: Node, types: Types) -> None:
+        assert node.graph is not None
+        self.graph: Graph = node.graph
+        self.node = node
+        self.results: list[Value] = list(node.outputs)
+        self.gone: dict[int, str] = {}
+        self.added: list[Node] = []
+        self._types = types
+
+    @property
+    def attrs(self) -> dict[str, object]:
+        """The attributes of the node."""
+        return self.node.attrs
+
+    def input(self, index: int) -> Value | None:
+        """Input `index`, or None if it is left out."""
+        return self.node.input(index)
+
+    def rank(self, index: int) -> int | None:
+        """The rank of input `index`, if the graph so far tells it."""
+        value = self.node.input(index)
+        return None if value is None else self._types.rank(value)
+
+    def dtype(self, index: int) -> DType | None:
+        """The element type of input `index`, if the graph so far tells it."""
+        value = self.node.input(index)
+        return None if value is None else self._types.dtype(value)
+
+    def drop_outputs(self, first: int, why: str) -> None:
+        """Takes away the outputs from `first` on; a node that reads one is refused for that reason."""
+        for value in self.node.outputs[first:]:
+            self.gone[value.index] = why
+        del self.node.outputs[first:], self.results[first:]
+
+    def const(self, label: str, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
+        """A new constant in front of the node."""
+        value = self.graph.add_const(
+            Tensor.of(np.asarray(array, dtype.numpy)), f"{self.node.name}/{label}", before=self.node
+        )
+        self.added.append(value.producer)
+        return value
+
+    def const_like(self, label: str, number: float, index: int) -> Value:
+        """A scalar of the type of input `index`, whatever that turns out to be."""
+        dtype = self.dtype(index)
+        if dtype is not None:
+            return self.const(label, number, dtype)
+        return self.insert("CastLike", [self.const(label, number, DType.FLOAT32), self.node.operand(index)])
+
+    def insert(
+        self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None, *, outputs: int = 1
+    ) -> Value:
+        """A new node in front of the node; its first output."""
+        added = self.graph.insert_before(
+            self.node, op_type, inputs, attrs, name=f"{self.node.name}/{op_type}", outputs=("",) * outputs
+        )
+        self.added.append(added)
+        return added.output
+
+    def append(
+        self, index: int, op_type: str, others: Sequence[Value | None] = (), attrs: dict[str, object] | None = None
+    ) -> None:
+        """A new node behind output `index`, which takes over the output's name."""
+        old = self.results[index]
+        added = self.graph.append(op_type, [old, *others], attrs, name=f"{self.node.name}/{op_type}")
+        self.graph.take_name(added.output, old)
+        self.results[index] = added.output
+        self.added.append(added)
+
+    def become(self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None) -> None:
+        """Makes the node another op on other inputs."""
+        self.node.op_type = op_type
+        self.graph.set_inputs(self.node, inputs)
+        self.node.attrs.clear()
+        self.node.attrs.update(attrs or {})
+
+    def set_inputs(self, *inputs: Value | None) -> None:
+        """Replaces the inputs; left-out ones at the end are dropped."""
+        kept = list(inputs)
+        while kept and kept[-1] is None:
+            kept.pop()
+        self.graph.set_inputs(self.node, kept)
+
+    def attr_to_input(self, name: str, index: int) -> None:
+        """Moves a list of integers from an attribute to input `index`, if it is given."""
+        if name in self.attrs:
+            values = self.node.ints_attr(name)
+            del self.attrs[name]
+            inputs = list(self.node.inputs[:index])
+            inputs += [None] * (index - len(inputs))
+            self.set_inputs(*inputs, self.const(name, values))
+
+    def invalid(self, what: str) -> ModelInvalid:
+        """The error that says what is wrong with the node."""
+        return ModelInvalid("E13014", f"{self.node.op_type}: {what}", where=self.node)
+
+    def unsupported(self, what: str, hint: str) -> Unsupported:
+        """The error that says what cannot be converted, and the way round."""
+        return Unsupported("E10055", f"{self.node.op_type}: {what}", where=self.node, hint=hint)
+
+
+Adapter = Callable[[Upgrade], None]
+_ADAPTERS: dict[str, list[tuple[int, Adapter]]] = {}
+_NORMALIZERS: dict[str, Adapter] = {}
+
+
+def adapts(op_types: str, version: int) -> Callable[[Adapter], Adapter]:
+    """Registers a function that lifts nodes of these ops (space-separated) to the op's form of `version`."""
+
+    def register(adapter: Adapter) -> Adapter:
+        for op_type in op_types.split():
+            steps = _ADAPTERS.setdefault(op_type, [])
+            steps.append((version, adapter))
+            steps.sort(key=lambda step: step[0])
+        return adapter
+
+    return register
+
+
+def normalizes(op_type: str) -> Callable[[Adapter], Adapter]:
+    """Registers a function that brings nodes of any opset to the one form that the compiler sees."""
+
+    def register(adapter: Adapter) -> Adapter:
+        assert op_type not in _NORMALIZERS
+        _NORMALIZERS[op_type] = adapter
+        return adapter
+
+    return register
+
+
+def changes(op_type: str, opset: int) -> list[int]:
+    """The versions above `opset` that changed what the op means or how it is written."""
+    return [version for version, _ in _ADAPTERS.get(op_type, ()) if version > opset]
+
+
+def needs_upgrade(op_type: str, opset: int) -> bool:
+    """Must a node of the op in a model of this opset be changed?"""
+    return op_type in _NORMALIZERS or bool(changes(op_type, opset))
+
+
+def upgrade(node: Node, opset: int, types: Types) -> Upgrade:
+    """Brings a node to the canonical opset; `results` are the values that its outputs became."""
+    state = Upgrade(node, types)
+    while steps := [step for step in _ADAPTERS.get(node.op_type, ()) if step[0] > opset]:
+        # One version may bring several changes; a change may make the node another op.
+        opset = steps[0][0]
+        for adapter in [adapter for version, adapter in steps if version == opset]:
+            adapter(state)
+    normalizer = _NORMALIZERS.get(node.op_type)
+    if normalizer is not None:
+        normalizer(state)
+    for added in state.added:
+        added.sources = node.sources
+    return state

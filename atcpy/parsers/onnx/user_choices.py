@@ -1,0 +1,154 @@
+"""--input_shape and --out_nodes: what the user asks of the model's inputs and outputs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from atcpy.errors import AtcError, UsageError, Where, did_you_mean
+from atcpy.ir import Node, Sym, TensorDesc, Value
+from atcpy.ir.shape import Dim, Shape, format_shape
+from atcpy.options import ANY_SIZE, DimRange, InputDim, InputDims, ParseOptions
+from atcpy.parsers.onnx.importer import Imported
+
+
+def apply_choices(imported: Imported, options: ParseOptions) -> list[AtcError]:
+    """Sets the shapes and the outputs that are asked for; returns what is wrong with them."""
+    problems = [*_set_shapes(imported, options), *_set_outputs(imported, options)]
+    if options.static and not problems:
+        problems.extend(_open_inputs(imported))
+    return problems
+
+
+def _set_shapes(imported: Imported, options: ParseOptions) -> Iterator[AtcError]:
+    inputs = {node.output.name: node for node in imported.graph.inputs}
+    fixed: dict[Sym, set[int]] = {}
+    for name, dims in options.input_shape.items():
+        if name not in inputs:
+            yield _no_input(name, imported, list(inputs))
+            continue
+        node = inputs[name]
+        problem = _misfit(name, node.output.desc.shape, dims)
+        if problem is not None:
+            yield problem
+            continue
+        _set_shape(node, dims, fixed)
+    # Sizes of one name are equal: what is fixed for one input is fixed for the others, where they agree.
+    known = {symbol: next(iter(sizes)) for symbol, sizes in fixed.items() if len(sizes) == 1}
+    for name, node in inputs.items():
+        shape = node.output.desc.shape
+        if name not in options.input_shape and shape is not None:
+            node.output.desc = TensorDesc.plain(
+                node.output.desc.dtype, tuple(known.get(dim, dim) if isinstance(dim, Sym) else dim for dim in shape)
+            )
+
+
+def _set_shape(node: Node, dims: InputDims, fixed: dict[Sym, set[int]]) -> None:
+    desc = node.output.desc
+    old: tuple[Dim | None, ...] = desc.shape if desc.shape is not None else (None,) * len(dims)
+    shape: list[Dim] = []
+    ranges: list[tuple[int, int]] = []
+    for axis, (was, asked) in enumerate(zip(old, dims, strict=True)):
+        if isinstance(was, int):
+            shape.append(was)
+        elif isinstance(asked, int) and asked != ANY_SIZE:
+            shape.append(asked)
+            if was is not None:
+                fixed.setdefault(was, set()).add(asked)
+        else:
+            shape.append(was if was is not None else Sym(f"{node.output.name}.{axis}"))
+        ranges.append(_ends(shape[-1], asked))
+    node.output.desc = replace(TensorDesc.plain(desc.dtype, tuple(shape)))
+    if any(isinstance(asked, DimRange) for asked in dims):
+        node.attrs["shape_range"] = tuple(ranges)
+
+
+def _ends(dim: Dim, asked: InputDim) -> tuple[int, int]:
+    """GE's shape_range: (low, high), high −1 where there is no end."""
+    if isinstance(dim, int):
+        return dim, dim
+    if isinstance(asked, DimRange):
+        return asked.lo, ANY_SIZE if asked.hi is None else asked.hi
+    return 0, ANY_SIZE
+
+
+def _no_input(name: str, imported: Imported, inputs: list[str]) -> UsageError:
+    where = Where(option="input_shape")
+    listed = "the inputs are " + ", ".join(f'"{known}"' for known in inputs[:10])
+    if imported.values.get(name) is not None:
+        return UsageError("E10017", f'--input_shape: "{name}" is not an input', where=where, hint=listed)
+    hint = did_you_mean(name, inputs) or listed
+    return UsageError("E10016", f'--input_shape: no input "{name}" in the model', where=where, hint=hint)
+
+
+def _misfit(name: str, shape: Shape | None, dims: InputDims) -> UsageError | None:
+    if shape is None:
+        return None
+    where = Where(option="input_shape", value=name)
+    if len(shape) != len(dims):
+        what = f"--input_shape: {name} has rank {len(shape)} in the model, {len(dims)} given"
+        sizes = ",".join(str(dim) if isinstance(dim, int) else "-1" for dim in shape)
+        return UsageError("E10049", what, where=where, hint=f'the model says --input_shape="{name}:{sizes}"')
+    for axis, (own, asked) in enumerate(zip(shape, dims, strict=True)):
+        if isinstance(own, int) and not _contains(asked, own):
+            what = f"--input_shape: {name} dimension {axis}: the model says {own}, {_outside(asked)}"
+            return UsageError("E10050", what, where=where, hint=f"the model's shape is {format_shape(shape)}")
+    return None
+
+
+def _contains(asked: InputDim, size: int) -> bool:
+    if isinstance(asked, DimRange):
+        return asked.lo <= size and (asked.hi is None or size <= asked.hi)
+    return asked in (size, ANY_SIZE)
+
+
+def _outside(asked: InputDim) -> str:
+    return f"outside {asked}" if isinstance(asked, DimRange) else f"not {asked}"
+
+
+def _open_inputs(imported: Imported) -> Iterator[AtcError]:
+    for node in imported.graph.inputs:
+        desc = node.output.desc
+        if not desc.is_static and "type" not in node.attrs:
+            name = node.output.name
+            what = f'input "{name}" {format_shape(desc.shape)} is open and --input_shape does not fix it'
+            sizes = ",".join(str(d) if isinstance(d, int) else f"<{d}>" for d in desc.shape or ())
+            yield UsageError("E11005", what, where=Where(value=name), hint=f'--input_shape="{name}:{sizes}"')
+
+
+def _set_outputs(imported: Imported, options: ParseOptions) -> Iterator[AtcError]:
+    chosen: list[Value] = []
+    failed = False
+    for name in options.out_nodes:
+        found = _output_of(name, imported)
+        if isinstance(found, AtcError):
+            failed = True
+            yield found
+        elif found not in chosen:
+            chosen.append(found)
+    if chosen and not failed:
+        imported.graph.set_inputs(imported.graph.net_output, chosen)
+
+
+def _output_of(name: str, imported: Imported) -> Value | UsageError:
+    """`value`, or ATC's `node:index`."""
+    where = Where(option="out_nodes")
+    value = imported.values.get(name)
+    if value is not None:
+        return value
+    node, colon, index = name.rpartition(":")
+    if not colon or not index.isdigit():
+        hint = did_you_mean(name, [*imported.values, *imported.node_outputs])
+        if name in imported.node_outputs:
+            hint = f'"{name}" is a node: --out_nodes="{name}:0"'
+        return UsageError("E11017", f'--out_nodes: no value "{name}" in the model', where=where, hint=hint)
+    outputs = imported.node_outputs.get(node)
+    if outputs is None:
+        nearest_value = did_you_mean(node, imported.values)
+        hint = did_you_mean(node, imported.node_outputs) or (
+            f"{nearest_value} ONNX outputs are named without an index" if nearest_value else ""
+        )
+        return UsageError("E10016", f'--out_nodes: no node "{name}" in the model', where=where, hint=hint)
+    value = imported.values.get(outputs[int(index)]) if int(index) < len(outputs) else None
+    if value is None:
+        what = f"--out_nodes: {node} has {len(outputs)} outputs, {index} asked"
+        return UsageError("E11016", what, where=where, hint="the first is 0")
+    return value

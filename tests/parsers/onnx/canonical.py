@@ -1,0 +1,68 @@
+"""Test helper: what a model computes before and after it is brought to the canonical opset."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
+
+from atcpy.exporters.onnx import export_model
+from atcpy.ir import Graph
+from atcpy.ir.verify import violations
+from atcpy.options import ParseOptions
+from atcpy.parsers.onnx import ParsedModel, import_onnx
+
+Array = npt.NDArray[Any]
+REAL = Path(__file__).parents[4] / "shared" / "models" / "real"
+
+
+def parsed(model: onnx.ModelProto | Path | str, **options: Any) -> ParsedModel:
+    """The import of a model, given as text too; its graph is whole."""
+    if isinstance(model, str):
+        model = onnx.parser.parse_model(model)
+    result = import_onnx(model, ParseOptions(**options))
+    assert list(violations(result.graph)) == []
+    return result
+
+
+def ops_of(graph: Graph) -> list[str]:
+    """The ops of a graph without its inputs, constants and outputs."""
+    return [node.op_type for node in graph.nodes if node.op_type not in ("Data", "Const", "NetOutput")]
+
+
+def run_ort(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    settings.log_severity_level = 4
+    return ort.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"]).run(None, dict(feeds))
+
+
+def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    return ReferenceEvaluator(model).run(None, dict(feeds))
+
+
+def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+    """By ONNX Runtime if the exported model's opset allows it, else by the evaluator of `onnx`."""
+    model = export_model(graph)
+    if model.opset_import[0].version <= 26:
+        return run_ort(model, feeds)
+    return run_reference(model, feeds)
+
+
+def assert_same_meaning(model: onnx.ModelProto | str, feeds: Mapping[str, Array], **options: Any) -> Graph:
+    """The old model in ONNX Runtime and the canonical graph compute the same."""
+    if isinstance(model, str):
+        model = onnx.parser.parse_model(model)
+    graph = parsed(model, **options).graph
+    expected = run_ort(model, feeds)
+    got = run_canonical(graph, feeds)
+    assert len(expected) == len(got)
+    for want, have in zip(expected, got, strict=True):
+        assert want.shape == have.shape
+        assert want.dtype == have.dtype
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+    return graph
