@@ -26,4 +26,15 @@ static inline int64_t atc_add(int64_t a, int64_t b)
     return sum;
 }
 
+/* ⌈a / b⌉ of sizes that are checked already. */
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 #endif

@@ -26,16 +26,6 @@ DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
 
-static inline int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static inline int64_t min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* A run of `width` neighbouring results in `blocks` neighbouring blocks of output channels, summed
  * over n_c1 blocks of input channels: the work of one micro-kernel call.
  */
