@@ -19,6 +19,12 @@ enum activation {
 
 extern const char *const activation_names[];
 
+/* x within [0, 1]; NaN passes */
+static inline float clip_to_unit(float x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
 static inline float activate_f32(enum activation kind, float x, float alpha, float beta)
 {
     switch (kind) {
@@ -31,9 +37,9 @@ static inline float activate_f32(enum activation kind, float x, float alpha, flo
     case ACT_SIGMOID:
         return 1 / (1 + expf(-x));
     case ACT_HARD_SIGMOID:
-        return fmaxf(0, fminf(1, alpha * x + beta));
+        return clip_to_unit(alpha * x + beta);
     case ACT_HARD_SWISH:
-        return x * fmaxf(0, fminf(1, x / 6 + 0.5f));
+        return x * clip_to_unit(x / 6 + 0.5f);
     case ACT_SWISH:
         return x / (1 + expf(-alpha * x));
     case ACT_TANH:

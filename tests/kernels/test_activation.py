@@ -1,0 +1,39 @@
+"""The activations that cube ops finish with, through a convolution that copies its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atcpy.ir.tensor import Array
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+
+ALPHA, BETA = 0.25, 0.75
+SPECIAL = [0.0, -0.0, 1e-30, 3.0, -3.0, 87.0, -87.0, 88.8, -104.5, 1e30, -1e30, np.inf, -np.inf, np.nan]
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "Relu": lambda x: np.where(x < 0, 0, x),
+    "Clip": lambda x: np.clip(x, ALPHA, BETA),
+    "LeakyRelu": lambda x: np.where(x < 0, ALPHA * x, x),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "HardSigmoid": lambda x: np.clip(ALPHA * x + BETA, 0, 1),
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "Swish": lambda x: x / (1 + np.exp(-ALPHA * x)),
+    "Tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_agrees_with_float64(kind: str, isa: str) -> None:
+    rng = np.random.default_rng(5)
+    x = np.concatenate([np.array(SPECIAL), rng.normal(0, 6, 200)]).astype(np.float32).reshape(1, 1, 1, -1)
+    arrays = [x, np.ones((1, 1, 1, 1), np.float32)]
+    node = make_node("FusedConv", arrays, {"activation": kind, "alpha": ALPHA, "beta": BETA}, constants=[1])
+    ours = run_op(node, arrays, isa=isa)[0]
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[kind](x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=2e-7)
