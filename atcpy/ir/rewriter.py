@@ -68,9 +68,9 @@ class Rewriter:
             new.producer.passes = merge_names(new.producer.passes, self._passes)
 
 
-def erase_dead(graph: Graph, roots: Iterable[Node], why: str) -> int:
+def erase_dead(graph: Graph, roots: Iterable[Node], why: str | None = None) -> int:
     """Erases those of `roots` that nobody reads, and what only they read; returns the number.
-    Sources that no living node stands for are entered in the decisions with the reason `why`.
+    With a reason `why`, their sources are entered in the decisions as removed.
     """
     pending, count = list(roots), 0
     while pending:
@@ -78,7 +78,7 @@ def erase_dead(graph: Graph, roots: Iterable[Node], why: str) -> int:
         if node.graph is None or node.op_type in {"Data", "NetOutput"} or any(v.use_count for v in node.outputs):
             continue
         feeders = [value.producer for value in node.operands]
-        if node.op_type != "Const":
+        if why is not None and node.op_type != "Const":
             for source in node.sources:
                 graph.decisions.removed.setdefault(source, why)
         node.graph.erase(node)

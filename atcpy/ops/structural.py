@@ -41,6 +41,12 @@ def lower_transdata(node: Node) -> Iterable[KernelCall]:
     )
 
 
+def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
+    """A copy, for an output that is an input, a constant or another output as well."""
+    src, dst = node.operand(0), node.output
+    yield KernelCall("copy", (src,), (dst,), {"bytes": dst.desc.nbytes})
+
+
 register_operator(OpDef(name="Data", ge_type="Data", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
 register_operator(OpDef(name="Const", ge_type="Const", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
 register_operator(OpDef(name="NetOutput", ge_type="NetOutput", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
@@ -53,5 +59,17 @@ register_operator(
         infer=same_as_input,
         engines={Engine.VECTOR: always},
         lower=lower_transdata,
+    )
+)
+register_operator(
+    OpDef(name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, is_view=True)
+)
+register_operator(
+    OpDef(
+        name="TensorMove",
+        ge_type="TensorMove",
+        infer=same_as_input,
+        engines={Engine.VECTOR: always},
+        lower=lower_tensor_move,
     )
 )

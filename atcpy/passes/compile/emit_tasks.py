@@ -1,0 +1,184 @@
+"""Where every value lies, and the task list: the graph becomes a CompiledModel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atcpy.ir import CompiledModel, Graph, MemoryPlan, Node, Port, Region, Slot, Source, Task, Value, Weight
+from atcpy.kernels.table import HOST_FAMILY, pack_params
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import to_node_proto
+from atcpy.passes.compile.lower import Launch, is_view, lower
+from atcpy.passes.compile.plan_memory import Block, align, plan_memory
+
+WEIGHTS_START = 512  # GE's kWeightsStartOffset
+WEIGHTS_ALIGNMENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the package says of its making."""
+
+    soc: str
+    cmdline: str
+    source: Source
+    version: str
+
+
+def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledModel:
+    """Lowers a graph whose formats are chosen, plans its memory and lists its tasks."""
+    _copy_shared_outputs(graph)
+    launches = lower(graph)
+    weights = _lay_out_weights(graph)
+    homes = _Homes(graph, launches, weights)
+    memory = homes.plan(reuse=reuse_memory)
+    tasks = tuple(_task(launch, homes) for launch in launches)
+    return CompiledModel(
+        graph=graph,
+        inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
+        outputs=tuple(Port(value.name, value.desc) for value in graph.outputs),
+        tasks=tasks,
+        weights=tuple(weights.values()),
+        memory=memory,
+        soc=identity.soc,
+        cmdline=identity.cmdline,
+        source=identity.source,
+        version=identity.version,
+    )
+
+
+def view_root(value: Value) -> Value:
+    """The value whose memory a chain of views shows."""
+    while is_view(value.producer) and value.index == 0:
+        value = value.producer.operand(0)
+    return value
+
+
+def _copy_shared_outputs(graph: Graph) -> None:
+    """An output gets memory of its own: where it is an input, a constant, a view of another size or
+    an output already, a TensorMove makes it.
+    """
+    taken: set[Value] = set()
+    net_output = graph.net_output
+    for place, value in enumerate(net_output.operands):
+        root = view_root(value)
+        shared = root in taken or root.producer.op_type in {"Data", "Const"}
+        if shared or root.desc.nbytes != value.desc.nbytes:
+            move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
+            move.output.desc = value.desc
+            move.sources, move.passes = value.producer.sources, ("OutputCopyPass",)
+            move.engine = _vector_engine(move)
+            graph.set_input(net_output, place, move.output)
+            if value.use_count == 1 or root.producer.op_type in {"Data", "Const"} or root in taken:
+                graph.take_name(move.output, value)
+        else:
+            taken.add(root)
+
+
+def _vector_engine(node: Node):  # type: ignore[no-untyped-def]
+    opdef = find_opdef(node)
+    assert opdef is not None
+    return next(iter(opdef.engines))
+
+
+def _lay_out_weights(graph: Graph) -> dict[Value, Weight]:
+    """Offsets of constants in graph order by GE's rule; equal ones share their bytes."""
+    placed: dict[tuple[bytes, object, object], Weight] = {}
+    weights: dict[Value, Weight] = {}
+    offset = WEIGHTS_START
+    for node in graph.nodes:
+        tensor = node.output.tensor if node.op_type == "Const" else None
+        if tensor is None:
+            continue
+        desc = node.output.desc
+        key = (tensor.digest, desc.format, desc.storage_shape)
+        twin = placed.get(key)
+        if twin is None:
+            twin = placed[key] = Weight(node.output.name, tensor, desc, offset, desc.nbytes)
+            offset += -(-desc.nbytes // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
+        weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
+    return weights
+
+
+class _Homes:
+    """Which memory each value has: the home of a view is that of what it views."""
+
+    def __init__(self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight]) -> None:
+        self._weights = weights
+        self._inputs = {node.output: index for index, node in enumerate(graph.inputs)}
+        self._outputs = {view_root(value): index for index, value in enumerate(graph.outputs)}
+        self._blocks: dict[Value, Block] = {}
+        self._all: list[Block] = []
+        self._live(launches)
+
+    def plan(self, *, reuse: bool) -> MemoryPlan:
+        """Places the blocks."""
+        return plan_memory(self._all, reuse=reuse)
+
+    def slot(self, value: Value | None) -> Slot | None:
+        """Where an operand lies."""
+        if value is None:
+            return None
+        root, desc = view_root(value), value.desc
+        if root in self._weights:
+            return Slot(Region.WEIGHTS, self._weights[root].offset, desc.nbytes, desc)
+        if root in self._inputs:
+            return Slot(Region.INPUT, 0, desc.nbytes, desc, self._inputs[root])
+        if root in self._outputs:
+            return Slot(Region.OUTPUT, 0, desc.nbytes, desc, self._outputs[root])
+        return Slot(Region.ARENA, self._blocks[root].offset, desc.nbytes, desc)
+
+    def _live(self, launches: Sequence[Launch]) -> None:
+        """Life times: from the launch that makes a value to the last that reads it or a view of it."""
+        last_read: dict[Value, int] = {}
+        for number, launch in enumerate(launches):
+            for value in launch.call.src:
+                if value is not None:
+                    last_read[view_root(value)] = number
+        for number, launch in enumerate(launches):
+            for value in launch.call.dst:
+                if value in self._outputs or value in self._blocks:
+                    continue
+                block = self._in_place(launch, value, number, last_read)
+                if block is None:
+                    block = Block(align(value.desc.nbytes), number, number)
+                    self._all.append(block)
+                block.last = max(block.last, last_read.get(value, number), number)
+                self._blocks[value] = block
+
+    def _in_place(self, launch: Launch, value: Value, number: int, last_read: dict[Value, int]) -> Block | None:
+        """The block of an input that ends here and that the kernel may write its result over."""
+        opdef = find_opdef(launch.node)
+        if opdef is None or len(launch.call.dst) != 1 or launch.node.outputs != [value]:
+            return None
+        for place in opdef.inplace:
+            source = launch.node.input(place)
+            if source is None or source.desc.memory_shape != value.desc.memory_shape:
+                continue
+            root = view_root(source)
+            block = self._blocks.get(root)
+            alone = sum(1 for operand in launch.call.src if operand is not None and view_root(operand) is root) == 1
+            same_item = source.desc.dtype.bits == value.desc.dtype.bits
+            if block is not None and alone and same_item and last_read[root] == number and block.last == number:
+                return block
+        return None
+
+
+def _task(launch: Launch, homes: _Homes) -> Task:
+    node, call = launch.node, launch.call
+    assert node.engine is not None
+    on_host = call.family == HOST_FAMILY
+    dst = [homes.slot(value) for value in call.dst]
+    return Task(
+        node=node.name,
+        op_type=node.op_type,
+        engine=node.engine,
+        kernel=call.family,
+        src=tuple(homes.slot(value) for value in call.src),
+        dst=tuple(slot for slot in dst if slot is not None),
+        params=b"" if on_host else pack_params(call.family, call.params),
+        sources=node.sources,
+        passes=node.passes,
+        host_node=to_node_proto(node).SerializeToString(deterministic=True) if on_host else b"",
+    )

@@ -1,0 +1,75 @@
+"""The frame of pattern passes: it walks, matches, asks, replaces, erases and keeps the books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir.pattern import Op, match
+from atcpy.options import OoLevel, Stage
+from atcpy.passes.base import Pass, register_pass
+from atcpy.passes.infer import KnownValues, infer_node
+
+
+class Fusion:
+    """One rewrite: a pattern, the requirements that a match must meet, and its replacement.
+
+    A subclass gives `switch`, its name as ATC's fusion switch file writes it, its `stage`, and
+    what it must come `after`:
+
+        class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE): ...
+    """
+
+    pattern: ClassVar[Op]
+    switch: ClassVar[str]
+
+    def __init_subclass__(
+        cls,
+        *,
+        switch: str,
+        stage: Stage,
+        after: tuple[str, ...] = (),
+        level: OoLevel = OoLevel.O2,
+        required: bool = False,
+    ) -> None:
+        cls.switch = switch
+        summary = (cls.__doc__ or "").strip().partition("\n")[0]
+        register_pass(Pass(switch, stage, cls().run, after, OoLevel.O0 if required else level, required, summary))
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        """Every reason against replacing this match."""
+        yield from ()
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        """Makes what takes the place of the root's output."""
+        raise NotImplementedError
+
+    def run(self, graph: Graph, record: PassRecord, options: object) -> None:
+        """Rewrites every match, in topological order: what a rewrite makes can be matched by the
+        nodes after it.
+        """
+        for node in graph.nodes:
+            m = match(self.pattern, node)
+            if m is None:
+                continue
+            record.matched += 1
+            rejects = list(self.meet_requirements(m))
+            if rejects:
+                record.reject(*rejects)
+                continue
+            matched = list(m.nodes.values())
+            rw = Rewriter(graph, node, self.switch, matched)
+            new = self.replacement(m, rw)
+            for created in rw.created:
+                infer_node(created, KnownValues())
+            rw.replace(node.output, new)
+            erase_dead(graph, matched)
+            record.applied += 1
+
+
+def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
+    """A reason against taking a node into another: somebody else reads its value."""
+    for user in value.users:
+        if user is not reader:
+            yield Reject("second-consumer", value.producer.name, user.name)

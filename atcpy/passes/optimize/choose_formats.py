@@ -1,0 +1,110 @@
+"""Storage formats: which nodes work in blocks of channels, and TransData where two disagree.
+
+One walk in topological order. Each op's record says, given the formats in which its inputs are at
+hand, what it wants and what it makes: a cube op asks for NC1HWC0 and FRACTAL_Z, and what can follow
+in 5D follows. So formats spread from the cube ops through everything that is agnostic, and a
+TransData stands only where the spreading ends.
+"""
+
+from __future__ import annotations
+
+from atcpy.formats import find_format
+from atcpy.ir import Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
+from atcpy.ops import Layout, find_opdef
+from atcpy.options import OptimizeOptions, Stage
+from atcpy.passes.base import graph_pass
+
+NAME = "HeavyFormatPropagationPass"
+CROSSES_BORDER = frozenset({"End"})
+
+
+@graph_pass(NAME, Stage.OPTIMIZE, after=("ConvActivationFusionPass",), required=True)
+def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
+    """Choose formats and insert TransData where two nodes disagree."""
+    changed: dict[tuple[Value, Format], Value] = {}
+    for node in graph.nodes:
+        if node.op_type in CROSSES_BORDER:
+            continue
+        layout = _layout_of(node, record)
+        for place, value in enumerate(node.inputs):
+            if value is None:
+                continue
+            wanted = layout.inputs[place] if place < len(layout.inputs) else None
+            have = value.desc.format
+            if (wanted or value.desc.origin_format) != have:
+                graph.set_input(node, place, _in_format(graph, node, value, wanted, changed, record))
+        for value, form in zip(node.outputs, layout.outputs, strict=False):
+            if form is not None:
+                value.desc = stored(value.desc, form)
+
+
+def _layout_of(node: Node, record: PassRecord) -> Layout:
+    plain = Layout((), ())
+    opdef = find_opdef(node)
+    if opdef is None or opdef.layout is None:
+        return plain
+    record.matched += 1
+    at_hand = tuple(TensorDesc.plain(value.desc.dtype, None).format if value is None else value.desc.format
+                    for value in node.inputs)
+    layout = opdef.layout(node, at_hand)
+    if isinstance(layout, Reject):
+        record.reject(layout)
+        return plain
+    record.applied += 1
+    return layout
+
+
+def _in_format(
+    graph: Graph,
+    reader: Node,
+    value: Value,
+    wanted: Format | None,
+    changed: dict[tuple[Value, Format], Value],
+    record: PassRecord,
+) -> Value:
+    """The value in another format: constants are stored so, others go through a TransData, which
+    all readers that want the same share.
+    """
+    form = wanted or value.desc.origin_format
+    key = (value, form)
+    if key not in changed:
+        if value.tensor is not None:
+            changed[key] = _constant_in_format(graph, value, form)
+        else:
+            changed[key] = insert_transdata(graph, reader, value, form)
+    return changed[key]
+
+
+def _constant_in_format(graph: Graph, value: Value, form: Format) -> Value:
+    tensor = value.tensor
+    assert tensor is not None
+    if value.use_count == 1:
+        value.desc = stored(value.desc, form)
+        return value
+    copy = graph.add_const(tensor, value.name, before=value.producer)
+    copy.producer.sources, copy.producer.passes = value.producer.sources, (*value.producer.passes, NAME)
+    copy.producer.engine = value.producer.engine
+    copy.desc = stored(value.desc.as_plain(), form)
+    return copy
+
+
+def insert_transdata(graph: Graph, before: Node, value: Value, form: Format) -> Value:
+    """Puts a TransData in front of a node; the reader's links are the caller's to set."""
+    node = graph.insert_before(
+        before,
+        "TransData",
+        [value],
+        {"src_format": value.desc.format.kind.name, "dst_format": form.kind.name, "groups": 1},
+        name=f"{value.name}_TransData",
+        outputs=(f"{value.name}.{form.kind.name}",),
+    )
+    node.passes, node.engine = (NAME,), before.engine
+    node.output.desc = stored(value.desc.as_plain(), form)
+    return node.output
+
+
+def stored(desc: TensorDesc, form: Format) -> TensorDesc:
+    """The desc of the same tensor in a format; its origin format means plain."""
+    if form.is_plain:
+        return desc.as_plain()
+    return desc.stored_as(form, find_format(form).storage_shape(desc.static_shape))

@@ -1,0 +1,21 @@
+"""Passes of the stage prepare, engine-neutral."""
+
+from atcpy.passes.prepare import (
+    conv_batchnorm,
+    conv_bias,
+    fold_constants,
+    merge_equal,
+    remove_dead,
+    remove_identity,
+    swish,
+)
+
+__all__ = [
+    "conv_batchnorm",
+    "conv_bias",
+    "fold_constants",
+    "merge_equal",
+    "remove_dead",
+    "remove_identity",
+    "swish",
+]

@@ -1,0 +1,56 @@
+"""Common subexpressions: nodes with equal op, attributes and inputs; constants with equal bits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
+from atcpy.ops import find_opdef
+from atcpy.ops.random import RANDOM_OPS
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+
+KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
+
+
+@graph_pass("CommonSubexpressionEliminationPass", Stage.PREPARE, after=("IdentityPass",))
+def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Compute equal things once."""
+    outputs = {value for value in graph.outputs}
+    first: dict[Hashable, Node] = {}
+    for node in graph.nodes:
+        if node.op_type in KEPT or any(True for _ in node.subgraphs) or any(value in outputs for value in node.outputs):
+            continue
+        opdef = find_opdef(node)
+        if node.op_type in RANDOM_OPS or (opdef is not None and opdef.is_random):
+            continue
+        twin = first.setdefault(_key(node), node)
+        if twin is node or not _same_constant(twin, node):
+            continue
+        record.matched += 1
+        for mine, theirs in zip(node.outputs, twin.outputs, strict=True):
+            graph.replace_uses(mine, theirs)
+        twin.sources = tuple(dict.fromkeys((*twin.sources, *node.sources)))
+        erase_dead(graph, [node])
+        record.applied += 1
+
+
+def _key(node: Node) -> Hashable:
+    attrs = tuple((name, _attr_key(attr)) for name, attr in sorted(node.attrs.items()))
+    return (node.op_type, node.domain, node.inputs, len(node.outputs), attrs)
+
+
+def _attr_key(attr: object) -> Hashable:
+    if isinstance(attr, Tensor):
+        return (attr.dtype, attr.shape, attr.digest)
+    if isinstance(attr, tuple):
+        return tuple(_attr_key(item) for item in attr)
+    return (type(attr).__name__, repr(attr))
+
+
+def _same_constant(a: Node, b: Node) -> bool:
+    """Digests may collide in a model that was made to; bits decide."""
+    mine, theirs = a.attrs.get("value"), b.attrs.get("value")
+    if isinstance(mine, Tensor) and isinstance(theirs, Tensor):
+        return mine.equals(theirs)
+    return True

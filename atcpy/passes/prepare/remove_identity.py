@@ -1,0 +1,47 @@
+"""Nodes that hand their input through: Identity, Dropout at inference, no-op Cast, Transpose …"""
+
+from __future__ import annotations
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, erase_dead
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+
+
+def is_identity(node: Node) -> bool:
+    """True if output 0 always equals input 0 in type, shape and elements."""
+    if not node.operands or len(node.outputs) > 1 and any(value.use_count for value in node.outputs[1:]):
+        return False
+    x, y = node.operand(0).desc, node.output.desc
+    if x.dtype is not y.dtype or x.shape is None or x.shape != y.shape:
+        return False
+    match node.op_type:
+        case "Identity" | "Dropout" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand":
+            return node.op_type != "Dropout" or node.input_count < 3
+        case "Transpose":
+            perm = node.ints_attr("perm", range(len(x.shape))[::-1])
+            return perm == tuple(range(len(x.shape)))
+        case "Concat" | "Sum" | "Max" | "Min" | "Mean":
+            return node.input_count == 1
+        case "Pad":
+            pads = node.operand(1).tensor
+            return pads is not None and not pads.array.any()
+        case _:
+            return False
+
+
+@graph_pass("IdentityPass", Stage.PREPARE, after=("ConstantFoldingPass",))
+def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Remove nodes that change nothing."""
+    for node in graph.nodes:
+        if not is_identity(node):
+            continue
+        record.matched += 1
+        source = node.operand(0)
+        if source.producer.op_type in {"Data", "Const"} and any(user.op_type == "NetOutput" for user in node.output.users):
+            record.reject(Reject("output-is-input", node.name))
+            continue
+        graph.replace_uses(node.output, source)
+        if any(user.op_type == "NetOutput" for user in source.users):
+            graph.take_name(source, node.output)
+        erase_dead(graph, [node], "identity")
+        record.applied += 1
