@@ -28,8 +28,11 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """`root` keeps Data and NetOutput; `subgraphs` are in topological order."""
+    """`root` keeps Data and NetOutput; `subgraphs` are in topological order; `order` is that of
+    all nodes before the cut.
+    """
 
     root: Graph
     subgraphs: tuple[Subgraph, ...]
     borders: tuple[Border, ...]
+    order: tuple[Node, ...]

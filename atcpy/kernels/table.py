@@ -20,6 +20,9 @@ MAX_RANK: int = _kernels.MAX_RANK
 
 ParamValue = int | float | str | Sequence[int]
 
+# Region, index of the graph's input or output, offset and size in bytes.
+HostSlot = tuple[Region, int, int, int]
+
 _HEADER = struct.Struct("<24sBBHIIIII")
 _SLOT = struct.Struct("<BBHIQQ")
 
@@ -131,3 +134,13 @@ def _pack_slot(slot: Slot | None) -> bytes:
     if slot is None:
         return bytes(_SLOT.size)
     return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, slot.offset, slot.nbytes)
+
+
+def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:
+    """Sources and destinations of a checked record, as (region, index, offset, bytes)."""
+    _, n_src, n_dst, *_ = _HEADER.unpack_from(record)
+    slots: list[HostSlot | None] = []
+    for number in range(n_src + n_dst):
+        region, _, index, _, offset, nbytes = _SLOT.unpack_from(record, _HEADER.size + number * _SLOT.size)
+        slots.append((Region(region), index, offset, nbytes) if region else None)
+    return slots[:n_src], [slot for slot in slots[n_src:] if slot is not None]

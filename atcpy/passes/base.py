@@ -97,7 +97,11 @@ def run_passes(
     level: OoLevel = options.level
     switches: PassSwitches = options.switches
     for entry in passes_of(stage):
-        if entry.on_whole is not on_whole or level < entry.level or not switches.enabled(entry.name, required=entry.required):
+        if (
+            entry.on_whole is not on_whole
+            or level < entry.level
+            or not switches.enabled(entry.name, required=entry.required)
+        ):
             continue
         deadline.check(f"pass {entry.name}")
         record = graph.decisions.begin(entry.name, stage.value)

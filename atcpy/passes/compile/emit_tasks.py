@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atcpy.ir import CompiledModel, Graph, MemoryPlan, Node, Port, Region, Slot, Source, Task, Value, Weight
+from atcpy.ir import CompiledModel, Engine, Graph, MemoryPlan, Port, Region, Slot, Source, Task, Value, Weight
 from atcpy.kernels.table import HOST_FAMILY, pack_params
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import to_node_proto
 from atcpy.passes.compile.lower import Launch, is_view, lower
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset
-WEIGHTS_ALIGNMENT = 512
+# GE rounds each constant up to 512 bytes; one cache line keeps many small ones from swelling the file.
+WEIGHTS_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _copy_shared_outputs(graph: Graph) -> None:
             move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
             move.output.desc = value.desc
             move.sources, move.passes = value.producer.sources, ("OutputCopyPass",)
-            move.engine = _vector_engine(move)
+            move.engine = Engine.VECTOR
             graph.set_input(net_output, place, move.output)
             if value.use_count == 1 or root.producer.op_type in {"Data", "Const"} or root in taken:
                 graph.take_name(move.output, value)
@@ -76,14 +76,8 @@ def _copy_shared_outputs(graph: Graph) -> None:
             taken.add(root)
 
 
-def _vector_engine(node: Node):  # type: ignore[no-untyped-def]
-    opdef = find_opdef(node)
-    assert opdef is not None
-    return next(iter(opdef.engines))
-
-
 def _lay_out_weights(graph: Graph) -> dict[Value, Weight]:
-    """Offsets of constants in graph order by GE's rule; equal ones share their bytes."""
+    """Offsets of constants in graph order; equal ones share their bytes."""
     placed: dict[tuple[bytes, object, object], Weight] = {}
     weights: dict[Value, Weight] = {}
     offset = WEIGHTS_START
@@ -180,5 +174,4 @@ def _task(launch: Launch, homes: _Homes) -> Task:
         params=b"" if on_host else pack_params(call.family, call.params),
         sources=node.sources,
         passes=node.passes,
-        host_node=to_node_proto(node).SerializeToString(deterministic=True) if on_host else b"",
     )

@@ -61,7 +61,9 @@ def plan_memory(blocks: Sequence[Block], *, reuse: bool) -> MemoryPlan:
 
 def lower_bound(blocks: Sequence[Block]) -> int:
     """The largest sum of sizes alive at one task."""
-    events = sorted([(block.first, 1, block.nbytes) for block in blocks] + [(block.last + 1, 0, -block.nbytes) for block in blocks])
+    events = sorted(
+        [(block.first, 1, block.nbytes) for block in blocks] + [(block.last + 1, 0, -block.nbytes) for block in blocks]
+    )
     alive = most = 0
     for _, _, change in events:
         alive += change

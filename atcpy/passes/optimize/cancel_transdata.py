@@ -1,8 +1,8 @@
 """TransData that the pieces put at their borders, and that the whole does not need.
 
-    TransData(TransData(x)) back to x's format        →  x
-    two TransData of one value to one format          →  one
-    TransData between NCHW and NC1HWC0 of one pixel   →  ReFormat, a view: nothing moves
+TransData(TransData(x)) back to x's format        →  x
+two TransData of one value to one format          →  one
+TransData between NCHW and NC1HWC0 of one pixel   →  ReFormat, a view: nothing moves
 """
 
 from __future__ import annotations

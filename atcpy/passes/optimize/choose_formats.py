@@ -44,8 +44,9 @@ def _layout_of(node: Node, record: PassRecord) -> Layout:
     if opdef is None or opdef.layout is None:
         return plain
     record.matched += 1
-    at_hand = tuple(TensorDesc.plain(value.desc.dtype, None).format if value is None else value.desc.format
-                    for value in node.inputs)
+    at_hand = tuple(
+        TensorDesc.plain(value.desc.dtype, None).format if value is None else value.desc.format for value in node.inputs
+    )
     layout = opdef.layout(node, at_hand)
     if isinstance(layout, Reject):
         record.reject(layout)

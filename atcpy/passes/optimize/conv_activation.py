@@ -1,7 +1,7 @@
 """Fuse what follows a Conv into it: a residual addition, then an activation.
 
-    Conv(x, w, b) + r                    →  FusedConv(x, w, b, r)
-    act(Conv(x, w, b)), act(FusedConv)   →  FusedConv(x, w, b, r) {activation=act}
+Conv(x, w, b) + r                    →  FusedConv(x, w, b, r)
+act(Conv(x, w, b)), act(FusedConv)   →  FusedConv(x, w, b, r) {activation=act}
 """
 
 from __future__ import annotations
@@ -105,6 +105,10 @@ class ConvActivation(
         act = m.node("act")
         alpha, beta = _WITH_ATTRS[act.op_type]
         return _fused(
-            m, rw, m.get("r"), activation=act.op_type,
-            alpha=act.float_attr("alpha", alpha), beta=act.float_attr("beta", beta),
+            m,
+            rw,
+            m.get("r"),
+            activation=act.op_type,
+            alpha=act.float_attr("alpha", alpha),
+            beta=act.float_attr("beta", beta),
         )

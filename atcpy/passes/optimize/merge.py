@@ -11,11 +11,12 @@ import heapq
 from atcpy.ir import Graph, Node, Partition
 
 
-def merge(partition: Partition, position: dict[Node, int]) -> Graph:
-    """The whole graph. `position` is the place that a node had before the cut; execution follows
-    it as far as dependences allow, so that splitting changes no order.
+def merge(partition: Partition) -> Graph:
+    """The whole graph. Execution follows the order before the cut as far as dependences allow, so
+    that splitting changes no order.
     """
     root = partition.root
+    position = {node: index for index, node in enumerate(partition.order)}
     for border in partition.borders:
         inner = border.end.operand(0)
         root.replace_uses(border.placeholder.output, inner)

@@ -1,6 +1,6 @@
 """Fold an inference BatchNormalization into the Conv that feeds it.
 
-    BN(Conv(x, w, b))  →  Conv(x, w·k, (b − mean)·k + beta),   k = gamma / √(var + ε)
+BN(Conv(x, w, b))  →  Conv(x, w·k, (b − mean)·k + beta),   k = gamma / √(var + ε)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fold the addition of a constant per channel into the bias of the Conv before it.
 
-    Conv(x, w, b) + c  →  Conv(x, w, b + c),   c of shape [M, 1, 1] or [1, M, 1, 1]
+Conv(x, w, b) + c  →  Conv(x, w, b + c),   c of shape [M, 1, 1] or [1, M, 1, 1]
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ class _Budget:
     """How many bytes folding may still add, net of the constants that it makes superfluous."""
 
     def __init__(self, graph: Graph, options: PrepareOptions) -> None:
-        weights = sum(node.output.desc.nbytes for node in graph.nodes if node.op_type == "Const" and _sized(node.output))
+        weights = sum(
+            node.output.desc.nbytes for node in graph.nodes if node.op_type == "Const" and _sized(node.output)
+        )
         self.left = max(int(weights * max(options.max_growth - 1, 0)), 1 << 20)
         self.largest = options.max_const_bytes
 
@@ -97,7 +99,9 @@ def _fold(graph: Graph, node: Node, known: KnownValues, budget: _Budget, record:
         return
     elements = known(node.output) if len(node.outputs) == 1 else None
     if elements is not None and all(isinstance(item, int) for item in elements):
-        arrays: Sequence[Array] = [np.array(elements, node.output.desc.dtype.numpy).reshape(node.output.desc.static_shape)]
+        arrays: Sequence[Array] = [
+            np.array(elements, node.output.desc.dtype.numpy).reshape(node.output.desc.static_shape)
+        ]
         record.matched += 1
     else:
         if any(value.tensor is None for value in node.operands):

@@ -37,7 +37,9 @@ def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -
             continue
         record.matched += 1
         source = node.operand(0)
-        if source.producer.op_type in {"Data", "Const"} and any(user.op_type == "NetOutput" for user in node.output.users):
+        if source.producer.op_type in {"Data", "Const"} and any(
+            user.op_type == "NetOutput" for user in node.output.users
+        ):
             record.reject(Reject("output-is-input", node.name))
             continue
         graph.replace_uses(node.output, source)

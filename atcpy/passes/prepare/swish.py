@@ -1,6 +1,6 @@
 """Name the gated activations that exporters spell out.
 
-    x · Sigmoid(x)  →  Swish(x)
+x · Sigmoid(x)  →  Swish(x)
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
     if last.reason == "not-standard":
         domain = node.domain or "ai.onnx"
         return Unsupported(
-            "E19010", f"no such operator: {domain}::{node.op_type}", where=node,
+            "E19010",
+            f"no such operator: {domain}::{node.op_type}",
+            where=node,
             hint="export without fused or custom operators, or register the operator in Python",
         )
     why = {"control-flow": "control flow is not compiled yet", "shape-unknown": "its result's shape depends on data"}
@@ -67,5 +69,7 @@ def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
         "EZ3003",
         f"no engine runs this {node.op_type}: {why.get(last.reason, last.reason)}",
         where=node,
-        hint='give every input a fixed shape: --input_shape "name:1,3,224,224"' if last.reason == "shape-unknown" else "",
+        hint='give every input a fixed shape: --input_shape "name:1,3,224,224"'
+        if last.reason == "shape-unknown"
+        else "",
     )

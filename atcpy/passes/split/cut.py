@@ -28,7 +28,7 @@ def cut(graph: Graph) -> Partition:
     borders = tuple(_borders(graph, clusters, owner, graph_of))
     for piece in pieces:
         piece.graph.append("NetOutput", (), name=f"{piece.graph.name}_NetOutput", outputs=())
-    return Partition(graph, tuple(pieces), borders)
+    return Partition(graph, tuple(pieces), borders, tuple(nodes))
 
 
 def _spread_constants(graph: Graph, nodes: list[Node], owner: dict[Node, Cluster]) -> None:

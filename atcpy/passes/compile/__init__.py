@@ -1,0 +1,1 @@
+"""Passes of the stage compile: kernels, memory, tasks."""

@@ -1,0 +1,231 @@
+"""Stage 6, execute: InferenceSession, of the shape of onnxruntime's class of that name."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError, Where
+from atcpy.ir import DType, Node, Region
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
+from atcpy.kernels.table import read_slots
+from atcpy.om import numbers
+from atcpy.om.container import Verify
+from atcpy.om.inout import TensorInfo
+from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.options import default_threads
+from atcpy.runtime.loader import ExecutionPlan, Segment, load
+
+_FAULTS = {
+    1: "index {value} is outside an axis of size {bound}",
+    2: "integer division by zero",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeArg:
+    """An input or output: its name, its dims, and its type as onnxruntime writes it."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task as it is bound on this CPU: its node, the kernel row that runs it, and the model's nodes
+    that it stands for.
+    """
+
+    node: str
+    op_type: str
+    engine: str
+    kernel: str
+    sources: tuple[str, ...]
+    passes: tuple[str, ...]
+
+
+class InferenceSession:
+    """A package, loaded and ready to run. Threads may share it: each run has memory of its own.
+
+    source: path of a `.om`, or its bytes. threads: most threads to use (default: physical cores).
+    verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
+    the file; without it, read it.
+
+    Raises PackageCorrupt, ResourceLimit, UsageError.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        threads: int | None = None,
+        verify: Literal["full", "header"] = "full",
+        mmap: bool = True,
+        custom_ops: Sequence[object] = (),
+    ) -> None:
+        if verify not in ("full", "header"):
+            raise UsageError("E10001", f'verify: "{verify}" is not full or header')
+        if custom_ops:
+            raise UsageError("E10055", "custom_ops are not supported yet")
+        if threads is not None and not 1 <= threads <= 1024:
+            raise UsageError("E10013", f"threads: {threads} is outside 1..1024")
+        self.threads = threads or default_threads()
+        self._plan: ExecutionPlan = load(
+            source, threads=self.threads, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap
+        )
+        package = self._plan.package
+        self._inputs = [_node_arg(port, package.container.source) for port in package.inputs]
+        self._outputs = [_node_arg(port, package.container.source) for port in package.outputs]
+        self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs, in the model's order."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, in the model's order."""
+        return list(self._outputs)
+
+    @property
+    def tasks(self) -> list[TaskInfo]:
+        """The tasks in order of execution."""
+        rows = self._plan.plan.rows()
+        infos: list[TaskInfo] = []
+        for record, row in zip(self._plan.package.tasks, rows, strict=True):
+            node = self._node(record.op_index)
+            engine = node.engine.value if node.engine is not None else ""
+            infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
+        return infos
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
+        result has the outputs named, or all, as arrays that the caller owns.
+
+        Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
+        op's rule, ResourceLimit if there is no memory.
+        """
+        return self._run(output_names, feeds, None)
+
+    def profile(self, feeds: Mapping[str, Array]) -> list[float]:
+        """Runs the model once and returns the seconds that each task took."""
+        elapsed = np.zeros(len(self._plan.package.tasks), np.int64)
+        self._run(None, feeds, elapsed)
+        return [float(ns) * 1e-9 for ns in elapsed]
+
+    def _run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, Array], elapsed: Array | None
+    ) -> list[Array]:
+        chosen = self._choose_outputs(output_names)
+        inputs = self._check_feeds(feeds)
+        outputs = [np.empty(port.shape, port.dtype.numpy) for port in self._outputs]
+        try:
+            run = self._plan.plan.start([_bytes(array) for array in inputs], [_bytes(array) for array in outputs])
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for {self._plan.package.arena_bytes} bytes of arena") from error
+        for segment in self._plan.segments:
+            if segment.on_host:
+                self._run_on_host(segment, run, inputs, outputs)
+            else:
+                self._run_in_c(segment, run, elapsed)
+        return [outputs[index] for index in chosen]
+
+    def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
+        try:
+            run.execute(segment.first, segment.last, elapsed)
+        except _kernels.Fault as fault:
+            task, code, value, bound = fault.args
+            node = self._node(self._plan.package.tasks[task].op_index)
+            raise ModelInvalid("D0001", _FAULTS[code].format(value=value, bound=bound), where=node) from fault
+
+    def _run_on_host(
+        self, segment: Segment, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
+        record = self._plan.package.tasks[segment.first]
+        node = self._node(record.op_index)
+        src, dst = read_slots(record.record)
+        memory = {Region.ARENA: memoryview(run), Region.WEIGHTS: self._plan.package.weights}
+        ports = {Region.INPUT: inputs, Region.OUTPUT: outputs}
+
+        def operand(slot: tuple[Region, int, int, int] | None) -> Array:
+            assert slot is not None
+            region, index, offset, nbytes = slot
+            whole = _bytes(ports[region][index]) if region in ports else np.frombuffer(memory[region], np.uint8)
+            return whole[offset : offset + nbytes]
+
+        arrays = [
+            None
+            if value is None or slot is None
+            else operand(slot).view(value.desc.dtype.numpy).reshape(value.desc.static_shape)
+            for value, slot in zip(node.inputs, src, strict=True)
+        ]
+        results = evaluate_by_onnx(node, arrays)
+        for value, slot, result in zip(node.outputs, dst, results, strict=True):
+            expected = value.desc.static_shape
+            if result.shape != expected:
+                raise ModelInvalid("D0001", f"its result is {result.shape}, planned {expected}", where=node)
+            operand(slot)[:] = _bytes(np.ascontiguousarray(result, value.desc.dtype.numpy))
+
+    def _node(self, index: int) -> Node:
+        nodes = self._plan.nodes
+        if index >= len(nodes):
+            raise PackageCorrupt("P0005", f"a task names node {index} of {len(nodes)}")
+        return nodes[index]
+
+    def _choose_outputs(self, names: Sequence[str] | None) -> list[int]:
+        if names is None:
+            return list(range(len(self._outputs)))
+        known = [port.name for port in self._outputs]
+        for name in names:
+            if name not in known:
+                raise UsageError("E13031", f'run: no output "{name}"', hint=f"the outputs are {', '.join(known)}")
+        return [known.index(name) for name in names]
+
+    def _check_feeds(self, feeds: Mapping[str, Array]) -> list[Array]:
+        for name in feeds:
+            if name not in self._by_name:
+                close = difflib.get_close_matches(name, self._by_name, 1)
+                hint = f'did you mean "{close[0]}"?' if close else f"the inputs are {', '.join(self._by_name)}"
+                raise UsageError("E13025", f'run: no input "{name}"', hint=hint)
+        return [self._check_feed(port, feeds) for port in self._inputs]
+
+    def _check_feed(self, port: NodeArg, feeds: Mapping[str, Array]) -> Array:
+        if port.name not in feeds:
+            raise UsageError(
+                "E13025", f'run: input "{port.name}" is missing', hint=f"it is {port.dtype.long} {list(port.shape)}"
+            )
+        array = np.asarray(feeds[port.name])
+        if array.dtype != port.dtype.numpy or array.shape != port.shape:
+            raise UsageError(
+                "E10401",
+                f'run: input "{port.name}" needs {list(port.shape)} {port.dtype.long}, '
+                f"got {list(array.shape)} {array.dtype}",
+                where=Where(value=port.name),
+            )
+        return np.require(array, requirements=["C", "A"])
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _node_arg(port: TensorInfo, source: str) -> NodeArg:
+    dtype = numbers.DTYPE_OF_GE.get(port.dtype)
+    if dtype is None or any(dim < 0 for dim in port.dims):
+        raise PackageCorrupt("P0005", f"{port.name} has no type and shape that can be run", where=Where(file=source))
+    count = 1
+    for dim in port.dims:
+        count *= dim
+    if dtype.nbytes(count) != port.nbytes:
+        raise PackageCorrupt("P0005", f"{port.name} has {port.nbytes} bytes for {list(port.dims)}")
+    return NodeArg(port.name, port.dims, f"tensor({_ORT_TYPE.get(dtype, dtype.long)})", dtype)
+
+
+_ORT_TYPE = {DType.FLOAT32: "float", DType.FLOAT64: "double"}

@@ -1,0 +1,1 @@
+"""The stages, one a module; `pipeline.py` is their table."""

@@ -1,0 +1,213 @@
+"""The pipeline: a model becomes a package. This module is the table of the stages.
+
+parse  →  prepare  →  split  →  optimize  →  compile  →  .om
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import onnx
+
+from atcpy import __version__
+from atcpy.errors import AtcError, AtcWarning, Where
+from atcpy.ir import CompiledModel, Engine, Graph
+from atcpy.om import writer
+from atcpy.options import ConvertOptions, Deadline, Stage
+from atcpy.parsers.onnx import ParsedModel, import_onnx
+from atcpy.passes.compile.emit_tasks import Identity
+from atcpy.passes.optimize.cancel_transdata import count_transdata
+from atcpy.stages import report as reporting
+from atcpy.stages.compile import compile_graph
+from atcpy.stages.optimize import optimize
+from atcpy.stages.prepare import prepare
+from atcpy.stages.report import ConvertReport
+from atcpy.stages.split import place, split
+
+# The names under which GE dumps its graph at the end of each stage.
+GE_STAGE = {
+    Stage.PARSE: "PreRunBegin",
+    Stage.PREPARE: "PreRunAfterPrepare",
+    Stage.SPLIT: "AfterEnginePlacer",
+    Stage.OPTIMIZE: "PreRunAfterOptimizeSubgraph",
+    Stage.COMPILE: "Build",
+}
+
+
+class Observer(Protocol):
+    """Who watches a conversion: progress, dumps."""
+
+    def stage(self, stage: Stage) -> None:
+        """A stage begins."""
+
+    def stage_done(self, stage: Stage, seconds: float, graph: Graph | None) -> None:
+        """A stage has ended; `graph` is what it leaves, None where that is in pieces."""
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Times the stages and tells the observer."""
+
+    observer: Observer | None
+    times: list[reporting.StageTime] = field(default_factory=list)
+    graph: Graph | None = None
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[None]:
+        if self.observer is not None:
+            self.observer.stage(stage)
+        start = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - start
+        self.times.append(reporting.StageTime(stage.value, seconds))
+        if self.observer is not None:
+            self.observer.stage_done(stage, seconds, self.graph)
+
+
+def compile_model(
+    model: Path | onnx.ModelProto, options: ConvertOptions, observer: Observer | None = None
+) -> tuple[CompiledModel, ConvertReport]:
+    """Takes a model through all stages but the writing of the package; the report lacks the file."""
+    clock = _Clock(observer)
+    deadline: Deadline = options.limits.deadline()
+    verify_ir = options.verify_ir
+    with clock.stage(Stage.PARSE):
+        parsed = import_onnx(model, options.parse)
+        clock.graph = graph = parsed.graph
+        nodes_before = sum(1 for node in graph.nodes if node.op_type not in reporting.STRUCTURAL)
+    with clock.stage(Stage.PREPARE):
+        prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
+    with clock.stage(Stage.SPLIT):
+        partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
+        clock.graph = None
+    with clock.stage(Stage.OPTIMIZE):
+        clock.graph = graph = optimize(partition, options.optimize, deadline=deadline, verify_ir=verify_ir)
+        kept = count_transdata(graph)
+    with clock.stage(Stage.COMPILE):
+        identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
+        compiled = compile_graph(graph, identity, options.compile)
+        options.limits.memory().check(
+            compiled.memory.arena_bytes + reporting.weights_bytes(compiled), "running the model"
+        )
+    return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times)
+
+
+def convert(
+    model: Path | onnx.ModelProto, target: Path | None, options: ConvertOptions, observer: Observer | None = None
+) -> ConvertReport:
+    """Converts a model and writes the package to `target`; with None nothing is written."""
+    compiled, report = compile_model(model, options, observer)
+    if target is None:
+        return report
+    start = time.perf_counter()
+    writer.write(target, compiled)
+    written = reporting.StageTime("write", time.perf_counter() - start)
+    digest, size = _digest(target)
+    return _with_file(report, str(target), size, digest, written)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What `check` found: problems as errors, ops by engine, shapes by how much is known."""
+
+    problems: tuple[AtcError, ...]
+    warnings: tuple[AtcWarning, ...]
+    ops: tuple[tuple[str, int, str], ...]
+    known_shapes: int
+    unknown_shapes: int
+    nodes: int
+
+
+def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
+    """Everything that keeps a model from converting, at once; no package is made."""
+    deadline = options.limits.deadline()
+    try:
+        parsed = import_onnx(model, options.parse)
+        nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
+        prepare(parsed.graph, options.prepare, deadline=deadline)
+        place(parsed.graph, options.split, deadline=deadline)
+    except AtcError as error:
+        return CheckReport(
+            problems=tuple(error.problems), warnings=(), ops=(), known_shapes=0, unknown_shapes=0, nodes=0
+        )
+    counts: dict[tuple[str, str], int] = {}
+    known = unknown = 0
+    for node in parsed.graph.nodes:
+        for value in node.outputs:
+            known, unknown = known + value.desc.is_static, unknown + (not value.desc.is_static)
+        if node.op_type not in reporting.STRUCTURAL and node.engine is not None:
+            key = (node.op_type, node.engine.value)
+            counts[key] = counts.get(key, 0) + 1
+    ops = tuple((op, count, engine) for (op, engine), count in sorted(counts.items()))
+    return CheckReport(
+        problems=(),
+        warnings=(*parsed.warnings, *_host_warnings(parsed.graph)),
+        ops=ops,
+        known_shapes=known,
+        unknown_shapes=unknown,
+        nodes=nodes,
+    )
+
+
+def _host_warnings(graph: Graph) -> tuple[AtcWarning, ...]:
+    first: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.engine is Engine.HOST_CPU:
+            first.setdefault(node.op_type, node.name)
+    return tuple(
+        AtcWarning("W0020", f"{count.op} ×{count.count} runs on HOST_CPU", Where(node=first[count.op], op=count.op))
+        for count in reporting.count_host_ops(graph)
+    )
+
+
+def _report(
+    compiled: CompiledModel,
+    parsed: ParsedModel,
+    options: ConvertOptions,
+    nodes_before: int,
+    transdata_left: int,
+    times: list[reporting.StageTime],
+) -> ConvertReport:
+    decisions = compiled.graph.decisions
+    cancelled = sum(record.applied for record in decisions.passes if record.name == "TransOpWithoutReshapeFusionPass")
+    return ConvertReport(
+        output=None,
+        bytes=0,
+        sha256="",
+        source=compiled.source,
+        soc=options.soc,
+        inputs=tuple(reporting.port_info(port) for port in compiled.inputs),
+        outputs=tuple(reporting.port_info(port) for port in compiled.outputs),
+        nodes_before=nodes_before,
+        task_count=len(compiled.tasks),
+        engines=reporting.count_engines(compiled.graph),
+        host_cpu_ops=reporting.count_host_ops(compiled.graph),
+        passes=reporting.pass_counts(decisions.counts()),
+        memory=reporting.Memory(
+            compiled.memory.arena_bytes,
+            compiled.memory.lower_bound,
+            compiled.memory.unshared_bytes,
+            reporting.weights_bytes(compiled),
+        ),
+        transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
+        stages=tuple(times),
+        warnings=(*parsed.warnings, *_host_warnings(compiled.graph)),
+    )
+
+
+def _with_file(
+    report: ConvertReport, output: str, size: int, digest: str, written: reporting.StageTime
+) -> ConvertReport:
+    return replace(report, output=output, bytes=size, sha256=digest, stages=(*report.stages, written))
+
+
+def _digest(path: Path) -> tuple[str, int]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return digest.hexdigest(), file.tell()

@@ -1,0 +1,131 @@
+"""What a conversion tells: the records behind the summary and `convert --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from atcpy.errors import AtcWarning
+from atcpy.ir import CompiledModel, Engine, Port, Source
+from atcpy.ir.graph import Graph
+from atcpy.passes.compile.lower import is_view
+
+STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
+
+
+@dataclass(frozen=True, slots=True)
+class OpCount:
+    """How often an op runs on an engine."""
+
+    op: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassCount:
+    """What a pass did."""
+
+    name: str
+    matched: int
+    applied: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortInfo:
+    """An input or output; -1 or a name stands for an open dim."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes: the arena, the least it could be, what it would be without reuse, and the weights."""
+
+    arena: int
+    lower_bound: int
+    unshared: int
+    weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Seconds that a stage took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransDataCount:
+    """Format changes that were inserted, and how many of them went again."""
+
+    inserted: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The precision mode, and the nodes that were lowered by it."""
+
+    mode: str = "origin"
+    lowered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertReport:
+    """The result of a conversion; attributes are the keys of `convert --json`'s result."""
+
+    output: str | None
+    bytes: int
+    sha256: str
+    source: Source
+    soc: str
+    inputs: tuple[PortInfo, ...]
+    outputs: tuple[PortInfo, ...]
+    nodes_before: int
+    task_count: int
+    engines: dict[str, int]
+    host_cpu_ops: tuple[OpCount, ...]
+    passes: tuple[PassCount, ...]
+    precision: Precision = field(default_factory=Precision)
+    memory: Memory
+    transdata: TransDataCount
+    gears: tuple[str, ...] = ()
+    stages: tuple[StageTime, ...]
+    warnings: tuple[AtcWarning, ...]
+
+
+def count_engines(graph: Graph) -> dict[str, int]:
+    """Nodes by engine, in the engines' order; HOST_CPU is always told."""
+    counts = {engine.value: 0 for engine in Engine}
+    for node in graph.nodes:
+        if node.op_type not in STRUCTURAL and node.engine is not None:
+            counts[node.engine.value] += 1
+    return {name: count for name, count in counts.items() if count or name == Engine.HOST_CPU.value}
+
+
+def count_host_ops(graph: Graph) -> tuple[OpCount, ...]:
+    """Ops that run on HOST_CPU, most frequent first."""
+    counts: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.engine is Engine.HOST_CPU and not is_view(node):
+            counts[node.op_type] = counts.get(node.op_type, 0) + 1
+    return tuple(OpCount(op, count) for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def port_info(port: Port) -> PortInfo:
+    """A port as people read it."""
+    shape = port.desc.shape or ()
+    return PortInfo(port.name, port.desc.dtype.long, tuple(d if isinstance(d, int) else d.name for d in shape))
+
+
+def weights_bytes(compiled: CompiledModel) -> int:
+    """Bytes of the distinct constants, as stored."""
+    return sum({weight.offset: weight.nbytes for weight in compiled.weights}.values())
+
+
+def pass_counts(counts: Sequence[tuple[str, int, int]]) -> tuple[PassCount, ...]:
+    """The decisions' counts as records."""
+    return tuple(PassCount(*count) for count in counts)
