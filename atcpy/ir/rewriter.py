@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from atcpy.ir.desc import TensorDesc
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
 from atcpy.ir.tensor import Tensor
@@ -27,21 +26,10 @@ class Rewriter:
         self._sources = merge_names(*(node.sources for node in nodes))
         self._passes = merge_names(*(node.passes for node in nodes), (pass_name,))
 
-    def insert(
-        self,
-        op_type: str,
-        *inputs: Value | None,
-        desc: TensorDesc | None = None,
-        outputs: Sequence[str] = ("",),
-        **attrs: object,
-    ) -> Value:
-        """Adds a node before the root and returns its first output. `desc`, if given, is its type;
-        else the next inference finds it.
-        """
-        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name, outputs=outputs)
+    def insert(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
+        """Adds a node before the root and returns its output; the frame infers its type."""
+        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name)
         node.sources, node.passes = self._sources, self._passes
-        if desc is not None:
-            node.output.desc = desc
         self.created.append(node)
         return node.output
 

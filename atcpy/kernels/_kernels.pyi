@@ -1,4 +1,7 @@
-from typing_extensions import Buffer
+import numpy as np
+import numpy.typing as npt
+
+Buffer = bytes | memoryview | npt.NDArray[np.generic]
 
 TASK_BYTES: int
 PARAM_BYTES: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from atcpy.errors import InternalError
-from atcpy.ir import DType, Slot
+from atcpy.ir import DType, Region, Slot
 from atcpy.kernels import _kernels
 
 HOST_FAMILY = "host"

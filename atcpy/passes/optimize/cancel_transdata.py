@@ -51,7 +51,7 @@ def _source(node: Node) -> Value:
 def _make_view(node: Node) -> bool:
     """Turns a TransData into a ReFormat where all elements keep their places."""
     value, result = node.operand(0).desc, node.output.desc
-    n, c, *spatial = value.static_shape
+    _, c, *spatial = value.static_shape
     c0 = value.format.c0 or result.format.c0
     if any(size != 1 for size in spatial) or not c0 or c % c0:
         return False

@@ -9,7 +9,7 @@ TransData stands only where the spreading ends.
 from __future__ import annotations
 
 from atcpy.formats import find_format
-from atcpy.ir import Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
+from atcpy.ir import ND, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
 from atcpy.ops import Layout, find_opdef
 from atcpy.options import OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -33,9 +33,9 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
             have = value.desc.format
             if (wanted or value.desc.origin_format) != have:
                 graph.set_input(node, place, _in_format(graph, node, value, wanted, changed, record))
-        for value, form in zip(node.outputs, layout.outputs, strict=False):
+        for result, form in zip(node.outputs, layout.outputs, strict=False):
             if form is not None:
-                value.desc = stored(value.desc, form)
+                result.desc = stored(result.desc, form)
 
 
 def _layout_of(node: Node, record: PassRecord) -> Layout:
@@ -44,9 +44,7 @@ def _layout_of(node: Node, record: PassRecord) -> Layout:
     if opdef is None or opdef.layout is None:
         return plain
     record.matched += 1
-    at_hand = tuple(
-        TensorDesc.plain(value.desc.dtype, None).format if value is None else value.desc.format for value in node.inputs
-    )
+    at_hand = tuple(ND if value is None else value.desc.format for value in node.inputs)
     layout = opdef.layout(node, at_hand)
     if isinstance(layout, Reject):
         record.reject(layout)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 
 
+def is_output(value: Value) -> bool:
+    """True if the graph returns the value."""
+    return any(user.op_type == "NetOutput" for user in value.users)
+
+
 def is_identity(node: Node) -> bool:
     """True if output 0 always equals input 0 in type, shape and elements."""
-    if not node.operands or len(node.outputs) > 1 and any(value.use_count for value in node.outputs[1:]):
+    if not node.operands or not node.outputs or any(value.use_count for value in node.outputs[1:]):
         return False
     x, y = node.operand(0).desc, node.output.desc
     if x.dtype is not y.dtype or x.shape is None or x.shape != y.shape:
@@ -43,7 +48,7 @@ def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -
             record.reject(Reject("output-is-input", node.name))
             continue
         graph.replace_uses(node.output, source)
-        if any(user.op_type == "NetOutput" for user in source.users):
+        if is_output(source):
             graph.take_name(source, node.output)
         erase_dead(graph, [node], "identity")
         record.applied += 1

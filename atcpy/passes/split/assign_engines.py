@@ -65,11 +65,10 @@ def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
             hint="export without fused or custom operators, or register the operator in Python",
         )
     why = {"control-flow": "control flow is not compiled yet", "shape-unknown": "its result's shape depends on data"}
+    hint = 'give every input a fixed shape: --input_shape "name:1,3,224,224"' if last.reason == "shape-unknown" else ""
     return Unsupported(
         "EZ3003",
         f"no engine runs this {node.op_type}: {why.get(last.reason, last.reason)}",
         where=node,
-        hint='give every input a fixed shape: --input_shape "name:1,3,224,224"'
-        if last.reason == "shape-unknown"
-        else "",
+        hint=hint,
     )

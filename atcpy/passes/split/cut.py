@@ -26,8 +26,9 @@ def cut(graph: Graph) -> Partition:
         for node in cluster.nodes:
             piece.adopt(node)
     borders = tuple(_borders(graph, clusters, owner, graph_of))
-    for piece in pieces:
-        piece.graph.append("NetOutput", (), name=f"{piece.graph.name}_NetOutput", outputs=())
+    for subgraph in pieces:
+        piece = subgraph.graph
+        piece.append("NetOutput", (), name=f"{piece.name}_NetOutput", outputs=())
     return Partition(graph, tuple(pieces), borders, tuple(nodes))
 
 
