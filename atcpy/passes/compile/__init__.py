@@ -1,1 +1,5 @@
-"""Passes of the stage compile: kernels, memory, tasks."""
+"""The stage compile: kernels, memory, tasks."""
+
+from atcpy.passes.compile import emit_tasks, lower, plan_memory
+
+__all__ = ["emit_tasks", "lower", "plan_memory"]

@@ -1,5 +1,5 @@
-"""Passes of the stage split: engine placement, clusters, the cut."""
+"""The stage split: engine placement, clusters, the cut."""
 
-from atcpy.passes.split import assign_engines
+from atcpy.passes.split import assign_engines, cluster, cut
 
-__all__ = ["assign_engines"]
+__all__ = ["assign_engines", "cluster", "cut"]
