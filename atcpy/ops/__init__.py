@@ -1,6 +1,6 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
-from atcpy.ops import conv, matmul, random, structural
+from atcpy.ops import conv, matmul, pool, random, structural
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "conv",
     "find_opdef",
     "matmul",
+    "pool",
     "random",
     "register_operator",
     "structural",

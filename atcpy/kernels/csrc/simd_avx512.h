@@ -1,0 +1,141 @@
+/* Sixteen floats: the names under which the *_simd.h bodies know AVX-512. simd_avx2.h has the same
+ * names for eight, so that a body is written once and compiled for both.
+ */
+#ifndef ATC_SIMD_AVX512_H
+#define ATC_SIMD_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define SIMD_NAME(symbol) symbol##_avx512f
+
+enum { VF = 16 };
+typedef __m512 vf;
+
+/* Two halves of 8 doubles: sums of many floats. */
+typedef struct {
+    __m512d low, high;
+} vd;
+
+static inline __mmask16 vf_first(int64_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
+static inline vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline vf vf_load(const float *at)
+{
+    return _mm512_loadu_ps(at);
+}
+
+/* The first n floats; the other lanes are `rest`. */
+static inline vf vf_load_n(const float *at, int64_t n, float rest)
+{
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), vf_first(n), at);
+}
+
+/* Every second float from `at`; reads 2·VF − 1 floats. */
+static inline vf vf_load_even(const float *at)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(at), even,
+                                  _mm512_maskz_loadu_ps(0x7fff, at + VF));
+}
+
+static inline void vf_store(float *at, vf x)
+{
+    _mm512_storeu_ps(at, x);
+}
+
+static inline void vf_store_n(float *at, vf x, int64_t n)
+{
+    _mm512_mask_storeu_ps(at, vf_first(n), x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_sqrt(vf x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
+static inline vf vf_abs(vf x)
+{
+    return _mm512_abs_ps(x);
+}
+
+/* The larger; NaN if either is. */
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+/* The smaller; NaN if either is. */
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_mask_mov_ps(_mm512_min_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+/* Lanes beyond the first n become `rest`. */
+static inline vf vf_keep_n(vf x, int64_t n, float rest)
+{
+    return _mm512_mask_mov_ps(_mm512_set1_ps(rest), vf_first(n), x);
+}
+
+static inline vd vd_zero(void)
+{
+    return (vd){_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+
+/* total + x, lane by lane in double. */
+static inline vd vd_add(vd total, vf x)
+{
+    total.low = _mm512_add_pd(total.low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+    total.high = _mm512_add_pd(total.high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+    return total;
+}
+
+/* total / divisor, rounded to float once. */
+static inline vf vd_quotient(vd total, double divisor)
+{
+    const __m512d by = _mm512_set1_pd(divisor);
+    const __m256 low = _mm512_cvtpd_ps(_mm512_div_pd(total.low, by));
+    const __m256 high = _mm512_cvtpd_ps(_mm512_div_pd(total.high, by));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+
+/* The sum of all lanes, in one fixed order. */
+static inline double vd_sum(vd total)
+{
+    return _mm512_reduce_add_pd(_mm512_add_pd(total.low, total.high));
+}
+
+#endif
