@@ -125,8 +125,9 @@ struct blocking {
 
 enum {
     PAIR = 2,
-    MOST_CHUNK_ROWS = 224, /* 16 tiles of 14 */
-    ITEMS_WANTED = 32,     /* enough to balance some threads */
+    LEAST_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
+    LEAST_CHUNK_ROWS = 56,
+    ITEMS_WANTED = 32, /* enough to balance some threads */
 };
 
 static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
@@ -134,15 +135,14 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     struct blocking b = {.batches = 1};
     for (int i = 0; i < MATMUL_BATCH_RANK; i++)
         b.batches *= p->batch[i];
-    b.chunks = ceil_div(p->m, MOST_CHUNK_ROWS);
-    b.chunk_rows = ceil_div(p->m, b.chunks);
-
     b.k_blocks = p->k > MATMUL_KC ? ceil_div(p->k, MATMUL_KC) : 1;
     if (p->m == 1 && p->b_packed == 1)
         b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
     b.kc = ceil_div(p->k, b.k_blocks);
-    const int64_t block_bytes = b.chunk_rows * MATMUL_KC * 4;
-    b.k_run = min_i64(b.k_blocks, cpu->l2_bytes / 2 / block_bytes);
+    const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
+    b.chunks = ceil_div(p->m, rows_in_l2 < LEAST_CHUNK_ROWS ? LEAST_CHUNK_ROWS : rows_in_l2);
+    b.chunk_rows = ceil_div(p->m, b.chunks);
+    b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
     if (b.k_run < 1)
         b.k_run = 1;
 
@@ -152,8 +152,8 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     if (p->b_packed == 0)
         group = min_i64(group, cpu->l2_bytes / 4 /
                                    (PAIR * MATMUL_PANEL * 4 * b.k_run * (b.kc > 0 ? b.kc : 1)));
-    if (group < 2)
-        group = min_i64(2, pairs); /* a is packed for each group */
+    if (group < LEAST_PAIRS)
+        group = min_i64(LEAST_PAIRS, pairs);
     b.group = min_i64(group * PAIR, b.panels);
     b.groups = ceil_div(b.panels, b.group);
     return b;
@@ -207,17 +207,15 @@ const struct kernel_family family_matmul = {
 static struct matmul_item find_item(const struct matmul_params *p, const struct blocking *b,
                                     int64_t item)
 {
-    /* Panels vary fastest, so that neighbouring items share the packed rows. */
+    /* Panels vary fastest, so that a call with several items has the same rows in them. */
     const int64_t group = item % b->groups, outer = item / b->groups;
     struct matmul_item it = {
-        .batch = outer / b->chunks,
-        .chunk = outer % b->chunks,
         .row = outer % b->chunks * b->chunk_rows,
         .column = group * b->group * MATMUL_PANEL,
     };
     it.rows = min_i64(b->chunk_rows, p->m - it.row);
     it.columns = min_i64(b->group * MATMUL_PANEL, p->n - it.column);
-    int64_t rest = it.batch;
+    int64_t rest = outer / b->chunks;
     for (int i = MATMUL_BATCH_RANK - 1; i >= 0; i--) {
         const int64_t at = rest % p->batch[i];
         rest /= p->batch[i];
@@ -244,7 +242,6 @@ struct drive {
     const float *a, *b_src, *bias, *residual;
     float *y;
     float *packed_a, *packed_b;
-    int64_t packed_chunk; /* which (batch, chunk) packed_a holds in full, or -1 */
 };
 
 /* Rows of the chunk over `k` from `k0`: each MATMUL_KC floats. */
@@ -286,18 +283,14 @@ static void pack_b_panel(const struct drive *d, const float *b, int64_t columns,
     }
 }
 
-static void pack_a(struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
+static void pack_a(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
 {
     const struct blocking *b = &d->b;
-    const int64_t key = it->batch * b->chunks + it->chunk;
-    if (d->packed_chunk == key)
-        return;
     for (int64_t i = 0; i < run; i++) {
         const int64_t at = k0 + i * b->kc;
         pack_a_block(d, it, at, min_i64(b->kc, d->p->k - at),
                      d->packed_a + i * b->chunk_rows * MATMUL_KC);
     }
-    d->packed_chunk = b->k_run == b->k_blocks ? key : -1;
 }
 
 static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k)
@@ -376,6 +369,19 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, cons
     }
 }
 
+/* The same over `columns` from the item's first, a group of panels at a time. */
+static void run_groups(const struct drive *d, struct matmul_item it, int64_t columns,
+                       const float *a, int64_t k0, int64_t run)
+{
+    const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
+    for (; it.column < end; it.column += step) {
+        it.columns = min_i64(step, end - it.column);
+        if (d->p->b_packed == 0)
+            pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
+        run_panels(d, &it, a, k0, run);
+    }
+}
+
 void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
 {
     const struct matmul_params *p = args->params;
@@ -387,20 +393,21 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
                       .bias = args->src[MATMUL_BIAS],
                       .residual = args->src[MATMUL_RESIDUAL],
                       .y = args->dst[0],
-                      .packed_a = args->scratch,
-                      .packed_chunk = -1};
+                      .packed_a = args->scratch};
     d.packed_b = d.packed_a + a_floats(p, &d.b);
     /* A single row is read where it lies. */
     const bool direct = p->m == 1 && d.b.k_blocks == 1 && p->a_col == 1;
-    for (int64_t item = args->begin; item < args->end; item++) {
-        const struct matmul_item it = find_item(p, &d.b, item);
+    for (int64_t item = args->begin; item < args->end;) {
+        /* Groups of panels over the same rows run together: their rows are packed once. */
+        const int64_t groups = min_i64(args->end - item, d.b.groups - item % d.b.groups);
+        struct matmul_item it = find_item(p, &d.b, item);
+        const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
         for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
             const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
             if (!direct)
                 pack_a(&d, &it, k0, run);
-            if (p->b_packed == 0)
-                pack_b(&d, &it, k0, min_i64(run * d.b.kc, p->k - k0));
-            run_panels(&d, &it, direct ? d.a + it.a : d.packed_a, k0, run);
+            run_groups(&d, it, columns, direct ? d.a + it.a : d.packed_a, k0, run);
         }
+        item += groups;
     }
 }

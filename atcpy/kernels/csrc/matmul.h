@@ -18,7 +18,7 @@
 enum {
     MATMUL_BATCH_RANK = 5,
     MATMUL_PANEL = 16, /* columns in a panel: C0 of FRACTAL_NZ */
-    MATMUL_KC = 256,   /* most of k that one pass over a panel sums up; row stride of packed a */
+    MATMUL_KC = 768,   /* most of k that one pass over a panel sums up; row stride of packed a */
 };
 
 #define MATMUL_FIELDS(I64, I64S, F64, ENUM)                                                        \
@@ -37,7 +37,6 @@ enum { MATMUL_A, MATMUL_B, MATMUL_BIAS, MATMUL_RESIDUAL, MATMUL_OPERANDS };
  * batch. Offsets lead to the matrices.
  */
 struct matmul_item {
-    int64_t batch, chunk;
     int64_t a, b, y;
     int64_t row, rows, column, columns;
 };
