@@ -127,7 +127,8 @@ enum {
     PAIR = 2,
     LEAST_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
     LEAST_CHUNK_ROWS = 56,
-    ITEMS_WANTED = 32, /* enough to balance some threads */
+    ALIASING_ROW = 512, /* half a page */
+    ITEMS_WANTED = 32,  /* enough to balance some threads */
 };
 
 static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
@@ -177,8 +178,18 @@ static int64_t work(const void *params)
     return products / 16;
 }
 
+/* Rows of a can be read where they lie if their steps of k do; but not if a tile's rows fall into
+ * the same few sets of L1.
+ */
+static bool reads_directly(const struct matmul_params *p)
+{
+    return p->a_col == 1 && (p->m == 1 || p->a_row % ALIASING_ROW != 0);
+}
+
 static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
 {
+    if (reads_directly(p))
+        return 0;
     const int64_t floats =
         p->m == 1 && b->k_blocks == 1 ? p->k : b->k_run * b->chunk_rows * MATMUL_KC;
     return ceil_div(floats, 16) * 16;
@@ -241,6 +252,7 @@ struct drive {
     struct blocking b;
     const float *a, *b_src, *bias, *residual;
     float *y;
+    bool direct; /* a is read where it lies */
     float *packed_a, *packed_b;
 };
 
@@ -314,7 +326,7 @@ static void run_rows(const struct drive *d, const struct matmul_item *it, struct
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = it->rows / tiles + (t < it->rows % tiles);
         isa->micro[(blocks - 1) * isa->max_rows + rows - 1](&tile);
-        tile.a += rows * MATMUL_KC;
+        tile.a += rows * tile.a_row;
         tile.dst += rows * tile.y_row;
         if (tile.residual != NULL)
             tile.residual += rows * tile.y_row;
@@ -324,8 +336,7 @@ static void run_rows(const struct drive *d, const struct matmul_item *it, struct
 }
 
 /* All that an item sums up over `run` blocks of k from `k0`. */
-static void run_panels(const struct drive *d, const struct matmul_item *it, const float *a,
-                       int64_t k0, int64_t run)
+static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
 {
     const struct matmul_params *p = d->p;
     const struct blocking *b = &d->b;
@@ -343,7 +354,9 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, cons
         for (int64_t i = 0; i < run; i++) {
             const int64_t at = k0 + i * b->kc;
             struct matmul_tile tile = {
-                .a = a + i * b->chunk_rows * MATMUL_KC,
+                .a = d->direct ? d->a + it->a + it->row * p->a_row + at
+                               : d->packed_a + i * b->chunk_rows * MATMUL_KC,
+                .a_row = d->direct ? p->a_row : MATMUL_KC,
                 .b = panels + j / MATMUL_PANEL * b_panel + i * b->kc * MATMUL_PANEL,
                 .b_panel = b_panel,
                 .k = min_i64(b->kc, p->k - at),
@@ -370,15 +383,15 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, cons
 }
 
 /* The same over `columns` from the item's first, a group of panels at a time. */
-static void run_groups(const struct drive *d, struct matmul_item it, int64_t columns,
-                       const float *a, int64_t k0, int64_t run)
+static void run_groups(const struct drive *d, struct matmul_item it, int64_t columns, int64_t k0,
+                       int64_t run)
 {
     const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
     for (; it.column < end; it.column += step) {
         it.columns = min_i64(step, end - it.column);
         if (d->p->b_packed == 0)
             pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
-        run_panels(d, &it, a, k0, run);
+        run_panels(d, &it, k0, run);
     }
 }
 
@@ -393,10 +406,9 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
                       .bias = args->src[MATMUL_BIAS],
                       .residual = args->src[MATMUL_RESIDUAL],
                       .y = args->dst[0],
+                      .direct = reads_directly(p),
                       .packed_a = args->scratch};
     d.packed_b = d.packed_a + a_floats(p, &d.b);
-    /* A single row is read where it lies. */
-    const bool direct = p->m == 1 && d.b.k_blocks == 1 && p->a_col == 1;
     for (int64_t item = args->begin; item < args->end;) {
         /* Groups of panels over the same rows run together: their rows are packed once. */
         const int64_t groups = min_i64(args->end - item, d.b.groups - item % d.b.groups);
@@ -404,9 +416,9 @@ void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
         const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
         for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
             const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
-            if (!direct)
+            if (!d.direct)
                 pack_a(&d, &it, k0, run);
-            run_groups(&d, it, columns, direct ? d.a + it.a : d.packed_a, k0, run);
+            run_groups(&d, it, columns, k0, run);
         }
         item += groups;
     }

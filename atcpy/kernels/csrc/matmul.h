@@ -46,7 +46,8 @@ struct matmul_item matmul_find_item(const struct matmul_params *p, const struct 
 
 /* Some rows by up to `blocks` panels, over a run of k: the work of one micro-kernel call. */
 struct matmul_tile {
-    const float *a;  /* rows MATMUL_KC floats apart */
+    const float *a;
+    int64_t a_row;   /* floats from one row to the next; steps of k lie side by side */
     const float *b;  /* 16 floats a step of k */
     int64_t b_panel; /* floats from one panel to the next */
     int64_t k;

@@ -60,12 +60,14 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         for (int h = 0; h < HALVES; h++)
             acc[i][h] = start == NULL ? _mm256_setzero_ps() : load_half(t, start + i * t->y_row, h);
 
-    const float *a = t->a, *p = t->b;
-    for (int64_t k = 0; k < t->k; k++, a++, p += MATMUL_PANEL) {
+    /* A base for three rows, so that bases and stride stay in registers. */
+    const int64_t a_row = t->a_row;
+    const float *a[] = {t->a, t->a + 3 * a_row}, *p = t->b;
+    for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += MATMUL_PANEL) {
         const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + LANES);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
-            const __m256 x = _mm256_broadcast_ss(a + i * MATMUL_KC);
+            const __m256 x = _mm256_broadcast_ss(a[i / 3] + i % 3 * a_row);
             acc[i][0] = _mm256_fmadd_ps(x, low, acc[i][0]);
             acc[i][1] = _mm256_fmadd_ps(x, high, acc[i][1]);
         }

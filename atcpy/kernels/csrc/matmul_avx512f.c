@@ -52,20 +52,27 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         for (int b = 0; b < blocks; b++)
             _mm_prefetch((const char *)(soon + i * t->y_row + b * LANES), _MM_HINT_T0);
 
-    const float *a = t->a, *p = t->b;
-    const int64_t b_panel = t->b_panel;
-    for (int64_t k = 0; k < t->k; k++, a++, p += LANES) {
+    /* A base for three rows, so that bases and stride stay in registers. */
+    const float *a[(MAX_ROWS + 2) / 3], *p = t->b;
+    const int64_t b_panel = t->b_panel, a_row = t->a_row;
+#pragma GCC unroll 5
+    for (int i = 0; i * 3 < rows; i++)
+        a[i] = t->a + i * 3 * a_row;
+    for (int64_t k = 0; k < t->k; k++, p += LANES) {
         __m512 pv[MAX_BLOCKS];
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++)
             pv[b] = _mm512_loadu_ps(p + b * b_panel);
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
-            const __m512 x = _mm512_set1_ps(a[i * MATMUL_KC]);
+            const __m512 x = _mm512_set1_ps(a[i / 3][i % 3 * a_row]);
 #pragma GCC unroll 2
             for (int b = 0; b < blocks; b++)
                 acc[b][i] = _mm512_fmadd_ps(x, pv[b], acc[b][i]);
         }
+#pragma GCC unroll 5
+        for (int i = 0; i * 3 < rows; i++)
+            a[i]++;
     }
 
 #pragma GCC unroll 2
