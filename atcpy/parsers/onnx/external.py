@@ -16,6 +16,7 @@ from typing import NoReturn
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Where
+from atcpy.parsers.onnx.text import are_texts, not_text
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ORT_MEMORY_MARKER = "_ORT_MEM_ADDR_"
@@ -50,6 +51,8 @@ class ExternalData:
         A missing or short file is told by `problems`, once for all tensors that lie in it.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data}
+        if not are_texts((tensor.name, *entries, *entries.values())):
+            raise not_text("where external data lies", where)
         location = entries.get("location", "")
         what = f'external data "{location}" of "{tensor.name}"'
         parts = _components(location, what, where)

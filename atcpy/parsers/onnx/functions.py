@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import onnx
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Where
+from atcpy.parsers.onnx.text import are_texts, not_text
 
 MAX_DEPTH = 256
 MAX_NODES = 1_000_000
@@ -21,6 +22,10 @@ class Functions:
     def __init__(self, model: onnx.ModelProto) -> None:
         self._protos: dict[FunctionKey, onnx.FunctionProto] = {}
         for proto in model.functions:
+            defaults = (attr.name for attr in proto.attribute_proto)
+            names = (proto.domain, proto.name, proto.overload, *proto.input, *proto.output, *proto.attribute, *defaults)
+            if not are_texts(names):
+                raise not_text("a name in a function", Where())
             key = (_plain(proto.domain), proto.name, proto.overload)
             if key in self._protos:
                 what = f"function {proto.domain}::{proto.name} is defined twice"

@@ -19,6 +19,7 @@ from atcpy.parsers.onnx.functions import Functions
 from atcpy.parsers.onnx.order import Item, ordered_items, place
 from atcpy.parsers.onnx.rules import OpRule, check_node, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
+from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import needs_upgrade, upgrade
 from atcpy.parsers.onnx.value_types import read_desc, type_text
@@ -45,6 +46,7 @@ class _Scope:
     opsets: Mapping[str, int]
     path: str
     parent: "_Scope | None" = None
+    depth: int = 0
     prefix: str = ""
     bindings: Bindings = field(default_factory=dict)
     renames: dict[str, str] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class Importer:
         self._external = external
         self._types = Types()
         self._bodies: deque[_Body] = deque()
+        self._first_ops: dict[Graph, Node] = {}
         self._seen_names: dict[str, int] = {}
         self._node_outputs: dict[str, list[str]] = {}
         self._sorted = True
@@ -107,7 +110,7 @@ class Importer:
     def run(self) -> Imported:
         """The graph, which is complete only while there are no problems."""
         proto = self._model.graph
-        graph = Graph(proto.name or "main")
+        graph = Graph(as_text(proto.name) or "main")
         opsets = self._read_opsets(self._model.opset_import, "the model")
         if not opsets and self._model.ir_version < 3:
             opsets = {"": 1}
@@ -123,7 +126,16 @@ class Importer:
             above = body.scope
             self._read_graph(
                 body,
-                _Scope(body.graph, above.opsets, body.path, above, above.prefix, above.bindings, rules=above.rules),
+                _Scope(
+                    body.graph,
+                    above.opsets,
+                    body.path,
+                    above,
+                    body.depth,
+                    above.prefix,
+                    above.bindings,
+                    rules=above.rules,
+                ),
             )
         self.problems.extend(self._external.problems())
         return Imported(graph, root.values, self._node_outputs, tuple(self._warnings()), self._sorted)
@@ -134,6 +146,9 @@ class Importer:
         if body.depth > MAX_NESTING:
             what = f"graphs are nested {body.depth} deep, the limit is {MAX_NESTING}"
             self.problems.append(ResourceLimit("R0001", what, where=Where(graph=body.path)))
+            return
+        if not are_texts(_own_names(body.proto)):
+            self.problems.append(not_text("the name of an input, an output or a constant", Where(graph=body.path)))
             return
         self._note_constants(body, scope)
         self._read_inputs(body.proto.input, scope)
@@ -201,6 +216,7 @@ class Importer:
 
     def _read_node(self, item: Item, scope: _Scope) -> None:
         proto = item.proto
+        told_before = len(self.problems)
         key = (proto.domain, proto.op_type)
         entry = scope.rules.get(key)
         if entry is None:
@@ -210,12 +226,18 @@ class Importer:
         if isinstance(rule, AtcError):
             self._report(rule, item, scope)
             rule, must_change = _ANYTHING, False
-        self._read_known(item, scope, inputs, rule, opset if must_change else 0)
+        node = self._read_known(item, scope, inputs, rule)
+        if node is None:
+            return
+        results = node.outputs
+        # What breaks the rule of its op cannot be changed by rules.
+        if must_change and len(self.problems) == told_before:
+            results = self._upgrade(node, item, scope, opset)
+        for name, value in zip(item.outputs, results, strict=False):
+            scope.values[name] = value
 
-    def _read_known(
-        self, item: Item, scope: _Scope, inputs: list[Value | None], rule: OpRule, upgrade_from: int
-    ) -> None:
-        """A node of an op that is known; `upgrade_from` is its opset, if it must be brought to the newest."""
+    def _read_known(self, item: Item, scope: _Scope, inputs: list[Value | None], rule: OpRule) -> Node | None:
+        """The node of an op that is known; None for a Constant, which is one already."""
         proto, graph = item.proto, scope.graph
         outputs = item.outputs
         while outputs and not outputs[-1]:
@@ -224,19 +246,16 @@ class Importer:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         if proto.op_type == "Constant" and not domain:
             self._read_constant(item, scope, attrs)
-            return
+            return None
         source = scope.prefix + (proto.name or next(filter(None, outputs), proto.op_type))
         if proto.name:
             self._seen_names[source] = self._seen_names.get(source, 0) + 1
         names = [scope.final_name(name) if name else "" for name in outputs]
         node = graph.append(proto.op_type, inputs, attrs, name=source, outputs=names, domain=domain)
         node.sources = (source,)
-        results = node.outputs
+        self._first_ops.setdefault(graph, node)
         self._queue_bodies(node, item, scope)
-        if upgrade_from and not domain:
-            results = self._upgrade(node, item, scope, upgrade_from)
-        for name, value in zip(outputs, results, strict=False):
-            scope.values[name] = value
+        return node
 
     def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value]:
         try:
@@ -278,7 +297,7 @@ class Importer:
             if name in around.values:
                 return around.values[name]
             if name in around.constants:
-                return self._make_constant(name, around, here=around is scope)
+                return self._make_constant(name, around)
             if name in around.gone:
                 break
             around = around.parent
@@ -292,11 +311,12 @@ class Importer:
         else:
             hint = did_you_mean(name, [*scope.values, *scope.constants]) or "is this a part cut out of a model?"
             self.problems.append(ModelInvalid("E12009", f'nothing makes the value "{name}"', where=where, hint=hint))
-        scope.values[name] = None  # told once
-        return None
+        # Told once; who reads it next gets a value that stands for it.
+        scope.values[name] = scope.graph.append("Data", name=name).output
+        return scope.values[name]
 
-    def _make_constant(self, name: str, scope: _Scope, *, here: bool) -> Value | None:
-        """An initializer becomes a Const when somebody reads it; a body's reader needs it at the front."""
+    def _make_constant(self, name: str, scope: _Scope) -> Value | None:
+        """An initializer becomes a Const when somebody reads it, in front of all ops: a body may read it later."""
         constant = scope.constants[name]
         where = Where(graph=scope.path, value=name)
         try:
@@ -307,19 +327,16 @@ class Importer:
             )
         except AtcError as error:
             self.problems.append(error)
-            scope.values[name] = None
-            return None
-        value = self._add_const(tensor, scope.final_name(name), scope, front=not here)
+            scope.values[name] = scope.graph.append("Data", name=name).output
+            return scope.values[name]
+        value = self._add_const(tensor, scope.final_name(name), scope, before=self._first_ops.get(scope.graph))
         scope.values[name] = value
         return value
 
-    def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, front: bool = False) -> Value:
-        graph = scope.graph
-        if front:
-            return graph.add_const(tensor, name)
+    def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, before: Node | None) -> Value:
         # Ops keep the model's names: a constant of the same name stands back.
         node_name = f"{name}.const" if name in self._node_outputs else name
-        node = graph.append("Const", (), {"value": tensor}, name=node_name, outputs=(name,))
+        node = scope.graph.append("Const", (), {"value": tensor}, name=node_name, outputs=(name,), before=before)
         node.output.desc = TensorDesc.plain(tensor.dtype, tensor.shape)
         return node.output
 
@@ -330,8 +347,9 @@ class Importer:
         if tensor is None or len(attrs) != 1:
             what = "Constant: exactly one value must be given"
             self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+            scope.values[name] = scope.graph.append("Data", name=name).output
             return
-        value = self._add_const(tensor, scope.final_name(name), scope)
+        value = self._add_const(tensor, scope.final_name(name), scope, before=None)
         value.producer.sources = (scope.prefix + (item.proto.name or name),)
         scope.values[name] = value
 
@@ -345,6 +363,9 @@ class Importer:
         fits = rule.inputs[0] <= inputs <= rule.inputs[1] and rule.outputs[0] <= outputs <= rule.outputs[1]
         for attr in protos:
             name = attr.name
+            if not are_texts((name, attr.ref_attr_name)):
+                self.problems.append(not_text("the name of an attribute", place(item, scope.path)))
+                continue
             fits = fits and (rule.attrs.get(name) == attr.type or rule.is_free) and name not in attrs
             if attr.type in (_GRAPH, _GRAPHS):
                 attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
@@ -367,7 +388,7 @@ class Importer:
         """The attributes of a node in a function, those of the call put in."""
         found: list[onnx.AttributeProto] = []
         for attr in item.proto.attribute:
-            if not attr.ref_attr_name:
+            if not attr.ref_attr_name or not are_texts((attr.name, attr.ref_attr_name)):
                 found.append(attr)
             elif attr.ref_attr_name in scope.bindings:
                 bound = onnx.AttributeProto()
@@ -394,10 +415,7 @@ class Importer:
 
     def _queue_body(self, proto: onnx.GraphProto, name: str, step: str, scope: _Scope) -> Graph:
         graph = Graph(name, names=scope.graph.names)
-        depth, around = 1, scope.parent
-        while around is not None:
-            depth, around = depth + 1, around.parent
-        self._bodies.append(_Body(graph, proto, scope, f"{scope.path}/{step}", depth))
+        self._bodies.append(_Body(graph, proto, scope, f"{scope.path}/{step}", scope.depth + 1))
         return graph
 
     # --- functions ---------------------------------------------------------------------------
@@ -418,7 +436,7 @@ class Importer:
             caller.graph,
             opsets,
             path,
-            # What the function reads is its own; the chain of scopes only counts how deep graphs are nested.
+            depth=caller.depth,
             prefix=prefix,
             bindings=bindings,
             renames={formal: caller.final_name(name) for formal, name in outputs if name},
@@ -449,7 +467,7 @@ class Importer:
     def _read_opsets(self, entries: Iterable[onnx.OperatorSetIdProto], owner: str) -> dict[str, int]:
         versions: dict[str, list[int]] = {}
         for entry in entries:
-            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            domain = "" if entry.domain == "ai.onnx" else as_text(entry.domain)
             versions.setdefault(domain, []).append(entry.version)
         for domain, given in versions.items():
             if len(set(given)) > 1:
@@ -469,6 +487,14 @@ class Importer:
             listed = ", ".join(f'"{name}" ({count})' for name, count in shared[:3])
             more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
             yield AtcWarning("W0007", f"several nodes have the same name and got numbers: {listed}{more}")
+
+
+def _own_names(graph: onnx.GraphProto) -> Iterator[object]:
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
 
 
 _ANYTHING = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)

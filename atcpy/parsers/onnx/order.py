@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Where
+from atcpy.parsers.onnx.text import are_texts, not_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[Atc
     captures: dict[int, set[str]] = {}
     for index, proto in enumerate(nodes):
         item = Item(index, proto, list(proto.input), list(proto.output))
+        if not are_texts((proto.op_type, proto.domain, proto.name, *item.inputs, *item.outputs)):
+            problems.append(not_text("a name", Where(graph=path, index=index)))
+            continue
         items.append(item)
         for name in item.outputs:
             if made.setdefault(name, index) != index and name:
@@ -69,8 +73,7 @@ def captured_names(node: onnx.NodeProto) -> set[str]:
         names.difference_update(tensor.name for tensor in graph.initializer)
         names.difference_update(tensor.values.name for tensor in graph.sparse_initializer)
         (captured if parents[index] < 0 else free[parents[index]]).update(names)
-    captured.discard("")
-    return captured
+    return {name for name in captured if name and are_texts((name,))}
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -96,7 +99,8 @@ def _sorted(
     items: list[Item], made: dict[str, int], captures: dict[int, set[str]], path: str, problems: list[AtcError]
 ) -> list[Item]:
     """Kahn's algorithm; of the nodes that are ready, the model's first goes first."""
-    makers = [{made[name] for name in _reads(item, captures) if name in made} for item in items]
+    position = {item.index: at for at, item in enumerate(items)}
+    makers = [{position[made[name]] for name in _reads(item, captures) if name in made} for item in items]
     readers: list[list[int]] = [[] for _ in items]
     for index, own in enumerate(makers):
         for maker in own:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError, Message
 
 from atcpy.errors import (
     AtcError,
     ModelInvalid,
+    ResourceLimit,
     Unsupported,
     UsageError,
     Where,
@@ -23,6 +24,7 @@ from atcpy.errors import (
 from atcpy.ir import Source
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.sniff import what_file, what_folder, what_protobuf
+from atcpy.parsers.onnx.text import as_text
 from atcpy.parsers.onnx.wire import split_weights
 
 _MAX_PROTO = 2**31 - 1
@@ -121,54 +123,57 @@ def _check_header(model: onnx.ModelProto, name: str) -> None:
 
 
 def _source(model: onnx.ModelProto, sha256: str) -> Source:
-    opsets = sorted((entry.domain or "ai.onnx", entry.version) for entry in model.opset_import)
-    producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
+    opsets = sorted((as_text(entry.domain) or "ai.onnx", entry.version) for entry in model.opset_import)
+    producer = " ".join(filter(None, (as_text(model.producer_name), as_text(model.producer_version))))
     return Source(sha256=sha256, framework="onnx", opsets=tuple(opsets), producer=producer)
 
 
 def _digest_of_proto(model: onnx.ModelProto) -> str:
     """The hash of a model in memory, part by part where it is too large to be written as one message."""
-    if model.ByteSize() <= _MAX_PROTO:
-        return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    parts: tuple[Message, ...] = (model,)
+    if model.ByteSize() > _MAX_PROTO:
+        parts = (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.initializer)
     digest = hashlib.sha256()
-    for part in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.initializer):
-        digest.update(part.SerializeToString(deterministic=True))
+    try:
+        for part in parts:
+            digest.update(part.SerializeToString(deterministic=True))
+    except EncodeError as error:
+        what = "the graphs of the model are nested deeper than protobuf can write (100 messages, about 32 graphs)"
+        raise ResourceLimit("R0001", what) from error
     return digest.hexdigest()
 
 
 def check_standard(model: onnx.ModelProto) -> list[AtcError]:
     """What onnx.checker finds in a model in which we found nothing; weights are left out, for we checked them."""
-    slim = onnx.ModelProto()
-    for field, value in model.ListFields():
-        if field.name != "graph":
-            _copy_field(slim, field.name, value)
-    slim.graph.SetInParent()
-    for field, value in model.graph.ListFields():
-        if field.name not in ("initializer", "value_info", "quantization_annotation"):
-            _copy_field(slim.graph, field.name, value)
-    for tensor in model.graph.initializer:
-        slim.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=[0])
-    for info in slim.graph.output:
-        # Not every writer types what a graph returns; we infer it.
-        if info.type.WhichOneof("value") is None:
-            info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-            info.type.tensor_type.shape.SetInParent()
-    _empty_external_data(slim)
     try:
-        onnx.checker.check_model(slim, full_check=False)
+        onnx.checker.check_model(_without_weights(model), full_check=False)
+    except DecodeError:
+        # Graphs nested deeper than protobuf copies, in a model made in memory: our own checks stand.
+        return []
     except onnx.checker.ValidationError as error:
         # Deprecated ops are those that we bring to their successors.
         return [] if "is deprecated in domain_version" in str(error) else [_from_checker(str(error))]
     return []
 
 
-def _copy_field(target: onnx.ModelProto | onnx.GraphProto, name: str, value: object) -> None:
-    if hasattr(value, "CopyFrom"):
-        getattr(target, name).CopyFrom(value)
-    elif isinstance(value, str | bytes | int | float):
-        setattr(target, name, value)
-    else:
-        getattr(target, name).extend(value)
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    slim = onnx.ModelProto(ir_version=model.ir_version)
+    slim.opset_import.extend(model.opset_import)
+    slim.functions.extend(model.functions)
+    slim.graph.name = "graph"
+    slim.graph.node.extend(model.graph.node)
+    slim.graph.input.extend(model.graph.input)
+    slim.graph.output.extend(model.graph.output)
+    slim.graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    for tensor in model.graph.initializer:
+        slim.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=[0])
+    for info in (*slim.graph.input, *slim.graph.output):
+        # Not every writer types what a graph returns, and a rank may be unknown; we infer both.
+        if info.type.WhichOneof("value") in (None, "tensor_type"):
+            info.type.tensor_type.elem_type = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+            info.type.tensor_type.shape.SetInParent()
+    _empty_external_data(slim)
+    return slim
 
 
 def _empty_external_data(model: onnx.ModelProto) -> None:

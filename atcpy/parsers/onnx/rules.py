@@ -8,7 +8,9 @@ import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
 from atcpy.ops import all_opdefs
+from atcpy.parsers.onnx.text import are_texts
 
+# The newest opset of each domain of the standard.
 NEWEST: Mapping[str, int] = {
     domain: version
     for domain in ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview")
@@ -56,6 +58,9 @@ def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError
         return Unsupported(
             "E10501", what, hint=f"add opset_import {domain or 'ai.onnx'} = {NEWEST[domain]} to the model"
         )
+    if not 1 <= opset <= NEWEST[domain]:
+        what = f"the model imports opset {opset} of {domain or 'ai.onnx'}, the newest that is known is {NEWEST[domain]}"
+        return Unsupported("E10501", what, hint=f"export the model with opset {NEWEST[domain]} or earlier")
     return _rule_of_standard(op_type, domain, opset)
 
 
@@ -109,6 +114,8 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
     given = set()
     for attr in node.attribute:
         name = attr.name
+        if not are_texts((name,)):
+            continue  # told already
         if name in given:
             invalid(f"attribute {name} is given twice")
         given.add(name)
