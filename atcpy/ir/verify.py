@@ -23,7 +23,10 @@ def violations(graph: Graph) -> Iterator[str]:
         for index, value in enumerate(node.inputs):
             if value is None:
                 continue
-            if value not in seen_values:
+            maker = value.producer.graph
+            if maker is None:
+                yield f"{node.name} reads {value.name}, whose producer is erased"
+            elif value not in seen_values and (maker is node.graph or maker is graph):
                 yield f"{node.name} reads {value.name} before it is made"
             if Use(node, index) not in value._uses:
                 yield f"{value.name} does not know its reader {node.name}"

@@ -1,0 +1,12 @@
+/* depthwise2d on AVX2: a block of channels is two vectors. */
+#include "simd_avx2.h"
+
+#include "activation_avx2.h"
+
+#define DW_WIDE 0
+#include "depthwise2d_simd.h"
+
+void depthwise2d_f32_avx2(const struct kernel_args *args)
+{
+    depthwise2d_run(args);
+}

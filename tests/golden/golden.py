@@ -1,0 +1,124 @@
+"""Golden files: a model in ONNX text, then what each asked stage prints.
+
+    # what the file shows
+    convert: --skip_pass SomePass
+    --- model
+    <ir_version: 10, opset_import: ["" : 21]>
+    name (float[1,32,8,8] x) => (float[1,16,8,8] y) <float[16,32,3,3] w> { … }
+    --- prepare
+    …
+    --- optimize
+    …
+    --- decisions
+    ConvBatchnormFusionPass  matched 1 applied 0  second-consumer c (r)
+
+Values that are declared without data are filled from a fixed seed. The numbers are always checked
+too, against ONNX Runtime, whatever sections the file has.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, parser
+
+from atcpy.ir import CompiledModel, Graph
+from atcpy.ir.dump import dump
+from atcpy.options import Stage, convert_options
+from atcpy.stages.pipeline import compile_model
+
+STAGES = {stage.value: stage for stage in Stage}
+
+
+@dataclass(frozen=True)
+class GoldenFile:
+    """The parts of a golden file in order; `expected` maps a section to its text."""
+
+    head: str
+    options: dict[str, str]
+    model_text: str
+    expected: dict[str, str]
+
+
+def read_golden(path: Path) -> GoldenFile:
+    """Splits a file into its sections."""
+    head, *rest = path.read_text(encoding="utf-8").split("\n--- ")
+    sections = {name.strip(): body for name, _, body in (section.partition("\n") for section in rest)}
+    options: dict[str, str] = {}
+    for line in head.splitlines():
+        if line.startswith("convert:"):
+            words = shlex.split(line.removeprefix("convert:"))
+            options = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
+    model_text = sections.pop("model")
+    return GoldenFile(head, options, model_text, sections)
+
+
+def write_golden(path: Path, golden: GoldenFile, actual: dict[str, str]) -> None:
+    """Puts what was printed in the place of what was expected."""
+    parts = [golden.head, f"model\n{golden.model_text}", *(f"{name}\n{actual[name]}" for name in golden.expected)]
+    path.write_text("\n--- ".join(part.rstrip("\n") for part in parts) + "\n", encoding="utf-8")
+
+
+def parse_text(text: str) -> onnx.ModelProto:
+    """The model, with seeded constants for what is declared without data."""
+    model = parser.parse_model(text)
+    graph = model.graph
+    made = {value.name for value in graph.input} | {init.name for init in graph.initializer}
+    made |= {name for node in graph.node for name in node.output}
+    rng = np.random.default_rng(7)
+    declared = {info.name: info for info in graph.value_info}
+    for node in graph.node:
+        for name in node.input:
+            if name and name not in made:
+                graph.initializer.append(numpy_helper.from_array(_fill(declared[name], rng), name))
+                made.add(name)
+    kept = [info for info in graph.value_info if info.name not in {init.name for init in graph.initializer}]
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
+    return model
+
+
+def _fill(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
+    kind = info.type.tensor_type
+    shape = [dim.dim_value for dim in kind.shape.dim]
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    # Variances must be positive: the name says which they are.
+    noise = rng.uniform(0.5, 1.5, shape) if info.name.startswith("var") else rng.standard_normal(shape) * 0.3
+    return noise.astype(dtype)
+
+
+@dataclass
+class Recorder:
+    """An observer that keeps what each stage prints."""
+
+    dumps: dict[str, str]
+
+    def stage(self, stage: Stage) -> None:
+        """Nothing to do at a stage's begin."""
+
+    def stage_done(self, stage: Stage, seconds: float, graph: Graph | None) -> None:
+        """Prints the graph."""
+        if graph is not None:
+            self.dumps[stage.value] = dump(graph)
+
+
+def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel, dict[str, str]]:
+    """The model, what it compiled to, and the text of every section that a file may have."""
+    model = parse_text(golden.model_text)
+    recorder = Recorder({})
+    compiled, _ = compile_model(model, convert_options({**golden.options, "debug": True}), recorder)
+    sections = {**recorder.dumps, "decisions": _decisions(compiled)}
+    return model, compiled, sections
+
+
+def _decisions(compiled: CompiledModel) -> str:
+    lines: list[str] = []
+    for record in compiled.graph.decisions.passes:
+        if record.stage != "split" and (record.applied or record.rejects):
+            why = "".join(f"  {reject.reason} {reject.where} ({reject.detail})" for reject in record.rejects)
+            lines.append(f"{record.name}  matched {record.matched} applied {record.applied}{why}")
+    return "\n".join(lines) + "\n"

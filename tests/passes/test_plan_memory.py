@@ -1,0 +1,59 @@
+"""The memory plan: nothing that lives at one time shares bytes, and little is wasted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atcpy.passes.compile import plan_memory as planner
+from atcpy.passes.compile.plan_memory import ALIGNMENT, Block, align, lower_bound, plan_memory
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> list[Block]:
+    """Blocks with life times among 30 tasks."""
+    made: list[Block] = []
+    for _ in range(draw(st.integers(0, 40))):
+        first = draw(st.integers(0, 29))
+        made.append(Block(align(draw(st.integers(0, 5000))), first, draw(st.integers(first, 29))))
+    return made
+
+
+def overlapping(made: list[Block]) -> list[tuple[Block, Block]]:
+    """Pairs that live at one time and share bytes."""
+    return [
+        (a, b)
+        for i, a in enumerate(made)
+        for b in made[:i]
+        if a.first <= b.last and b.first <= a.last
+        and a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
+    ]  # fmt: skip
+
+
+@given(made=blocks(), reuse=st.booleans())
+def test_what_lives_together_lies_apart(made: list[Block], reuse: bool) -> None:
+    plan = plan_memory(made, reuse=reuse)
+    assert overlapping(made) == []
+    assert all(block.offset >= 0 and block.offset % ALIGNMENT == 0 for block in made)
+    assert plan.arena_bytes == max((block.offset + block.nbytes for block in made), default=0)
+    assert plan.lower_bound <= plan.arena_bytes <= plan.unshared_bytes
+
+
+@given(made=blocks())
+def test_the_walk_through_time_is_a_plan_too(made: list[Block]) -> None:
+    size = planner._place_in_time(made)
+    assert overlapping(made) == []
+    assert lower_bound(made) <= size
+
+
+def test_a_chain_needs_two_blocks() -> None:
+    chain = [Block(640, i, i + 1) for i in range(100)]
+    assert plan_memory(chain, reuse=True).arena_bytes == 1280
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+def test_the_bound_of_a_chain_is_met(count: int) -> None:
+    chain = [Block(64 * (1 + i % 7), i, i + 1) for i in range(count)]
+    plan = plan_memory(chain, reuse=True)
+    assert plan.arena_bytes <= plan.lower_bound * 3 // 2
