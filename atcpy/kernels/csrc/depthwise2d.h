@@ -30,7 +30,7 @@ static inline int64_t dw_chunks(const struct depthwise2d_params *p)
 /* The rows of results that an item makes, and where its block lies. */
 struct dw_item {
     int64_t first_row, end_row;
-    const float *x;        /* the plane of the block */
+    const float *x; /* the plane of the block */
     const float *w;
     const float *residual; /* NULL: none */
     float *y;

@@ -3,7 +3,8 @@
 
 #include "activation_avx2.h"
 
-#define DW_WIDE 0
+#define DW_WIDE     0
+#define DW_ACTIVATE activate_avx2
 #include "depthwise2d_simd.h"
 
 void depthwise2d_f32_avx2(const struct kernel_args *args)

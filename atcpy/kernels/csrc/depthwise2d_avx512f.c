@@ -3,7 +3,8 @@
 
 #include "activation_avx512.h"
 
-#define DW_WIDE 1
+#define DW_WIDE     1
+#define DW_ACTIVATE activate_avx512
 #include "depthwise2d_simd.h"
 
 void depthwise2d_f32_avx512f(const struct kernel_args *args)

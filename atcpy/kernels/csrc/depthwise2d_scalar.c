@@ -15,8 +15,8 @@ static void one_result(const struct depthwise2d_params *p, const struct dw_item 
                     sum += at->x[(r * p->w + q) * DW_C0 + c] * at->w[(i * p->kw + j) * DW_C0 + c];
             }
         }
-        at->y[y_at + c] = activate_f32((enum activation)p->activation, sum, (float)p->alpha,
-                                       (float)p->beta);
+        at->y[y_at + c] =
+            activate_f32((enum activation)p->activation, sum, (float)p->alpha, (float)p->beta);
     }
 }
 

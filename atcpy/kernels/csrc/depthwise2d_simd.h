@@ -1,15 +1,15 @@
-/* depthwise2d on vectors: a tile of neighbouring results in registers, all their taps inside. Included
- * by one file an ISA, after its simd and activation headers.
+/* depthwise2d on vectors: a tile of neighbouring results in registers, all their taps inside.
+ * Included by one file an ISA, after its simd and activation headers.
  */
 #include "depthwise2d.h"
 
-enum { VECTORS = DW_C0 / VF_LANES, MAX_TILE = 8 / VECTORS };
+enum { VECTORS = DW_C0 / VF, MAX_TILE = 8 / VECTORS };
 
 struct dw_tile {
     const float *x; /* tap (0, 0) of the first result */
     const float *w;
     int64_t row_stride, x_stride, tap_stride; /* floats: dilated row, next result, dilated column */
-    int64_t kh, kw, w_row; /* taps to take, and floats of a row of all taps */
+    int64_t kh, kw, w_row;                    /* taps to take, and floats of a row of all taps */
     const float *bias, *residual;
     float *y;
     enum activation activation;
@@ -23,9 +23,9 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++) {
-            acc[i][v] = vf_load(t->bias + v * VF_LANES);
+            acc[i][v] = vf_load(t->bias + v * VF);
             if (t->residual != NULL)
-                acc[i][v] = acc[i][v] + vf_load(t->residual + i * DW_C0 + v * VF_LANES);
+                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * DW_C0 + v * VF));
         }
     for (int64_t k = 0; k < t->kh; k++) {
         const float *x = t->x + k * t->row_stride, *w = t->w + k * t->w_row;
@@ -33,21 +33,21 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
             vf wv[VECTORS];
 #pragma GCC unroll 2
             for (int v = 0; v < VECTORS; v++)
-                wv[v] = vf_load(w + v * VF_LANES);
+                wv[v] = vf_load(w + v * VF);
             const float *xi = x;
 #pragma GCC unroll 8
             for (int i = 0; i < width; i++, xi += t->x_stride)
 #pragma GCC unroll 2
                 for (int v = 0; v < VECTORS; v++)
-                    acc[i][v] = vf_fma(vf_load(xi + v * VF_LANES), wv[v], acc[i][v]);
+                    acc[i][v] = vf_fma(vf_load(xi + v * VF), wv[v], acc[i][v]);
         }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++)
-            vf_store(t->y + i * DW_C0 + v * VF_LANES,
-                     SIMD(activate)(t->activation, acc[i][v], t->alpha, t->beta));
+            vf_store(t->y + i * DW_C0 + v * VF,
+                     DW_ACTIVATE(t->activation, acc[i][v], t->alpha, t->beta));
 }
 
 static void dw_tile_of(const struct dw_tile *t, int64_t width)
@@ -57,9 +57,10 @@ static void dw_tile_of(const struct dw_tile *t, int64_t width)
     case n:                                                                                        \
         dw_tile(t, n);                                                                             \
         break;
-        CASE(1) CASE(2) CASE(3) CASE(4)
+        CASE(1)
+        CASE(2) CASE(3) CASE(4)
 #if DW_WIDE
-        CASE(5) CASE(6) CASE(7) CASE(8)
+            CASE(5) CASE(6) CASE(7) CASE(8)
 #endif
 #undef CASE
     }
@@ -99,8 +100,7 @@ static void dw_row(const struct depthwise2d_params *p, const struct dw_item *at,
             column = inner.end - 1;
             continue;
         }
-        const struct dw_range taps =
-            dw_taps_inside(column * p->sw - p->pl, p->dw, p->kw, p->w);
+        const struct dw_range taps = dw_taps_inside(column * p->sw - p->pl, p->dw, p->kw, p->w);
         dw_run(p, at, *t, rows, taps, row, column, column + 1);
     }
 }
