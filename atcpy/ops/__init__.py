@@ -1,6 +1,6 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
-from atcpy.ops import conv, matmul, pool, random, structural
+from atcpy.ops import conv, elementwise, matmul, pool, random, structural
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "OpDef",
     "all_opdefs",
     "conv",
+    "elementwise",
     "find_opdef",
     "matmul",
     "pool",

@@ -1,4 +1,4 @@
-/* Activations that a kernel applies to its result before it stores it. */
+/* Activations that a kernel applies to its result before it stores it. NaN passes each. */
 #ifndef ATC_ACTIVATION_H
 #define ATC_ACTIVATION_H
 
@@ -8,7 +8,7 @@
 enum activation {
     ACT_NONE,
     ACT_RELU,
-    ACT_CLIP,       /* to [alpha, beta] */
+    ACT_CLIP,       /* to [alpha, beta]; beta where alpha is above it */
     ACT_LEAKY_RELU, /* x < 0: alpha·x */
     ACT_SIGMOID,
     ACT_HARD_SIGMOID, /* clip(alpha·x + beta, 0, 1) */
@@ -19,27 +19,27 @@ enum activation {
 
 extern const char *const activation_names[];
 
-/* x within [0, 1]; NaN passes */
-static inline float clip_to_unit(float x)
+static inline float clip_f32(float x, float low, float high)
 {
-    return x < 0 ? 0 : x > 1 ? 1 : x;
+    const float raised = x < low ? low : x;
+    return raised > high ? high : raised;
 }
 
 static inline float activate_f32(enum activation kind, float x, float alpha, float beta)
 {
     switch (kind) {
     case ACT_RELU:
-        return x < 0 ? 0 : x; /* NaN passes */
+        return x < 0 ? 0 : x;
     case ACT_CLIP:
-        return x < alpha ? alpha : x > beta ? beta : x;
+        return clip_f32(x, alpha, beta);
     case ACT_LEAKY_RELU:
         return x < 0 ? alpha * x : x;
     case ACT_SIGMOID:
         return 1 / (1 + expf(-x));
     case ACT_HARD_SIGMOID:
-        return clip_to_unit(alpha * x + beta);
+        return clip_f32(alpha * x + beta, 0, 1);
     case ACT_HARD_SWISH:
-        return x * clip_to_unit(x / 6 + 0.5f);
+        return x * clip_f32(x / 6 + 0.5f, 0, 1);
     case ACT_SWISH:
         return x / (1 + expf(-alpha * x));
     case ACT_TANH:

@@ -4,11 +4,13 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #define SIMD_NAME(symbol) symbol##_avx2
 
 enum { VF = 8 };
 typedef __m256 vf;
+typedef __m256 vm; /* a truth a lane: all bits set, or none */
 
 /* Two halves of 4 doubles: sums of many floats. */
 typedef struct {
@@ -106,6 +108,125 @@ static inline vf vf_max(vf a, vf b)
 static inline vf vf_min(vf a, vf b)
 {
     return _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
+/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
+static inline vf vf_at_least(vf low, vf x)
+{
+    return _mm256_max_ps(low, x);
+}
+
+static inline vf vf_at_most(vf high, vf x)
+{
+    return _mm256_min_ps(high, x);
+}
+
+/* c − a · b, rounded once */
+static inline vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline vf vf_neg(vf x)
+{
+    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
+}
+
+/* x, which is not negative, with the sign of y */
+static inline vf vf_with_sign(vf x, vf y)
+{
+    return _mm256_or_ps(x, _mm256_and_ps(y, _mm256_set1_ps(-0.0f)));
+}
+
+static inline vf vf_floor(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_ceil(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+/* Halves go to even. */
+static inline vf vf_round(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vm vf_lt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+static inline vm vf_le(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+}
+
+static inline vm vf_eq(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+
+static inline vm vf_is_nan(vf x)
+{
+    return _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+}
+
+static inline vf vf_select(vm mask, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, mask);
+}
+
+/* 2^n for a whole n in [−126, 127] */
+static inline vf vf_power(__m256i n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once, as
+ * the first of the two factors leaves such an x normal
+ */
+static inline vf vf_scale(vf x, vf n)
+{
+    const __m256i whole = _mm256_cvtps_epi32(n);
+    const __m256i half = _mm256_srai_epi32(whole, 1);
+    return x * vf_power(half) * vf_power(_mm256_sub_epi32(whole, half));
+}
+
+/* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
+static inline vf vf_split(vf x, vf *e)
+{
+    const vm small = vf_lt(x, vf_set1(1.17549435e-38f)); /* below the normal range */
+    const vf normal = vf_select(small, x * vf_set1(8388608.0f), x);
+    const __m256i bits = _mm256_castps_si256(normal);
+    /* Rounds the exponent up from a mantissa of 3/2 on. */
+    const __m256i up = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f400000));
+    const __m256i exponent = _mm256_srai_epi32(up, 23);
+    *e = _mm256_cvtepi32_ps(exponent) - vf_select(small, vf_set1(23.0f), vf_set1(0.0f));
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(exponent, 23)));
+}
+
+/* One byte a lane, 1 where the mask is set */
+static inline uint64_t vm_bytes(vm mask)
+{
+    const __m256i lanes = _mm256_srli_epi32(_mm256_castps_si256(mask), 31);
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));
+}
+
+static inline void vm_store(uint8_t *at, vm mask)
+{
+    const uint64_t bytes = vm_bytes(mask);
+    memcpy(at, &bytes, sizeof bytes);
+}
+
+static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
+{
+    const uint64_t bytes = vm_bytes(mask);
+    memcpy(at, &bytes, (size_t)n);
 }
 
 static inline vd vd_zero(void)

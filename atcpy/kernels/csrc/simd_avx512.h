@@ -11,6 +11,7 @@
 
 enum { VF = 16 };
 typedef __m512 vf;
+typedef __mmask16 vm; /* a truth a lane */
 
 /* Two halves of 8 doubles: sums of many floats. */
 typedef struct {
@@ -108,6 +109,101 @@ static inline vf vf_min(vf a, vf b)
 static inline vf vf_keep_n(vf x, int64_t n, float rest)
 {
     return _mm512_mask_mov_ps(_mm512_set1_ps(rest), vf_first(n), x);
+}
+
+/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
+static inline vf vf_at_least(vf low, vf x)
+{
+    return _mm512_max_ps(low, x);
+}
+
+static inline vf vf_at_most(vf high, vf x)
+{
+    return _mm512_min_ps(high, x);
+}
+
+/* c − a · b, rounded once */
+static inline vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+static inline vf vf_neg(vf x)
+{
+    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+}
+
+/* x, which is not negative, with the sign of y */
+static inline vf vf_with_sign(vf x, vf y)
+{
+    return _mm512_or_ps(x, _mm512_and_ps(y, _mm512_set1_ps(-0.0f)));
+}
+
+static inline vf vf_floor(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_ceil(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+/* Halves go to even. */
+static inline vf vf_round(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vm vf_lt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+static inline vm vf_le(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+
+static inline vm vf_eq(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+
+static inline vm vf_is_nan(vf x)
+{
+    return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+}
+
+static inline vf vf_select(vm mask, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(mask, no, yes);
+}
+
+/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once */
+static inline vf vf_scale(vf x, vf n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+/* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
+static inline vf vf_split(vf x, vf *e)
+{
+    const vf m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+    const vf floor = _mm512_getexp_ps(x), one = vf_set1(1.0f);
+    *e = _mm512_mask_add_ps(floor, vf_lt(m, one), floor, one);
+    return m;
+}
+
+/* One byte a lane, 1 where the mask is set */
+static inline void vm_store(uint8_t *at, vm mask)
+{
+    _mm_storeu_si128((__m128i *)(void *)at, _mm_maskz_set1_epi8(mask, 1));
+}
+
+static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
+{
+    _mm_mask_storeu_epi8(at, vf_first(n), _mm_maskz_set1_epi8(mask, 1));
 }
 
 static inline vd vd_zero(void)

@@ -1,0 +1,8 @@
+/* unary on float32, AVX2. */
+#include "vmath_avx2.h"
+#include "unary_vector.h"
+
+void unary_f32_avx2(const struct kernel_args *args)
+{
+    unary_items(args);
+}
