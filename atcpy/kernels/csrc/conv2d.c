@@ -124,7 +124,7 @@ static int64_t work(const void *params)
 
 static int64_t taps_bytes(const struct conv2d_params *p)
 {
-    return ceil_div(p->kh * p->kw * 8, 64) * 64;
+    return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
 }
 
 static int64_t scratch(const void *params, const struct atc_cpu *cpu)
@@ -154,7 +154,7 @@ struct drive {
     struct blocking b;
     const float *x, *w, *bias, *residual;
     float *y;
-    int64_t *taps;
+    struct conv2d_tap *taps;
     float *packed;
     int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
     int64_t row_stride, c1_stride;
@@ -228,7 +228,9 @@ static void fill_taps(struct drive *d)
             const int64_t column = j * p->dw;
             const int64_t position =
                 d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
-            d->taps[i * p->kw + j] = i * p->dh * d->row_stride + position * p->src_c0;
+            const int64_t tap = i * p->kw + j;
+            d->taps[tap].in = i * p->dh * d->row_stride + position * p->src_c0;
+            d->taps[tap].weights = tap * p->src_c0 * CONV_C0;
         }
 }
 
@@ -284,8 +286,10 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .n_c1 = run,
             .c_last = ends ? c_here - (c1_here - 1) * p->src_c0 : p->src_c0,
             .weights = d->w + (first_block * b->c1 + c1) * weights_c1,
+            .weight_c1 = weights_c1,
             .weight_stride = b->c1 * weights_c1,
             .bias = bias,
+            .dst_step = CONV_C0,
             .dst_stride = y_plane,
             .first = c1 == 0,
             .last = ends,

@@ -26,21 +26,30 @@ DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
 
+/* Where a tap of the kernel reads, in floats from the tile's input and from its weights. With C0 =
+ * 1 the weights of taps follow each other.
+ */
+struct conv2d_tap {
+    int64_t in, weights;
+};
+
 /* A run of `width` neighbouring results in `blocks` neighbouring blocks of output channels, summed
  * over n_c1 blocks of input channels: the work of one micro-kernel call.
  */
 struct conv2d_tile {
-    const float *in;     /* where tap 0 of the first result reads channel 0 */
-    const int64_t *taps; /* n_taps offsets from `in`, in floats */
+    const float *in;
+    const struct conv2d_tap *taps;
     int64_t n_taps;
     int64_t c1_stride; /* floats from one block of input channels to the next */
     int64_t n_c1;
     int64_t c_last; /* channels in the last of them */
     const float *weights;
+    int64_t weight_c1;     /* floats from one block of input channels to the next */
     int64_t weight_stride; /* floats from one output block to the next */
     const float *bias;     /* `blocks` · 16 floats */
     const float *residual; /* NULL: none */
     float *dst;
+    int64_t dst_step;   /* floats from one result to the next */
     int64_t dst_stride; /* floats from one output block to the next */
     bool first, last;   /* the sum begins here; it ends here, so activate */
     enum activation activation;
@@ -54,6 +63,8 @@ struct conv2d_isa {
     const conv2d_micro *blocked; /* [blocks - 1][width - 1] */
     const conv2d_micro *plain;
 };
+
+extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;
 
 void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
 

@@ -14,23 +14,24 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
 #pragma GCC unroll 14
         for (int i = 0; i < width; i++)
             acc[b][i] = t->first ? _mm512_loadu_ps(t->bias + b * CONV_C0)
-                                 : _mm512_loadu_ps(t->dst + b * t->dst_stride + i * CONV_C0);
+                                 : _mm512_loadu_ps(t->dst + b * t->dst_stride + i * t->dst_step);
     if (t->first && t->residual != NULL)
 #pragma GCC unroll 2
         for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
             for (int i = 0; i < width; i++)
                 acc[b][i] = _mm512_add_ps(
-                    acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * CONV_C0));
+                    acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * t->dst_step));
 
-    const float *w = t->weights;
     const int64_t w_stride = t->weight_stride;
     for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
         const float *plane = t->in + c1 * t->c1_stride;
+        const float *weights = t->weights + c1 * t->weight_c1;
         const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
-        for (int64_t tap = 0; tap < t->n_taps; tap++, w += c0 * CONV_C0) {
-            const float *in = plane + t->taps[tap];
-            const float *wc = w;
+        for (int64_t tap = 0; tap < t->n_taps; tap++) {
+            const float *in = plane + t->taps[tap].in;
+            /* One channel a tap: reading the offset would cost as much as the tap. */
+            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
             for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
                 __m512 wv[MAX_BLOCKS];
 #pragma GCC unroll 2
@@ -59,7 +60,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
         for (int i = 0; i < width; i++)
-            _mm512_storeu_ps(t->dst + b * t->dst_stride + i * CONV_C0, acc[b][i]);
+            _mm512_storeu_ps(t->dst + b * t->dst_stride + i * t->dst_step, acc[b][i]);
 }
 
 #define WIDTHS(M, blocks, c0)                                                                      \
@@ -91,9 +92,9 @@ WIDTHS(DEFINE, 2, 1)
 
 static const conv2d_micro blocked[] = {WIDTHS(NAME, 1, 16) WIDTHS(NAME, 2, 16)};
 static const conv2d_micro plain[] = {WIDTHS(NAME, 1, 1) WIDTHS(NAME, 2, 1)};
-static const struct conv2d_isa avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain};
+const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain};
 
 void conv2d_f32_avx512f(const struct kernel_args *args)
 {
-    conv2d_drive(args, &avx512f);
+    conv2d_drive(args, &conv2d_isa_avx512f);
 }

@@ -9,15 +9,16 @@ static void conv2d_micro_scalar(const struct conv2d_tile *t, int blocks, int wid
     for (int block = 0; block < blocks; block++) {
         for (int i = 0; i < width; i++) {
             for (int m = 0; m < CONV_C0; m++) {
-                const int64_t at = block * t->dst_stride + i * CONV_C0 + m;
+                const int64_t at = block * t->dst_stride + i * t->dst_step + m;
                 float sum = t->first ? t->bias[block * CONV_C0 + m] : t->dst[at];
                 if (t->first && t->residual != NULL)
                     sum += t->residual[at];
-                const float *w = t->weights + block * t->weight_stride + m;
+                const float *weights = t->weights + block * t->weight_stride + m;
                 for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
                     const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
-                    for (int64_t tap = 0; tap < t->n_taps; tap++, w += c0 * CONV_C0) {
-                        const float *in = t->in + c1 * t->c1_stride + t->taps[tap] + i * c0;
+                    for (int64_t tap = 0; tap < t->n_taps; tap++) {
+                        const float *in = t->in + c1 * t->c1_stride + t->taps[tap].in + i * c0;
+                        const float *w = weights + c1 * t->weight_c1 + t->taps[tap].weights;
                         for (int64_t c = 0; c < channels; c++)
                             sum += in[c] * w[c * CONV_C0];
                     }
@@ -39,9 +40,9 @@ static void plain(const struct conv2d_tile *tile)
 }
 
 static const conv2d_micro blocked_table[] = {blocked}, plain_table[] = {plain};
-static const struct conv2d_isa scalar = {1, 1, blocked_table, plain_table};
+const struct conv2d_isa conv2d_isa_scalar = {1, 1, blocked_table, plain_table};
 
 void conv2d_f32_scalar(const struct kernel_args *args)
 {
-    conv2d_drive(args, &scalar);
+    conv2d_drive(args, &conv2d_isa_scalar);
 }
