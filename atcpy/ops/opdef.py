@@ -70,6 +70,16 @@ def always(node: Node) -> Iterable[Reject]:
     return ()
 
 
+def follows_cube(node: Node) -> Iterable[Reject]:
+    """Supports a node on AIcoreEngine if it continues the only use of a cube op's result there: such
+    a node can become the cube op's epilogue, and its own engine would put a border between them.
+    """
+    for value in node.operands:
+        if value.producer.engine is Engine.AICORE and value.use_count == 1:
+            return
+    yield Reject("no-cube-producer", node.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDef:
     """The record of one op.
