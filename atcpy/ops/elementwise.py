@@ -11,7 +11,17 @@ from atcpy.ir import DType, Engine, Node, Reject, Value
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import layout_like_input, supports_broadcast
-from atcpy.ops.opdef import Evaluate, KernelCall, Known, OpDef, ParamValue, Propagate, register_operator
+from atcpy.ops.opdef import (
+    Evaluate,
+    KernelCall,
+    Known,
+    OpDef,
+    ParamValue,
+    Propagate,
+    Supports,
+    follows_cube,
+    register_operator,
+)
 from atcpy.ops.structural import same_as_input
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
@@ -52,6 +62,7 @@ def _register(
     op: str | Callable[[Node], str] = "",
     evaluate: Callable[[Array], Array] | None = None,
     propagate: Propagate | None = None,
+    epilogue: bool = False,
 ) -> None:
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
@@ -63,12 +74,20 @@ def _register(
             infer=same_as_input,
             propagate=propagate,
             evaluate=_on_arrays(evaluate),
-            engines={Engine.VECTOR: lambda node: supports_unary(node, dtypes)},
+            engines=_engines(dtypes, epilogue=epilogue),
             layout=layout_like_input,
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
             inplace=(0,),
         )
     )
+
+
+def _engines(dtypes: frozenset[DType], *, epilogue: bool) -> dict[Engine, Supports]:
+    """The vector engine; for what a cube op can do before it stores its result, the cube's too."""
+    engines: dict[Engine, Supports] = {Engine.VECTOR: lambda node: supports_unary(node, dtypes)}
+    if epilogue:
+        engines[Engine.AICORE] = lambda node: (*follows_cube(node), *supports_unary(node, dtypes))
+    return engines
 
 
 def _on_arrays(function: Callable[[Array], Array] | None) -> Evaluate | None:
@@ -104,13 +123,13 @@ def _gelu(node: Node) -> str:
     return "GeluTanh" if approximate == "tanh" else "Gelu"
 
 
-_register("Relu", "Relu", FLOATS | SIGNED)
-_register("LeakyRelu", "LeakyRelu", params=lambda node: _floats(node, alpha=0.01))
+_register("Relu", "Relu", FLOATS | SIGNED, epilogue=True)
+_register("LeakyRelu", "LeakyRelu", params=lambda node: _floats(node, alpha=0.01), epilogue=True)
 _register("ThresholdedRelu", "ThresholdedRelu", params=lambda node: _floats(node, alpha=1.0))
-_register("Sigmoid", "Sigmoid")
-_register("HardSigmoid", "HardSigmoid", params=lambda node: _floats(node, alpha=0.2, beta=0.5))
-_register("HardSwish", "HardSwish")
-_register("Swish", "Swish", params=lambda node: _floats(node, alpha=1.0))
+_register("Sigmoid", "Sigmoid", epilogue=True)
+_register("HardSigmoid", "HardSigmoid", params=lambda node: _floats(node, alpha=0.2, beta=0.5), epilogue=True)
+_register("HardSwish", "HardSwish", epilogue=True)
+_register("Swish", "Swish", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Mish", "Mish")
 _register("Gelu", "Gelu", op=_gelu)
 _register("Elu", "Elu", params=lambda node: _floats(node, alpha=1.0))
@@ -118,7 +137,7 @@ _register("Selu", "Selu", params=_selu)
 _register("Celu", "Celu", params=lambda node: _floats(node, alpha=1.0))
 _register("Softplus", "Softplus")
 _register("Softsign", "Softsign")
-_register("Tanh", "Tanh")
+_register("Tanh", "Tanh", epilogue=True)
 _register("Erf", "Erf")
 _register("Exp", "Exp")
 _register("Log", "Log")
