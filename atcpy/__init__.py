@@ -1,3 +1,73 @@
-"""atcpy: compile ONNX graphs for CPUs the way Huawei's ATC and graph engine do."""
+"""atcpy: compile ONNX graphs for CPUs the way Huawei's ATC and graph engine do.
+
+Names load when they are first used: `import atcpy` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    import onnx
+
+    from atcpy import errors
+    from atcpy.ops import register_operator
+    from atcpy.runtime import InferenceSession
+    from atcpy.stages.report import ConvertReport
+
+__all__ = ["InferenceSession", "__version__", "convert", "errors", "register_operator"]
 
 __version__ = "0.1.0"
+
+_LAZY = {
+    "InferenceSession": ("atcpy.runtime", "InferenceSession"),
+    "errors": ("atcpy.errors", ""),
+    "register_operator": ("atcpy.ops", "register_operator"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'atcpy' has no attribute '{name}'")
+    module, attribute = _LAZY[name]
+    loaded = import_module(module)
+    globals()[name] = getattr(loaded, attribute) if attribute else loaded
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def convert(
+    model: "str | os.PathLike[str] | onnx.ModelProto",
+    output: "str | os.PathLike[str]",
+    **options: Any,
+) -> "ConvertReport":
+    """Compile `model`, a path or a ModelProto, into the package `output`; `.om` is appended unless the name has it.
+
+    The options are those of `atcpy convert`, each as its text there or as the natural value:
+
+        atcpy.convert("m.onnx", "m.om", soc="Ascend910", input_shape={"x": [1, 3, 224, 224]})
+    """
+    from atcpy.options import convert_options
+    from atcpy.stages import pipeline
+
+    return pipeline.convert(_model(model), _om_path(output), convert_options(options))
+
+
+def _model(model: "str | os.PathLike[str] | onnx.ModelProto") -> "Path | onnx.ModelProto":
+    import os
+    from pathlib import Path
+
+    return Path(model) if isinstance(model, str | os.PathLike) else model
+
+
+def _om_path(output: "str | os.PathLike[str]") -> "Path":
+    import os
+    from pathlib import Path
+
+    text = os.fspath(output)
+    return Path(text if text.endswith(".om") else text + ".om")

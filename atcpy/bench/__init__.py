@@ -1,0 +1,1 @@
+"""Timing beside another engine, in turns."""

@@ -1,0 +1,52 @@
+"""What can be timed: a package in our runtime, a model in ONNX Runtime."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atcpy.runtime import InferenceSession
+
+Feeds = Mapping[str, np.ndarray[Any, Any]]
+OpenSession = Callable[[Path, Any], Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A loaded engine, and how long it took to load; `run` computes all outputs once."""
+
+    name: str
+    load_seconds: float
+    run: Callable[[Feeds], object]
+
+
+def atcpy_side(package: Path, threads: int, name: str = "atcpy") -> Side:
+    """A package, loaded as a user's program loads it."""
+    started = time.perf_counter()
+    session = InferenceSession(package, threads=threads)
+    return Side(name, time.perf_counter() - started, lambda feeds: session.run(None, feeds))
+
+
+def onnxruntime_side(model: Path, threads: int, open_session: OpenSession) -> Side:
+    """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors.
+
+    Its workers may spin while it runs and stop when it ends (`force_spinning_stop`): the other side's turn is its own.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1")
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    started = time.perf_counter()
+    session = open_session(model, options)
+    seconds = time.perf_counter() - started
+    name = "ort " + ".".join(onnxruntime.__version__.split(".")[:2])
+    names = {argument.name for argument in session.get_inputs()}
+    return Side(name, seconds, lambda feeds: session.run(None, {k: v for k, v in feeds.items() if k in names}))

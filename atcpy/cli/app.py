@@ -1,0 +1,110 @@
+"""The command line: `atcpy COMMAND …`."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from atcpy import __version__
+from atcpy.cli import bench, check, convert, doctor, explain, inspect, passes, run, verify
+from atcpy.cli.invocation import BROKEN_PIPE, Invocation, as_known_error, envelope, fail, print_json, usage_error
+from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, handle_signals
+from atcpy.errors import UsageError, did_you_mean
+
+# The base of all errors of typer's parser; click's own class, which some releases of typer carry inside.
+_ParserError: Any = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="atcpy",
+    help="Compile ONNX graphs for CPUs, run them, and prove them equal to the model.",
+    add_completion=True,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    # One declaration stands for both spellings: --input_shape and --input-shape.
+    context_settings={
+        "help_option_names": ["--help", "-h"],
+        "token_normalize_func": lambda name: name.replace("-", "_"),
+    },
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
+) -> None:
+    """Compile ONNX graphs for CPUs, run them, and prove them equal to the model."""
+    if show:
+        if json:
+            print_json(envelope("version", result={"version": __version__}))
+        else:
+            sys.stdout.write(f"atcpy {__version__}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+for module in (convert, check, inspect, run, verify, bench, passes, explain, doctor):
+    module.register(app)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line in a process of its own; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # `→` on a terminal without it
+    handle_signals()
+    try:
+        code = execute(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        announce_interrupt()
+        return INTERRUPTED
+    except Terminated:
+        return TERMINATED
+    except BrokenPipeError:
+        # Nothing may be flushed into the closed pipe when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:  # stdout itself: a full disk behind a redirection
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        known = as_known_error(error)
+        return fail(Invocation("atcpy"), known, None, 0.0)
+
+
+def execute(arguments: list[str]) -> int:
+    """Parse the arguments and run the command; the exit code."""
+    try:
+        code = app(args=arguments, prog_name="atcpy", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _ParserError as error:
+        return _refuse(arguments, error)
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # typer has its own way to leave, with code 1
+            raise leaving.__context__ from None
+        raise
+
+
+def _refuse(arguments: list[str], error: Any) -> int:
+    import time
+
+    commands = [info.name for info in app.registered_commands if info.name]
+    name = next((word for word in arguments if not word.startswith("-")), "")
+    if name not in commands and name:
+        refused = UsageError("E10001", f'there is no command "{name}"', hint=_commands_hint(name, commands))
+    else:
+        context = getattr(error, "ctx", None)
+        parameters = context.command.params if context is not None else []
+        refused = usage_error(error, arguments, [option for parameter in parameters for option in parameter.opts])
+    run = Invocation(name if name in commands else "atcpy", json="--json" in arguments)
+    return fail(run, refused, None, time.perf_counter())
+
+
+def _commands_hint(name: str, commands: list[str]) -> str:
+    return did_you_mean(name, commands) or "one of " + ", ".join(commands)

@@ -1,0 +1,208 @@
+"""Arrays from files and descriptions, and back into files: what `run`, `verify` and `bench` take and give."""
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
+from atcpy.om.atomic import atomic_write
+from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_NAME_BYTES = 120
+_FILL = re.compile(r"(ones|zeros|random)(:\d+)?")
+
+
+def load_npy(path: str) -> Array:
+    """A `.npy` file; pickled objects are refused."""
+    array = _load(path)
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise UsageError("E13005", f"{path} holds several arrays", where=Where(file=path), hint=f"--npz {path}")
+    return array
+
+
+def load_npz(path: str) -> Feeds:
+    """All arrays of an `.npz` file, by name."""
+    archive = _load(path)
+    if isinstance(archive, np.ndarray):
+        raise UsageError("E13005", f"{path} is one array", where=Where(file=path), hint=f"--input NAME={path}")
+    with archive:
+        try:
+            return {name: archive[name] for name in archive.files}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise _unreadable(path, error) from error
+
+
+def _load(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        folder = Path(path).parent
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        hint = did_you_mean(Path(path).name, names)
+        raise UsageError("E10410", f"{path} does not exist", where=Where(file=path), hint=hint) from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _unreadable(path, error) from error
+    except OSError as error:
+        raise_os_error(error, path)
+
+
+def _unreadable(path: str, error: Exception) -> UsageError:
+    words = "it holds pickled objects" if "pickle" in str(error).lower() else str(error) or type(error).__name__
+    return UsageError("E13005", f"{path} is not an array file of numpy: {words}", where=Where(file=path))
+
+
+def split_assignment(option: str, text: str, ports: Sequence[Port]) -> tuple[Port, str]:
+    """`name=value`, or the value alone where the model has one input."""
+    for port in sorted(ports, key=lambda p: -len(p.name)):  # a name may contain `=`
+        if text.startswith(port.name + "="):
+            return port, text[len(port.name) + 1 :]
+    name, equals, _ = text.partition("=")
+    if not equals and len(ports) == 1:
+        return ports[0], text
+    if not equals:
+        names = ", ".join(port.name for port in ports)
+        what = f'--{option}: "{text}" does not say for which input'
+        raise UsageError("E10001", what, where=Where(option=option), hint=f"NAME={text}; the inputs are {names}")
+    known = [port.name for port in ports]
+    hint = did_you_mean(name, known) or "the inputs are " + ", ".join(known)
+    raise UsageError("E10404", f'--{option}: no input "{name}"', where=Where(option=option), hint=hint)
+
+
+def read_input(port: Port, text: str) -> Array:
+    """An array from `a.npy`, `a.npz` (its array of that name, or its only one), `ones`, `zeros` or `random:SEED`."""
+    if _FILL.fullmatch(text):
+        return make_array(port, Fill.read(text))
+    if text.endswith(".npz"):
+        arrays = load_npz(text)
+        if port.name in arrays or len(arrays) == 1:
+            return arrays.get(port.name, next(iter(arrays.values())))
+        hint = "it holds " + ", ".join(arrays)
+        raise UsageError("E10404", f'{text} has no array "{port.name}"', where=Where(file=text), hint=hint)
+    return load_npy(text)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Pictures
+
+
+def read_image(port: Port, path: str, *, mean: str | None, std: str | None, layout: str) -> Array:
+    """A picture as the input wants it: channels, size and layout fitted, (level - mean) / std."""
+    if layout not in ("NCHW", "NHWC"):
+        raise UsageError("E10001", f'--layout: "{layout}" is not NCHW or NHWC', where=Where(option="layout"))
+    channels, height, width = _picture_size(port, layout)
+    levels = np.asarray(_open_image(path, channels, (width, height)), np.float32).reshape(height, width, channels)
+    shift, scale = (_per_channel(name, text, channels, d) for name, text, d in (("mean", mean, 0.0), ("std", std, 1.0)))
+    if not scale.all():
+        raise UsageError("E10013", "--std: 0 is outside its range", where=Where(option="std"))
+    picture = (levels - shift) / scale
+    if not port.dtype.is_float:
+        picture = np.rint(picture)
+    picture = picture.astype(port.dtype.numpy)
+    return np.ascontiguousarray((picture.transpose(2, 0, 1) if layout == "NCHW" else picture)[np.newaxis])
+
+
+def _picture_size(port: Port, layout: str) -> tuple[int, int, int]:
+    dims = port.shape
+    if len(dims) == 4 and dims[0] in (1, -1, None) and all(isinstance(dim, int) and dim > 0 for dim in dims[1:]):
+        a, b, c = (dim for dim in dims[1:] if isinstance(dim, int))
+        channels, height, width = (a, b, c) if layout == "NCHW" else (c, a, b)
+        if channels in (1, 3, 4):
+            return channels, height, width
+    what = f'--image: input "{port.name}" {list(dims)} is no picture in {layout}'
+    raise UsageError("E10405", what, where=Where(option="image"), hint="--layout NHWC, or --input with an array")
+
+
+def _open_image(path: str, channels: int, size: tuple[int, int]) -> "Image":
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            picture = image.convert({1: "L", 3: "RGB", 4: "RGBA"}[channels])
+    except UnidentifiedImageError as error:
+        raise UsageError("E13005", f"{path} is not a picture that can be read", where=Where(file=path)) from error
+    except (Image.DecompressionBombError, SyntaxError, ValueError, EOFError) as error:
+        raise UsageError("E13005", f"{path} cannot be read: {error}", where=Where(file=path)) from error
+    except OSError as error:
+        if error.errno is None:  # Pillow's own: a truncated file
+            raise UsageError("E13005", f"{path} cannot be read: {error}", where=Where(file=path)) from error
+        raise_os_error(error, path)
+    return picture if picture.size == size else picture.resize(size, Image.Resampling.BILINEAR)
+
+
+def _per_channel(option: str, text: str | None, channels: int, default: float) -> Array:
+    if text is None:
+        return np.full(channels, default, np.float32)
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        what = f'--{option}: "{text}" is not a list of numbers'
+        raise UsageError("E10014", what, where=Where(option=option)) from None
+    if len(numbers) not in (1, channels):
+        what = f"--{option}: {len(numbers)} numbers for {channels} channels"
+        raise UsageError("E10001", what, where=Where(option=option))
+    return np.broadcast_to(np.array(numbers, np.float32), (channels,))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Outputs
+
+
+def safe_names(names: Iterable[str]) -> dict[str, str]:
+    """A file stem for each output: harmless on every disk, and no two alike even where case does not count."""
+    taken: set[str] = set()
+    stems = {}
+    for name in names:
+        raw = name.encode("utf-8", "backslashreplace")
+        stem = "".join(chr(b) if re.fullmatch(rb"[A-Za-z0-9._-]", bytes([b])) else f"%{b:02X}" for b in raw)
+        stem = "%2E" + stem[1:] if stem.startswith(".") else stem or "output"
+        if len(stem) > _NAME_BYTES:
+            stem = stem[:_NAME_BYTES] + "-" + hashlib.sha256(raw).hexdigest()[:16]
+        unique, number = stem, 1
+        while unique.lower() in taken:
+            number += 1
+            unique = f"{stem}.{number}"
+        taken.add(unique.lower())
+        stems[name] = unique
+    return stems
+
+
+def save_folder(folder: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
+    """Each array as `.npy`, and `outputs.json` that tells which is which; the paths by name."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise_os_error(error, str(folder), writing=True)
+    files = {name: stem + ".npy" for name, stem in safe_names(arrays).items()}
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        _write(buffer, array)
+        atomic_write(folder / files[name], [buffer.getvalue()])
+    atomic_write(folder / "outputs.json", [json.dumps(files, indent=1).encode() + b"\n"])
+    return {name: str(folder / file) for name, file in files.items()}
+
+
+def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """All arrays in one file, under their own names."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            # numpy.savez cannot: an output may be called `file`.
+            with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=True) as member:
+                _write(member, array)
+    atomic_write(path, [buffer.getbuffer()])
+
+
+def _write(file: IO[bytes], array: Array) -> None:
+    plain = array.astype(str) if array.dtype == object else np.ascontiguousarray(array).reshape(array.shape)
+    np.lib.format.write_array(file, plain, allow_pickle=False)

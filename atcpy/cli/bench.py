@@ -1,0 +1,204 @@
+"""`atcpy bench`: how fast, and how much faster than ONNX Runtime."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.errors import UsageError, VerifyFailed, Where
+from atcpy.options import read_float, read_int
+from atcpy.report.columns import table
+from atcpy.report.units import duration
+
+if TYPE_CHECKING:
+    from atcpy.bench.layers import LayerTime
+    from atcpy.bench.sides import Side
+    from atcpy.bench.turns import Measured
+
+_LAYERS_SHOWN = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app)(bench)
+
+
+def bench(
+    run: Invocation,
+    package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
+    vs: Annotated[
+        str | None, typer.Option("--vs", metavar="ort|G.om", help="ONNX Runtime, or another package.")
+    ] = None,
+    vs_model: Annotated[
+        str | None,
+        typer.Option("--vs_model", metavar="M", help="The model for ort; default: <package>.onnx beside it."),
+    ] = None,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, help="Runs before the turns, a side.")] = 5,
+    min_time: Annotated[str, typer.Option("--min_time", metavar="S", help="Seconds to time, a side.")] = "3",
+    layers: Annotated[bool, typer.Option("--layers", help="Time by task.")] = False,
+    input_data: Annotated[str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name.")] = None,
+    fail_over: Annotated[
+        str | None, typer.Option("--fail_over", metavar="R", help="Fail if the other side is more than R times faster.")
+    ] = None,
+) -> Outcome:
+    """Time a package, in turns with another engine."""
+    from atcpy.bench.layers import time_layers
+    from atcpy.bench.turns import measure
+    from atcpy.runtime import InferenceSession
+
+    seconds = read_float("min_time", min_time, 0, 3600)
+    limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
+    counts = _thread_counts(run)
+    model = _other_model(Path(package), vs, vs_model)
+    feeds = _feeds(Path(package), model, input_data, counts[0])
+    runs = []
+    lines: list[str] = []
+    for threads in counts:
+        run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
+        measured = measure(_sides(Path(package), vs, model, threads), feeds, min_seconds=seconds, warmup=warmup)
+        timed = time_layers(InferenceSession(package, threads=threads), feeds) if layers else []
+        runs.append(_record(measured, timed, threads))
+        lines += [*([""] if lines else []), *_lines(measured, timed, threads)]
+    result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
+    return Outcome(result, lines, _too_slow(runs, limit))
+
+
+def _thread_counts(run: Invocation) -> list[int]:
+    """`--threads 1,2` measures with each."""
+    text = run.common.get("threads")
+    return [read_int("threads", part, 1, 1024) for part in text.split(",")] if text else [run.threads]
+
+
+def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | None:
+    """The model for ONNX Runtime, if that is the other side."""
+    if vs is None or vs.endswith(".om"):
+        if vs_model is not None and vs is None:
+            where = Where(option="vs_model")
+            raise UsageError("E10057", "--vs_model is used only with --vs ort", where=where, hint="add --vs ort")
+        return None
+    if vs != "ort":
+        raise UsageError("E10001", f'--vs: "{vs}" is not ort or a package', where=Where(option="vs"), hint="--vs ort")
+    if vs_model is not None:
+        return Path(vs_model)
+    from atcpy.om import reader
+    from atcpy.verify.verification import find_model
+
+    try:
+        return find_model(package, reader.read_model(reader.read_package(package)).source.sha256)
+    except UsageError as error:
+        error.hint = "name the model: --vs_model MODEL.onnx"
+        raise
+
+
+def _feeds(package: Path, model: Path | None, input_data: str | None, threads: int) -> Any:
+    from atcpy.cli.arrays import load_npz
+    from atcpy.runtime import InferenceSession
+    from atcpy.verify.inputs import Fill, integer_bounds, make_feeds
+    from atcpy.verify.verification import session_ports
+
+    if input_data is not None:
+        return load_npz(input_data)
+    bounds = {}
+    if model is not None:
+        from atcpy.parsers.onnx import read_model
+
+        bounds = integer_bounds(read_model(model).model)
+    return make_feeds(session_ports(InferenceSession(package, threads=threads)), Fill(), bounds)
+
+
+def _sides(package: Path, vs: str | None, model: Path | None, threads: int) -> "list[Side]":
+    from atcpy.bench.sides import atcpy_side, onnxruntime_side
+    from atcpy.verify.oracle import open_onnxruntime
+
+    sides = [atcpy_side(package, threads)]
+    if model is not None:
+        sides.append(onnxruntime_side(model, threads, open_onnxruntime))
+    elif vs is not None:
+        sides.append(atcpy_side(Path(vs), threads, Path(vs).name))
+    return sides
+
+
+def machine() -> dict[str, Any]:
+    """What was measured on."""
+    from atcpy.kernels import _kernels
+
+    isa, _, _ = _kernels.cpu()
+    return {"cpu": cpu_model(), "isa": isa, "cores": sorted(os.sched_getaffinity(0))}
+
+
+def cpu_model() -> str:
+    """The name that the system gives the CPU."""
+    return next((line.partition(":")[2].strip() for line in cpuinfo() if line.startswith("model name")), "unknown")
+
+
+def cpuinfo() -> list[str]:
+    """The lines of /proc/cpuinfo."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+
+
+def _record(measured: "Measured", layers: "list[LayerTime]", threads: int) -> dict[str, Any]:
+    ratio = measured.ratio
+    return {
+        "machine": machine(),
+        "threads": threads,
+        "sides": [asdict(side) for side in measured.sides],
+        "ratio": ratio.ratio if ratio else None,
+        "ci": list(ratio.ci) if ratio else None,
+        "verdict": ratio.verdict if ratio else None,
+        "layers": [asdict(layer) for layer in layers],
+    }
+
+
+def _lines(measured: "Measured", layers: "list[LayerTime]", threads: int) -> Iterator[str]:
+    rows = []
+    for side in measured.sides:
+        unit, factor = ("ms", 1e3) if side.median >= 1e-4 else ("µs", 1e6)
+        cells = (f"{side.median * factor:.3g} {unit}", *(f"{value * factor:.3g}" for value in (side.p90, side.min)))
+        rows.append((side.name, *cells, duration(side.load), duration(side.first)))
+    yield from table(("", "median", "p90", "min", "load", "first run"), rows)
+    cores = _ranges(sorted(os.sched_getaffinity(0)))
+    runs = f"{measured.interleaved_runs} {'interleaved ' if measured.ratio else ''}runs"
+    place = f"{runs}, {threads} thread{'' if threads == 1 else 's'}, cores {cores}"
+    if measured.ratio is None:
+        yield place
+    else:
+        low, high = measured.ratio.ci
+        yield f"ratio {measured.ratio.ratio:.2f}× {measured.ratio.verdict} (95 % CI {low:.2f}–{high:.2f}, {place})"
+    if layers:
+        yield ""
+        yield from _layer_lines(layers)
+
+
+def _layer_lines(layers: "list[LayerTime]") -> Iterator[str]:
+    slowest = sorted(layers, key=lambda layer: -layer.median)[:_LAYERS_SHOWN]
+    rows = [
+        (layer.task, layer.op, layer.kernel, duration(layer.median), f"{layer.share:.1%}", ", ".join(layer.nodes))
+        for layer in slowest
+    ]
+    yield from table(("task", "op", "kernel", "time", "share", "nodes"), rows, right=(0, 3, 4))
+    if len(layers) > len(slowest):
+        yield f"and {len(layers) - len(slowest)} faster ones (--json lists all)"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`0-1,4` for 0, 1 and 4."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{first}-{last}" if first != last else f"{first}" for first, last in parts)
+
+
+def _too_slow(runs: list[dict[str, Any]], limit: float | None) -> VerifyFailed | None:
+    for record in runs:
+        if limit is not None and record["ratio"] is not None and 1 / record["ratio"] > limit:
+            what = f"the other side is {1 / record['ratio']:.2f} times faster, more than {limit:g}"
+            return VerifyFailed("V0001", what, hint="atcpy bench --layers shows where the time goes")
+    return None

@@ -1,0 +1,129 @@
+"""`atcpy doctor`: is this machine fit, and does every kernel compute what it should?"""
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from atcpy import __version__
+from atcpy.cli.bench import cpu_model
+from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.errors import InternalError
+from atcpy.options import default_memory_bytes, default_threads
+from atcpy.report.columns import table
+from atcpy.report.units import count_of, size
+
+if TYPE_CHECKING:
+    from atcpy.verify.selftest import CaseReport
+
+_PACKAGES = ("numpy", "onnx", "onnxruntime", "ml_dtypes", "protobuf", "typer", "rich", "xxhash", "pillow")
+_EXTRAS = {"dist": "mpi4py", "tf": "tensorflow"}
+_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app)(doctor)
+
+
+def doctor(run: Invocation) -> Outcome:
+    """Describe this machine and test every kernel family on it."""
+    from atcpy.verify.selftest import run_cases, untested_families
+
+    reports = []
+    for report in run_cases():
+        run.progress.step(f"testing {report.ops}")
+        reports.append(report)
+    untested = untested_families(reports)
+    failed = [report for report in reports if report.problem]
+    result = {
+        "version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "extras": {extra: _version(name) for extra, name in _EXTRAS.items()},
+        "cpu": cpu(),
+        "memory_limit": default_memory_bytes(),
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("ATCPY_")},
+        "kernels": kernels(),
+        "selftest": {"cases": len(reports), "failed": [_record(r) for r in failed], "untested": untested},
+    }
+    lines = list(_lines(result, reports))
+    if not failed:
+        return Outcome(result, lines)
+    # A kernel that computes wrong is a bug of ours, whatever the machine.
+    what = f"the self-test of {failed[0].ops} fails: {failed[0].problem}"
+    return Outcome(result, lines, InternalError(what))
+
+
+def cpu() -> dict[str, Any]:
+    """What this CPU has, and what is used of it."""
+    from atcpy.kernels import _kernels
+
+    isa, l1, l2 = _kernels.cpu()
+    flags = set(_flags())
+    return {
+        "model": cpu_model(),
+        "isa": isa,
+        "features": [feature for feature in _FEATURES if feature in flags],
+        "l1_bytes": l1,
+        "l2_bytes": l2,
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "threads": default_threads(),
+    }
+
+
+def _flags() -> list[str]:
+    from atcpy.cli.bench import cpuinfo
+
+    return next((line.partition(":")[2].split() for line in cpuinfo() if line.startswith("flags")), [])
+
+
+def kernels() -> list[dict[str, Any]]:
+    """Each family with the best kernel that this CPU runs, by element type."""
+    from atcpy.kernels.table import families
+    from atcpy.report.package import rows_of_this_cpu
+
+    chosen = rows_of_this_cpu()
+    return [
+        {"family": family, "kernels": sorted(name for (of, _), name in chosen.items() if of == family)}
+        for family in families()
+    ]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _record(report: "CaseReport") -> dict[str, Any]:
+    return {"ops": report.ops, "families": list(report.families), "problem": report.problem}
+
+
+def _lines(result: dict[str, Any], reports: "list[CaseReport]") -> Iterator[str]:
+    found, cores = result["cpu"], len(result["cpu"]["affinity"])
+    yield f"atcpy {result['version']}   Python {result['python']}   {result['platform']}"
+    yield f"cpu       {found['model']}"
+    yield f"          kernels for {found['isa']}; it has {' '.join(found['features']) or 'no vector extensions'}"
+    yield f"threads   {found['threads']} by default, {count_of(cores, 'CPU')} may be used"
+    yield f"memory    {size(result['memory_limit'])} by default"
+    yield "packages  " + ", ".join(f"{name} {text or 'missing'}" for name, text in result["packages"].items())
+    yield "extras    " + ", ".join(f"{name} {text or 'not installed'}" for name, text in result["extras"].items())
+    for name, value in result["environment"].items():
+        yield f"setting   {name}={value}"
+    yield ""
+    yield from table(("family", "kernels"), [(k["family"], " ".join(k["kernels"])) for k in result["kernels"]])
+    yield ""
+    for report in reports:
+        if report.problem:
+            yield f"self-test {report.ops}: {report.problem}"
+    passed = [report for report in reports if not report.problem]
+    untested = result["selftest"]["untested"]
+    note = f"; no case reaches {', '.join(untested)}" if untested else ""
+    worst = max((report.max_abs for report in passed), default=0.0)
+    yield f"self-test {len(passed)} of {count_of(len(reports), 'case')} ok, worst error {worst:.1e}{note}"

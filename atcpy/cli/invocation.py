@@ -1,0 +1,340 @@
+"""What all commands share: the common options, the envelope of `--json`, errors and their exit codes.
+
+A command is a function `(run, …) -> Outcome`.  `@command(app)` gives it the common options, prints what it returns, and
+ends the process with its exit code; commands that take options of the conversion get them from the table in
+`atcpy/options.py`, which is their one description.
+"""
+
+import inspect
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from atcpy import __version__
+from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
+from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt
+from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, UsageError, Where, raise_os_error, render
+from atcpy.options import OPTIONS, Option, read_bool, read_choice
+
+BROKEN_PIPE = 141
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found: `result` for `--json`, `lines` for people; `error` where it also failed, and `verdict`
+    what stderr says of it where the lines already tell each cause.
+    """
+
+    result: object
+    lines: Sequence[str] = ()
+    error: AtcError | InternalError | None = None
+    warnings: Sequence[AtcWarning] = ()
+    verdict: str = ""
+
+
+@dataclass
+class Invocation:
+    """The common options of one run of one command."""
+
+    name: str
+    json: bool = False
+    quiet: bool = False
+    verbosity: int = 0
+    debug: bool = False
+    werror: bool = False
+    color: str = "auto"
+    common: dict[str, Any] = field(default_factory=dict)
+    progress: Progress = field(default_factory=lambda: Progress(verbosity=0, quiet=True))
+
+    def option(self, name: str) -> Any:
+        """The value of a common option of the table, read and checked."""
+        given = self.common.get(name)
+        return OPTIONS[name].default if given is None else OPTIONS[name].read(name, given)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads to use."""
+        from atcpy.options import default_threads
+
+        threads: int | None = self.option("threads")
+        return default_threads() if threads is None else threads
+
+    def say(self, line: str, level: int = 1) -> None:
+        """A line to stderr from `-v` (1) or `-vv` (2) on."""
+        if self.verbosity >= level and not self.quiet:
+            write_lines([line], sys.stderr)
+
+
+def envelope(
+    name: str,
+    *,
+    result: object = None,
+    seconds: float = 0.0,
+    exit_code: int = 0,
+    errors: Iterable[dict[str, Any]] = (),
+    warnings: Iterable[AtcWarning] = (),
+) -> dict[str, Any]:
+    """The object that `--json` prints."""
+    return {
+        "schema": f"atcpy.{name}/1",
+        "version": __version__,
+        "ok": exit_code == 0,
+        "exit_code": exit_code,
+        "seconds": round(seconds, 6),
+        "result": result,
+        "warnings": [warning.as_dict() for warning in warnings],
+        "errors": list(errors),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Failures
+
+
+def internal_as_dict(error: InternalError) -> dict[str, Any]:
+    """A bug of ours as a member of `errors`."""
+    return {
+        "code": error.code,
+        "kind": error.kind,
+        "message": error.what,
+        "where": error.where.as_dict(),
+        "hint": error.hint,
+        "more": 0,
+    }
+
+
+def render_internal(error: InternalError) -> str:
+    """The text for a bug of ours: what to send, no traceback."""
+    return (
+        f"error[{error.code}] {error}\n"
+        f"  this is a bug of atcpy {__version__}, not of your model\n"
+        f"  help: please report it with the command, its output with --debug, and `atcpy doctor --json`"
+    )
+
+
+def as_known_error(error: BaseException) -> AtcError | InternalError:
+    """What a user is told about any exception."""
+    if isinstance(error, AtcError | InternalError):
+        return error
+    if isinstance(error, MemoryError):
+        hint = "raise --memory-limit, or make the shapes smaller"
+        return ResourceLimit("R0001", "the memory is used up", hint=hint)
+    if isinstance(error, OSError):
+        try:
+            raise_os_error(error, str(error.filename or "a file"))
+        except AtcError as known:
+            return known
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" (in {last[0].name}, line {last[0].lineno})" if last else ""
+    return InternalError(f"{type(error).__name__}: {error}{place}")
+
+
+def fail(run: Invocation, error: AtcError | InternalError, outcome: Outcome | None, started: float) -> int:
+    """Print a failure; its exit code."""
+    run.progress.end()
+    if run.json:
+        errors = error.as_dicts() if isinstance(error, AtcError) else [internal_as_dict(error)]
+        print_json(
+            envelope(
+                run.name,
+                result=outcome.result if outcome else None,
+                seconds=time.perf_counter() - started,
+                exit_code=error.exit_code,
+                errors=errors,
+                warnings=outcome.warnings if outcome else (),
+            )
+        )
+    text = render(error) if isinstance(error, AtcError) else render_internal(error)
+    if outcome is not None and outcome.verdict and not run.json and not run.quiet:
+        text = outcome.verdict
+    write_blocks(text, color=wants_color(run.color, sys.stderr))
+    return error.exit_code
+
+
+def print_json(value: object) -> None:
+    """Exactly one object, in one line, on stdout."""
+    from atcpy.report.record import dumps
+
+    write_lines([dumps(value)], sys.stdout)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The decorator
+
+
+_COMMON: dict[str, Any] = {
+    "json": Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")],
+    "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")],
+    "verbose": Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; -vv still more.")],
+    "debug": Annotated[bool, typer.Option("--debug", help="Tracebacks; verify the graph after each pass.")],
+    "werror": Annotated[bool, typer.Option("--werror", help="Warnings are errors.")],
+    "color": Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never.")],
+    "threads": Annotated[str | None, typer.Option("--threads", metavar="N", help="Threads; default: physical cores.")],
+    "memory_limit": Annotated[str | None, typer.Option("--memory_limit", metavar="SIZE", help="Most memory, as 8G.")],
+    "timeout": Annotated[str | None, typer.Option("--timeout", metavar="S", help="Most seconds to work.")],
+    "allow_hardlinks": Annotated[
+        bool, typer.Option("--allow_hardlinks", help="Take external data with several names.")
+    ],
+}  # fmt: skip
+_DEFAULTS: dict[str, Any] = {"color": "auto", "verbose": 0, "threads": None, "memory_limit": None, "timeout": None}
+_COMMON_PANEL = ("threads", "memory_limit", "timeout", "allow_hardlinks")
+
+
+def _common_parameters() -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name, False), annotation=kind)
+        for name, kind in _COMMON.items()
+    ]
+
+
+def _table_parameter(option: Option) -> inspect.Parameter:
+    """The command line's option for a row of the table; a `--flag` for what is true or false."""
+    names = [f"--{name}" for name in (option.name, *option.aliases)]
+    is_flag = option.read is read_bool
+    kind: Any = bool if is_flag else str | None
+    info = typer.Option(*names, help=option.help[0].upper() + option.help[1:] + ".", show_default=False)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if is_flag else None,
+        annotation=Annotated[kind, info],
+    )
+
+
+def command(app: typer.Typer, *, table: Sequence[str] = ()) -> Callable[[Callable[..., Outcome]], Callable[..., None]]:
+    """Registers a function `(run, …) -> Outcome` as the command of its name, with the options `table` of the table;
+    those arrive as its keyword arguments.
+    """
+
+    def register(function: Callable[..., Outcome]) -> Callable[..., None]:
+        own = list(inspect.signature(function).parameters.values())[1:]
+        own = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        name = function.__name__.removesuffix("_")
+
+        @wraps(function)
+        def invoke(**values: Any) -> None:
+            shared = {key: values.pop(key) for key in _COMMON}
+            code = _run(name, shared, lambda run: function(run, **values))
+            if code:
+                raise typer.Exit(code)
+
+        rest = [*map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters()]
+        invoke.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + rest
+        )
+        invoke.__annotations__ = {}
+        app.command(name, help=function.__doc__)(invoke)
+        return invoke
+
+    return register
+
+
+def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome]) -> int:
+    """Run a command; print what it found or how it failed; the exit code."""
+    started = time.perf_counter()
+    run = Invocation(name, json=shared["json"], quiet=shared["quiet"], verbosity=shared["verbose"])
+    run.debug, run.werror, run.color = shared["debug"], shared["werror"], shared["color"]
+    run.common = {key: shared[key] for key in _COMMON_PANEL} | {"debug": run.debug}
+    run.progress = Progress(verbosity=run.verbosity, quiet=run.quiet or run.json)
+    outcome: Outcome | None = None
+    try:
+        read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
+        with _Limits(run):
+            outcome = work(run)
+        run.progress.end()
+        _report_warnings(run, outcome)
+        if outcome.error is not None:
+            if not run.json and not run.quiet:
+                write_lines(outcome.lines, sys.stdout)
+            return fail(run, outcome.error, outcome, started)
+        if run.json:
+            seconds = time.perf_counter() - started
+            print_json(envelope(name, result=outcome.result, seconds=seconds, warnings=outcome.warnings))
+        elif not run.quiet:
+            write_lines(outcome.lines, sys.stdout)
+        return 0
+    except KeyboardInterrupt:
+        run.progress.end()
+        announce_interrupt()
+        return INTERRUPTED
+    except Terminated:
+        return TERMINATED
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except Exception as error:  # noqa: BLE001  the border of the program: what passes here is told, never traced
+        if run.debug:
+            traceback.print_exc()
+        return fail(run, as_known_error(error), outcome, started)
+    finally:
+        run.progress.end()
+
+
+def _report_warnings(run: Invocation, outcome: Outcome) -> None:
+    from atcpy.errors import raise_all
+
+    if run.werror and outcome.warnings:
+        raise_all([warning.as_error() for warning in outcome.warnings])
+    if not run.quiet and not run.json:
+        for warning in outcome.warnings:
+            write_blocks(str(warning), color=wants_color(run.color, sys.stderr))
+
+
+class _Limits:
+    """`--timeout` and `--memory-limit` as backstops: the work's own checks name the place and come first."""
+
+    def __init__(self, run: Invocation) -> None:
+        self._seconds: float | None = run.option("timeout")
+        self._bytes: int | None = run.option("memory_limit")
+
+    def __enter__(self) -> None:
+        if self._seconds is not None:
+            signal.signal(signal.SIGALRM, self._time_is_over)
+            signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 1e-6))
+        if self._bytes is not None:
+            import resource
+
+            import numpy  # noqa: F401  its BLAS ends the process if it finds no memory at its start
+
+            # Of writable private memory: address space counts mapped weights, too, which cost nothing.
+            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            limit = self._bytes if hard == resource.RLIM_INFINITY else min(self._bytes, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+    def __exit__(self, *_: object) -> None:
+        if self._seconds is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _time_is_over(self, _number: int, _frame: FrameType | None) -> None:
+        what = f"the time limit of {self._seconds:g} s is reached"
+        raise ResourceLimit("R0003", what, hint="raise --timeout")
+
+
+def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[str]) -> UsageError:
+    """What the parser of the command line refused, in our words."""
+    from atcpy.errors import nearest
+
+    option = str(getattr(error, "option_name", "") or "")
+    parameter = getattr(error, "param", None)
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        near = nearest(option.lstrip("-").replace("-", "_"), [name.lstrip("-") for name in known_options])
+        hint = f"did you mean {' or '.join('--' + name for name in near)}?" if near else ""
+        written = (word.partition("=")[0] for word in arguments)
+        option = next((word for word in written if word.replace("-", "_") == option.replace("-", "_")), option)
+        return UsageError("E10001", f"there is no option {option}", hint=hint)
+    if kind == "MissingParameter" and parameter is not None:
+        name = max(parameter.opts, key=len)
+        return UsageError("E10054", f"{name if name.startswith('-') else parameter.metavar or name} is required")
+    if kind == "BadOptionUsage" and "argument" in error.format_message():
+        return UsageError("E10004", f"{option} needs a value", where=Where(option=option))
+    message = error.format_message()
+    hint = 'a value with ";" or a space needs quotes' if "unexpected extra argument" in message else ""
+    return UsageError("E10001", message[:1].lower() + message[1:].rstrip("."), hint=hint)

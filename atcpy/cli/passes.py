@@ -1,0 +1,75 @@
+"""`atcpy passes`: the passes by name, for `--skip_pass` and the switches."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.errors import UsageError, did_you_mean
+from atcpy.report.columns import table
+
+if TYPE_CHECKING:
+    from atcpy.passes.base import Pass
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app)(passes)
+
+
+def passes(
+    run: Invocation,
+    action: Annotated[str, typer.Argument(metavar="list|show", help="All passes, or one.")] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="[PASS]", help="For show.")] = None,
+) -> Outcome:
+    """List the passes, or show one: its stage, order, level and what it rewrites."""
+    records = all_passes()
+    if action == "list":
+        rows = [(r["name"], r["stage"], r["order"], r["level"], r["summary"]) for r in records]
+        return Outcome({"passes": records}, table(("pass", "stage", "order", "level", ""), rows, right=(2,)))
+    if action != "show":
+        raise UsageError(
+            "E10001", f'passes: "{action}" is not list or show', hint=did_you_mean(action, ("list", "show"))
+        )
+    if name is None:
+        raise UsageError("E10054", "passes show: the name of a pass is required", hint="atcpy passes list")
+    found = next((r for r in records if r["name"] == name), None)
+    if found is None:
+        hint = did_you_mean(name, [r["name"] for r in records]) or "atcpy passes list"
+        raise UsageError("E10016", f'there is no pass "{name}"', hint=hint)
+    after = ", ".join(found["after"]) or "nothing"
+    switch = "correctness needs it: no level or ALL:off leaves it out" if found["required"] else f"--skip_pass={name}"
+    lines = [
+        f"{name}  {found['stage']}, number {found['order']}, from {found['level']} on",
+        f"  after   {after}",
+        f"  switch  {switch}",
+        *(f"  {line}".rstrip() for line in found["doc"].splitlines()),
+    ]
+    return Outcome(found, lines)
+
+
+def all_passes() -> list[dict[str, Any]]:
+    """Every pass in the order in which they run."""
+    from atcpy.options import Stage
+    from atcpy.passes.base import passes_of
+    from atcpy.stages import pipeline
+
+    assert pipeline  # it imports the stages, which register their passes
+    ordered = [(stage, entry) for stage in Stage for entry in passes_of(stage)]
+    return [_record(entry, order) for order, (_, entry) in enumerate(ordered, 1)]
+
+
+def _record(entry: "Pass", order: int) -> dict[str, Any]:
+    owner = getattr(entry.run, "__self__", None)
+    module = sys.modules[type(owner).__module__ if owner is not None else entry.run.__module__]
+    return {
+        "name": entry.name,
+        "stage": entry.stage.value,
+        "order": order,
+        "level": entry.level.name,
+        "required": entry.required,
+        "after": list(entry.after),
+        "summary": entry.summary,
+        "doc": (module.__doc__ or "").strip(),
+    }

@@ -1,0 +1,75 @@
+"""`atcpy verify`: is the package equal to its model?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atcpy.cli.invocation import Invocation, Outcome, command
+
+if TYPE_CHECKING:
+    from atcpy.verify.compare import OutputReport
+    from atcpy.verify.verification import VerifyReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app)(verify)
+
+
+def verify(
+    run: Invocation,
+    package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="M", help="The model; default: <package>.onnx beside it.")
+    ] = None,
+    input_data: Annotated[
+        str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name, in one file.")
+    ] = None,
+    random: Annotated[
+        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="Seed of the made inputs.")
+    ] = 0,
+    oracle: Annotated[str | None, typer.Option("--oracle", help="ort or ref; default: whichever can.")] = None,
+    atol: Annotated[float | None, typer.Option("--atol", min=0, help="Largest absolute error.")] = None,
+    rtol: Annotated[float | None, typer.Option("--rtol", min=0, help="Largest relative error.")] = None,
+    cosine: Annotated[float | None, typer.Option("--cosine", min=0, max=1, help="Least cosine similarity.")] = None,
+) -> Outcome:
+    """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator."""
+    from atcpy.cli.arrays import load_npz
+    from atcpy.verify.compare import Tolerance
+    from atcpy.verify.inputs import Fill
+    from atcpy.verify.verification import verify as compare_with_model
+
+    report = compare_with_model(
+        Path(package),
+        None if against is None else Path(against),
+        fill=Fill("random", random),
+        feeds=None if input_data is None else load_npz(input_data),
+        tolerance=Tolerance(atol, rtol, cosine),
+        oracle=oracle,
+        threads=run.option("threads"),
+        allow_hardlinks=run.option("allow_hardlinks"),
+        step=run.progress.step,
+    )
+    if not report.same_source:
+        run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
+    return Outcome(report, list(verdict(report)), report.error)
+
+
+def verdict(report: "VerifyReport") -> Iterator[str]:
+    """The oracle, a line an output, and the verdict."""
+    yield f"oracle   {report.oracle}   inputs {report.inputs}   against {report.against}"
+    width = max((len(output.name) for output in report.outputs), default=0)
+    for output in report.outputs:
+        yield f"output   {output.name:<{width}}   {output.dtype}  {_figures(output)}"
+    yield "PASS" if report.passed else "FAIL"
+
+
+def _figures(output: "OutputReport") -> str:
+    word = "ok" if output.passed else "FAIL"
+    if output.random:
+        return f"{word} (drawn at random: only type and shape are compared)"
+    figures = f"max abs {output.max_abs:.1e}  max rel {output.max_rel:.1e}  cosine {output.cosine:.6f}"
+    changed = "   argmax changed" if output.argmax_changed else ""
+    return f"{figures}   {word} (atol {output.atol:.1e}, rtol {output.rtol:.0e}){changed}"

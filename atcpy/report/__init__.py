@@ -1,0 +1,1 @@
+"""What people read: text and JSON views of conversions and packages."""

@@ -1,0 +1,370 @@
+"""A package as `inspect` shows it: records for JSON, and tables made from those same records."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
+from atcpy.ir import Graph, Node, TensorDesc
+from atcpy.kernels import _kernels
+from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_slots
+from atcpy.om.container import Partition, Verify
+from atcpy.om.reader import Package, PackagedModel, TaskRecord, read_model, read_package
+from atcpy.report.columns import table
+from atcpy.report.record import to_json
+from atcpy.report.units import count_of, counts, shape, size
+from atcpy.stages.report import STRUCTURAL, Precision, count_engines, count_host_ops
+
+TABLES = ("io", "nodes", "tasks", "weights", "passes", "precision", "memory", "provenance")
+_CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
+
+Record = dict[str, Any]
+
+
+class PackageView:
+    """A package opened for people; MODEL_DEF is parsed once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.package: Package = read_package(path, verify=Verify.FULL)
+        self.package.container.check_sha256()
+        self.model: PackagedModel = read_model(self.package)
+
+    @property
+    def graph(self) -> Graph:
+        """The optimised graph."""
+        return self.model.graph
+
+    def summary(self) -> Record:
+        """The same keys as `convert --json` has, as far as the package knows them."""
+        model, graph = self.model, self.graph
+        return {
+            "output": str(self.path),
+            "bytes": len(self.package.container.buffer),
+            "sha256": _digest(self.path),
+            "source": {**to_json(model.source), "opsets": dict(model.source.opsets)},
+            "soc": model.soc,
+            "atc_cmdline": model.cmdline,
+            "atcpy_version": model.version,
+            "inputs": [_port(node.output.desc, node.output.name) for node in graph.nodes if node.op_type == "Data"],
+            "outputs": [_port(v.desc, name) for v, name in zip(_results(graph), self._output_names(), strict=True)],
+            "nodes_before": graph.node_count_before,
+            "task_count": len(self.package.tasks),
+            "engines": count_engines(graph),
+            "host_cpu_ops": to_json(count_host_ops(graph)),
+            "passes": [
+                {"name": name, "matched": matched, "applied": applied}
+                for name, matched, applied in graph.decisions.counts()
+            ],
+            "precision": to_json(Precision()),
+            "memory": {
+                "arena": self.package.arena_bytes,
+                "lower_bound": model.memory.lower_bound,
+                "unshared": model.memory.unshared_bytes,
+                "weights": len(self.package.weights),
+            },
+            "gears": [],
+        }
+
+    def _output_names(self) -> list[str]:
+        return [info.name for info in self.package.outputs]
+
+    # ---- the tables, each a list of records
+
+    def io(self) -> Record:
+        """Inputs and outputs with their bytes."""
+        summary = self.summary()
+        infos = (("inputs", self.package.inputs), ("outputs", self.package.outputs))
+        return {
+            kind: [port | {"bytes": info.nbytes} for port, info in zip(summary[kind], ports, strict=True)]
+            for kind, ports in infos
+        }
+
+    def nodes(self) -> list[Record]:
+        """Every node but constants, in order of execution."""
+        return [self.node_record(node) for node in self.graph.nodes if node.op_type != "Const"]
+
+    def node_record(self, node: Node) -> Record:
+        """One node: what it reads and makes, who runs it, where it came from."""
+        return {
+            "name": node.name,
+            "op": node.op_type,
+            "engine": node.engine.value if node.engine else None,
+            "inputs": ["" if value is None else value.name for value in node.inputs],
+            "outputs": [{"name": value.name, **_desc(value.desc)} for value in node.outputs],
+            "sources": list(node.sources),
+            "passes": list(node.passes),
+        }
+
+    def tasks(self) -> list[Record]:
+        """Every kernel launch; views run nothing and are no task."""
+        nodes = list(self.graph.nodes)
+        rows = rows_of_this_cpu()
+        return [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.package.tasks)]
+
+    def weights(self) -> list[Record]:
+        """Every constant."""
+        return [
+            {"name": node.output.name, **_desc(node.output.desc), "bytes": node.output.desc.nbytes}
+            for node in self.graph.nodes
+            if node.op_type == "Const"
+        ]
+
+    def passes(self) -> list[Record]:
+        """Every run of every pass, and why matches were left alone."""
+        return [
+            {
+                "name": record.name,
+                "stage": record.stage,
+                "matched": record.matched,
+                "applied": record.applied,
+                "rejects": [to_json(reject) for reject in record.rejects],
+            }
+            for record in self.graph.decisions.passes
+        ]
+
+    def precision(self) -> Record:
+        """The mode, and what was lowered by it."""
+        record: Record = to_json(Precision())
+        return record
+
+    def memory(self) -> Record:
+        """The plan, and the largest values."""
+        values = [value for node in self.graph.nodes if node.op_type not in STRUCTURAL for value in node.outputs]
+        known = [value for value in values if value.desc.is_static]
+        largest = sorted(known, key=lambda value: -value.desc.nbytes)[:10]
+        summary: Record = self.summary()["memory"]
+        return {**summary, "largest": [{"name": v.name, **_desc(v.desc), "bytes": v.desc.nbytes} for v in largest]}
+
+    def provenance(self) -> Record:
+        """Where the package came from, and what became of the model's nodes that have no task."""
+        container = self.package.container
+        return {
+            "source": {**to_json(self.model.source), "opsets": dict(self.model.source.opsets)},
+            "atc_cmdline": self.model.cmdline,
+            "atcpy_version": self.model.version,
+            "soc": self.model.soc,
+            "sealed_sha256": container.sha256.hex(),
+            "removed": dict(self.graph.decisions.removed),
+        }
+
+    def find_node(self, name: str) -> Record:
+        """The node of that name, or the one that stands for the model's node of that name."""
+        nodes = list(self.graph.nodes)
+        exact = [node for node in nodes if node.name == name] or [node for node in nodes if name in node.sources]
+        if exact:
+            tasks = [task for task in self.tasks() if task["name"] == exact[0].name]
+            return self.node_record(exact[0]) | {"tasks": tasks}
+        if name in self.graph.decisions.removed:
+            return {"name": name, "removed": self.graph.decisions.removed[name]}
+        names = [name for node in nodes for name in (node.name, *node.sources)]
+        hint = did_you_mean(name, [*names, *self.graph.decisions.removed])
+        raise UsageError("E10016", f'--node: no node "{name}" in {self.path}', where=Where(option="node"), hint=hint)
+
+    # ---- text
+
+    def info_block(self) -> list[str]:
+        """ATC's block of model information."""
+        model, container = self.model, self.package.container
+        parts = {p: container.extent(p).size for p in Partition}
+        return [
+            "============ Display Model Info start ============",
+            f"Original Atc command line: {model.cmdline}",
+            f"system   info: atc_version[{model.version}], soc_version[{model.soc}], "
+            f"framework_type[{model.source.framework}].",
+            f"resource info: memory_size[{self.package.arena_bytes} B], weight_size[{len(self.package.weights)} B], "
+            f"stream_num[{self.package.stream_count}], event_num[{self.package.event_count}].",
+            f"om       info: modeldef_size[{parts[Partition.MODEL_DEF]} B], "
+            f"weight_data_size[{parts[Partition.WEIGHTS_DATA]} B], tbe_kernels_size[0 B], "
+            f"cust_aicpu_kernel_store_size[0 B], task_info_size[{parts[Partition.TASK_INFO]} B], so_store_size[0 B].",
+            "============ Display Model Info end   ============",
+            _CANN,
+        ]
+
+
+def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
+    """The first row of each family and element type that this CPU can run; 0 is any type."""
+    order = ["scalar", "avx2", "avx512f"]
+    level = order.index(_kernels.cpu()[0]) if _kernels.cpu()[0] in order else len(order)
+    found: dict[tuple[str, int], str] = {}
+    for row in kernel_table():
+        if row.isa not in order or order.index(row.isa) <= level:
+            found.setdefault((row.family, row.dtype.onnx), row.name)
+    return found
+
+
+def _task(number: int, task: TaskRecord, node: Node, rows: Mapping[tuple[str, int], str]) -> Record:
+    _, results = read_slots(task.record)
+    dtype = next((value.desc.dtype.onnx for value in node.operands), 0)
+    outputs = [
+        {"name": value.name, **_desc(value.desc), "region": slot[0].name.lower(), "offset": slot[2], "bytes": slot[3]}
+        for value, slot in zip(node.outputs, results, strict=False)
+    ]
+    family = task.kernel
+    return {
+        "task": number,
+        "name": node.name,
+        "op": node.op_type,
+        "kernel": "host" if family == HOST_FAMILY else rows.get((family, dtype)) or rows.get((family, 0), family),
+        "engine": node.engine.value if node.engine else None,
+        "stream": task.stream,
+        "sources": list(node.sources),
+        "passes": list(node.passes),
+        "outputs": outputs,
+    }
+
+
+def _desc(desc: TensorDesc) -> Record:
+    dims = None if desc.shape is None else [dim if isinstance(dim, int) else dim.name for dim in desc.shape]
+    stored = list(desc.memory_shape) if desc.is_static else dims
+    return {"dtype": desc.dtype.long, "format": str(desc.format), "shape": dims, "storage_shape": stored}
+
+
+def _port(desc: TensorDesc, name: str) -> Record:
+    record = _desc(desc)
+    return {"name": name, "dtype": record["dtype"], "shape": record["shape"], "format": record["format"]}
+
+
+def _results(graph: Graph) -> list[Any]:
+    return [value for node in graph.nodes if node.op_type == "NetOutput" for value in node.operands]
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise_os_error(error, str(path))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables as text
+
+
+def summary_lines(summary: Record) -> Iterator[str]:
+    """The package in a few lines, as `convert` prints it."""
+    yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
+    source = summary["source"]
+    opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
+    tasks = f"{count_of(summary['nodes_before'], 'node')} → {count_of(summary['task_count'], 'task')}"
+    producer = f", {source['producer']}" if source["producer"] else ""
+    yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
+    for kind in ("inputs", "outputs"):
+        for i, port in enumerate(summary[kind]):
+            yield f"  {kind if i == 0 else '':<10} {port['name']} {port['dtype']} {shape(port['shape'])}"
+    yield f"  engines    {counts(summary['engines'])}"
+    if summary["host_cpu_ops"]:
+        ops = counts({op["op"]: op["count"] for op in summary["host_cpu_ops"]})
+        yield f"  host_cpu   {ops}   (no kernel: the ONNX reference evaluator runs them, slowly)"
+    memory = summary["memory"]
+    yield f"  memory     arena {size(memory['arena'])} · weights {size(memory['weights'])}"
+
+
+def table_lines(name: str, content: Any) -> list[str]:
+    """One of `TABLES` as text."""
+    return ["", f"{name}", *_TEXT[name](content)]
+
+
+def _io_lines(content: Record) -> list[str]:
+    rows = [
+        (kind.removesuffix("s"), p["name"], p["dtype"], shape(p["shape"]), p["format"], p["bytes"])
+        for kind in ("inputs", "outputs")
+        for p in content[kind]
+    ]
+    return table(("", "name", "dtype", "shape", "format", "bytes"), rows, right=(5,))
+
+
+def _tensor(record: Record) -> str:
+    return f"{record['dtype']} {shape(record['storage_shape'])} {record['format']}"
+
+
+def _node_lines(content: Sequence[Record]) -> list[str]:
+    rows = [
+        (n["name"], n["op"], n["engine"] or "", " ".join(map(_tensor, n["outputs"])), " ".join(n["passes"]))
+        for n in content
+    ]
+    return table(("node", "op", "engine", "outputs", "passes"), rows)
+
+
+def _task_lines(content: Sequence[Record]) -> list[str]:
+    rows = [
+        (
+            t["task"],
+            t["op"],
+            t["kernel"],
+            t["engine"] or "",
+            " ".join(map(_tensor, t["outputs"])),
+            ", ".join(t["sources"]),
+        )
+        for t in content
+    ]
+    return table(("task", "op", "kernel", "engine", "outputs", "from"), rows, right=(0,))
+
+
+def _weight_lines(content: Sequence[Record]) -> list[str]:
+    rows = [
+        (w["name"], w["dtype"], shape(w["shape"]), w["format"], shape(w["storage_shape"]), w["bytes"]) for w in content
+    ]
+    return table(("weight", "dtype", "shape", "format", "stored", "bytes"), rows, right=(5,))
+
+
+def _pass_lines(content: Sequence[Record]) -> list[str]:
+    lines = table(
+        ("pass", "stage", "matched", "applied"),
+        [(p["name"], p["stage"], p["matched"], p["applied"]) for p in content],
+        right=(2, 3),
+    )
+    rejected = [(p["name"], r["reason"], r["where"], r["detail"]) for p in content for r in p["rejects"]]
+    return lines + (["", *table(("pass", "left alone because", "node", ""), rejected)] if rejected else [])
+
+
+def _precision_lines(content: Record) -> list[str]:
+    return [f"{content['mode']}: {count_of(len(content['lowered']), 'node')} lowered", *content["lowered"]]
+
+
+def _memory_lines(content: Record) -> list[str]:
+    rows = [(v["name"], v["dtype"], shape(v["storage_shape"]), v["format"], v["bytes"]) for v in content["largest"]]
+    return [
+        f"arena {content['arena']} bytes, lower bound {content['lower_bound']}, without reuse {content['unshared']}",
+        f"weights {content['weights']} bytes",
+        *table(("largest values", "dtype", "stored", "format", "bytes"), rows, right=(4,)),
+    ]
+
+
+def _provenance_lines(content: Record) -> list[str]:
+    source = content["source"]
+    rows = [
+        ("model sha256", source["sha256"]),
+        ("producer", source["producer"]),
+        ("opsets", " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())),
+        ("command", content["atc_cmdline"]),
+        ("atcpy", content["atcpy_version"]),
+        ("sealed sha256", content["sealed_sha256"]),
+    ]
+    removed = list(content["removed"].items())
+    return table(("", ""), rows)[1:] + (["", *table(("node that has no task", "why"), removed)] if removed else [])
+
+
+_TEXT: Mapping[str, Callable[[Any], list[str]]] = {
+    "io": _io_lines,
+    "nodes": _node_lines,
+    "tasks": _task_lines,
+    "weights": _weight_lines,
+    "passes": _pass_lines,
+    "precision": _precision_lines,
+    "memory": _memory_lines,
+    "provenance": _provenance_lines,
+}
+
+
+def node_lines(record: Record) -> list[str]:
+    """What `inspect --node` prints."""
+    if "removed" in record:
+        return [f"{record['name']}: has no task ({record['removed']})"]
+    lines = [f"{record['name']}  {record['op']}  {record['engine'] or 'nothing to run'}"]
+    lines += [f"  reads   {name}" for name in record["inputs"]]
+    lines += [f"  makes   {value['name']}  {_tensor(value)}" for value in record["outputs"]]
+    lines += [f"  kernel  {task['kernel']} (task {task['task']})" for task in record["tasks"]]
+    lines += [f"  from    {', '.join(record['sources'])}"] if record["sources"] else []
+    return lines + ([f"  passes  {', '.join(record['passes'])}"] if record["passes"] else [])

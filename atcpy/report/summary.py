@@ -1,0 +1,86 @@
+"""What `convert` prints at its end."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from atcpy.ir import Source
+from atcpy.report.record import to_json
+from atcpy.report.units import count_of, counts, duration, shape, size
+from atcpy.stages.report import ConvertReport, Memory, PassCount, PortInfo, Precision
+
+_ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
+_ALWAYS_SHOWN = frozenset({"AIcoreEngine", "VectorEngine", "GE_LOCAL", "HOST_CPU"})
+_PASSES_SHOWN = 6
+
+
+def convert_result(report: ConvertReport) -> dict[str, Any]:
+    """The `result` of `convert --json`; warnings have their own place in the envelope."""
+    result: dict[str, Any] = to_json(report)
+    del result["warnings"]
+    result["source"]["opsets"] = dict(report.source.opsets)
+    return result
+
+
+def convert_summary(report: ConvertReport, model: str, seconds: float, *, soc_is_default: bool) -> list[str]:
+    """The block of lines: what came of which model, where it runs, what it needs, what was done."""
+    return list(_lines(report, model, seconds, soc_is_default))
+
+
+def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bool) -> Iterator[str]:
+    took = f"in {duration(seconds)}"
+    yield f"{report.output}  {size(report.bytes)}  sha256 {report.sha256[:4]}…  {took}"
+    nodes = f"{count_of(report.nodes_before, 'node')} → {count_of(report.task_count, 'task')}"
+    yield f"  from       {Path(model).name} ({_origin(report.source)})  {nodes}"
+    yield from _ports("inputs", report.inputs)
+    yield from _ports("outputs", report.outputs)
+    if report.gears:
+        yield f"  gears      {' · '.join(str(gear) for gear in report.gears)}"
+    shown = {name: report.engines.get(name, 0) for name in _ENGINES}
+    shown = {name: count for name, count in shown.items() if count or name in _ALWAYS_SHOWN}
+    yield f"  engines    {counts(shown)}"
+    if report.host_cpu_ops:
+        ops = counts({op.op: op.count for op in report.host_cpu_ops})
+        yield f"  host_cpu   {ops}   (no kernel: the ONNX reference evaluator runs them, slowly)"
+    yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
+    yield f"  arena      {_arena(report.memory)}"
+    yield f"  passes     {_passes(report.passes)}   (all: atcpy inspect --passes)"
+    yield f"  transdata  {report.transdata.inserted} inserted · {report.transdata.cancelled} cancelled"
+    yield f"  stages     {' · '.join(f'{s.name} {duration(s.seconds)}' for s in report.stages)}"
+    yield f"  soc        {report.soc}{' (default)' if soc_is_default else ''}"
+
+
+def _origin(source: Source) -> str:
+    opsets = dict(source.opsets)
+    version = f" opset {opsets['ai.onnx']}" if "ai.onnx" in opsets else ""
+    framework = {"onnx": "ONNX", "tensorflow": "TensorFlow"}.get(source.framework, source.framework)
+    return framework + version + (f", {source.producer.strip()}" if source.producer.strip() else "")
+
+
+def _ports(word: str, ports: Sequence[PortInfo]) -> Iterator[str]:
+    for i, port in enumerate(ports):
+        yield f"  {word if i == 0 else '':<10} {port.name} {port.dtype} {shape(port.shape)}"
+
+
+def _precision(precision: Precision) -> str:
+    count = len(precision.lowered)
+    return f"{precision.mode} ({f'{count} lowered' if count else 'nothing lowered'})"
+
+
+def _memory(memory: Memory) -> str:
+    saved = 100 - round(100 * memory.arena / memory.unshared) if memory.unshared else 0
+    return f"arena {size(memory.arena)} (reuse saves {saved} %) · weights {size(memory.weights)}"
+
+
+def _arena(memory: Memory) -> str:
+    ratio = f" ({memory.arena / memory.lower_bound:.2f}×)" if memory.lower_bound else ""
+    return f"{memory.arena} bytes, lower bound {memory.lower_bound}{ratio}, without reuse {memory.unshared}"
+
+
+def _passes(passes: Sequence[PassCount]) -> str:
+    """The fusions that did the most, without the `Pass` that ends their names."""
+    fusions = [entry for entry in passes if "Fusion" in entry.name and not entry.name.startswith("TransOp")]
+    applied = {entry.name.removesuffix("Pass"): entry.applied for entry in fusions if entry.applied}
+    first = dict(sorted(applied.items(), key=lambda item: -item[1])[:_PASSES_SHOWN])
+    more = len(applied) - len(first)
+    return (counts(first) or "none applied") + (f" · {more} more" if more else "")

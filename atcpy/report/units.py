@@ -1,0 +1,40 @@
+"""Numbers as people read them: sizes, times, shapes, counts."""
+
+from collections.abc import Mapping, Sequence
+
+_SIZES = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
+
+
+def size(count: int) -> str:
+    """Bytes in units of 1024: `97.9 MB`."""
+    for unit, factor in _SIZES:
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits: `1.42 s`, `25.6 ms`, `3.10 µs`."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= factor:
+            return f"{_three_digits(seconds / factor)} {unit}"
+    return f"{_three_digits(seconds / 1e-6)} µs"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}" if number >= 9.995 else f"{number:.2f}"
+
+
+def shape(dims: Sequence[object] | None) -> str:
+    """Dimensions as a list without spaces: `[1,3,224,224]`; `?` where the rank is not known."""
+    return "?" if dims is None else "[" + ",".join(str(dim) for dim in dims) + "]"
+
+
+def counts(items: Mapping[str, int]) -> str:
+    """Names with their counts: `Conv 53 · Gemm 1`."""
+    return " · ".join(f"{name} {count}" for name, count in items.items())
+
+
+def count_of(count: int, noun: str) -> str:
+    """A number with its noun: `1 task`, `57 tasks`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

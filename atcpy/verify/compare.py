@@ -1,0 +1,183 @@
+"""Two results side by side: how far apart, and is that too far?
+
+    |actual - expected| <= atol + rtol · |expected|,   NaN equals NaN, an infinity equals itself
+
+Without other word from the user, atol is a share of the output's scale, its largest finite magnitude: element by
+element a ratio would only show how near to zero some element happens to be.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atcpy.errors import VerifyFailed, Where
+from atcpy.ir import DType
+
+Array = NDArray[Any]
+
+# The share of the output's scale by element type; what is not listed must be equal.
+SCALE_SHARE = {
+    DType.FLOAT64: 1e-9,
+    DType.FLOAT32: 1e-4,
+    DType.COMPLEX64: 1e-4,
+    DType.COMPLEX128: 1e-9,
+    DType.FLOAT16: 2e-3,
+    DType.BFLOAT16: 1.6e-2,
+}
+# 8-bit results are rounded: two right computations may fall on either side of a half.
+STEP = {DType.INT8: 1.0, DType.UINT8: 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What the user asks for; None is the rule by element type."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    cosine: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """One output compared; the fields are those of `verify --json`."""
+
+    name: str
+    dtype: str
+    max_abs: float
+    max_rel: float
+    cosine: float
+    ulp: int | None
+    nan: int
+    inf: int
+    argmax_changed: bool
+    atol: float
+    rtol: float
+    passed: bool
+    why: str = ""
+    code: str = "V0001"
+    random: bool = False
+
+    def problem(self) -> VerifyFailed | None:
+        """The error that this output is, if it is one."""
+        if self.passed:
+            return None
+        hint = "find out what changed it: convert again with --oo_level=O0, then with --skip_pass for each pass"
+        return VerifyFailed(self.code, f'output "{self.name}" {self.why}', where=Where(value=self.name), hint=hint)
+
+
+def compare(name: str, actual: Array, expected: Array, tolerance: Tolerance = Tolerance()) -> OutputReport:
+    """One output against the oracle's."""
+    dtype = DType.from_numpy(expected.dtype)
+    if actual.shape != expected.shape or DType.from_numpy(actual.dtype) is not dtype:
+        got, want = (f"{DType.from_numpy(a.dtype).long}{list(a.shape)}" for a in (actual, expected))
+        return _differs(name, dtype, f"is {got}, the reference has {want}")
+    if dtype is DType.STRING:
+        same = bool(np.array_equal(actual.astype(str), expected.astype(str)))
+        return _equal(name, dtype) if same else _differs(name, dtype, "has other texts than the reference")
+    return _compare_numbers(name, dtype, actual, expected, tolerance)
+
+
+def compare_kind(name: str, actual: Array, expected: Array) -> OutputReport:
+    """An output behind a random op: only its type and shape can be compared."""
+    report = compare(name, np.zeros_like(actual), np.zeros_like(expected))
+    return OutputReport(**{**{f: getattr(report, f) for f in report.__slots__}, "random": True})
+
+
+def _equal(name: str, dtype: DType) -> OutputReport:
+    return OutputReport(name, dtype.long, 0.0, 0.0, 1.0, 0, 0, 0, False, 0.0, 0.0, True)
+
+
+def _differs(name: str, dtype: DType, why: str) -> OutputReport:
+    return OutputReport(name, dtype.long, np.inf, np.inf, 0.0, None, 0, 0, False, 0.0, 0.0, False, why)
+
+
+def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, tolerance: Tolerance) -> OutputReport:
+    wide = np.complex128 if np.iscomplexobj(expected) else np.float64
+    a, e = actual.astype(wide), expected.astype(wide)
+    finite = np.isfinite(a) & np.isfinite(e)
+    same = (np.isnan(a) & np.isnan(e)) | (a == e)
+    error = np.where(finite, np.abs(np.where(finite, a, 0) - np.where(finite, e, 0)), 0.0)
+    if not np.iscomplexobj(e) and dtype.is_int and dtype.bits == 64:
+        same = actual == expected  # float64 does not tell neighbours of 2**53 apart
+    magnitude = np.where(finite, np.abs(np.where(finite, e, 0)), 0.0)
+    scale = float(magnitude.max(initial=0.0))
+    atol, rtol = _bounds(dtype, scale, tolerance)
+    outside = ~same & (~finite | (error > atol + rtol * magnitude) | ((atol == 0) & (rtol == 0)))
+    lost = outside & ~finite
+    cosine = _cosine(a[finite], e[finite])
+    argmax_changed = _argmax_changed(dtype, a, e)
+    code, why = _verdict(outside, lost, a, error, atol, argmax_changed=argmax_changed)
+    if not why and tolerance.cosine is not None and cosine < tolerance.cosine:
+        why = f"has cosine {cosine:.6f} (at least {tolerance.cosine:g} is asked for)"
+    relative = error / np.maximum(magnitude, np.finfo(np.float64).tiny)
+    return OutputReport(
+        name=name,
+        dtype=dtype.long,
+        max_abs=float(error.max(initial=0.0)),
+        max_rel=float(np.where(magnitude > 1e-3 * scale, relative, 0.0).max(initial=0.0)),
+        cosine=cosine,
+        ulp=_ulp(dtype, actual, expected, finite),
+        nan=int(np.isnan(a).sum()),
+        inf=int(np.isinf(a).sum()),
+        argmax_changed=argmax_changed,
+        atol=atol,
+        rtol=rtol,
+        passed=not why,
+        why=why,
+        code=code,
+    )
+
+
+def _bounds(dtype: DType, scale: float, tolerance: Tolerance) -> tuple[float, float]:
+    if tolerance.atol is not None or tolerance.rtol is not None:
+        return tolerance.atol or 0.0, tolerance.rtol or 0.0
+    return STEP.get(dtype, SCALE_SHARE.get(dtype, 0.0) * scale), 0.0
+
+
+def _verdict(
+    outside: Array, lost: Array, actual: Array, error: Array, atol: float, *, argmax_changed: bool
+) -> tuple[str, str]:
+    """Code and reason; no reason when all is within the bounds."""
+    if lost.any():
+        count = int(lost.sum())
+        what = "NaN or infinity" if not np.isfinite(actual[lost]).any() else "finite values"
+        where = "the reference has none" if what.startswith("NaN") else "the reference has NaN or infinity"
+        return "V0002", f"has {what} in {count} of {lost.size} places where {where}"
+    if outside.any():
+        worst = float(error[outside].max())
+        also = "; its most likely class changed" if argmax_changed else ""
+        share = f"{int(outside.sum())} of {outside.size} elements"
+        return "V0001", f"differs by {worst:.2g} (allowed {atol:.2g}) in {share}{also}"
+    return "V0001", ""
+
+
+def _cosine(a: Array, e: Array) -> float:
+    if not a.size:
+        return 1.0
+    largest = max(float(np.abs(a).max()), float(np.abs(e).max()))
+    if largest == 0:
+        return 1.0
+    a, e = a / largest, e / largest  # squares of float64's extremes would overflow
+    norms = float(np.linalg.norm(a) * np.linalg.norm(e))
+    return min(1.0, float(np.abs(np.vdot(a, e))) / norms) if norms else 0.0
+
+
+def _argmax_changed(dtype: DType, a: Array, e: Array) -> bool:
+    """Does the place of the largest element along the last axis differ anywhere?"""
+    if not dtype.is_float or a.ndim == 0 or a.shape[-1] < 2 or not a.size or np.isnan(e).any():
+        return False
+    return bool((np.argmax(a, axis=-1) != np.argmax(e, axis=-1)).any())
+
+
+def _ulp(dtype: DType, actual: Array, expected: Array, finite: Array) -> int | None:
+    """The largest distance in representable numbers, for IEEE types of up to 32 bits."""
+    if dtype not in (DType.FLOAT16, DType.FLOAT32):
+        return None
+    width = np.dtype(f"i{dtype.bits // 8}")
+    lowest = -(1 << (dtype.bits - 1))
+    bits = [np.ascontiguousarray(array[finite]).view(width).astype(np.int64) for array in (actual, expected)]
+    # Signed magnitude to two's complement: neighbours across zero are neighbours.
+    a, e = (np.where(bit < 0, lowest - bit, bit) for bit in bits)
+    return int(np.abs(a - e).max(initial=0))

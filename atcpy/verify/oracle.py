@@ -1,0 +1,162 @@
+"""The oracles: ONNX Runtime, and the ONNX reference evaluator where that cannot run a model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from atcpy.errors import ModelInvalid, UsageError, Where
+from atcpy.verify.inputs import Array, Feeds
+
+ORT_MAX_OPSET = 26
+ORT_MAX_IR = 13
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Who computes what is right; `run` takes inputs and names of values, and gives their arrays."""
+
+    name: str
+    run: Callable[[Feeds, Sequence[str]], list[Array]]
+
+
+def find_oracle(path: Path, model: onnx.ModelProto, outputs: Sequence[str], choice: str | None, threads: int) -> Oracle:
+    """ONNX Runtime if it can open the model, else the reference evaluator; `choice` is `ort`, `ref` or None.
+
+    The model itself is not changed on disk; values that are no outputs of it are made so in memory.
+    """
+    if choice not in (None, "ort", "ref"):
+        raise UsageError("E10001", f'--oracle: "{choice}" is not ort or ref', where=Where(option="oracle"))
+    if choice != "ref":
+        why = _too_new(model)
+        if not why:
+            try:
+                return _onnxruntime(path, model, outputs, threads)
+            except ModelInvalid:
+                if choice == "ort":
+                    raise
+        elif choice == "ort":
+            raise _cannot(path, why)
+    return _reference(path, model)
+
+
+def _too_new(model: onnx.ModelProto) -> str:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    if opset > ORT_MAX_OPSET:
+        return f"opset {opset} is newer than {ORT_MAX_OPSET}"
+    return f"IR version {model.ir_version} is newer than {ORT_MAX_IR}" if model.ir_version > ORT_MAX_IR else ""
+
+
+def _ort_errors() -> tuple[type[Exception], ...]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return (
+        state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile,
+        state.NotImplemented, state.RuntimeException,
+    )  # fmt: skip
+
+
+def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], threads: int) -> Oracle:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # As the model is written: what an optimiser changes is not the truth.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    own = {value.name for value in model.graph.output}
+    session = open_onnxruntime(path, options, [name for name in outputs if name not in own])
+
+    def run(feeds: Feeds, names: Sequence[str]) -> list[Array]:
+        try:
+            return [np.asarray(array) for array in session.run(list(names), feeds)]
+        except _ort_errors() as error:
+            raise _cannot(path, _first_line(error)) from error
+
+    return Oracle(f"onnxruntime {onnxruntime.__version__}", run)
+
+
+def open_onnxruntime(path: Path, options: Any, more_outputs: Sequence[str] = ()) -> Any:
+    """An `onnxruntime.InferenceSession` of a model, with these of its values as outputs, too."""
+    import onnxruntime
+
+    source: str | bytes = str(path)
+    if more_outputs:
+        whole = onnx.load(str(path))
+        whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more_outputs)
+        source = whole.SerializeToString()
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except _ort_errors() as error:
+        raise _cannot(path, _first_line(error)) from error
+
+
+def _cannot(path: Path, why: str) -> ModelInvalid:
+    return ModelInvalid("V0003", f"ONNX Runtime cannot run {path.name}: {why}", hint="--oracle ref")
+
+
+def _reference(path: Path, model: onnx.ModelProto) -> Oracle:
+    from onnx.reference import ReferenceEvaluator
+
+    whole = onnx.load(str(path))
+
+    def run(feeds: Feeds, names: Sequence[str]) -> list[Array]:
+        own = {value.name for value in whole.graph.output}
+        whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in own)
+        try:
+            found = ReferenceEvaluator(whole).run(list(names), feeds)
+        # Its ops raise whatever numpy and Python raise.
+        except (
+            RuntimeError,
+            ValueError,
+            TypeError,
+            IndexError,
+            KeyError,
+            NotImplementedError,
+            ArithmeticError,
+        ) as error:
+            what = f"the ONNX reference evaluator cannot run {path.name}: {_first_line(error)}"
+            raise ModelInvalid("V0003", what) from error
+        return [np.asarray(array) for array in found]
+
+    return Oracle(f"onnx {onnx.__version__} reference evaluator", run)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def behind_random(model: onnx.ModelProto) -> frozenset[str]:
+    """The values that depend on an op that draws numbers."""
+    tainted: set[str] = set()
+    for node in model.graph.node:  # in topological order, as the standard asks
+        if _draws(node) or tainted.intersection(node.input):
+            tainted.update(node.output)
+    return frozenset(tainted)
+
+
+def _draws(node: onnx.NodeProto) -> bool:
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if node.op_type in _RANDOM:
+            return True
+        for attribute in node.attribute:
+            pending.extend(attribute.g.node)
+            for graph in attribute.graphs:
+                pending.extend(graph.node)
+    return False
+
+
+def missing_inputs(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[str]:
+    """Inputs of the model without a feed and without a default."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in defaults and value.name not in feeds]

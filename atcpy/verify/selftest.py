@@ -1,0 +1,129 @@
+"""Small models that together reach every kernel family: is what this CPU computes right?
+
+Each case is ONNX text; values that it declares without data are constants, filled from a fixed seed.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+
+from atcpy.errors import AtcError, InternalError
+from atcpy.ir import DType
+from atcpy.kernels.table import HOST_FAMILY, families
+from atcpy.om import reader, writer
+from atcpy.options import ConvertOptions
+from atcpy.runtime import InferenceSession
+from atcpy.stages.pipeline import compile_model
+from atcpy.verify.compare import compare
+from atcpy.verify.inputs import Fill, Port, make_array
+
+_OPSET = 17
+CASES: tuple[str, ...] = (
+    """(float[1,20,9,7] x) => (float[1,24,5,4] y) <float[24,20,3,3] w, float[24] b>
+       { y = Conv<pads = [1,1,1,1], strides = [2,2]>(x, w, b) }""",
+    """(float[1,32,9,9] x) => (float[1,32,9,9] y) <float[32,1,3,3] w>
+       { c = Conv<group = 32, pads = [1,1,1,1]>(x, w)  y = Relu(c) }""",
+    "(float[3,17] x) => (float[3,35] y) <float[17,35] w> { y = MatMul(x, w) }",
+    "(float[3,17] x) => (float[3,9] y) <float[9,17] w, float[9] b> { y = Gemm<transB = 1>(x, w, b) }",
+    "(float[2,5,33] a, float[2,33,6] b) => (float[2,5,6] y) { y = MatMul(a, b) }",
+    """(float[1,18,7,9] x) => (float[1,18,4,5] y)
+       { y = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(x) }""",
+    """(float[1,18,8,8] x) => (float[1,18,4,4] y)
+       { y = AveragePool<kernel_shape = [2,2], strides = [2,2]>(x) }""",
+    "(float[1,19,6,6] x) => (float[1,19,1,1] y) { y = GlobalAveragePool(x) }",
+    "(float[1,19,6,6] x) => (float[1,19,1,1] y) { y = GlobalMaxPool(x) }",
+    """(float[2,3,21] a, float[3,1] b) => (float[2,3,21] y)
+       { s = Add(a, b)  m = Mul(s, a)  d = Sub(m, b)  y = Div(d, s) }""",
+    "(float[5,21] x) => (float[5,21] y) { a = Relu(x)  b = Sigmoid(a)  c = Tanh(b)  y = Exp(c) }",
+    "(float[5,21] x) => (float[5,21] y) { a = Erf(x)  b = HardSigmoid(a)  c = Abs(b)  y = Sqrt(c) }",
+    "(float[2,7,5] x) => (float[2,7,5] y) <float[7,1] s> { y = PRelu(x, s) }",
+    "(float[5,21] x) => (float[5,21] y) { a = Abs(x)  e = Constant<value_float = 2.5>()  y = Pow(a, e) }",
+    "(float[4,37] x) => (float[4,37] y) { y = Softmax<axis = -1>(x) }",
+    "(float[4,5,6] x) => (float[4,1,6] y) { y = ReduceMean<axes = [1]>(x) }",
+    "(float[4,5,6] x) => (float[4,5] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }",
+    """(float[2,12,5,5] x) => (float[2,12,5,5] y) <float[12] s, float[12] b, float[12] m, float[12] v>
+       { p = Abs(v)  y = BatchNormalization(x, s, b, m, p) }""",
+    "(float[1,12,5,5] x) => (float[1,12,5,5] y) { y = LRN<size = 5>(x) }",
+    "(float[3,5,24] x) => (float[3,5,24] y) <float[24] s, float[24] b> { y = LayerNormalization<axis = -1>(x, s, b) }",
+    """(float[1,6,5,5] x) => (float[1,10,10,10] y) <float[6,10,2,2] w>
+       { y = ConvTranspose<strides = [2,2]>(x, w) }""",
+    "(float[3,4] x, float[3,4] z) => (float[3,4] y) { c = Greater(x, z)  y = Where(c, x, z) }",
+    """(float[3,1] x) => (float[3,5] y) { s = Constant<value_ints = [3,5]>()  y = Expand(x, s) }""",
+    "(float[1,16,3,3] a, float[1,8,3,3] b) => (float[1,24,3,3] y) { y = Concat<axis = 1>(a, b) }",
+    "(float[1,24,3,3] x) => (float[1,12,3,3] y, float[1,12,3,3] z) { y, z = Split<axis = 1>(x) }",
+    """(float[6,7] x) => (float[4,3] y)
+       { s = Constant<value_ints = [1,1]>()  e = Constant<value_ints = [5,7]>()
+         a = Constant<value_ints = [0,1]>()  t = Constant<value_ints = [1,2]>()  y = Slice(x, s, e, a, t) }""",
+    "(float[2,3,4,5] x) => (float[4,2,5,3] y) { y = Transpose<perm = [2,0,3,1]>(x) }",
+    """(float[1,3,5,5] x) => (float[1,3,8,7] y)
+       { p = Constant<value_ints = [0,0,1,2,0,0,2,0]>()  y = Pad<mode = "constant">(x, p) }""",
+    """(float[1,5,4,4] x) => (float[1,5,8,8] y)
+       { e = Constant<value_floats = [1.0,1.0,2.0,2.0]>()  y = Resize<mode = "nearest",
+         coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, , e) }""",
+    """(float[1,5,4,4] x) => (float[1,5,8,8] y)
+       { e = Constant<value_floats = [1.0,1.0,2.0,2.0]>()  y = Resize<mode = "linear",
+         coordinate_transformation_mode = "half_pixel">(x, , e) }""",
+    "(float[9,4] x, int64[5] i) => (float[5,4] y) { y = Gather<axis = 0>(x, i) }",
+    "(float[3,4] x) => (int32[3,4] y) { y = Cast<to = 6>(x) }",
+    "(float[3,4] x) => (float[2,6] y) { s = Constant<value_ints = [2,6]>()  y = Reshape(x, s) }",
+    """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
+       { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReport:
+    """One case: the kernel families that it ran through, how far off it was, and what went wrong, if anything."""
+
+    ops: str
+    families: tuple[str, ...]
+    max_abs: float
+    problem: str
+
+
+def run_cases() -> Iterator[CaseReport]:
+    """Convert and run every case, on one thread, and compare it with the ONNX reference evaluator."""
+    for number, text in enumerate(CASES):
+        model = build(text, seed=number)
+        ops = " ".join(dict.fromkeys(node.op_type for node in model.graph.node if node.op_type != "Constant"))
+        try:
+            yield _run(ops, model)
+        except (AtcError, InternalError) as error:
+            yield CaseReport(ops, (), 0.0, str(error).partition("\n")[0])
+
+
+def untested_families(reports: list[CaseReport]) -> list[str]:
+    """Families of the kernel table that no case reached."""
+    return sorted(set(families()) - {HOST_FAMILY} - {family for report in reports for family in report.families})
+
+
+def build(text: str, *, seed: int) -> onnx.ModelProto:
+    """The model of a case."""
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {_OPSET}]> selftest {text}')
+    made = {name for node in model.graph.node for name in node.output}
+    rng = np.random.default_rng(seed)
+    for value in model.graph.value_info:
+        if value.name not in made:
+            dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            array = (rng.standard_normal(dims) / max(1, math.prod(dims[1:])) ** 0.5).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(array, value.name))
+    return model
+
+
+def _run(ops: str, model: onnx.ModelProto) -> CaseReport:
+    compiled, _ = compile_model(model, ConvertOptions())
+    package = writer.to_bytes(compiled)
+    used = tuple(dict.fromkeys(task.kernel for task in reader.parse_package(package).tasks))
+    session = InferenceSession(package, threads=1)
+    ports = [Port(arg.name, arg.dtype, tuple(arg.shape)) for arg in session.get_inputs()]
+    feeds = {port.name: make_array(port, Fill(), 5 if port.dtype is DType.INT64 else None) for port in ports}
+    names = [value.name for value in model.graph.output]
+    expected = ReferenceEvaluator(model).run(names, feeds)
+    reports = [compare(n, a, np.asarray(e)) for n, a, e in zip(names, session.run(names, feeds), expected, strict=True)]
+    problems = [f"{report.name} {report.why}" for report in reports if not report.passed]
+    return CaseReport(ops, used, max(report.max_abs for report in reports), "; ".join(problems))

@@ -1,0 +1,205 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import atcpy
+from atcpy.cli import app
+from atcpy.cli.app import execute
+
+from .conftest import REPO, Invoke, environment, finish, spawn
+
+COMMANDS = ["convert", "check", "inspect", "run", "verify", "bench", "passes", "explain", "doctor"]
+
+
+def test_help_lists_each_command(invoke: Invoke) -> None:
+    listed = invoke("--help").out.partition("Commands:")[2]
+    assert [line.split()[0] for line in listed.strip().splitlines()] == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_tells_each_option(invoke: Invoke, command: str) -> None:
+    ran = invoke(command, "--help")
+    assert ran.code == 0
+    assert {"--json", "--quiet", "--debug", "--threads", "--memory_limit", "--timeout"} <= set(ran.out.split()) | {
+        word.rstrip(",") for word in ran.out.split()
+    }
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {"numpy", "onnx", "onnxruntime", "PIL", "rich", "google", "ml_dtypes", "atcpy.ir", "atcpy.stages"}
+    script = (
+        "import sys; from atcpy.cli.app import execute; execute(['convert', '--help']);"
+        f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=True)
+    assert ran.stderr.strip() == "[]"
+
+
+def test_import_of_the_package_imports_nothing() -> None:
+    script = "import sys, atcpy; print(sorted(m for m in sys.modules if m.split('.')[0] in ('atcpy', 'numpy', 'onnx')))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=True)
+    assert ran.stdout.strip() == "['atcpy']"
+
+
+def test_lazy_names_of_the_package() -> None:
+    assert atcpy.InferenceSession.__name__ == "InferenceSession"
+    assert atcpy.errors.UsageError.exit_code == 2
+    assert callable(atcpy.register_operator)
+    assert not [name for name in atcpy.__all__ if not hasattr(atcpy, name)]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = atcpy.nothing  # type: ignore[attr-defined]
+
+
+def test_version_is_the_same_everywhere(invoke: Invoke) -> None:
+    assert invoke("--version").out == f"atcpy {atcpy.__version__}\n"
+    assert invoke("--version", "--json").envelope["result"] == {"version": atcpy.__version__}
+    assert f'version = "{atcpy.__version__}"' in (REPO / "pyproject.toml").read_text()
+    assert f"version: '{atcpy.__version__}'" in (REPO / "meson.build").read_text()
+
+
+def test_an_unknown_option_names_the_nearest(invoke: Invoke) -> None:
+    ran = invoke("convert", "--model", "m.onnx", "--input-shap=x:1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error[E10001] there is no option --input-shap\n  help: did you mean --input_shape?\n"
+
+
+def test_an_unknown_command_names_the_nearest(invoke: Invoke) -> None:
+    ran = invoke("conver", "m.onnx")
+    assert ran.code == 2
+    assert 'there is no command "conver"' in ran.err
+    assert '"convert"' in ran.err
+
+
+def test_a_missing_option_is_named(invoke: Invoke) -> None:
+    ran = invoke("convert", "--soc", "Ascend910")
+    assert (ran.code, ran.err) == (2, "error[E10054] --model is required\n")
+
+
+def test_a_missing_argument_is_named(invoke: Invoke) -> None:
+    ran = invoke("inspect")
+    assert ran.code == 2
+    assert ran.err == "error[E10054] F is required\n"
+
+
+def test_a_missing_value_is_told(invoke: Invoke) -> None:
+    ran = invoke("convert", "--model")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "error[E10004] --model needs a value")
+
+
+def test_a_stray_word_makes_one_think_of_quotes(invoke: Invoke) -> None:
+    ran = invoke("convert", "--model", "m.onnx", "y:1")
+    assert ran.code == 2
+    assert 'a value with ";" or a space needs quotes' in ran.err
+
+
+def test_json_is_one_object_even_when_the_arguments_fail(invoke: Invoke) -> None:
+    envelope = invoke("verify", "--json", "--nothing").envelope
+    assert envelope["schema"] == "atcpy.verify/1"
+    assert (envelope["ok"], envelope["exit_code"], envelope["result"]) == (False, 2, None)
+    assert [error["code"] for error in envelope["errors"]] == ["E10001"]
+    assert list(envelope) == ["schema", "version", "ok", "exit_code", "seconds", "result", "warnings", "errors"]
+
+
+def test_a_failure_says_the_same_in_json_and_in_text(invoke: Invoke, tmp_path: Path) -> None:
+    missing = tmp_path / "nope.onnx"
+    ran = invoke("check", missing)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error[E10410] ")
+    error = invoke("check", missing, "--json").envelope["errors"][0]
+    assert error["code"] == "E10410"
+    assert error["message"] in ran.err
+
+
+def test_no_exception_reaches_the_user(invoke: Invoke, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from atcpy.stages import pipeline
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(pipeline, "check", broken)
+    ran = invoke("check", model)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error[X0001] ZeroDivisionError: by zero (in broken, line ")
+    assert "please report it" in ran.err
+    assert "Traceback" not in ran.err
+    assert invoke("check", model, "--json").envelope["errors"][0]["code"] == "X0001"
+    assert "Traceback" in invoke("check", model, "--debug").err
+
+
+def test_used_up_memory_is_a_limit(invoke: Invoke, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from atcpy.stages import pipeline
+
+    def greedy(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(pipeline, "check", greedy)
+    ran = invoke("check", model)
+    assert ran.code == 6
+    assert ran.err.startswith("error[R0001] ")
+
+
+def test_the_timeout_ends_a_command(invoke: Invoke, package: Path) -> None:
+    ran = invoke("bench", package, "--min-time", "3600", "--timeout", "0.2")
+    assert ran.code == 6
+    assert ran.err.startswith("error[R0003] the time limit of 0.2 s is reached")
+
+
+def test_a_memory_limit_is_kept(package: Path) -> None:
+    ran = finish(spawn("verify", package, "--memory-limit", "1M"))
+    assert ran.code == 6
+    assert ran.err.startswith("error[R0001] ")
+
+
+def test_werror_makes_errors_of_warnings(invoke: Invoke, tmp_path: Path) -> None:
+    import onnx
+
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[3] x) => (int64[1,?] y) { y = NonZero(x) }'
+    onnx.save(onnx.parser.parse_model(text.replace("[1,?]", "[1,3]")), tmp_path / "m.onnx")
+    ran = invoke("check", tmp_path / "m.onnx", "--json")
+    if ran.envelope["ok"]:
+        assert {p["level"] for p in ran.envelope["result"]["problems"]} <= {"host_cpu", "warning"}
+
+
+def test_color_only_where_it_is_wanted(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" not in invoke("explain", "E1").err
+    assert invoke("explain", "E1", "--color", "always").err.startswith("\x1b[31;1merror[E10001]\x1b[0m")
+    assert "\x1b" not in invoke("explain", "E1", "--color", "never").err
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in invoke("explain", "E1", "--color", "always").err
+    assert invoke("explain", "E1", "--color", "pink").code == 2
+
+
+def test_quiet_says_nothing_but_errors(invoke: Invoke, package: Path) -> None:
+    ran = invoke("verify", package, "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert invoke("explain", "E1", "-q").err.startswith("error[E10001]")
+
+
+def test_explain_prints_a_row_of_the_table(invoke: Invoke) -> None:
+    assert invoke("explain", "error[E10016]").out == (
+        "E10016  the model has no node or value of that name\n  help  take one of the nearest names\n  exit  2\n"
+    )
+    assert invoke("explain", "V0001", "--json").envelope["result"]["exits"] == [5]
+
+
+def test_main_is_the_entry_point_of_the_command() -> None:
+    assert 'atcpy = "atcpy.__main__:main"' in (REPO / "pyproject.toml").read_text()
+
+
+def test_streams_and_codes_of_a_real_process(package: Path) -> None:
+    ran = finish(spawn("run", package, "--fill", "ones", "--json"))
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["result"]["outputs"][0]["name"] == "y"
+
+
+def test_registered_commands_are_all_tested() -> None:
+    assert [info.name for info in app.app.registered_commands] == COMMANDS
+
+
+def test_execute_gives_the_code_of_help() -> None:
+    assert execute(["--version"]) == 0
