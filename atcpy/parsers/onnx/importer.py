@@ -12,16 +12,17 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
+from atcpy.ir.shape import format_shape
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
-from atcpy.parsers.onnx.functions import Functions
+from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.order import Item, ordered_items, place
 from atcpy.parsers.onnx.rules import OpRule, check_node, find_rule
-from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
+from atcpy.parsers.onnx.tensors import fits_limits, read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.types import Types
-from atcpy.parsers.onnx.upgrade import needs_upgrade, upgrade
+from atcpy.parsers.onnx.upgrade import needs_upgrade, op_key, upgrade
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
 MAX_NESTING = 64
@@ -106,6 +107,7 @@ class Importer:
         self._seen_names: dict[str, int] = {}
         self._node_outputs: dict[str, list[str]] = {}
         self._sorted = True
+        self._node_count = 0
 
     def run(self) -> Imported:
         """The graph, which is complete only while there are no problems."""
@@ -152,6 +154,10 @@ class Importer:
             return
         self._note_constants(body, scope)
         self._read_inputs(body.proto.input, scope)
+        self._node_count += len(body.proto.node)
+        if self._node_count > MAX_NODES:
+            what = f"the model has more than {MAX_NODES} nodes"
+            raise ResourceLimit("R0001", what, where=Where(graph=body.path))
         items = ordered_items(body.proto.node, body.path, self.problems)
         self._sorted = self._sorted and all(item.index == index for index, item in enumerate(items))
         if body.depth == 0:
@@ -189,6 +195,9 @@ class Importer:
                 what = f'input "{info.name}" has no type'
                 where = Where(graph=scope.path, value=info.name)
                 self.problems.append(ModelInvalid("E13014", what, where=where, hint="export the model again"))
+            elif (shape := node.output.desc.shape) is not None and not fits_limits(shape):
+                what = f'input "{info.name}" has the shape {format_shape(shape)}, which is out of bounds'
+                self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
             elif text := type_text(info.type):
                 node.attrs["type"] = text
             scope.values[info.name] = node.output
@@ -271,7 +280,7 @@ class Importer:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain)
         rule = find_rule(proto.op_type, domain, opset)
-        return rule, opset or 0, not domain and needs_upgrade(proto.op_type, opset or 0)
+        return rule, opset or 0, needs_upgrade(op_key(proto.op_type, domain), opset or 0)
 
     def _find_inputs(self, item: Item, scope: _Scope) -> list[Value | None]:
         names = item.inputs

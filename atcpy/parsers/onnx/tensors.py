@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Where
 from atcpy.ir import DType, Tensor
-from atcpy.ir.shape import StaticShape, format_shape
+from atcpy.ir.shape import Shape, StaticShape, format_shape
 from atcpy.parsers.onnx.external import ExternalData
 
 MAX_RANK = 64
@@ -129,10 +129,14 @@ def _type_and_shape(proto: onnx.TensorProto, where: Where) -> tuple[DType, Stati
     return dtype, _checked_shape(proto.dims, proto.name, where)
 
 
+def fits_limits(shape: Shape) -> bool:
+    """Is the shape within what sizes of 64 bits can hold? Sizes that are symbols may be anything."""
+    return len(shape) <= MAX_RANK and all(0 <= dim <= MAX_DIM for dim in shape if isinstance(dim, int))
+
+
 def _checked_shape(dims: Any, name: str, where: Where) -> StaticShape:
     shape = tuple(dims)
-    good = len(shape) <= MAX_RANK and all(0 <= dim <= MAX_DIM for dim in shape) and math.prod(shape) <= MAX_ELEMENTS
-    if not good:
+    if not fits_limits(shape) or math.prod(shape) > MAX_ELEMENTS:
         raise ModelInvalid("E13014", f'constant "{name}" has the shape {list(shape)}', where=where)
     return shape
 

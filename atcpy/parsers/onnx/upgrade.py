@@ -152,25 +152,25 @@ def normalizes(op_type: str) -> Callable[[Adapter], Adapter]:
     return register
 
 
-def changes(op_type: str, opset: int) -> list[int]:
-    """The versions above `opset` that changed what the op means or how it is written."""
-    return [version for version, _ in _ADAPTERS.get(op_type, ()) if version > opset]
+def op_key(op_type: str, domain: str) -> str:
+    """How an op is named here: by itself, or after its domain as in `ai.onnx.ml::LabelEncoder`."""
+    return f"{domain}::{op_type}" if domain else op_type
 
 
-def needs_upgrade(op_type: str, opset: int) -> bool:
+def needs_upgrade(key: str, opset: int) -> bool:
     """Must a node of the op in a model of this opset be changed?"""
-    return op_type in _NORMALIZERS or bool(changes(op_type, opset))
+    return key in _NORMALIZERS or any(version > opset for version, _ in _ADAPTERS.get(key, ()))
 
 
 def upgrade(node: Node, opset: int, types: Types) -> Upgrade:
     """Brings a node to the canonical opset; `results` are the values that its outputs became."""
     state = Upgrade(node, types)
-    while steps := [step for step in _ADAPTERS.get(node.op_type, ()) if step[0] > opset]:
+    while steps := [step for step in _ADAPTERS.get(op_key(node.op_type, node.domain), ()) if step[0] > opset]:
         # One version may bring several changes; a change may make the node another op.
         opset = steps[0][0]
         for adapter in [adapter for version, adapter in steps if version == opset]:
             adapter(state)
-    normalizer = _NORMALIZERS.get(node.op_type)
+    normalizer = _NORMALIZERS.get(op_key(node.op_type, node.domain))
     if normalizer is not None:
         normalizer(state)
     for added in state.added:

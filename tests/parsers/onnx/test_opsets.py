@@ -114,7 +114,7 @@ STEPS: dict[tuple[str, int], list[tuple[int, str, str]]] = {
 OLD = {
     ("Pad", 2), ("LpPool", 2), ("GlobalLpPool", 2), ("Split", 2), ("GRU", 3), ("Concat", 4), ("Reshape", 5),
     ("Selu", 6), ("Cast", 6), ("Tile", 6), ("Gemm", 7), ("PRelu", 7), ("BatchNormalization", 7), ("Dropout", 7),
-    ("LSTM", 7), ("GRU", 7), ("RNN", 7), ("Upsample", 7),
+    ("LSTM", 7), ("GRU", 7), ("RNN", 7), ("Upsample", 7), ("ai.onnx.ml::LabelEncoder", 2),
 }  # fmt: skip
 
 
@@ -248,6 +248,17 @@ def test_clip_of_an_unknown_type_is_limited_in_that_type() -> None:
     x = RNG.standard_normal((3, 4))
     (y,) = run_canonical(graph, {"x": x})
     np.testing.assert_array_equal(y, np.minimum(2 * x, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"), [("string", np.array(["b", "?", "a"], object)), ("int64", np.array([1, 0, 7], np.int64))]
+)
+def test_old_label_encoders_map_places(kind: str, given: Array) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]> g ({kind}[3] x) => (y)
+        {{ t = Identity(x) y = ai.onnx.ml.LabelEncoder<classes_strings = ["a", "b"], default_int64 = -7>(t) }}"""
+    graph = parsed(text).graph
+    (y,) = run_canonical(graph, {"x": given})
+    assert y.tolist() == ([1, -7, 0] if kind == "string" else ["b", "a", "_Unused"])
 
 
 def test_limits_have_the_type_that_the_graph_tells() -> None:
