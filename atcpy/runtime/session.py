@@ -28,6 +28,19 @@ _FAULTS = {
 }
 
 
+# What the ONNX reference ops raise on values that they cannot work with.
+_HOST_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeArg:
     """An input or output: its name, its dims, and its type as onnxruntime writes it."""
@@ -166,7 +179,10 @@ class InferenceSession:
             else operand(slot).view(value.desc.dtype.numpy).reshape(value.desc.static_shape)
             for value, slot in zip(node.inputs, src, strict=True)
         ]
-        results = evaluate_by_onnx(node, arrays)
+        try:
+            results = evaluate_by_onnx(node, arrays)
+        except _HOST_ERRORS as error:
+            raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
         for value, slot, result in zip(node.outputs, dst, results, strict=True):
             expected = value.desc.static_shape
             if result.shape != expected:
