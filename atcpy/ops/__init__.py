@@ -1,6 +1,6 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
-from atcpy.ops import conv, elementwise, matmul, pool, random, structural
+from atcpy.ops import conv, elementwise, matmul, pool, random, reduce, structural
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "matmul",
     "pool",
     "random",
+    "reduce",
     "register_operator",
     "structural",
 ]

@@ -1,0 +1,219 @@
+"""Reductions, ArgMax, ArgMin and the global pools: every row against the ONNX reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Engine, TensorDesc
+from atcpy.ir.shape import Sym
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.reduce import GLOBAL_POOLS, REDUCTIONS, MergedDims, merge_dims
+from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import ISAS
+
+FLOAT_ONLY = {"ReduceL2", "ReduceLogSum", "ReduceLogSumExp"}
+DIMS = st.sampled_from([1, 2, 3, 5, 7, 15, 16, 17, 33, 70])
+FEW = st.sampled_from([1, 2, 3])
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape of up to six dims, and axes of it."""
+    rank = draw(st.integers(0, 6))
+    large = draw(st.sets(st.integers(0, 5), max_size=2))
+    shape = tuple(draw(DIMS if axis in large else FEW) for axis in range(rank))
+    axes = draw(st.sets(st.integers(0, rank - 1))) if rank else set()
+    signed = tuple(axis - rank if draw(st.booleans()) else axis for axis in sorted(axes))
+    return shape, signed
+
+
+def inputs(shape: tuple[int, ...], axes: tuple[int, ...] | None, dtype: str, seed: int = 0) -> list[Array | None]:
+    """Numbers around 1, so that logarithms of their sums exist."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.5, 1.5, shape).astype(dtype) if dtype[0] == "f" else rng.integers(-9, 9, shape).astype(dtype)
+    return [np.asarray(x), None if axes is None else np.array(axes, np.int64)]
+
+
+def check(op_type: str, arrays: list[Array | None], attrs: dict[str, object], isa: str, *, blocked: bool) -> None:
+    """Fails unless our result is the reference's, taken in float64."""
+    node = make_node(op_type, arrays, attrs, constants=(1,))
+    x = arrays[0]
+    assert x is not None
+    exact = np.asarray(x, "f8") if x.dtype.kind == "f" else x
+    expected = reference_op(make_node(op_type, [exact, *arrays[1:]], attrs), [exact, *arrays[1:]])[0]
+    ours = run_op(node, arrays, isa=isa, threads=2, blocked=blocked)[0]
+    assert ours.dtype == (np.int64 if op_type.startswith("Arg") else x.dtype)
+    eps = 1e-6 if x.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(ours, expected, rtol=eps, atol=eps)  # atol: logarithms near 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=200)
+@given(
+    op_type=st.sampled_from(sorted(REDUCTIONS)), case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1),
+    dtype=st.sampled_from(["f4", "f4", "f4", "f8", "i4", "i8"]),
+)  # fmt: skip
+def test_agrees_with_the_reference(
+    isa: str, op_type: str, case: tuple[tuple[int, ...], tuple[int, ...]], keepdims: int, noop: int, dtype: str
+) -> None:
+    shape, axes = case
+    if dtype[0] == "i" and op_type in FLOAT_ONLY:
+        dtype = "f4"
+    if op_type == "ReduceLogSumExp":
+        shape = shape or (1,)  # the reference cannot do it on scalars
+    arrays = inputs(shape, axes or None, dtype)
+    if dtype[0] == "f" and op_type == "ReduceProd" and arrays[0] is not None:
+        arrays[0] = np.exp((arrays[0] - 1) / max(1, arrays[0].size) ** 0.5).astype(dtype)
+    check(op_type, arrays, {"keepdims": keepdims, "noop_with_empty_axes": noop}, isa, blocked=False)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=60)
+@given(
+    op_type=st.sampled_from(sorted(REDUCTIONS)), axes=st.sampled_from([(2, 3), (0, 2, 3), (-1,), (2,), (0,), (0, 3)]),
+    shape=st.tuples(FEW, st.sampled_from([1, 15, 16, 17, 40]), st.integers(1, 9), st.integers(1, 9)),
+)  # fmt: skip
+def test_agrees_in_blocks(isa: str, op_type: str, axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    check(op_type, inputs(shape, axes, "f4"), {}, isa, blocked=True)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", sorted(GLOBAL_POOLS))
+@pytest.mark.parametrize("blocked", [False, True])
+def test_global_pools_agree(isa: str, op_type: str, blocked: bool) -> None:
+    check(op_type, inputs((2, 19, 7, 9), None, "f4")[:1], {}, isa, blocked=blocked)
+
+
+@pytest.mark.parametrize(("op_type", "expected"), [("GlobalAveragePool", 1.5), ("GlobalMaxPool", 3)])
+def test_global_pools_take_any_rank(op_type: str, expected: float) -> None:
+    for shape in ((1, 1, 4), (1, 1, 2, 2, 1)):
+        x = np.arange(4, dtype=np.float32).reshape(shape)
+        ours = run_op(make_node(op_type, [x]), [x])[0]
+        np.testing.assert_array_equal(ours, np.full((1, 1, *[1] * (len(shape) - 2)), expected, np.float32))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("shape", "axes"), [((100_003,), (0,)), ((100_003, 3), (0,)), ((40, 2503, 17), (0, 1))])
+def test_long_sums_keep_their_precision(isa: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    arrays = inputs(shape, axes, "f4")
+    x = arrays[0]
+    assert x is not None
+    ours = run_op(make_node("ReduceSum", arrays, {"keepdims": 0}, constants=(1,)), arrays, isa=isa)[0]
+    np.testing.assert_allclose(ours, x.astype("f8").sum(axes), rtol=2e-7)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceSum"])
+def test_nan_and_infinity_pass(isa: str, axis: int, op_type: str) -> None:
+    x = np.random.default_rng(0).standard_normal((70, 70), np.float32)
+    for place in range(70):
+        x[place, place] = [np.nan, np.inf, -np.inf, 1][place % 4]
+    arrays = [x, np.array([axis])]
+    ours = run_op(make_node(op_type, arrays, {"keepdims": 0}, constants=(1,)), arrays, isa=isa)[0]
+    numpy_op = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum}[op_type]
+    np.testing.assert_allclose(ours, numpy_op(x, axis), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", sorted(REDUCTIONS))
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 1), ((2, 0, 20), 1), ((0,), 0)])
+def test_nothing_is_reduced_as_onnx_says(isa: str, op_type: str, shape: tuple[int, ...], axis: int) -> None:
+    arrays = [np.zeros(shape, np.float32), np.array([axis])]
+    none = {
+        "ReduceMean": np.nan, "ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceProd": 1, "ReduceLogSum": -np.inf,
+        "ReduceLogSumExp": -np.inf,
+    }  # fmt: skip
+    ours = run_op(make_node(op_type, arrays, {"keepdims": 0}, constants=(1,)), arrays, isa=isa)[0]
+    expected = np.full(np.delete(shape, axis), none.get(op_type, 0), np.float32)
+    np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "?"])
+def test_extremes_of_small_types(dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (5, 3)).astype(dtype)
+    for op_type, expected in (("ReduceMax", x.max(0)), ("ReduceMin", x.min(0))):
+        arrays = [x, np.array([0])]
+        ours = run_op(make_node(op_type, arrays, {"keepdims": 0}, constants=(1,)), arrays)[0]
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_integer_sums_wrap_around() -> None:
+    arrays = [np.array([2**31 - 1, 1], np.int32), np.array([0])]
+    assert run_op(make_node("ReduceSum", arrays, constants=(1,)), arrays)[0] == -(2**31)
+
+
+@settings(max_examples=150)
+@given(
+    op_type=st.sampled_from(["ArgMax", "ArgMin"]), shape=st.lists(DIMS, min_size=1, max_size=3), axis=st.integers(0, 2),
+    keepdims=st.integers(0, 1), last=st.integers(0, 1), dtype=st.sampled_from(["f4", "f8", "i1", "u1", "i4", "i8"]),
+)  # fmt: skip
+def test_arg_agrees_with_the_reference(
+    op_type: str, shape: list[int], axis: int, keepdims: int, last: int, dtype: str
+) -> None:
+    arrays = [np.random.default_rng(len(shape)).integers(0, 5, shape).astype(dtype)]
+    attrs: dict[str, object] = {"axis": axis % len(shape), "keepdims": keepdims, "select_last_index": last}
+    node = make_node(op_type, arrays, attrs)
+    assert node.output.desc == infer_by_onnx(node, known_constant)[0]
+    np.testing.assert_array_equal(run_op(node, arrays, threads=2)[0], reference_op(node, arrays)[0])
+
+
+@pytest.mark.parametrize(("op_type", "last", "place"), [("ArgMax", 0, 1), ("ArgMax", 1, 3), ("ArgMin", 0, 1)])
+def test_arg_finds_nan(op_type: str, last: int, place: int) -> None:
+    x = np.array([1, np.nan, 7, np.nan, 0], np.float32)
+    assert run_op(make_node(op_type, [x], {"axis": 0, "select_last_index": last}), [x])[0] == place
+
+
+@settings(max_examples=100)
+@given(case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1))
+def test_inference_agrees_with_onnx(case: tuple[tuple[int, ...], tuple[int, ...]], keepdims: int, noop: int) -> None:
+    attrs: dict[str, object] = {"keepdims": keepdims, "noop_with_empty_axes": noop}
+    node = make_node("ReduceSum", inputs(case[0], case[1], "f4"), attrs, constants=(1,))
+    assert node.output.desc == infer_by_onnx(node, known_constant)[0]
+
+
+def test_unknown_axes_leave_the_rank_where_dims_are_kept() -> None:
+    node = make_node("ReduceSum", inputs((2, 3), (1,), "f4"))
+    assert node.output.desc == TensorDesc.plain(DType.FLOAT32, (Sym(f"{node.name}.0"), Sym(f"{node.name}.1")))
+    assert make_node("ReduceSum", inputs((2, 3), (1,), "f4"), {"keepdims": 0}).output.desc.shape is None
+
+
+def test_shape_arithmetic_is_propagated() -> None:
+    sizes = np.array([2, 3, 4])
+    node = make_node("ReduceProd", [sizes], constants=(0,))
+    opdef = find_opdef(node)
+    assert opdef is not None
+    assert opdef.propagate is not None
+    assert opdef.propagate(node, known_constant) == (24,)
+
+
+def test_an_axis_beyond_the_rank_is_refused() -> None:
+    with pytest.raises(ModelInvalid, match="axis 2 of a tensor of rank 2"):
+        make_node("ReduceSum", inputs((2, 3), (2,), "f4"), constants=(1,))
+
+
+def test_what_the_kernels_cannot_do_is_said() -> None:
+    def reasons(op_type: str, arrays: list[Array | None], constants: tuple[int, ...] = (1,)) -> list[str]:
+        node = make_node(op_type, arrays, constants=constants)
+        opdef = find_opdef(node)
+        assert opdef is not None
+        return [reject.reason for reject in opdef.engines[Engine.VECTOR](node)]
+
+    assert reasons("ReduceSum", inputs((2, 3), (1,), "f4")) == []
+    assert reasons("ReduceSum", inputs((2, 3), (1,), "f4"), constants=()) == ["axes-not-constant"]
+    assert reasons("ReduceL2", inputs((2, 3), (1,), "i4")) == ["dtype"]
+    assert reasons("ReduceMean", inputs((2, 0), (1,), "i4")) == ["empty"]
+    assert reasons("ReduceSum", inputs((2,) * 10, (1, 3, 5, 7, 9), "f4")) == ["rank"]
+    assert reasons("ArgMax", [np.zeros((2, 0), np.float32)]) == ["empty"]
+
+
+def test_neighbouring_dims_are_merged() -> None:
+    assert merge_dims((2, 3, 4, 5), {2, 3}) == MergedDims(((6, 20),), ((20, 1),), 1)
+    assert merge_dims((2, 3, 1, 4, 5), {0, 3}) == MergedDims(((3, 20),), ((2, 60), (4, 5)), 5)
+    assert merge_dims((1, 1), {0}) == MergedDims((), (), 1)
