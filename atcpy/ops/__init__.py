@@ -1,6 +1,6 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
-from atcpy.ops import conv, elementwise, matmul, pool, random, reduce, structural
+from atcpy.ops import conv, elementwise, matmul, pool, random, reduce, softmax, structural
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "random",
     "reduce",
     "register_operator",
+    "softmax",
     "structural",
 ]
