@@ -16,7 +16,7 @@ class Reject:
 
 @dataclass(slots=True)
 class PassRecord:
-    """The decisions of one run of one pass."""
+    """The decisions of one pass, over all the pieces of the graph that it saw."""
 
     name: str
     stage: str
@@ -40,15 +40,16 @@ class Decisions:
     removed: dict[str, str] = field(default_factory=dict)
 
     def begin(self, name: str, stage: str) -> PassRecord:
-        """Opens the record of a pass that is about to run."""
+        """The record of a pass that is about to run; pieces of one graph share it."""
+        for record in reversed(self.passes):
+            if record.stage != stage:
+                break
+            if record.name == name:
+                return record
         record = PassRecord(name, stage)
         self.passes.append(record)
         return record
 
     def counts(self) -> list[tuple[str, int, int]]:
-        """(name, matched, applied) summed over the runs of each pass, in first-run order."""
-        sums: dict[str, tuple[int, int]] = {}
-        for record in self.passes:
-            matched, applied = sums.get(record.name, (0, 0))
-            sums[record.name] = (matched + record.matched, applied + record.applied)
-        return [(name, matched, applied) for name, (matched, applied) in sums.items()]
+        """(name, matched, applied) of each pass, in the order in which they ran."""
+        return [(record.name, record.matched, record.applied) for record in self.passes]

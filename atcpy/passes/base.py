@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from atcpy.errors import InternalError
@@ -45,6 +46,7 @@ def register_pass(entry: Pass) -> None:
     """Makes a pass known; a second one of the same name is a mistake."""
     assert entry.name not in _REGISTRY, f"pass {entry.name} is registered twice"
     _REGISTRY[entry.name] = entry
+    passes_of.cache_clear()
 
 
 def graph_pass(
@@ -67,7 +69,8 @@ def graph_pass(
     return declare
 
 
-def passes_of(stage: Stage) -> list[Pass]:
+@cache
+def passes_of(stage: Stage) -> tuple[Pass, ...]:
     """The passes of a stage in the order in which they run: each behind those that it must come
     after, otherwise by name.
     """
@@ -79,7 +82,7 @@ def passes_of(stage: Stage) -> list[Pass]:
             raise InternalError(f"the order of the passes {', '.join(waiting)} is a cycle")
         ordered.append(ready[0])
         del waiting[ready[0].name]
-    return ordered
+    return tuple(ordered)
 
 
 def run_passes(
@@ -107,6 +110,6 @@ def run_passes(
         record = graph.decisions.begin(entry.name, stage.value)
         start = time.perf_counter()
         entry.run(graph, record, options)
-        record.seconds = time.perf_counter() - start
+        record.seconds += time.perf_counter() - start
         if verify_ir:
             verify(graph, entry.name)
