@@ -5,6 +5,7 @@ parse  →  prepare  →  split  →  optimize  →  compile  →  .om
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from collections.abc import Iterator
@@ -70,6 +71,21 @@ class _Clock:
             self.observer.stage_done(stage, seconds, self.graph)
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Nearly everything that a conversion makes stays until its end: looking for garbage meanwhile
+    took 40 % of the time (50 000 nodes).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_collector_paused()
 def compile_model(
     model: Path | onnx.ModelProto, options: ConvertOptions, observer: Observer | None = None
 ) -> tuple[CompiledModel, ConvertReport]:
@@ -124,6 +140,7 @@ class CheckReport:
     nodes: int
 
 
+@_collector_paused()
 def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
     """Everything that keeps a model from converting, at once; no package is made."""
     deadline = options.limits.deadline()
