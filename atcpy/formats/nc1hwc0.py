@@ -35,7 +35,7 @@ class NC1HWC0(StorageFormat):
 
     def unpack(self, packed: Array, shape: StaticShape) -> Array:
         n, c, h, w = shape
-        plain = packed.transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)
+        plain = packed.transpose(0, 1, 4, 2, 3).reshape(n, packed.shape[1] * self.id.c0, h, w)
         return np.ascontiguousarray(plain[:, :c])
 
     def index(self, shape: StaticShape, position: StaticShape) -> int:

@@ -1,6 +1,23 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
-from atcpy.ops import conv, elementwise, matmul, pool, random, reduce, softmax, structural
+from atcpy.ops import (
+    concat,
+    conv,
+    elementwise,
+    expand,
+    gather,
+    matmul,
+    pad,
+    pool,
+    random,
+    reduce,
+    reshape,
+    shape,
+    slice,
+    softmax,
+    structural,
+    transpose,
+)
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
 __all__ = [
@@ -9,14 +26,22 @@ __all__ = [
     "Layout",
     "OpDef",
     "all_opdefs",
+    "concat",
     "conv",
     "elementwise",
+    "expand",
     "find_opdef",
+    "gather",
     "matmul",
+    "pad",
     "pool",
     "random",
     "reduce",
     "register_operator",
+    "reshape",
+    "shape",
+    "slice",
     "softmax",
     "structural",
+    "transpose",
 ]

@@ -49,7 +49,7 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
         raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
     types = {value.name: desc_to_type_proto(value.desc) for value in node.operands if value.desc is not UNKNOWN}
     data = {
-        value.name: numpy_helper.from_array(np.ascontiguousarray(value.array))
+        value.name: numpy_helper.from_array(np.asarray(value.array, order="C"))
         for value in node.operands
         if value.tensor is not None and value.tensor.nbytes <= 8 * MAX_DATA_ELEMENTS and value.tensor.dtype.bits >= 8
     }
@@ -132,7 +132,7 @@ def _attr_to_proto(attr: object) -> Any:
 
 
 def _tensor_to_proto(tensor: Tensor) -> TensorProto:
-    proto = numpy_helper.from_array(np.ascontiguousarray(tensor.array))
+    proto = numpy_helper.from_array(np.asarray(tensor.array, order="C"))
     proto.data_type = tensor.dtype.onnx
     return proto
 

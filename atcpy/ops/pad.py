@@ -1,0 +1,179 @@
+"""Pad: a copy of what stays; the borders are filled, or copied from inside.
+
+Each dim of the result is cut into spans that are affine in the input; a copy is made for each
+combination of spans. A constant border is filled a slab at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ops.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.strided import copy_call, fill_call, row_major, supports_movement
+
+PADS, VALUE, AXES = 1, 2, 3
+MODES = frozenset({"constant", "edge", "reflect", "wrap"})
+MAX_COPIES = 81  # three spans in each of four dims
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Places [begin, begin + count) of a dim of the result are `start`, `start + step` … of the input."""
+
+    begin: int
+    count: int
+    start: int
+    step: int
+
+
+Border = tuple[int, int]  # places added before and after a dim; negative ones are taken away
+
+
+def _borders(node: Node, rank: int, pads: tuple[int, ...], axes: tuple[int, ...] | None) -> list[Border]:
+    places = normal_axes(node, range(rank) if axes is None else axes, rank)
+    if len(pads) != 2 * len(places):
+        raise ModelInvalid("EZ8888", where=node, what=f"pads has {len(pads)} values, needs {2 * len(places)}")
+    borders = [(0, 0)] * rank
+    for index, axis in enumerate(places):
+        borders[axis] = (pads[index], pads[index + len(places)])
+    return borders
+
+
+def infer_pad(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Each size and its two borders."""
+    x = node.operand(0).desc
+    if x.shape is None:
+        return [TensorDesc.plain(x.dtype, None)]
+    mode = node.str_attr("mode", "constant")
+    if mode not in MODES:
+        raise ModelInvalid("E13014", where=node, what=f"mode = {mode} is none of {', '.join(sorted(MODES))}")
+    pads, axes = known_integers(node, PADS, known), known_integers(node, AXES, known)
+    if pads is None or (axes is None and node.input(AXES) is not None):
+        return [TensorDesc.plain(x.dtype, tuple(unnamed_dim(node, axis) for axis in range(len(x.shape))))]
+    dims = list(x.shape)
+    for axis, (before, after) in enumerate(_borders(node, len(dims), pads, axes)):
+        size = dims[axis]
+        if not isinstance(size, int):
+            dims[axis] = size if (before, after) == (0, 0) else unnamed_dim(node, axis)
+            continue
+        if size + before + after < 0:
+            raise ModelInvalid("EZ8888", where=node, what=f"pads take more from dim {axis} than its {size} places")
+        dims[axis] = size + before + after
+    return [TensorDesc.plain(x.dtype, tuple(dims))]
+
+
+def borders(node: Node) -> list[Border]:
+    """The borders of a Pad with constant pads."""
+    axes = None if node.input(AXES) is None else constant_integers(node, AXES)
+    return _borders(node, len(node.operand(0).desc.static_shape), constant_integers(node, PADS), axes)
+
+
+def supports_pad(node: Node) -> Iterable[Reject]:
+    """Constant pads; borders that one reflection or one turn reaches."""
+    yield from supports_movement(node)
+    operands = list(rejects_operand(node, PADS, "pads")) + list(rejects_operand(node, AXES, "axes"))
+    yield from operands
+    if operands or not node.operand(0).desc.is_static or node.str_attr("mode", "constant") == "constant":
+        return
+    shape, mode = node.operand(0).desc.static_shape, node.str_attr("mode", "constant")
+    room = {"edge": math.inf, "reflect": -1.0, "wrap": 0.0}[mode]
+    for size, border in zip(shape, borders(node), strict=True):
+        if min(border) < 0:
+            yield Reject("negative-pads", node.name, f"pads {border} in mode {mode}")
+        if size == 0 or max(border) > size + room:
+            yield Reject("pads-wider-than-input", node.name, f"pads {border} of {size} places")
+    if 3 ** sum(border != (0, 0) for border in borders(node)) > MAX_COPIES:
+        yield Reject("too-many-padded-dims", node.name)
+
+
+def layout_pad(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """In 5D unless channels are padded."""
+    if at_hand[0] != NC1HWC0:
+        return Reject("no-blocked-input", node.name)
+    if borders(node)[1] != (0, 0):
+        return Reject("channel-axis", node.name, f"channels padded by {borders(node)[1]}")
+    return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
+
+
+def lower_pad(node: Node) -> Iterable[KernelCall]:
+    """The copies and fills."""
+    x, y = node.operand(0), node.output
+    sizes, dims = x.desc.memory_shape, y.desc.memory_shape
+    if 0 in dims:
+        return
+    around = borders(node) + [(0, 0)] * (len(sizes) - len(x.desc.static_shape))
+    mode = node.str_attr("mode", "constant")
+    spans = [_spans(size, border, mode) for size, border in zip(sizes, around, strict=True)]
+    if all(spans):
+        for chosen in itertools.product(*spans):
+            yield _copy(x, y, chosen)
+    if mode == "constant":
+        yield from _fills(y, node.input(VALUE), [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans])
+
+
+def _spans(size: int, border: Border, mode: str) -> list[Span]:
+    before, after = border
+    kept = size + min(before, 0) + min(after, 0)
+    inside = [Span(max(before, 0), kept, max(-before, 0), 1)] if kept > 0 else []
+    if mode == "constant":
+        return inside
+    low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (size - before, 1)}[mode]
+    high = {"edge": (size - 1, 0), "reflect": (size - 2, -1), "wrap": (0, 1)}[mode]
+    every = [Span(0, before, *low), *inside, Span(before + size, after, *high)]
+    return [span for span in every if span.count > 0]
+
+
+def _copy(x: Value, y: Value, spans: Sequence[Span]) -> KernelCall:
+    src, dst = row_major(x.desc.memory_shape), row_major(y.desc.memory_shape)
+    return copy_call(
+        x,
+        y,
+        [span.count for span in spans],
+        [span.step * stride for span, stride in zip(spans, src, strict=True)],
+        dst,
+        src_offset=sum(span.start * stride for span, stride in zip(spans, src, strict=True)),
+        dst_offset=sum(span.begin * stride for span, stride in zip(spans, dst, strict=True)),
+    )
+
+
+def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[KernelCall]:
+    """Slabs before and after the inside, dim by dim; earlier dims are then within their inside."""
+    dims = list(y.desc.memory_shape)
+    strides = row_major(dims)
+    begins = [0] * len(dims)
+    for axis, span in enumerate(inside):
+        size = dims[axis]
+        end = span.begin + span.count
+        for begin, count in ((0, span.begin), (end, size - end)):
+            slab = [*dims[:axis], count, *dims[axis + 1 :]]
+            if 0 in slab:
+                continue
+            offset = sum(at * stride for at, stride in zip(begins, strides, strict=True)) + begin * strides[axis]
+            if value is None:
+                yield fill_call(y, slab, strides, dst_offset=offset)
+            else:
+                yield copy_call(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
+        dims[axis], begins[axis] = span.count, span.begin
+
+
+def type_in_ge(node: Node) -> str:
+    """GE has an op of its own for mirrored borders."""
+    return "PadV2" if node.str_attr("mode", "constant") == "constant" else "MirrorPad"
+
+
+register_operator(
+    OpDef(
+        name="Pad",
+        ge_type=type_in_ge,
+        infer=infer_pad,
+        engines={Engine.VECTOR: supports_pad},
+        layout=layout_pad,
+        lower=lower_pad,
+    )
+)

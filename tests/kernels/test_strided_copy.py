@@ -1,0 +1,111 @@
+"""strided_copy: every row against numpy's strides; records that reach outside are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels, table
+from atcpy.ops.strided import collapse, row_major
+from tests.isa import ISAS
+
+ITEMS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def run(params: dict[str, table.ParamValue], src: Array | None, dst: Array, isa: str | None = None) -> None:
+    """One task on two arrays."""
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape))
+        for region, array in ((Region.INPUT, src), (Region.OUTPUT, dst))
+        if array is not None
+    ]
+    record = table.pack_task("strided_copy", slots[:-1], slots[-1:], table.pack_params("strided_copy", params))
+    feeds = [] if src is None else [src]
+    plan = _kernels.Plan(record, None, 0, [array.nbytes for array in feeds], [dst.nbytes], 2, isa)
+    plan.start([array.reshape(-1).view(np.uint8) for array in feeds], [dst.reshape(-1).view(np.uint8)]).execute(0, 1)
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
+    """Dims, source strides of either sign, and destination strides of some order with gaps."""
+    dims = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 16, 17, 40]), max_size=5))
+    while np.prod(dims) > 20000:
+        dims.pop()
+    src = [draw(st.sampled_from([1, 0, -1, 2, 7, -16, 40])) for _ in dims]
+    dst, stride = [0] * len(dims), draw(st.sampled_from([1, 1, 2]))
+    for axis in draw(st.permutations(range(len(dims)))):
+        dst[axis] = stride
+        stride *= max(dims[axis], 1) + draw(st.sampled_from([0, 0, 1]))
+    return dims, src, dst
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@given(copy=copies(), item=st.sampled_from(list(ITEMS)), collapsed=st.booleans())
+def test_agrees_with_numpy(isa: str, copy: tuple[list[int], list[int], list[int]], item: int, collapsed: bool) -> None:
+    dims, src_strides, dst_strides = copy
+    below = sum((size - 1) * -stride for size, stride in zip(dims, src_strides, strict=True) if stride < 0 < size)
+    above = sum((size - 1) * stride for size, stride in zip(dims, src_strides, strict=True) if stride > 0 < size)
+    src = np.arange(1, below + above + 2).astype(ITEMS[item])
+    dst = np.zeros(sum((max(size, 1) - 1) * at for size, at in zip(dims, dst_strides, strict=True)) + 4, ITEMS[item])
+    expected = dst.copy()
+    to = as_strided(expected[3:], dims, [stride * item for stride in dst_strides])
+    to[...] = as_strided(src[below:], dims, [stride * item for stride in src_strides])
+    if collapsed:
+        dims, src_strides, dst_strides = collapse(dims, src_strides, dst_strides)
+    params: dict[str, table.ParamValue] = {
+        "rank": len(dims), "dims": dims, "src_strides": src_strides, "dst_strides": dst_strides,
+        "src_offset": below, "dst_offset": 3, "item": item,
+    }  # fmt: skip
+    run(params, src, dst, isa)
+    np.testing.assert_array_equal(dst, expected)
+
+
+def test_fill() -> None:
+    dst = np.zeros((3, 5), np.int16)
+    run({"rank": 2, "dims": [2, 3], "dst_strides": [5, 1], "dst_offset": 6, "item": 2, "value": -2}, None, dst)
+    np.testing.assert_array_equal(dst[1:, 1:4], -2)
+    assert np.count_nonzero(dst) == 6
+
+
+def test_dims_that_lie_as_one_become_one() -> None:
+    shape = (2, 1, 3, 4)
+    assert collapse(shape, row_major(shape), row_major(shape)) == ([24], [1], [1])
+    assert collapse((2, 3, 4), (12, 1, 3), (12, 4, 1)) == ([2, 3, 4], [12, 1, 3], [12, 4, 1])
+    assert collapse((2, 3), (1, 2), (1, 2)) == ([6], [1], [1])
+
+
+FITS: dict[str, table.ParamValue] = {
+    "rank": 2, "dims": [3, 4], "src_strides": [4, 1], "dst_strides": [4, 1], "item": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dims": [4, 4]}, "beyond the destination"),
+        ({"dst_offset": 1}, "beyond the destination"),
+        ({"dst_offset": -1}, "beyond the destination"),
+        ({"src_offset": 1}, "beyond the source"),
+        ({"src_offset": -(2**63)}, "beyond the source"),
+        ({"src_strides": [-4, 1]}, "beyond the source"),
+        ({"src_strides": [-(2**63), 1]}, "beyond the source"),
+        ({"src_strides": [2**62, 1]}, "beyond the source"),
+        ({"dst_strides": [0, 1]}, "not positive"),
+        ({"dst_strides": [-4, 1], "dst_offset": 8}, "not positive"),
+        ({"dims": [2**40, 2**40]}, "beyond the destination"),
+        ({"dims": [-3, 4]}, "out of range"),
+        ({"rank": 9}, "out of range"),
+        ({"item": 8}, "beyond the destination"),
+        ({"item": 3}, "unknown size"),
+    ],
+)
+def test_records_that_reach_outside_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
+    src, dst = np.zeros(12, np.float32), np.zeros(12, np.float32)
+    run(FITS, src, dst)
+    with pytest.raises(_kernels.Refused, match=reason):
+        run(FITS | change, src, dst)

@@ -1,0 +1,104 @@
+"""Ops that move elements and compute nothing: the result is the reference's, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnxruntime
+from hypothesis import strategies as st
+from onnx import helper
+
+from atcpy.ir import NC1HWC0, Node, Reject
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import infer_by_onnx, known_constant, to_node_proto
+from tests.harness import make_node, reference_op, run_op
+
+ITEMS = [np.uint8, np.float16, np.float32, np.int64, np.complex128]
+
+
+def arange(shape: Sequence[int], dtype: type = np.float32) -> Array:
+    """Elements that differ, but for what 8 bits repeat; the first float is NaN, the second −0."""
+    array = np.arange(1, int(np.prod(shape)) + 1).astype(dtype).reshape(shape)
+    if array.dtype.kind == "f":
+        array.reshape(-1)[:2] = [np.nan, -0.0][: min(2, array.size)]
+    return array
+
+
+def shapes(rank: int, largest: int = 5) -> st.SearchStrategy[tuple[int, ...]]:
+    """Shapes of a rank; sizes of 0 and some around a block are among them."""
+    return st.tuples(*[st.sampled_from([0, 1, 1, 2, 3, largest, largest, 16, 17][: 6 if axis else 9])
+                       for axis in range(rank)])  # fmt: skip
+
+
+def check_exact(
+    op_type: str,
+    arrays: Sequence[Array | None],
+    attrs: Mapping[str, object] | None = None,
+    *,
+    isa: str | None = None,
+    outputs: int = 1,
+    oracle: Callable[[Node, Sequence[Array | None]], list[Array]] = reference_op,
+) -> Node:
+    """Fails unless the kernels give, plain and where the op takes it in 5D, what the oracle gives,
+    and inference the types that ONNX infers. Integer inputs beyond the first are Const.
+    """
+    constants = [index for index, array in enumerate(arrays) if array is not None and index and array.dtype.kind == "i"]
+    plain, blocked = (make_node(op_type, arrays, attrs, constants=constants, outputs=outputs) for _ in range(2))
+    for value, expected in zip(plain.outputs, infer_by_onnx(plain, known_constant), strict=True):
+        assert value.desc == expected
+    expected_arrays = oracle(plain, arrays)
+    assert_same(run_op(plain, arrays, isa=isa, threads=2), expected_arrays)
+    if takes_blocked(blocked):
+        assert_same(run_op(blocked, arrays, isa=isa, threads=2, blocked=True), expected_arrays)
+    opdef = find_opdef(plain)
+    assert opdef is not None
+    if opdef.evaluate is not None:
+        assert_same(opdef.evaluate(plain, arrays), expected_arrays)
+    return plain
+
+
+def onnxruntime_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """The outputs by ONNX Runtime, at an opset that it knows in full."""
+    proto = to_node_proto(node)
+    feeds = {name: array for name, array in zip(proto.input, arrays, strict=True) if array is not None}
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feeds.items()
+    ]
+    outputs = [
+        helper.make_tensor_value_info(value.name, value.desc.dtype.onnx, value.desc.static_shape)
+        for value in node.outputs
+    ]
+    model = helper.make_model(
+        helper.make_graph([proto], "op", inputs, outputs), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+def assert_same(ours: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Same types, shapes and elements; NaN is NaN and −0 is −0."""
+    assert len(ours) == len(expected)
+    for mine, theirs in zip(ours, expected, strict=True):
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        np.testing.assert_array_equal(np.ascontiguousarray(mine), theirs)
+        if mine.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(mine), np.signbit(theirs))
+
+
+def takes_blocked(node: Node) -> bool:
+    """True if the record's layout takes input 0 in 5D."""
+    opdef = find_opdef(node)
+    assert opdef is not None
+    if opdef.layout is None or node.operand(0).desc.shape is None or len(node.operand(0).desc.static_shape) != 4:
+        return False
+    if any(value.tensor is None and len(value.desc.static_shape) != 4 for value in node.operands):
+        return False
+    at_hand = tuple(
+        NC1HWC0 if value is not None and value.tensor is None else node.operand(0).desc.format for value in node.inputs
+    )
+    return not isinstance(opdef.layout(node, at_hand), Reject)
