@@ -6,6 +6,7 @@ from atcpy.formats.base import StorageFormat
 from atcpy.formats.c1hwc0 import C1HWC0
 from atcpy.formats.fractal_nz import FractalNz
 from atcpy.formats.fractal_z import N1C1HWC0N0, FractalZ
+from atcpy.formats.n1c1hwc0n0_t import N1C1HWC0N0T
 from atcpy.formats.nc1hwc0 import NC1HWC0
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import Format, FormatKind
@@ -23,6 +24,8 @@ ALL: tuple[StorageFormat, ...] = (
     N1C1HWC0N0(1),
     N1C1HWC0N0(16, groups=2),
     N1C1HWC0N0(16, groups=6),
+    N1C1HWC0N0T(16),
+    N1C1HWC0N0T(16, groups=3),
     C1HWC0(16),
     FractalNz(16),
     FractalNz(32),
@@ -44,6 +47,8 @@ def find_format(form: Format) -> StorageFormat:
             return FractalZ(form.c0, form.groups)
         case FormatKind.N1C1HWC0N0:
             return N1C1HWC0N0(form.c0, form.groups)
+        case FormatKind.N1C1HWC0N0_T:
+            return N1C1HWC0N0T(form.c0, form.groups)
         case FormatKind.C1HWC0:
             return C1HWC0(form.c0)
         case FormatKind.FRACTAL_NZ:

@@ -25,6 +25,7 @@ class FormatKind(Enum):
     # FRACTAL_Z with each block's output channels contiguous and blocks of output channels
     # outermost: what the direct convolution reads in one stream. Not a GE format.
     N1C1HWC0N0 = 1001
+    N1C1HWC0N0_T = 1002  # the same of a ConvTranspose's weights, which have input channels outermost
 
 
 PLAIN_KINDS = frozenset({FormatKind.ND, FormatKind.NCHW, FormatKind.NHWC, FormatKind.NCDHW, FormatKind.NDHWC})

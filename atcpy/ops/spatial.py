@@ -30,8 +30,8 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
     Raises ModelInvalid (E13014) if an attribute has the wrong length or a value below 1 (pads: 0).
     """
     rank = len(kernel)
-    strides = _positive(node, "strides", rank, 1)
-    dilations = _positive(node, "dilations", rank, 1)
+    strides = positive_ints(node, "strides", rank, 1)
+    dilations = positive_ints(node, "dilations", rank, 1)
     auto_pad = node.str_attr("auto_pad", "NOTSET")
     if auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
         begins, ends = [], []
@@ -77,7 +77,8 @@ def output_size(node: Node, size: Dim, window: Window, axis: int, *, ceil_mode: 
     return count - 1 if (count - 1) * stride >= size + window.pads_begin[axis] else count
 
 
-def _positive(node: Node, name: str, rank: int, default: int) -> tuple[int, ...]:
+def positive_ints(node: Node, name: str, rank: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number above 0 for each spatial dim."""
     values = node.ints_attr(name, [default] * rank)
     if len(values) != rank:
         raise ModelInvalid("E13014", where=node, what=f"{name} has {len(values)} values, needs {rank}")
