@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import onnx
+
+from .conftest import Invoke
+
+
+def save(path: Path, text: str) -> Path:
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def test_a_good_model_has_no_problems(invoke: Invoke, model: Path) -> None:
+    ran = invoke("check", model, "--list-ops")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "no problems; 1 op type, 1 node\n\nop      count  engine\nMatMul      1  AIcoreEngine\n"
+
+
+def test_all_problems_come_at_once_grouped_by_cause(invoke: Invoke, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y)
+              { a = my.FindMax(x)  b = my.FindMax(a)  c = NoSuchOp(b)  y = Add(b, c) }"""
+    path = save(tmp_path / "m.onnx", text)
+    ran = invoke("check", path)
+    assert ran.code == 4
+    head, *rows = ran.out.splitlines()
+    assert head.startswith("3 errors; 2 causes")
+    assert [row.split()[:2] for row in rows] == [["error", "E19010"], ["error", "E19010"]]
+    assert "FindMax ×2" in rows[0]
+    assert ran.err == f"error[E19010] {path} cannot be converted: {head}\n"
+    envelope = invoke("check", path, "--json").envelope
+    assert (envelope["ok"], envelope["exit_code"]) == (False, 4)
+    problems = envelope["result"]["problems"]
+    assert [problem["count"] for problem in problems] == [2, 1]
+    assert {problem["level"] for problem in problems} == {"error"}
+    assert list(problems[0]) == ["level", "code", "op", "count", "nodes", "message", "hint"]
+
+
+def test_ops_without_a_kernel_are_told(invoke: Invoke, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Hardmax(x) }'
+    ran = invoke("check", save(tmp_path / "m.onnx", text))
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "1 warning; 1 cause; 1 op type, 1 node"
+    assert "W0020" in ran.out
+    assert "runs on HOST_CPU" in ran.out
+    problems = invoke("check", tmp_path / "m.onnx", "--json").envelope["result"]["problems"]
+    assert [(p["level"], p["op"], p["count"]) for p in problems] == [("host_cpu", "Hardmax", 1)]
+
+
+def test_warnings_of_convert_go_to_stderr_and_werror_makes_errors_of_them(invoke: Invoke, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Hardmax(x) }'
+    path = save(tmp_path / "m.onnx", text)
+    ran = invoke("convert", "--model", path, "-o", tmp_path / "m")
+    assert ran.code == 0
+    assert "  host_cpu   Hardmax 1 " in ran.out
+    assert ran.err.startswith("warning[W0020] ")
+    ran = invoke("convert", "--model", path, "-o", tmp_path / "n", "--werror")
+    assert ran.code == 4
+    assert ran.err.startswith("error[W0020] ")
+    warnings = invoke("convert", "--model", path, "-o", tmp_path / "m", "--json").envelope["warnings"]
+    assert [warning["code"] for warning in warnings] == ["W0020"]
+
+
+def test_a_wrong_file_is_called_by_its_name(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "page.onnx").write_text("<!DOCTYPE html><html><body>Not found</body></html>")
+    ran = invoke("check", tmp_path / "page.onnx")
+    assert ran.code == 3
+    assert "E10041" in ran.err
+    assert "web page" in ran.out

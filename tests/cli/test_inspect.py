@@ -1,0 +1,88 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import Invoke
+
+
+def test_the_info_block_is_atcs(invoke: Invoke, package: Path) -> None:
+    lines = invoke("inspect", package).out.splitlines()
+    assert lines[0] == "============ Display Model Info start ============"
+    assert lines[1] == "Original Atc command line: atcpy convert"
+    assert lines[2] == "system   info: atc_version[0.1.0], soc_version[Ascend910], framework_type[onnx]."
+    assert lines[5] == "============ Display Model Info end   ============"
+    assert "CANN's own runtime cannot load this package" in lines[6]
+
+
+def test_the_result_has_the_keys_of_convert(invoke: Invoke, package: Path, model: Path, tmp_path: Path) -> None:
+    converted = invoke("convert", "--model", model, "-o", tmp_path / "m", "--json").envelope["result"]
+    inspected = invoke("inspect", package, "--json").envelope["result"]
+    same = ("bytes", "sha256", "source", "soc", "nodes_before", "task_count", "engines", "host_cpu_ops", "gears")
+    assert {key: inspected[key] for key in same} == {key: converted[key] for key in same}
+    assert inspected["outputs"][0]["name"] == "y"
+
+
+def test_tasks_trace_back_to_the_model(invoke: Invoke, package: Path) -> None:
+    [task] = invoke("inspect", package, "--tasks", "--json").envelope["result"]["tasks"]
+    assert (task["op"], task["engine"], task["stream"], task["sources"]) == ("MatMul", "AIcoreEngine", 0, ["y"])
+    assert task["kernel"].startswith("matmul_f32_")
+    [output] = task["outputs"]
+    assert (output["name"], output["dtype"], output["format"], output["bytes"]) == ("y", "float32", "ND", 32)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("io", ["input", "x", "float32", "[2,3]"]),
+        ("nodes", ["MatMul", "AIcoreEngine"]),
+        ("tasks", ["MatMul", "matmul_f32"]),
+        ("weights", ["w", "FRACTAL_NZ", "[3,4]"]),
+        ("passes", ["ConstantFoldingPass", "prepare"]),
+        ("precision", ["origin: 0 nodes lowered"]),
+        ("memory", ["lower bound", "largest values"]),
+        ("provenance", ["model sha256", "hand", "ai.onnx 17"]),
+    ],
+)
+def test_each_table_shows_its_matter(invoke: Invoke, package: Path, table: str, words: list[str]) -> None:
+    shown = invoke("inspect", package, f"--{table}").out.partition(f"\n\n{table}\n")[2]
+    assert [word for word in words if word not in shown] == []
+    assert invoke("inspect", package, "--all").out.count(f"\n\n{table}\n") == 1
+
+
+def test_a_node_is_found_by_its_name_and_by_the_models(invoke: Invoke, package: Path) -> None:
+    ran = invoke("inspect", package, "--node", "y")
+    assert ran.out.splitlines()[0] == "y  MatMul  AIcoreEngine"
+    ran = invoke("inspect", package, "--node", "yy")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, f'error[E10016] --node: no node "yy" in {package}')
+
+
+def test_damage_is_exit_7_and_never_repaired(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "m.om"
+    content = bytearray(package.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    ran = invoke("inspect", damaged)
+    assert (ran.code, ran.out) == (7, "")
+    assert ran.err.startswith("error[P0003]")
+    assert damaged.read_bytes() == content
+    damaged.write_bytes(content[:100])
+    assert invoke("inspect", damaged).code == 7
+    damaged.write_bytes(b"")
+    assert invoke("run", damaged).code == 7
+
+
+def test_a_package_may_have_any_name(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    shutil.copy(package, tmp_path / "package.bin")
+    assert "Display Model Info" in invoke("inspect", tmp_path / "package.bin").out
+
+
+def test_a_model_is_told_from_a_package(invoke: Invoke, model: Path) -> None:
+    ran = invoke("inspect", model, "--nodes")
+    assert "an ONNX model, not yet converted" in ran.out
+    assert "  inputs     x float32 [2,3]" in ran.out
+    assert ran.out.splitlines()[-3:] == ["op        count", "Constant      1", "MatMul        1"]
+    ran = invoke("inspect", model, "--tasks")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        2, f"error[E10057] --tasks: {model} is a model, and only a package has that"
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from atcpy.cli.arrays import read_image, safe_names
+from atcpy.errors import UsageError
+from atcpy.ir import DType
+from atcpy.verify.inputs import Port
+
+from .conftest import Invoke
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+Y = X @ np.array([[1, 0, 0, 2], [0, 1, 0, 3], [0, 0, 1, 4]], np.float32)
+
+
+@pytest.mark.parametrize("form", ["x={folder}/x.npy", "{folder}/x.npy", "x={folder}/x.npz", "x={folder}/one.npz"])
+def test_inputs_from_files(invoke: Invoke, package: Path, tmp_path: Path, form: str) -> None:
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "x.npz", x=X, other=X + 1)
+    np.savez(tmp_path / "one.npz", anything=X)
+    ran = invoke("run", package, "--input", form.format(folder=tmp_path), "--npz-out", tmp_path / "out.npz")
+    assert ran.code == 0
+    assert ran.out.startswith("y  float32 [2,4]  min 1  max 47  mean 11   [1, 2, 3, 20, 4, …]\n")
+    assert np.array_equal(np.load(tmp_path / "out.npz")["y"], Y)
+
+
+def test_inputs_from_one_npz(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=X)
+    [output] = invoke("run", package, "--npz", tmp_path / "in.npz", "--json").envelope["result"]["outputs"]
+    assert output == {
+        "name": "y", "dtype": "float32", "shape": [2, 4], "min": 1.0, "max": 47.0, "mean": 11, "nan": 0, "inf": 0,
+        "path": None,
+    }  # fmt: skip
+
+
+def test_made_inputs_are_the_same_each_time(invoke: Invoke, package: Path) -> None:
+    ones = invoke("run", package, "--input", "ones").out.splitlines()[0]
+    assert ones.endswith("[1, 1, 1, 9, 1, …]")
+    first, again, other = (invoke("run", package, "--fill", f"random:{s}").out.splitlines()[0] for s in (1, 1, 2))
+    assert first == again != other
+    assert invoke("run", package, "--input", "x=random:1").out.splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], "E1", '"x"'),
+        (["--input", "z=ones"], "E10404", 'no input "z"'),
+        (["--input", "x=nope.npy"], "E10410", "nope.npy does not exist"),
+        (["--input", "x={folder}/text.npy"], "E13005", "is not an array file of numpy"),
+        (["--input", "x={folder}/object.npy"], "E13005", "pickled"),
+        (["--input", "x={folder}/wide.npy"], "E1", "float32"),
+        (["--input", "x={folder}/long.npy"], "E1", "[2, 4]"),
+        (["--fill", "threes"], "E10001", "ones, zeros or random:SEED"),
+        (["--fill", "ones", "--outputs", "q"], "E1", '"q"'),
+        (["--fill", "ones", "--labels", "{folder}/text.npy.missing"], "E10410", "does not exist"),
+    ],
+)
+def test_wrong_inputs_are_refused(
+    invoke: Invoke, package: Path, tmp_path: Path, arguments: list[str], code: str, words: str
+) -> None:
+    (tmp_path / "text.npy").write_text("1 2 3")
+    np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "wide.npy", X.astype(np.float64))
+    np.save(tmp_path / "long.npy", np.zeros((2, 4), np.float32))
+    ran = invoke("run", package, *(argument.format(folder=tmp_path) for argument in arguments))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error[{code}")
+    assert words in ran.err
+
+
+def test_outputs_go_into_files_with_safe_names(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    ran = invoke("run", package, "--input", tmp_path / "x.npy", "--output-dir", tmp_path / "out", "--outputs", "y")
+    assert ran.code == 0
+    assert json.loads((tmp_path / "out" / "outputs.json").read_text()) == {"y": "y.npy"}
+    assert np.array_equal(np.load(tmp_path / "out" / "y.npy"), Y)
+
+
+def test_names_of_outputs_stay_inside_their_folder() -> None:
+    names = ["../../evil", "/a/b", ".hidden", "Out", "out", "é", "", "x" * 300, "x" * 300 + "y"]
+    stems = list(safe_names(names).values())
+    assert stems[:7] == ["%2E.%2F..%2Fevil", "%2Fa%2Fb", "%2Ehidden", "Out", "out.2", "%C3%A9", "output"]
+    assert all(len(stem) < 150 for stem in stems)
+    assert len({stem.lower() for stem in stems}) == len(names)
+
+
+def test_an_output_may_have_any_name(invoke: Invoke, tmp_path: Path) -> None:
+    node = onnx.helper.make_node("MatMul", ["file", "file"], ["../file"])
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [value("file", 1, [1, 1])], [value("../file", 1, [1, 1])])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    assert invoke("convert", "--model", tmp_path / "m.onnx", "-o", tmp_path / "m", "-q").code == 0
+    where = ["--output-dir", tmp_path / "out", "--npz-out", tmp_path / "out.npz"]
+    assert invoke("run", tmp_path / "m.om", "--fill=ones", *where).code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["%2E.%2Ffile.npy", "outputs.json"]
+    assert np.load(tmp_path / "out.npz")["../file"] == 1
+
+
+def test_labels_and_the_best_classes(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "labels.txt").write_text("ant\nbee\ncat\ndog\n")
+    arguments = ["run", package, "--input", tmp_path / "x.npy", "--labels", tmp_path / "labels.txt", "--top-k", 2]
+    assert invoke(*arguments).out.splitlines()[1:3] == ["  1  dog  20", "  2  cat  3"]
+    [output] = invoke(*arguments, "--json").envelope["result"]["outputs"]
+    assert output["top"] == [{"label": "dog", "index": 3, "score": 20.0}, {"label": "cat", "index": 2, "score": 3.0}]
+
+
+def test_nan_is_found_when_asked(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.full((2, 3), np.nan, np.float32))
+    ran = invoke("run", package, "--input", tmp_path / "x.npy")
+    assert (ran.code, "nan 8" in ran.out) == (0, True)
+    ran = invoke("run", package, "--input", tmp_path / "x.npy", "--check-finite")
+    assert ran.code == 5
+    assert ran.err.startswith('error[V0002] output "y" has 8 NaN and 0 infinities')
+    envelope = invoke("run", package, "--input", tmp_path / "x.npy", "--json").envelope
+    assert envelope["result"]["outputs"][0]["max"] is None
+
+
+# --- pictures
+
+
+def picture(folder: Path, mode: str = "RGB") -> str:
+    levels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    Image.fromarray(levels).convert(mode).save(folder / "p.png")
+    return str(folder / "p.png")
+
+
+def test_a_picture_becomes_channels_first(tmp_path: Path) -> None:
+    port = Port("x", DType.FLOAT32, (1, 3, 2, 3))
+    array = read_image(port, picture(tmp_path), mean="1,2,3", std="2", layout="NCHW")
+    levels = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+    assert array.dtype == np.float32
+    assert np.array_equal(array[0], ((levels - [1, 2, 3]) / 2).transpose(2, 0, 1))
+
+
+def test_a_picture_stays_channels_last_and_bytes(tmp_path: Path) -> None:
+    port = Port("x", DType.UINT8, (1, 2, 3, 3))
+    array = read_image(port, picture(tmp_path), mean=None, std=None, layout="NHWC")
+    assert array.dtype == np.uint8
+    assert np.array_equal(array[0], np.arange(18).reshape(2, 3, 3))
+
+
+def test_a_picture_is_fitted_to_the_input(tmp_path: Path) -> None:
+    port = Port("x", DType.FLOAT32, (1, 1, 5, 7))
+    assert read_image(port, picture(tmp_path), mean=None, std=None, layout="NCHW").shape == (1, 1, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "words"),
+    [
+        ((1, 5, 2, 3), {}, "is no picture in NCHW"),
+        ((2, 3), {}, "is no picture in NCHW"),
+        ((1, 3, 2, 3), {"layout": "CHW"}, "not NCHW or NHWC"),
+        ((1, 3, 2, 3), {"mean": "1,2"}, "2 numbers for 3 channels"),
+        ((1, 3, 2, 3), {"mean": "a"}, "not a list of numbers"),
+        ((1, 3, 2, 3), {"std": "0"}, "outside its range"),
+    ],
+)
+def test_wrong_pictures_are_refused(
+    tmp_path: Path, shape: tuple[int, ...], options: dict[str, str], words: str
+) -> None:
+    settings = {"mean": None, "std": None, "layout": "NCHW", **options}
+    with pytest.raises(UsageError, match=words):
+        read_image(Port("x", DType.FLOAT32, shape), picture(tmp_path), **settings)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_no_picture_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_text("no picture")
+    (tmp_path / "cut.png").write_bytes(Path(picture(tmp_path)).read_bytes()[:60] if False else b"\x89PNG\r\n\x1a\n")
+    port = Port("x", DType.FLOAT32, (1, 3, 2, 3))
+    for name in ("cut.png", "missing.png"):
+        with pytest.raises(UsageError):
+            read_image(port, str(tmp_path / name), mean=None, std=None, layout="NCHW")

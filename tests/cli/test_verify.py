@@ -1,0 +1,81 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from .conftest import MODEL, Invoke
+
+
+def test_the_layout_of_the_verdict(invoke: Invoke, package: Path, model: Path) -> None:
+    ran = invoke("verify", package)
+    assert (ran.code, ran.err) == (0, "")
+    oracle, output, verdict = ran.out.splitlines()
+    assert oracle.startswith("oracle   onnxruntime 1.")
+    assert oracle.endswith(f"inputs random:0   against {model}")
+    assert output.startswith("output   y   float32  max abs ")
+    assert "cosine 1.000000   ok (atol " in output
+    assert verdict == "PASS"
+
+
+def test_json_of_the_verdict(invoke: Invoke, package: Path, model: Path) -> None:
+    result = invoke("verify", package, "--against", model, "--oracle", "ref", "--json").envelope["result"]
+    assert result["passed"] is True
+    assert result["oracle"].startswith("onnx 1.")
+    [output] = result["outputs"]
+    keys = {
+        "name",
+        "dtype",
+        "max_abs",
+        "max_rel",
+        "cosine",
+        "ulp",
+        "nan",
+        "inf",
+        "argmax_changed",
+        "atol",
+        "rtol",
+        "passed",
+    }
+    assert keys <= set(output)
+
+
+def test_another_model_fails_with_5(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL.replace("{1, 0, 0, 2,", "{1, 0, 0, 9,")), tmp_path / "other.onnx")
+    ran = invoke("verify", package, "--against", tmp_path / "other.onnx")
+    assert ran.code == 5
+    assert ran.out.endswith("FAIL\n")
+    assert "note: " in ran.err
+    assert 'error[V0001] output "y" differs by ' in ran.err
+    envelope = invoke("verify", package, "--against", tmp_path / "other.onnx", "--json").envelope
+    assert (envelope["ok"], envelope["result"]["passed"], envelope["result"]["same_source"]) == (False, False, False)
+
+
+def test_the_model_beside_the_package_must_be_the_recorded_one(
+    invoke: Invoke, package: Path, model: Path, tmp_path: Path
+) -> None:
+    shutil.copy(package, tmp_path / "m.om")
+    ran = invoke("verify", tmp_path / "m.om")
+    assert ran.code == 2
+    assert "there is no m.onnx beside" in ran.err
+    assert "--against" in ran.err
+    (tmp_path / "m.onnx").write_bytes(model.read_bytes() + b"\x1a\x01 ")
+    assert "is not the file that m.om was made from" in invoke("verify", tmp_path / "m.om").err
+    shutil.copy(model, tmp_path / "m.onnx")
+    assert invoke("verify", tmp_path / "m.om").code == 0
+
+
+def test_given_inputs_and_tolerances_count(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.full((2, 3), np.nan, np.float32))
+    ran = invoke("verify", package, "--input-data", tmp_path / "in.npz", "--atol", "1e-9", "--rtol", "1e-6")
+    assert ran.code == 0  # NaN on both sides is equal
+    assert "inputs given" in ran.out
+    assert "ok (atol 1.0e-09, rtol 1e-06)" in ran.out
+    assert invoke("verify", package, "--oracle", "gpu").code == 2
+
+
+def test_a_model_with_other_inputs_is_no_model_of_this_package(invoke: Invoke, package: Path, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL.replace("x)", "z)").replace("x, w", "z, w")), tmp_path / "other.onnx")
+    ran = invoke("verify", package, "--against", tmp_path / "other.onnx")
+    assert ran.code == 2
+    assert 'has an input "z" that the package has not' in ran.err
