@@ -96,7 +96,7 @@ def compile_model(
     with clock.stage(Stage.PARSE):
         parsed = import_onnx(model, options.parse)
         clock.graph = graph = parsed.graph
-        nodes_before = sum(1 for node in graph.nodes if node.op_type not in reporting.STRUCTURAL)
+        nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
         prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
     with clock.stage(Stage.SPLIT):
