@@ -46,6 +46,7 @@ CASES: tuple[str, ...] = (
     "(float[4,37] x) => (float[4,37] y) { y = Softmax<axis = -1>(x) }",
     "(float[4,5,6] x) => (float[4,1,6] y) { y = ReduceMean<axes = [1]>(x) }",
     "(float[4,5,6] x) => (float[4,5] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }",
+    "(float[4,5,6] x) => (int64[4,5] y) { y = ArgMax<axis = -1, keepdims = 0>(x) }",
     """(float[2,12,5,5] x) => (float[2,12,5,5] y) <float[12] s, float[12] b, float[12] m, float[12] v>
        { p = Abs(v)  y = BatchNormalization(x, s, b, m, p) }""",
     "(float[1,12,5,5] x) => (float[1,12,5,5] y) { y = LRN<size = 5>(x) }",

@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import atcpy
+from atcpy.bench.layers import time_layers
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[8,8] x) => (float[8,8] y)
+  { a = MatMul(x, x)  b = MatMul(a, x)  y = MatMul(b, a) }"""
+
+
+def test_each_task_has_its_time_and_share(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "m.onnx")
+    atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om")
+    session = atcpy.InferenceSession(tmp_path / "m.om", threads=1)
+    layers = time_layers(session, {"x": np.ones((8, 8), np.float32)}, profiles=3)
+    assert [layer.op for layer in layers] == ["MatMul"] * 3
+    assert [layer.task for layer in layers] == [0, 1, 2]
+    assert sum(layer.share for layer in layers) == pytest.approx(1)
+    assert all(layer.median > 0 for layer in layers)

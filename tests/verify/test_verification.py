@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import atcpy
+from atcpy.errors import UsageError
+from atcpy.verify.inputs import Fill
+from atcpy.verify.verification import find_model, verify
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x) => (float[2,2] y)
+  { w = Constant<value = float[3,2] {1, 2, 3, 4, 5, 6}>()  y = MatMul(x, w) }"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "m.onnx")
+    atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om")
+    return tmp_path / "m.om"
+
+
+def test_equal(package: Path) -> None:
+    report = verify(package)
+    assert (report.passed, report.error, report.inputs, report.same_source) == (True, None, "random:0", True)
+
+
+def test_given_feeds_are_completed(package: Path) -> None:
+    assert verify(package, feeds={"x": np.ones((2, 3), np.float32)}).inputs == "given"
+    assert verify(package, fill=Fill("random", 3)).inputs == "random:3"
+
+
+def test_a_package_of_another_model_fails(package: Path, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL.replace("{1, 2,", "{1, 3,")), tmp_path / "other.onnx")
+    report = verify(package, tmp_path / "other.onnx")
+    assert not report.passed
+    assert report.error is not None
+    assert (report.error.code, report.error.exit_code) == ("V0001", 5)
+
+
+def test_the_model_beside_is_taken_only_if_it_is_the_recorded_one(package: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not the file that m[.]om was made from") as caught:
+        find_model(package, "0" * 64)
+    assert caught.value.exit_code == 2
+    (tmp_path / "m.onnx").unlink()
+    with pytest.raises(UsageError, match=r"there is no m\.onnx"):
+        find_model(package, "0" * 64)
