@@ -49,7 +49,8 @@ static const char *check(const struct task_view *task)
 }
 
 /* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
- * of output channels pass over it; input channels into runs whose weights stay in L1.
+ * of output channels pass over it; input channels into runs whose weights stay beside it. They
+ * stream from L2 faster than they are used, and longer runs load and store the sums less often.
  */
 struct blocking {
     bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
@@ -102,7 +103,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.in_rows = (b.chunk_rows - 1) * p->sh + (p->kh - 1) * p->dh + 1;
 
     const int64_t weight_bytes = PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
-    b.c1_run = cpu->l1_bytes * 5 / 8 / weight_bytes;
+    b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
     if (b.c1_run < 1)
         b.c1_run = 1;
     b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));

@@ -82,7 +82,7 @@ static bool stays_inside(const struct axis *axis)
 }
 
 /* How the work is cut, as in conv2d: steps of rows into chunks whose input stays in L2, input
- * channels into runs whose weights of a phase stay in L1.
+ * channels into runs whose weights of a phase stay beside it.
  */
 struct blocking {
     struct axis y, x;
@@ -123,7 +123,7 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     b.in_rows = b.chunk_rows + halo;
 
     const int64_t taps = ceil_div(p->kh, p->sh) * ceil_div(p->kw, p->sw);
-    b.c1_run = cpu->l1_bytes * 5 / 8 / (PAIR * CONV_C0 * taps * CONV_C0 * 4);
+    b.c1_run = cpu->l2_bytes / 8 / (PAIR * CONV_C0 * taps * CONV_C0 * 4);
     if (b.c1_run < 1)
         b.c1_run = 1;
     b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
