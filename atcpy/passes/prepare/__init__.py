@@ -8,6 +8,7 @@ from atcpy.passes.prepare import (
     remove_dead,
     remove_identity,
     swish,
+    transpose_weights,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "remove_dead",
     "remove_identity",
     "swish",
+    "transpose_weights",
 ]
