@@ -1,6 +1,8 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
 from atcpy.ops import (
+    binary,
+    clip,
     concat,
     conv,
     conv_transpose,
@@ -27,6 +29,8 @@ __all__ = [
     "Layout",
     "OpDef",
     "all_opdefs",
+    "binary",
+    "clip",
     "concat",
     "conv",
     "conv_transpose",

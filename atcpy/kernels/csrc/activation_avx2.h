@@ -4,6 +4,6 @@
 
 #include "activation.h"
 #include "vmath_avx2.h"
-#include "activation_vector.h"
+#include "activation_simd.h"
 
 #endif

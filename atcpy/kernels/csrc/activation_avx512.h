@@ -4,6 +4,6 @@
 
 #include "activation.h"
 #include "vmath_avx512.h"
-#include "activation_vector.h"
+#include "activation_simd.h"
 
 #endif

@@ -1,0 +1,139 @@
+/* binary on float32 vectors; included after simd_*.h by the file of each ISA. */
+#include "binary.h"
+
+typedef vf (*vf_op)(vf a, vf b);
+typedef vm (*vm_op)(vf a, vf b);
+
+static inline vf add(vf a, vf b)
+{
+    return a + b;
+}
+
+static inline vf sub(vf a, vf b)
+{
+    return a - b;
+}
+
+static inline vf mul(vf a, vf b)
+{
+    return a * b;
+}
+
+static inline vf quotient(vf a, vf b)
+{
+    return a / b;
+}
+
+static inline vf prelu(vf a, vf b)
+{
+    return vf_select(vf_lt(a, vf_set1(0.0f)), a * b, a);
+}
+
+static inline vm greater(vf a, vf b)
+{
+    return vf_lt(b, a);
+}
+
+static inline vm greater_or_equal(vf a, vf b)
+{
+    return vf_le(b, a);
+}
+
+/* One row. The operator is a constant wherever this is inlined, so there is no call in the loop. A
+ * source with col_stride 0 is one element, in all lanes.
+ */
+static inline __attribute__((always_inline)) void row(const float *a, const float *b, void *dst,
+                                                      int64_t n, bool a_moves, bool b_moves,
+                                                      vf_op value, vm_op truth)
+{
+    const vf a_first = vf_set1(*a), b_first = vf_set1(*b);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) {
+        const vf x = a_moves ? vf_load(a + i) : a_first, z = b_moves ? vf_load(b + i) : b_first;
+        if (value != NULL)
+            vf_store((float *)dst + i, value(x, z));
+        else
+            vm_store((uint8_t *)dst + i, truth(x, z));
+    }
+    if (i < n) {
+        const vf x = a_moves ? vf_load_n(a + i, n - i, 1.0f) : a_first;
+        const vf z = b_moves ? vf_load_n(b + i, n - i, 1.0f) : b_first;
+        if (value != NULL)
+            vf_store_n((float *)dst + i, value(x, z), n - i);
+        else
+            vm_store_n((uint8_t *)dst + i, truth(x, z), n - i);
+    }
+}
+
+static inline __attribute__((always_inline)) void rows(const struct kernel_args *args,
+                                                       const struct plane *p, int64_t dst_stride,
+                                                       vf_op value, vm_op truth)
+{
+    const float *a = (const float *)args->src[0] + p->src[0];
+    const float *b = (const float *)args->src[1] + p->src[1];
+    const int64_t item = value != NULL ? 4 : 1;
+    uint8_t *dst = (uint8_t *)args->dst[0] + p->dst * item;
+    const bool a_moves = p->col_stride[0] != 0, b_moves = p->col_stride[1] != 0;
+    for (int64_t r = 0; r < p->rows; r++) {
+        if (a_moves && b_moves)
+            row(a, b, dst, p->cols, true, true, value, truth);
+        else if (a_moves)
+            row(a, b, dst, p->cols, true, false, value, truth);
+        else
+            row(a, b, dst, p->cols, false, b_moves, value, truth);
+        a += p->row_stride[0];
+        b += p->row_stride[1];
+        dst += dst_stride * item;
+    }
+}
+
+static void binary_items(const struct kernel_args *args)
+{
+    const struct binary_params *params = args->params;
+    const struct broadcast walk = binary_walk(params);
+    struct broadcast_walk at = broadcast_begin(&walk, args);
+    const int64_t cols = at.deal.cols;
+    struct plane p;
+    while (broadcast_next(&at, &p)) {
+        switch ((enum binary_op)params->op) {
+        case BINARY_ADD:
+            rows(args, &p, cols, add, NULL);
+            break;
+        case BINARY_SUB:
+            rows(args, &p, cols, sub, NULL);
+            break;
+        case BINARY_MUL:
+            rows(args, &p, cols, mul, NULL);
+            break;
+        case BINARY_DIV:
+            rows(args, &p, cols, quotient, NULL);
+            break;
+        case BINARY_MAX:
+            rows(args, &p, cols, vf_max, NULL);
+            break;
+        case BINARY_MIN:
+            rows(args, &p, cols, vf_min, NULL);
+            break;
+        case BINARY_PRELU:
+            rows(args, &p, cols, prelu, NULL);
+            break;
+        case BINARY_EQUAL:
+            rows(args, &p, cols, NULL, vf_eq);
+            break;
+        case BINARY_LESS:
+            rows(args, &p, cols, NULL, vf_lt);
+            break;
+        case BINARY_GREATER:
+            rows(args, &p, cols, NULL, greater);
+            break;
+        case BINARY_LESS_OR_EQUAL:
+            rows(args, &p, cols, NULL, vf_le);
+            break;
+        case BINARY_GREATER_OR_EQUAL:
+            rows(args, &p, cols, NULL, greater_or_equal);
+            break;
+        default:
+            return;
+        }
+    }
+}

@@ -1,0 +1,338 @@
+"""Elementwise ops of two and more operands with broadcasting: launches of `binary`.
+
+Of several operands, the first two go into the result's memory and each other one is added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Engine, Format, Node, Reject, Sym, TensorDesc, Value
+from atcpy.ir.shape import Dim
+from atcpy.ir.tensor import Array
+from atcpy.ops.broadcast import broadcast_shapes, collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
+from atcpy.ops.elementwise import FLOATS, INTS, unary_call
+from atcpy.ops.opdef import Evaluate, KernelCall, Known, Layout, OpDef, ParamValue, Propagate, register_operator
+
+BOOLS = frozenset({DType.BOOL})
+NUMBERS = FLOATS | INTS
+
+Function = Callable[[Array, Array], Array]
+
+
+def binary_call(op: str, a: Value, b: Value, y: Value) -> KernelCall:
+    """A launch of the `binary` family."""
+    dims, (a_strides, b_strides) = collapsed_walk([a, b], y)
+    walk: dict[str, ParamValue] = {"rank": len(dims), "dims": dims, "a_strides": a_strides, "b_strides": b_strides}
+    return KernelCall("binary", (a, b), (y,), {"op": op, **walk})
+
+
+def infer_binary(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Operands of one type give a result of that type and of the shape that they broadcast to."""
+    return [infer_same_type(node, node.operands)]
+
+
+def infer_truth(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """As `infer_binary`, but the result is bool."""
+    return [TensorDesc.plain(DType.BOOL, infer_same_type(node, node.operands).shape)]
+
+
+def supports_binary(node: Node, dtypes: frozenset[DType]) -> Iterable[Reject]:
+    """The kernels of an op take some types."""
+    dtype = node.operand(0).desc.dtype
+    if dtype not in dtypes:
+        yield Reject("dtype", node.name, dtype.long)
+    yield from supports_broadcast(node, node.operands)
+
+
+def lower_chain(node: Node, op: str) -> Iterable[KernelCall]:
+    """y = a op b, then y = y op c, …"""
+    first, *others = node.operands
+    y = node.output
+    if not others:
+        yield binary_call("Max", first, first, y)  # a copy, of any type and NaN included
+        return
+    yield binary_call(op, first, others[0], y)
+    for value in others[1:]:
+        yield binary_call(op, y, value, y)
+
+
+def evaluate_with(function: Function) -> Evaluate:
+    """Constant folding by a function of numpy."""
+
+    def evaluate(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+        operands = [np.asarray(array) for array in arrays]
+        with np.errstate(all="ignore"):
+            return [np.asarray(reduce(function, operands))]
+
+    return evaluate
+
+
+def propagate_with(function: Callable[[Dim, Dim], Dim | None]) -> Propagate:
+    """Shape arithmetic: broadcasts the known elements of two operands of at most one dim."""
+
+    def propagate(node: Node, known: Known) -> tuple[Dim, ...] | None:
+        operands = [known(value) for value in node.inputs]
+        shapes = [value.desc.shape for value in node.operands]
+        if len(operands) != 2 or any(shape is None or len(shape) > 1 for shape in shapes):
+            return None
+        a, b = operands
+        if a is None or b is None or (len(a) != len(b) and 1 not in {len(a), len(b)}):
+            return None
+        count = len(a) if len(b) == 1 else len(b)
+        pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
+        elements = [function(x, y) for x, y in pairs]
+        return None if None in elements else tuple(item for item in elements if item is not None)
+
+    return propagate
+
+
+def _add(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return a if b == 0 else b if a == 0 else Sym(f"({a}+{b})")
+
+
+def _sub(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return a if b == 0 else 0 if a == b else Sym(f"({a}-{b})")
+
+
+def _mul(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return 0 if 0 in {a, b} else a if b == 1 else b if a == 1 else Sym(f"({a}*{b})")
+
+
+def _div(a: Dim, b: Dim) -> Dim | None:
+    if b == 0:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a if b == 1 else Sym(f"({a}/{b})")
+
+
+def _on_ints(function: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim | None]:
+    return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _equal(a: Dim, b: Dim) -> Dim | None:
+    if isinstance(a, int) and isinstance(b, int):
+        return int(a == b)
+    if a == b:
+        return 1
+    # A size is not negative: the -1 of Expand and Reshape recipes is not equal to one.
+    numbers = [item for item in (a, b) if isinstance(item, int)]
+    return 0 if numbers and numbers[0] < 0 else None
+
+
+def layout_divide(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """Integers stay plain: a zero in the padding would be a division by zero."""
+    if node.operand(0).desc.dtype.is_int:
+        return Reject("integer-division", node.name)
+    return layout_broadcast(node, at_hand)
+
+
+def evaluate_divide(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """True division of floats; integers truncate."""
+    a, b = (np.asarray(array) for array in arrays)
+    if not node.operand(0).desc.dtype.is_int:
+        with np.errstate(all="ignore"):
+            return [np.asarray(np.divide(a, b))]
+    if not np.all(b):
+        raise ModelInvalid("EZ8888", where=node, what="divides by a constant that has a zero")
+    with np.errstate(all="ignore"):
+        rest = np.fmod(a, b)  # has the sign of a, so a - rest divides without remainder
+        return [np.asarray((a - rest) // b, a.dtype)]
+
+
+def _fmod(node: Node) -> str:
+    return "FMod" if node.int_attr("fmod", 0) else "Mod"
+
+
+_DIVISIONS = frozenset({"Div", "Mod"})
+
+
+def _register(
+    name: str,
+    ge_type: str | Callable[[Node], str],
+    dtypes: frozenset[DType],
+    *,
+    op: str | Callable[[Node], str] = "",
+    truth: bool = False,
+    evaluate: Evaluate | None = None,
+    propagate: Propagate | None = None,
+    inplace: tuple[int, ...] = (0, 1),
+) -> None:
+    def kernel_op(node: Node) -> str:
+        return (op if isinstance(op, str) else op(node)) or name
+
+    register_operator(
+        OpDef(
+            name=name,
+            ge_type=ge_type,
+            infer=infer_truth if truth else infer_binary,
+            propagate=propagate,
+            evaluate=evaluate,
+            engines={Engine.VECTOR: lambda node: supports_binary(node, dtypes)},
+            layout=layout_divide if name in _DIVISIONS else layout_broadcast,
+            lower=lambda node: lower_chain(node, kernel_op(node)),
+            inplace=inplace,
+        )
+    )
+
+
+def _register_arithmetic() -> None:
+    functions: Mapping[str, tuple[Function, Callable[[Dim, Dim], Dim | None]]] = {
+        "Add": (np.add, _add),
+        "Sub": (np.subtract, _sub),
+        "Mul": (np.multiply, _mul),
+    }
+    for name, (function, on_dims) in functions.items():
+        _register(name, name, NUMBERS, evaluate=evaluate_with(function), propagate=propagate_with(on_dims))
+    for name, ge_type, function, choose in (
+        ("Max", "Maximum", np.maximum, max),
+        ("Min", "Minimum", np.minimum, min),
+    ):
+        _register(
+            name,
+            ge_type,
+            NUMBERS,
+            evaluate=evaluate_with(function),
+            propagate=propagate_with(_on_ints(choose)),
+            inplace=(0,),
+        )
+    _register(
+        "Div",
+        lambda node: "TruncateDiv" if node.operand(0).desc.dtype.is_int else "RealDiv",
+        NUMBERS,
+        evaluate=evaluate_divide,
+        propagate=propagate_with(_div),
+    )
+    _register("Mod", lambda node: "TruncateMod" if _fmod(node) == "FMod" else "FloorMod", NUMBERS, op=_fmod)
+    _register("Sum", lambda node: "Add" if node.input_count == 2 else "Sum", FLOATS, op="Add", inplace=(0,))
+
+
+def _register_truth() -> None:
+    comparisons: Mapping[str, tuple[str, Function, Callable[[Dim, Dim], Dim | None]]] = {
+        "Equal": ("Equal", np.equal, _equal),
+        "Less": ("Less", np.less, _on_ints(lambda a, b: int(a < b))),
+        "Greater": ("Greater", np.greater, _on_ints(lambda a, b: int(a > b))),
+        "LessOrEqual": ("LessEqual", np.less_equal, _on_ints(lambda a, b: int(a <= b))),
+        "GreaterOrEqual": ("GreaterEqual", np.greater_equal, _on_ints(lambda a, b: int(a >= b))),
+    }
+    for name, (ge_type, function, on_dims) in comparisons.items():
+        _register(
+            name,
+            ge_type,
+            NUMBERS | BOOLS if name == "Equal" else NUMBERS,
+            truth=True,
+            evaluate=evaluate_with(function),
+            propagate=propagate_with(on_dims),
+            inplace=(),
+        )
+    logic: Mapping[str, Function] = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
+    for name, function in logic.items():
+        _register(name, f"Logical{name}", BOOLS, truth=True, evaluate=evaluate_with(function))
+    bits: Mapping[str, Function] = {"And": np.bitwise_and, "Or": np.bitwise_or, "Xor": np.bitwise_xor}
+    for name, function in bits.items():
+        _register(f"Bitwise{name}", f"Bitwise{name}", INTS, evaluate=evaluate_with(function))
+
+
+_register_arithmetic()
+_register_truth()
+
+
+def infer_prelu(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The slope broadcasts to the input, not the other way."""
+    desc = infer_same_type(node, node.operands)
+    x = node.operand(0).desc
+    if x.shape is None or desc.shape is None:
+        return [x.as_plain()]
+    grown = [(a, b) for a, b in zip(x.shape, desc.shape, strict=False) if isinstance(a, int) and a != b]
+    if grown or len(desc.shape) != len(x.shape):
+        what = f"slope {node.operand(1).desc} does not broadcast to the input {x}"
+        raise ModelInvalid("EZ8888", where=node, what=what)
+    return [x.as_plain()]
+
+
+register_operator(
+    OpDef(
+        name="PRelu",
+        ge_type="PRelu",
+        infer=infer_prelu,
+        engines={Engine.VECTOR: lambda node: supports_binary(node, NUMBERS)},
+        layout=layout_broadcast,
+        lower=lambda node: lower_chain(node, "PRelu"),
+        inplace=(0,),
+    )
+)
+
+
+def infer_pow(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The base gives the type; the exponent may be of another one."""
+    shapes = [value.desc.shape for value in node.operands]
+    return [TensorDesc.plain(node.operand(0).desc.dtype, broadcast_shapes(node, shapes))]
+
+
+def supports_pow(node: Node) -> Iterable[Reject]:
+    """One constant exponent, of any type, for floats; else both of one type."""
+    base, exponent = node.operand(0).desc.dtype, node.operand(1).desc.dtype
+    if exponent is not base and (constant_exponent(node) is None or base not in FLOATS):
+        yield Reject("mixed-types", node.name, f"{base.long} to the power of {exponent.long}")
+    yield from supports_binary(node, NUMBERS)
+
+
+def constant_exponent(node: Node) -> float | None:
+    """The exponent, if it is one constant number."""
+    exponent = node.operand(1)
+    if exponent.tensor is None or exponent.desc.elements != 1:
+        return None
+    return float(exponent.array.reshape(-1)[0])
+
+
+def lower_pow(node: Node) -> Iterable[KernelCall]:
+    """x to a constant power is an op of one operand."""
+    exponent = constant_exponent(node)
+    if exponent is not None and node.operand(0).desc.dtype in FLOATS:
+        yield unary_call("Pow", node.operand(0), node.output, {"alpha": exponent})
+    else:
+        yield from lower_chain(node, "Pow")
+
+
+register_operator(
+    OpDef(
+        name="Pow",
+        ge_type="Pow",
+        infer=infer_pow,
+        engines={Engine.VECTOR: supports_pow},
+        layout=layout_broadcast,
+        lower=lower_pow,
+        inplace=(0,),
+    )
+)
+
+
+def lower_mean(node: Node) -> Iterable[KernelCall]:
+    """The sum, then a division by the count."""
+    yield from lower_chain(node, "Add")
+    if node.input_count > 1:
+        yield unary_call("Divs", node.output, node.output, {"alpha": float(node.input_count)})
+
+
+register_operator(
+    OpDef(
+        name="Mean",
+        ge_type="Mean",
+        infer=infer_binary,
+        engines={Engine.VECTOR: lambda node: supports_binary(node, FLOATS)},
+        layout=layout_broadcast,
+        lower=lower_mean,
+        inplace=(0,),
+    )
+)
