@@ -41,6 +41,8 @@ def _was(value: Value) -> str:
 
 def _dump_attrs(node: Node) -> Iterator[str]:
     for name in sorted(node.attrs):
+        if node.op_type == "NetOutput" and node.attrs[name] == tuple(value.name for value in node.operands):
+            continue  # the usual case: outputs go by the names of their values
         if node.op_type == "Const" and name == "value":
             if (small := _small_constant(node)) is not None:
                 yield f"value={small}"
@@ -51,7 +53,7 @@ def _dump_attrs(node: Node) -> Iterator[str]:
 def _small_constant(node: Node) -> str | None:
     tensor = node.output.tensor
     assert tensor is not None
-    if tensor.nbytes > 64 or len(tensor.shape) > 1:
+    if tensor.nbytes > 32 or len(tensor.shape) > 1:
         return None
     return str(tensor.array.tolist()).replace(" ", "")
 

@@ -21,12 +21,12 @@ from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph
 from atcpy.om import writer
 from atcpy.options import ConvertOptions, Deadline, Stage
-from atcpy.parsers.onnx import ParsedModel, import_onnx
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph
 from atcpy.stages.optimize import optimize
+from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import place, split
@@ -94,7 +94,7 @@ def compile_model(
     deadline: Deadline = options.limits.deadline()
     verify_ir = options.verify_ir
     with clock.stage(Stage.PARSE):
-        parsed = import_onnx(model, options.parse)
+        parsed = parse(model, options.parse)
         clock.graph = graph = parsed.graph
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
@@ -145,7 +145,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
     """Everything that keeps a model from converting, at once; no package is made."""
     deadline = options.limits.deadline()
     try:
-        parsed = import_onnx(model, options.parse)
+        parsed = parse(model, options.parse)
         nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
         prepare(parsed.graph, options.prepare, deadline=deadline)
         place(parsed.graph, options.split, deadline=deadline)

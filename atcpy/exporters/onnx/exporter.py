@@ -42,10 +42,21 @@ def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
             elif node.op_type == "Const":
                 target.initializer.append(tensor_to_proto(_tensor_of(node), node.output.name))
             elif node.op_type == "NetOutput":
-                target.output.extend(_value_info(value, "") for value in node.operands)
+                _add_outputs(node, target)
             else:
                 pending.extend(_add_node(node, target.node.add()))
     return model
+
+
+def _add_outputs(net_output: Node, target: onnx.GraphProto) -> None:
+    """The outputs under the model's names; a value that goes by another gets an Identity."""
+    names = net_output.attrs.get("names")
+    for index, value in enumerate(net_output.operands):
+        info = _value_info(value, "")
+        if isinstance(names, tuple) and names[index] != value.name:
+            info.name = names[index]
+            target.node.append(helper.make_node("Identity", [value.name], [info.name]))
+        target.output.append(info)
 
 
 def tensor_to_proto(tensor: Tensor, name: str) -> onnx.TensorProto:

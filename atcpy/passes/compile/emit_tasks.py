@@ -37,7 +37,7 @@ def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledMod
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
-        outputs=tuple(Port(value.name, value.desc) for value in graph.outputs),
+        outputs=_outputs(graph),
         tasks=tasks,
         weights=tuple(weights.values()),
         memory=memory,
@@ -46,6 +46,13 @@ def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledMod
         source=identity.source,
         version=identity.version,
     )
+
+
+def _outputs(graph: Graph) -> tuple[Port, ...]:
+    """The outputs under the names that the model gave them, whatever the passes made of the values."""
+    names = graph.net_output.attrs.get("names")
+    assert isinstance(names, tuple) and len(names) == len(graph.outputs)
+    return tuple(Port(name, value.desc) for name, value in zip(names, graph.outputs, strict=True))
 
 
 def view_root(value: Value) -> Value:
@@ -70,8 +77,6 @@ def _copy_shared_outputs(graph: Graph) -> None:
             move.sources, move.passes = value.producer.sources, ("OutputCopyPass",)
             move.engine = Engine.VECTOR
             graph.set_input(net_output, place, move.output)
-            if value.use_count == 1 or root.producer.op_type in {"Data", "Const"} or root in taken:
-                graph.take_name(move.output, value)
         else:
             taken.add(root)
 

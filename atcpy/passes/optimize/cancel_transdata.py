@@ -19,7 +19,7 @@ def count_transdata(graph: Graph) -> int:
     return sum(1 for node in graph.nodes if node.op_type == "TransData")
 
 
-@graph_pass(NAME, Stage.OPTIMIZE, on_whole=True)
+@graph_pass(NAME, Stage.OPTIMIZE, after=("NetOutputPass",), on_whole=True)
 def cancel_transdata(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Remove TransData that undo or repeat each other, or move nothing."""
     made: dict[tuple[Value, Format], Value] = {}

@@ -9,7 +9,7 @@ TransData stands only where the spreading ends.
 from __future__ import annotations
 
 from atcpy.formats import find_format
-from atcpy.ir import ND, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
+from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
 from atcpy.ops import Layout, find_opdef
 from atcpy.options import OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -97,7 +97,7 @@ def insert_transdata(graph: Graph, before: Node, value: Value, form: Format) -> 
         name=f"{value.name}_TransData",
         outputs=(f"{value.name}.{form.kind.name}",),
     )
-    node.passes, node.engine = (NAME,), before.engine
+    node.passes, node.engine = (NAME,), Engine.VECTOR
     node.output.desc = stored(value.desc.as_plain(), form)
     return node.output
 

@@ -16,10 +16,9 @@ KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
 @graph_pass("CommonSubexpressionEliminationPass", Stage.PREPARE, after=("IdentityPass",))
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Compute equal things once."""
-    outputs = set(graph.outputs)
     first: dict[Hashable, Node] = {}
     for node in graph.nodes:
-        if node.op_type in KEPT or any(True for _ in node.subgraphs) or any(value in outputs for value in node.outputs):
+        if node.op_type in KEPT or any(True for _ in node.subgraphs):
             continue
         opdef = find_opdef(node)
         if node.op_type in RANDOM_OPS or (opdef is not None and opdef.is_random):

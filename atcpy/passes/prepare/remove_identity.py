@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, erase_dead
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-
-
-def is_output(value: Value) -> bool:
-    """True if the graph returns the value."""
-    return any(user.op_type == "NetOutput" for user in value.users)
 
 
 def is_identity(node: Node) -> bool:
@@ -41,14 +36,6 @@ def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -
         if not is_identity(node):
             continue
         record.matched += 1
-        source = node.operand(0)
-        if source.producer.op_type in {"Data", "Const"} and any(
-            user.op_type == "NetOutput" for user in node.output.users
-        ):
-            record.reject(Reject("output-is-input", node.name))
-            continue
-        graph.replace_uses(node.output, source)
-        if is_output(source):
-            graph.take_name(source, node.output)
+        graph.replace_uses(node.output, node.operand(0))
         erase_dead(graph, [node], "identity")
         record.applied += 1

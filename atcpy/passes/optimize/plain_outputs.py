@@ -1,0 +1,22 @@
+"""Outputs leave the model as the model means them: a TransData in front of NetOutput undoes blocks."""
+
+from __future__ import annotations
+
+from atcpy.ir import Graph, PassRecord
+from atcpy.options import OptimizeOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.optimize.choose_formats import insert_transdata
+
+
+@graph_pass("NetOutputPass", Stage.OPTIMIZE, required=True, on_whole=True)
+def plain_outputs(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
+    """Give outputs their origin format."""
+    net_output = graph.net_output
+    for place, value in enumerate(net_output.operands):
+        record.matched += 1
+        if value.desc.format == value.desc.origin_format:
+            continue
+        plain = insert_transdata(graph, net_output, value, value.desc.origin_format)
+        graph.set_input(net_output, place, plain)
+        graph.take_name(plain, value)
+        record.applied += 1

@@ -1,0 +1,18 @@
+"""Stage 0, parse: a model file becomes a graph at the canonical opset."""
+
+from pathlib import Path
+
+import onnx
+
+from atcpy.options import ParseOptions
+from atcpy.parsers.onnx import ParsedModel, import_onnx
+
+__all__ = ["ParsedModel", "parse"]
+
+
+def parse(model: Path | onnx.ModelProto, options: ParseOptions) -> ParsedModel:
+    """Reads a model. The names of its outputs are kept on NetOutput, so that no pass has to."""
+    parsed = import_onnx(model, options)
+    net_output = parsed.graph.net_output
+    net_output.attrs["names"] = tuple(value.name for value in net_output.operands)
+    return parsed
