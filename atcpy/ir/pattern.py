@@ -5,7 +5,8 @@ op("Add", op("MatMul", var("x"), const("w"), name="matmul"), const("b"), commuta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from atcpy.ir.node import Node, Value
 
@@ -50,14 +51,12 @@ def op(types: str | tuple[str, ...], *inputs: Pattern, name: str = "", commutati
     return Op(kinds, inputs, name or kinds[0].lower(), commutative)
 
 
+@dataclass(frozen=True, slots=True)
 class Match:
     """What a pattern found: values by the names of its variables, nodes by those of its ops."""
 
-    __slots__ = ("nodes", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[str, Value | None] = {}
-        self.nodes: dict[str, Node] = {}
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
         value = self.values[name]
@@ -73,45 +72,37 @@ class Match:
         return self.nodes[name]
 
 
-def match(pattern: Op, node: Node) -> Match | None:
-    """Matches a pattern whose root is `node`; None if it does not fit."""
-    found = Match()
-    return found if _match_node(pattern, node, found) else None
+def matches(pattern: Op, node: Node) -> Iterator[Match]:
+    """Every way in which a pattern fits with `node` as its root: commutative ops may fit in several."""
+    return _match_node(pattern, node, Match())
 
 
-def _match_node(pattern: Op, node: Node, found: Match) -> bool:
-    if node.op_type not in pattern.types or node.domain:
-        return False
-    bound = found.nodes.setdefault(pattern.name, node)
-    if bound is not node:
-        return False
-    orders = [node.inputs]
+def _match_node(pattern: Op, node: Node, found: Match) -> Iterator[Match]:
+    if node.op_type not in pattern.types or node.domain or found.nodes.get(pattern.name, node) is not node:
+        return
+    values = node.inputs
+    if any(value is not None for value in values[len(pattern.inputs) :]):
+        return
+    padded = (*values, *(None,) * (len(pattern.inputs) - len(values)))[: len(pattern.inputs)]
+    here = Match(found.values, {**found.nodes, pattern.name: node})
+    yield from _match_inputs(pattern.inputs, padded, here)
     if pattern.commutative:
-        orders.append(node.inputs[::-1])
-    for values in orders:
-        trial = Match()
-        trial.values.update(found.values)
-        trial.nodes.update(found.nodes)
-        if _match_inputs(pattern.inputs, values, trial):
-            found.values, found.nodes = trial.values, trial.nodes
-            return True
-    return False
+        yield from _match_inputs(pattern.inputs, padded[::-1], here)
 
 
-def _match_inputs(patterns: tuple[Pattern, ...], values: tuple[Value | None, ...], found: Match) -> bool:
-    if any(value is not None for value in values[len(patterns) :]):
-        return False
-    padded = [*values, *[None] * (len(patterns) - len(values))]
-    return all(_match_value(pattern, value, found) for pattern, value in zip(patterns, padded, strict=False))
+def _match_inputs(patterns: tuple[Pattern, ...], values: tuple[Value | None, ...], found: Match) -> Iterator[Match]:
+    if not patterns:
+        yield found
+        return
+    for first in _match_value(patterns[0], values[0], found):
+        yield from _match_inputs(patterns[1:], values[1:], first)
 
 
-def _match_value(pattern: Pattern, value: Value | None, found: Match) -> bool:
+def _match_value(pattern: Pattern, value: Value | None, found: Match) -> Iterator[Match]:
     if isinstance(pattern, Op):
-        return value is not None and value.index == 0 and _match_node(pattern, value.producer, found)
-    if value is None:
-        if pattern.optional:
-            found.values[pattern.name] = None
-        return pattern.optional
-    if pattern.constant and value.tensor is None:
-        return False
-    return found.values.setdefault(pattern.name, value) is value
+        if value is not None and value.index == 0:
+            yield from _match_node(pattern, value.producer, found)
+        return
+    fits = pattern.optional if value is None else value.tensor is not None or not pattern.constant
+    if fits and found.values.get(pattern.name, value) is value:
+        yield Match({**found.values, pattern.name: value}, found.nodes)

@@ -16,7 +16,17 @@ from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import broadcast_shapes, collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
 from atcpy.ops.elementwise import FLOATS, INTS, unary_call
-from atcpy.ops.opdef import Evaluate, KernelCall, Known, Layout, OpDef, ParamValue, Propagate, register_operator
+from atcpy.ops.opdef import (
+    Evaluate,
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    ParamValue,
+    Propagate,
+    as_epilogue,
+    register_operator,
+)
 
 BOOLS = frozenset({DType.BOOL})
 NUMBERS = FLOATS | INTS
@@ -172,6 +182,9 @@ def _register(
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
 
+    def supports(node: Node) -> Iterable[Reject]:
+        return supports_binary(node, dtypes)
+
     register_operator(
         OpDef(
             name=name,
@@ -179,7 +192,7 @@ def _register(
             infer=infer_truth if truth else infer_binary,
             propagate=propagate,
             evaluate=evaluate,
-            engines={Engine.VECTOR: lambda node: supports_binary(node, dtypes)},
+            engines={Engine.VECTOR: supports} | ({Engine.AICORE: as_epilogue(supports)} if name == "Add" else {}),
             layout=layout_divide if name in _DIVISIONS else layout_broadcast,
             lower=lambda node: lower_chain(node, kernel_op(node)),
             inplace=inplace,

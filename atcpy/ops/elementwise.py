@@ -19,7 +19,7 @@ from atcpy.ops.opdef import (
     ParamValue,
     Propagate,
     Supports,
-    follows_cube,
+    as_epilogue,
     register_operator,
 )
 from atcpy.ops.structural import same_as_input
@@ -84,10 +84,11 @@ def _register(
 
 def _engines(dtypes: frozenset[DType], *, epilogue: bool) -> dict[Engine, Supports]:
     """The vector engine; for what a cube op can do before it stores its result, the cube's too."""
-    engines: dict[Engine, Supports] = {Engine.VECTOR: lambda node: supports_unary(node, dtypes)}
-    if epilogue:
-        engines[Engine.AICORE] = lambda node: (*follows_cube(node), *supports_unary(node, dtypes))
-    return engines
+
+    def supports(node: Node) -> Iterable[Reject]:
+        return supports_unary(node, dtypes)
+
+    return {Engine.VECTOR: supports} | ({Engine.AICORE: as_epilogue(supports)} if epilogue else {})
 
 
 def _on_arrays(function: Callable[[Array], Array] | None) -> Evaluate | None:

@@ -70,14 +70,18 @@ def always(node: Node) -> Iterable[Reject]:
     return ()
 
 
-def follows_cube(node: Node) -> Iterable[Reject]:
+def as_epilogue(supports: Supports) -> Supports:
     """Supports a node on AIcoreEngine if it continues the only use of a cube op's result there: such
     a node can become the cube op's epilogue, and its own engine would put a border between them.
     """
-    for value in node.operands:
-        if value.producer.engine is Engine.AICORE and value.use_count == 1:
-            return
-    yield Reject("no-cube-producer", node.name)
+
+    def supports_there(node: Node) -> Iterable[Reject]:
+        cubes = (value for value in node.operands if value.producer.engine is Engine.AICORE)
+        if not any(value.use_count == 1 for value in cubes):
+            yield Reject("no-cube-producer", node.name)
+        yield from supports(node)
+
+    return supports_there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value, erase_dead
-from atcpy.ir.pattern import Op, match
+from atcpy.ir.pattern import Op, matches
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.base import Pass, register_pass
 from atcpy.passes.infer import KnownValues, infer_node
@@ -50,22 +50,32 @@ class Fusion:
         nodes after it.
         """
         for node in graph.nodes:
-            m = match(self.pattern, node)
-            if m is None:
-                continue
-            record.matched += 1
+            if node.op_type in self.pattern.types:
+                self._rewrite(graph, node, record)
+
+    def _rewrite(self, graph: Graph, root: Node, record: PassRecord) -> None:
+        """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
+        first: list[Reject] = []
+        found = False
+        for m in matches(self.pattern, root):
             rejects = list(self.meet_requirements(m))
-            if rejects:
-                record.reject(*rejects)
-                continue
-            matched = list(m.nodes.values())
-            rw = Rewriter(graph, node, self.switch, matched)
-            new = self.replacement(m, rw)
-            for created in rw.created:
-                infer_node(created, KnownValues())
-            rw.replace(node.output, new)
-            erase_dead(graph, matched)
-            record.applied += 1
+            if not rejects:
+                record.matched += 1
+                self._replace(graph, root, m)
+                record.applied += 1
+                return
+            first, found = first or rejects, True
+        record.matched += found
+        record.reject(*first)
+
+    def _replace(self, graph: Graph, root: Node, m: Match) -> None:
+        matched = list(m.nodes.values())
+        rw = Rewriter(graph, root, self.switch, matched)
+        new = self.replacement(m, rw)
+        for created in rw.created:
+            infer_node(created, KnownValues())
+        rw.replace(root.output, new)
+        erase_dead(graph, matched)
 
 
 def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
