@@ -39,7 +39,7 @@ def test_a_package_of_another_model_fails(package: Path, tmp_path: Path) -> None
 
 
 def test_the_model_beside_is_taken_only_if_it_is_the_recorded_one(package: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not the file that m[.]om was made from") as caught:
+    with pytest.raises(UsageError, match=r"is not the file that m\.om was made from") as caught:
         find_model(package, "0" * 64)
     assert caught.value.exit_code == 2
     (tmp_path / "m.onnx").unlink()
