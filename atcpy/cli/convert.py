@@ -1,6 +1,7 @@
 """`atcpy convert`: a model becomes a package."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,11 +93,11 @@ class Watcher:
         """A stage begins."""
         self._run.progress.step(stage.value)
 
-    def stage_done(self, stage: Stage, seconds: float, graph: "Graph | None") -> None:
+    def stage_done(self, stage: Stage, seconds: float, graphs: "Sequence[Graph]") -> None:
         """A stage ended."""
-        nodes = f", {len(graph)} nodes" if graph is not None else ""
-        self._run.say(f"{stage.value}: {duration(seconds)}{nodes}", level=2)
-        if graph is not None and self._dump.directory is not None:
+        nodes = sum(len(graph) for graph in graphs)
+        self._run.say(f"{stage.value}: {duration(seconds)}, {nodes} nodes", level=2)
+        if self._dump.directory is not None:
             from atcpy.report.graph_dump import write_dump
 
-            write_dump(self._dump, stage, graph)
+            write_dump(self._dump, stage, graphs)

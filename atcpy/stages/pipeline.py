@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,8 +47,8 @@ class Observer(Protocol):
     def stage(self, stage: Stage) -> None:
         """A stage begins."""
 
-    def stage_done(self, stage: Stage, seconds: float, graph: Graph | None) -> None:
-        """A stage has ended; `graph` is what it leaves, None where that is in pieces."""
+    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
+        """A stage has ended; `graphs` is what it leaves: one, or after split the root and its pieces."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Clock:
 
     observer: Observer | None
     times: list[reporting.StageTime] = field(default_factory=list)
-    graph: Graph | None = None
+    graphs: Sequence[Graph] = ()
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[None]:
@@ -68,7 +68,7 @@ class _Clock:
         seconds = time.perf_counter() - start
         self.times.append(reporting.StageTime(stage.value, seconds))
         if self.observer is not None:
-            self.observer.stage_done(stage, seconds, self.graph)
+            self.observer.stage_done(stage, seconds, self.graphs)
 
 
 @contextmanager
@@ -95,15 +95,17 @@ def compile_model(
     verify_ir = options.verify_ir
     with clock.stage(Stage.PARSE):
         parsed = parse(model, options.parse)
-        clock.graph = graph = parsed.graph
+        graph = parsed.graph
+        clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
         prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
     with clock.stage(Stage.SPLIT):
         partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
-        clock.graph = None
+        clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
     with clock.stage(Stage.OPTIMIZE):
-        clock.graph = graph = optimize(partition, options.optimize, deadline=deadline, verify_ir=verify_ir)
+        graph = optimize(partition, options.optimize, deadline=deadline, verify_ir=verify_ir)
+        clock.graphs = (graph,)
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
         identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)

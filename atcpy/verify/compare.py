@@ -111,12 +111,13 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
     code, why = _verdict(outside, lost, a, error, atol, argmax_changed=argmax_changed)
     if not why and tolerance.cosine is not None and cosine < tolerance.cosine:
         why = f"has cosine {cosine:.6f} (at least {tolerance.cosine:g} is asked for)"
-    relative = error / np.maximum(magnitude, np.finfo(np.float64).tiny)
+    large = (magnitude > 1e-3 * scale) & (magnitude > 0)  # a ratio to nearly nothing says nothing
+    relative = np.divide(error, magnitude, out=np.zeros_like(error), where=large)
     return OutputReport(
         name=name,
         dtype=dtype.long,
         max_abs=float(error.max(initial=0.0)),
-        max_rel=float(np.where(magnitude > 1e-3 * scale, relative, 0.0).max(initial=0.0)),
+        max_rel=float(relative.max(initial=0.0)),
         cosine=cosine,
         ulp=_ulp(dtype, actual, expected, finite),
         nan=int(np.isnan(a).sum()),

@@ -111,10 +111,11 @@ def test_framework_5_is_onnx(invoke: Invoke, model: Path, tmp_path: Path) -> Non
 def test_graphs_are_dumped_under_ges_names(invoke: Invoke, model: Path, tmp_path: Path) -> None:
     ran = invoke("convert", "--model", model, "-o", tmp_path / "m", "--dump_graph", tmp_path / "dump")
     assert ran.code == 0
-    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
-    assert "00_PreRunBegin.txt" in names
-    assert "01_PreRunAfterPrepare.txt" in names
-    assert "03_PreRunAfterOptimizeSubgraph.txt" in names
+    assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == [
+        "00_PreRunBegin.txt", "01_PreRunAfterPrepare.txt", "02_AfterEnginePlacer.txt",
+        "03_PreRunAfterOptimizeSubgraph.txt", "04_Build.txt",
+    ]  # fmt: skip
+    assert "--- partition0_rank1_new_sub_graph1\n" in (tmp_path / "dump" / "02_AfterEnginePlacer.txt").read_text()
     assert "= MatMul(" in (tmp_path / "dump" / "00_PreRunBegin.txt").read_text()
     invoke("convert", "--model", model, "-o", tmp_path / "m", "--dump_graph", tmp_path / "one", "--dump_stages=prepare")
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["01_PreRunAfterPrepare.txt"]

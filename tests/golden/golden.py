@@ -19,6 +19,7 @@ too, against ONNX Runtime, whatever sections the file has.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,10 +101,10 @@ class Recorder:
     def stage(self, stage: Stage) -> None:
         """Nothing to do at a stage's begin."""
 
-    def stage_done(self, stage: Stage, seconds: float, graph: Graph | None) -> None:
-        """Prints the graph."""
-        if graph is not None:
-            self.dumps[stage.value] = dump(graph)
+    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
+        """Prints the graph, unless it is in pieces."""
+        if len(graphs) == 1:
+            self.dumps[stage.value] = dump(graphs[0])
 
 
 def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel, dict[str, str]]:
