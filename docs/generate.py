@@ -1,7 +1,11 @@
 """Write the generated pages of docs/: `make docs`.  A test checks that they are current."""
 
 from pathlib import Path
+from typing import Any
 
+import typer
+
+from atcpy.cli.app import app
 from atcpy.errors import CODES
 
 HERE = Path(__file__).parent
@@ -50,9 +54,41 @@ def errors_page() -> str:
     return "\n".join(lines)
 
 
+OPTIONS_HEAD = """# Options
+
+Generated from the commands by `make docs`; do not edit. What they do, with examples: [cli.md](cli.md).
+Every `_` in an option may be written `-`.
+"""
+
+
+def options_page() -> str:
+    """The text of docs/options.md: what all commands share, then a table a command."""
+    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    every = set.intersection(*({_row(p) for p in command.params} for command in commands.values()))
+    shared = [row for row in map(_row, commands["convert"].params) if row in every]
+    lines = [OPTIONS_HEAD, *_table("All commands", shared)]
+    for name, command in commands.items():
+        own = [row for row in map(_row, command.params) if row not in every]
+        lines += [*_table(f"atcpy {name}", own, str(command.help).split("\n")[0])]
+    return "\n".join(lines)
+
+
+def _row(parameter: Any) -> str:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    is_option = names[0].startswith("-")
+    value = f" {parameter.metavar}" if parameter.metavar and is_option else ""
+    shown = ", ".join(f"`{name}`" for name in names) + (f" `{value.strip()}`" if value else "")
+    text = str(parameter.help or "").replace("|", "\\|")
+    return f"| {shown if is_option else f'`{parameter.metavar}`'} | {text} |".replace("[PASS]`", "PASS`")
+
+
+def _table(title: str, rows: list[str], summary: str = "") -> list[str]:
+    return [f"## {title}", "", *([summary, ""] if summary else []), "| option | |", "| --- | --- |", *rows, ""]
+
+
 def pages() -> dict[Path, str]:
     """Each generated page with its text."""
-    return {HERE / "errors.md": errors_page()}
+    return {HERE / "errors.md": errors_page(), HERE / "options.md": options_page()}
 
 
 if __name__ == "__main__":
