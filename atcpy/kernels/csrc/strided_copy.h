@@ -31,4 +31,7 @@ typedef void (*copy_plate)(uint8_t *dst, const uint8_t *src, const struct plate 
 /* Runs the items of a call, plate by plate. A fill reads its one element through strides of 0. */
 void strided_copy_drive(const struct kernel_args *args, copy_plate copy);
 
+/* True for a transpose of elements of 4 bytes: what the vector rows take. */
+bool strided_copy_transposes_b32(const struct task_view *task);
+
 #endif

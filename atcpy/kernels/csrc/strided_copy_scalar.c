@@ -25,11 +25,25 @@ typedef struct {
  * that is not that of its operands' type.
  */
 #define DEFINE_COPY(type)                                                                          \
+    static void fill_##type(uint8_t *dst, const uint8_t *src, const struct plate *p)               \
+    {                                                                                              \
+        const int64_t item = sizeof(type);                                                         \
+        for (int64_t r = 0; r < p->rows; r++) {                                                    \
+            type value;                                                                            \
+            memcpy(&value, src + r * p->src_row * item, sizeof value);                             \
+            for (int64_t c = 0; c < p->columns; c++)                                               \
+                memcpy(dst + (r * p->dst_row + c) * item, &value, sizeof value);                   \
+        }                                                                                          \
+    }                                                                                              \
     static void copy_##type(uint8_t *dst, const uint8_t *src, const struct plate *p)               \
     {                                                                                              \
         const int64_t item = sizeof(type);                                                         \
         if (p->src_column == 1 && p->dst_column == 1) {                                            \
             copy_runs(dst, src, p, item);                                                          \
+            return;                                                                                \
+        }                                                                                          \
+        if (p->src_column == 0 && p->dst_column == 1) {                                            \
+            fill_##type(dst, src, p);                                                              \
             return;                                                                                \
         }                                                                                          \
         const bool along = p->columns >= p->rows;                                                  \

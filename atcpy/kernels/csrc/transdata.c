@@ -55,7 +55,7 @@ const struct kernel_family family_transdata = {
     .work = work,
 };
 
-bool transdata_fits_4x16(const struct task_view *task)
+bool transdata_is_b32_by_16(const struct task_view *task)
 {
     const struct transdata_params *p = task->params;
     return p->item == 4 && p->c0 == 16;
