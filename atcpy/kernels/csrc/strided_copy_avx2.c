@@ -8,9 +8,8 @@ static void transpose_plate(uint8_t *to, const uint8_t *from, const struct plate
     float *dst = (float *)(void *)to;
     for (int64_t r = 0; r < p->rows; r += TILE256)
         for (int64_t c = 0; c < p->columns; c += TILE256)
-            transpose_tile8(src + r + c * p->src_column, p->src_column, p->columns - c,
-                            lanes8(p->rows - r), dst + r * p->dst_row + c, p->dst_row, p->rows - r,
-                            lanes8(p->columns - c));
+            transpose_tile8(src + r + c * p->src_column, p->src_column, p->columns - c, p->rows - r,
+                            dst + r * p->dst_row + c, p->dst_row, p->rows - r, p->columns - c);
 }
 
 void strided_copy_b32_avx2(const struct kernel_args *args)

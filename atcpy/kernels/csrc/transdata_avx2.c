@@ -11,8 +11,7 @@ static void pack(uint8_t *blocked, const uint8_t *plain, const struct transdata_
     for (int64_t i = 0; i < piece->pixels; i += TILE256)
         for (int64_t c = 0; c < C0; c += TILE256)
             transpose_tile8(src + c * piece->hw + i, piece->hw, piece->channels - c,
-                            lanes8(piece->pixels - i), dst + i * C0 + c, C0, piece->pixels - i,
-                            lanes8(TILE256));
+                            piece->pixels - i, dst + i * C0 + c, C0, piece->pixels - i, TILE256);
 }
 
 static void unpack(uint8_t *plain, const uint8_t *blocked, const struct transdata_piece *piece)
@@ -21,9 +20,9 @@ static void unpack(uint8_t *plain, const uint8_t *blocked, const struct transdat
     float *dst = (float *)(void *)plain;
     for (int64_t c = 0; c < piece->channels; c += TILE256)
         for (int64_t i = 0; i < piece->pixels; i += TILE256)
-            transpose_tile8(src + i * C0 + c, C0, piece->pixels - i, lanes8(TILE256),
+            transpose_tile8(src + i * C0 + c, C0, piece->pixels - i, TILE256,
                             dst + c * piece->hw + i, piece->hw, piece->channels - c,
-                            lanes8(piece->pixels - i));
+                            piece->pixels - i);
 }
 
 void transdata_b32_avx2(const struct kernel_args *args)

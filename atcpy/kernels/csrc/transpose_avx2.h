@@ -7,24 +7,26 @@
 
 enum { TILE256 = 8 };
 
-/* A mask of the lanes below n, for any n. */
-static inline __m256i lanes8(int64_t n)
-{
-    const int count = n < 0 ? 0 : n > TILE256 ? TILE256 : (int)n;
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-/* Loads n_src vectors of the lanes in src_mask, zero beyond, and stores the first n_dst columns,
- * of the lanes in dst_mask. Strides are in elements.
+/* Loads n_src vectors of src_lanes lanes, zero beyond, and stores the first n_dst columns, of
+ * dst_lanes lanes; counts above 8 are 8. Strides are in elements. Short stores go through memory:
+ * vmaskmovps is microcode on some CPUs.
  */
 static inline __attribute__((always_inline)) void
-transpose_tile8(const float *src, int64_t src_stride, int64_t n_src, __m256i src_mask, float *dst,
-                int64_t dst_stride, int64_t n_dst, __m256i dst_mask)
+transpose_tile8(const float *src, int64_t src_stride, int64_t n_src, int64_t src_lanes, float *dst,
+                int64_t dst_stride, int64_t n_dst, int64_t dst_lanes)
 {
     __m256 a[TILE256], b[TILE256];
+    if (n_src >= TILE256 && src_lanes >= TILE256) {
 #pragma GCC unroll 8
-    for (int i = 0; i < TILE256; i++)
-        a[i] = i < n_src ? _mm256_maskload_ps(src + i * src_stride, src_mask) : _mm256_setzero_ps();
+        for (int i = 0; i < TILE256; i++)
+            a[i] = _mm256_loadu_ps(src + i * src_stride);
+    } else {
+        const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)src_lanes),
+                                                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+#pragma GCC unroll 8
+        for (int i = 0; i < TILE256; i++)
+            a[i] = i < n_src ? _mm256_maskload_ps(src + i * src_stride, mask) : _mm256_setzero_ps();
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < TILE256; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
@@ -42,10 +44,20 @@ transpose_tile8(const float *src, int64_t src_stride, int64_t n_src, __m256i src
         b[j] = _mm256_permute2f128_ps(a[j], a[j + 4], 0x20);
         b[j + 4] = _mm256_permute2f128_ps(a[j], a[j + 4], 0x31);
     }
+    if (dst_lanes >= TILE256) {
+#pragma GCC unroll 8
+        for (int i = 0; i < TILE256; i++)
+            if (i < n_dst)
+                _mm256_storeu_ps(dst + i * dst_stride, b[i]);
+        return;
+    }
+    float rows[TILE256][TILE256];
 #pragma GCC unroll 8
     for (int i = 0; i < TILE256; i++)
-        if (i < n_dst)
-            _mm256_maskstore_ps(dst + i * dst_stride, dst_mask, b[i]);
+        _mm256_storeu_ps(rows[i], b[i]);
+    for (int i = 0; i < TILE256 && i < n_dst; i++)
+        for (int64_t j = 0; j < dst_lanes; j++)
+            dst[i * dst_stride + j] = rows[i][j];
 }
 
 #endif
