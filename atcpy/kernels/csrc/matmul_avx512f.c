@@ -8,7 +8,7 @@ enum { MAX_BLOCKS = 2, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
 static inline __mmask16 panel_mask(const struct matmul_tile *t, int block)
 {
     const int64_t left = t->columns - (int64_t)block * MATMUL_PANEL;
-    return left >= MATMUL_PANEL ? (__mmask16)0xffff : (__mmask16)((1u << left) - 1);
+    return (__mmask16)((1u << min_i64(left, MATMUL_PANEL)) - 1);
 }
 
 static inline __attribute__((always_inline)) __m512 finish(const struct matmul_tile *t, __m512 sum,
