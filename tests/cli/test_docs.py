@@ -1,0 +1,85 @@
+"""The examples of docs/cli.md and of the README, run in order in a copy of what they name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import REPO, environment
+
+PAGE = REPO / "docs" / "cli.md"
+ANY = "…"
+
+
+def examples(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each `$ command` of the fenced blocks with the lines below it."""
+    for block in re.findall(r"^```\n(\$ .*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, *expected = part.splitlines()
+            yield command, expected
+
+
+def pattern(expected: list[str]) -> str:
+    """A regular expression for the lines: `…` is any text, on a line of its own any lines."""
+    lines = []
+    for line in expected:
+        if line.strip() == ANY:
+            lines.append(r"(?:.*\n)*?")
+        else:
+            pieces = [re.sub(r"(\\ )+", " +", re.escape(piece)) for piece in line.split(ANY)]
+            lines.append(".*".join(pieces) + r"\n")
+    return "".join(lines)
+
+
+def run(command: str, folder: Path) -> str:
+    words = shlex.split(command)
+    if words[0] == "atcpy":
+        words[:1] = [sys.executable, "-m", "atcpy"]
+    ran = subprocess.run(
+        words, cwd=folder, env={**environment(), "COLUMNS": "200"}, text=True, stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(REPO / "models" / "digits", folder / "models" / "digits")
+    os.mkdir(folder / "out")
+    return folder
+
+
+def test_the_examples_print_what_the_page_says(clone: Path) -> None:
+    found = list(examples(PAGE))
+    assert len(found) > 10
+    for command, expected in found:
+        printed = run(command, clone)
+        assert re.fullmatch(pattern(expected), printed), f"$ {command}\n{printed}"
+
+
+def test_each_command_has_a_section() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name in ("convert", "check", "inspect", "run", "verify", "bench", "passes", "doctor"):
+        assert f"\n## {name}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "printed", "fits"),
+    [
+        ("a … c", "a b c\n", True),
+        ("a  b", "a      b\n", True),
+        ("a b", "a c\n", False),
+        ("a.b", "axb\n", False),
+    ],
+)
+def test_the_patterns_are_strict_but_for_the_ellipsis(line: str, printed: str, fits: bool) -> None:
+    assert bool(re.fullmatch(pattern([line]), printed)) is fits
