@@ -143,21 +143,28 @@ static struct resize_tap find_tap(const struct resize2d_params *p, int64_t at, d
     return tap;
 }
 
-static struct resize_tap *fill_taps(const struct kernel_args *args)
+static struct resize_taps fill_taps(const struct kernel_args *args)
 {
     const struct resize2d_params *p = args->params;
-    struct resize_tap *taps = args->scratch;
-    for (int64_t x = 0; x < p->ow; x++)
-        taps[x] = find_tap(p, x, p->scale_w, p->w, p->ow);
+    int32_t *low = args->scratch;
+    float *weights = (float *)(void *)(low + 2 * p->ow);
+    const struct resize_taps taps = {low, low + p->ow, weights, weights + p->ow};
+    for (int64_t x = 0; x < p->ow; x++) {
+        const struct resize_tap tap = find_tap(p, x, p->scale_w, p->w, p->ow);
+        taps.low[x] = tap.low;
+        taps.high[x] = tap.high;
+        taps.low_weight[x] = tap.low_weight;
+        taps.high_weight[x] = tap.high_weight;
+    }
     return taps;
 }
 
 /* --- nearest ---------------------------------------------------------------------------------- */
 
-static bool is_doubling(const struct resize_tap *taps, int64_t n)
+static bool is_doubling(const int32_t *low, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (taps[i].low != i / 2)
+        if (low[i] != i / 2)
             return false;
     return n % 2 == 0;
 }
@@ -175,12 +182,12 @@ static void double_words(uint8_t *restrict dst, const uint8_t *restrict src, int
 #define PICK(bytes)                                                                                \
     case bytes:                                                                                    \
         for (int64_t x = 0; x < n; x++)                                                            \
-            memcpy(dst + x * bytes, src + taps[x].low * (int64_t)bytes, bytes);                    \
+            memcpy(dst + x * bytes, src + low[x] * (int64_t)bytes, bytes);                    \
         break;
 
 /* One row: pixels of common sizes are moved without a call. */
 static void pick_pixels(uint8_t *restrict dst, const uint8_t *restrict src,
-                        const struct resize_tap *restrict taps, int64_t n, int64_t bytes)
+                        const int32_t *restrict low, int64_t n, int64_t bytes)
 {
     switch (bytes) {
         PICK(1)
@@ -193,16 +200,16 @@ static void pick_pixels(uint8_t *restrict dst, const uint8_t *restrict src,
         PICK(128)
     default:
         for (int64_t x = 0; x < n; x++)
-            memcpy(dst + x * bytes, src + taps[x].low * bytes, (size_t)bytes);
+            memcpy(dst + x * bytes, src + low[x] * bytes, (size_t)bytes);
     }
 }
 
 void resize2d_nearest(const struct kernel_args *args)
 {
     const struct resize2d_params *p = args->params;
-    const struct resize_tap *taps = fill_taps(args);
+    const struct resize_taps taps = fill_taps(args);
     const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
-    const bool doubles = pixel == 4 && is_doubling(taps, p->ow);
+    const bool doubles = pixel == 4 && is_doubling(taps.low, p->ow);
     int64_t before = -1; /* the row of the source that the last result came from */
     for (int64_t item = args->begin; item < args->end; item++) {
         const int64_t plane = item / p->oh, y = item % p->oh;
@@ -214,7 +221,7 @@ void resize2d_nearest(const struct kernel_args *args)
         else if (doubles)
             double_words(dst, src, p->ow / 2);
         else
-            pick_pixels(dst, src, taps, p->ow, pixel);
+            pick_pixels(dst, src, taps.low, p->ow, pixel);
         before = from;
     }
 }
@@ -224,7 +231,7 @@ void resize2d_nearest(const struct kernel_args *args)
 void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resize_mix_pixels pixels)
 {
     const struct resize2d_params *p = args->params;
-    const struct resize_tap *taps = fill_taps(args);
+    const struct resize_taps taps = fill_taps(args);
     float *mixed = (float *)(void *)((uint8_t *)args->scratch + taps_bytes(p));
     const int64_t row = p->w * p->c0;
     for (int64_t item = args->begin; item < args->end; item++) {
@@ -232,6 +239,6 @@ void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resiz
         const struct resize_tap tap = find_tap(p, y, p->scale_h, p->h, p->oh);
         const float *src = (const float *)args->src[0] + plane * p->h * row;
         rows(mixed, src + tap.low * row, src + tap.high * row, &tap, row);
-        pixels((float *)args->dst[0] + item * p->ow * p->c0, mixed, taps, p->ow, p->c0);
+        pixels((float *)args->dst[0] + item * p->ow * p->c0, mixed, &taps, p->ow, p->c0);
     }
 }

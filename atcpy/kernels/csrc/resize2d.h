@@ -33,11 +33,17 @@ struct resize_tap {
     float low_weight, high_weight;
 };
 
+/* The taps of a row, field by field. */
+struct resize_taps {
+    int32_t *low, *high;
+    float *low_weight, *high_weight;
+};
+
 /* Mixes whole rows: dst = low · low_weight + high · high_weight. */
 typedef void (*resize_mix_rows)(float *dst, const float *low, const float *high,
                                 const struct resize_tap *tap, int64_t n);
-/* Mixes pixels of a row: one of dst for each tap. */
-typedef void (*resize_mix_pixels)(float *dst, const float *row, const struct resize_tap *taps,
+/* Mixes pixels of a row: one of dst for each of n taps. */
+typedef void (*resize_mix_pixels)(float *dst, const float *row, const struct resize_taps *taps,
                                   int64_t n, int64_t c0);
 
 void resize2d_nearest(const struct kernel_args *args);
