@@ -2,6 +2,7 @@
 
 from atcpy.ops import (
     binary,
+    cast,
     clip,
     concat,
     conv,
@@ -21,6 +22,7 @@ from atcpy.ops import (
     softmax,
     structural,
     transpose,
+    where,
 )
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
@@ -31,6 +33,7 @@ __all__ = [
     "OpDef",
     "all_opdefs",
     "binary",
+    "cast",
     "clip",
     "concat",
     "conv",
@@ -52,4 +55,5 @@ __all__ = [
     "softmax",
     "structural",
     "transpose",
+    "where",
 ]

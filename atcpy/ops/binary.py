@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Format, Node, Reject, Sym, TensorDesc, Value
+from atcpy.ir import DType, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import broadcast_shapes, collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
@@ -27,6 +27,7 @@ from atcpy.ops.opdef import (
     as_epilogue,
     register_operator,
 )
+from atcpy.ops.shape_values import UNNAMED, Combine, add, broadcast, div, is_vector, mul, sub
 
 BOOLS = frozenset({DType.BOOL})
 NUMBERS = FLOATS | INTS
@@ -82,63 +83,30 @@ def evaluate_with(function: Function) -> Evaluate:
     return evaluate
 
 
-def propagate_with(function: Callable[[Dim, Dim], Dim | None]) -> Propagate:
-    """Shape arithmetic: broadcasts the known elements of two operands of at most one dim."""
+def propagate_with(combine: Combine) -> Propagate:
+    """Shape arithmetic on the known elements of two operands of at most one dim."""
 
     def propagate(node: Node, known: Known) -> tuple[Dim, ...] | None:
-        operands = [known(value) for value in node.inputs]
-        shapes = [value.desc.shape for value in node.operands]
-        if len(operands) != 2 or any(shape is None or len(shape) > 1 for shape in shapes):
+        if node.input_count != 2 or not all(is_vector(value) for value in node.operands):
             return None
-        a, b = operands
-        if a is None or b is None or (len(a) != len(b) and 1 not in {len(a), len(b)}):
-            return None
-        count = len(a) if len(b) == 1 else len(b)
-        pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
-        elements = [function(x, y) for x, y in pairs]
-        return None if None in elements else tuple(item for item in elements if item is not None)
+        a, b = known(node.input(0)), known(node.input(1))
+        return None if a is None or b is None else broadcast(combine, a, b)
 
     return propagate
 
 
-def _add(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    return a if b == 0 else b if a == 0 else Sym(f"({a}+{b})")
+def _on_ints(function: Callable[[int, int], int]) -> Combine:
+    return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else UNNAMED
 
 
-def _sub(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a - b
-    return a if b == 0 else 0 if a == b else Sym(f"({a}-{b})")
-
-
-def _mul(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        return a * b
-    return 0 if 0 in {a, b} else a if b == 1 else b if a == 1 else Sym(f"({a}*{b})")
-
-
-def _div(a: Dim, b: Dim) -> Dim | None:
-    if b == 0:
-        return None
-    if isinstance(a, int) and isinstance(b, int):
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a if b == 1 else Sym(f"({a}/{b})")
-
-
-def _on_ints(function: Callable[[int, int], int]) -> Callable[[Dim, Dim], Dim | None]:
-    return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else None
-
-
-def _equal(a: Dim, b: Dim) -> Dim | None:
+def equal(a: Dim, b: Dim) -> Dim:
+    """1 if equal, 0 if not, the unnamed size where that is unknown."""
     if isinstance(a, int) and isinstance(b, int):
         return int(a == b)
-    if a == b:
+    if a == b != UNNAMED:
         return 1
     # A size is not negative: the -1 of Expand and Reshape recipes is not equal to one.
-    numbers = [item for item in (a, b) if isinstance(item, int)]
-    return 0 if numbers and numbers[0] < 0 else None
+    return 0 if any(isinstance(item, int) and item < 0 for item in (a, b)) else UNNAMED
 
 
 def layout_divide(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
@@ -201,10 +169,10 @@ def _register(
 
 
 def _register_arithmetic() -> None:
-    functions: Mapping[str, tuple[Function, Callable[[Dim, Dim], Dim | None]]] = {
-        "Add": (np.add, _add),
-        "Sub": (np.subtract, _sub),
-        "Mul": (np.multiply, _mul),
+    functions: Mapping[str, tuple[Function, Combine]] = {
+        "Add": (np.add, add),
+        "Sub": (np.subtract, sub),
+        "Mul": (np.multiply, mul),
     }
     for name, (function, on_dims) in functions.items():
         _register(name, name, NUMBERS, evaluate=evaluate_with(function), propagate=propagate_with(on_dims))
@@ -225,15 +193,15 @@ def _register_arithmetic() -> None:
         lambda node: "TruncateDiv" if node.operand(0).desc.dtype.is_int else "RealDiv",
         NUMBERS,
         evaluate=evaluate_divide,
-        propagate=propagate_with(_div),
+        propagate=propagate_with(div),
     )
     _register("Mod", lambda node: "TruncateMod" if _fmod(node) == "FMod" else "FloorMod", NUMBERS, op=_fmod)
     _register("Sum", lambda node: "Add" if node.input_count == 2 else "Sum", FLOATS, op="Add", inplace=(0,))
 
 
 def _register_truth() -> None:
-    comparisons: Mapping[str, tuple[str, Function, Callable[[Dim, Dim], Dim | None]]] = {
-        "Equal": ("Equal", np.equal, _equal),
+    comparisons: Mapping[str, tuple[str, Function, Combine]] = {
+        "Equal": ("Equal", np.equal, equal),
         "Less": ("Less", np.less, _on_ints(lambda a, b: int(a < b))),
         "Greater": ("Greater", np.greater, _on_ints(lambda a, b: int(a > b))),
         "LessOrEqual": ("LessEqual", np.less_equal, _on_ints(lambda a, b: int(a <= b))),

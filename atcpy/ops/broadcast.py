@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import NC1HWC0, Format, Node, Reject, Shape, StaticShape, Sym, TensorDesc, Value
+from atcpy.ir import NC1HWC0, Format, Node, Reject, Shape, StaticShape, TensorDesc, Value
 from atcpy.ir.shape import Dim, element_count
+from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.opdef import Layout
-
-MAX_RANK = 8  # dims that a kernel walks: ATC_MAX_RANK of csrc/task.h
+from atcpy.ops.strided import MAX_RANK
 
 
 def broadcast_shapes(node: Node, shapes: Sequence[Shape | None]) -> Shape | None:
@@ -34,7 +34,7 @@ def _broadcast_dim(node: Node, dims: Sequence[Dim], axis: int) -> Dim:
     if numbers:
         return numbers[0]
     if len(wide) > 1:
-        return Sym(f"{node.name}.{axis}")
+        return unnamed_dim(node, axis)
     return wide[0] if wide else 1
 
 

@@ -15,6 +15,7 @@ from atcpy.kernels import _kernels
 from atcpy.ops import find_opdef
 from atcpy.ops.broadcast import collapse, memory_strides
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from atcpy.ops.shape_values import UNNAMED
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -265,9 +266,9 @@ BATCH = Sym("batch")
         ("Mul", (BATCH, 3), (1,), (BATCH, 3)),
         ("Mul", (BATCH,), (4,), (Sym("(batch*4)"),)),
         ("Div", (BATCH, -7), (1, 2), (BATCH, -3)),
-        ("Div", (BATCH,), (0,), None),
+        ("Div", (BATCH,), (0,), (UNNAMED,)),
         ("Equal", (BATCH, 3, -1), (-1, 3, -1), (0, 1, 1)),
-        ("Max", (BATCH,), (1,), None),
+        ("Max", (BATCH, 4), (5,), (UNNAMED, 5)),
         ("Less", (2, 3), (3,), (1, 0)),
     ],
 )
