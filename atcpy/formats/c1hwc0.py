@@ -8,16 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from atcpy.formats.base import StorageFormat, ceil_div
-from atcpy.ir.format import Format, FormatKind
+from atcpy.ir.format import FormatKind
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 
 
-class C1HWC0(StorageFormat):
+class C1HWC0(StorageFormat, kind=FormatKind.C1HWC0, c0=(16,)):
     """Depthwise weights."""
-
-    def __init__(self, c0: int) -> None:
-        self.id = Format(FormatKind.C1HWC0, c0)
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[1] == 1

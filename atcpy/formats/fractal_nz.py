@@ -11,18 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from atcpy.formats.base import StorageFormat, ceil_div
-from atcpy.ir.format import Format, FormatKind
+from atcpy.ir.format import FormatKind
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 
 K0 = 16  # rows in a block
 
 
-class FractalNz(StorageFormat):
+class FractalNz(StorageFormat, kind=FormatKind.FRACTAL_NZ, c0=(16, 32)):
     """Cube matrices."""
-
-    def __init__(self, c0: int) -> None:
-        self.id = Format(FormatKind.FRACTAL_NZ, c0)
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) >= 2

@@ -21,11 +21,8 @@ from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 
 
-class FractalZ(StorageFormat):
+class FractalZ(StorageFormat, kind=FormatKind.FRACTAL_Z, c0=(16, 1), groups=(1, 2, 6)):
     """GE's format of convolution weights."""
-
-    def __init__(self, c0: int, groups: int = 1) -> None:
-        self.id = Format(FormatKind.FRACTAL_Z, c0, groups)
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[0] % self.id.groups == 0
@@ -53,11 +50,8 @@ class FractalZ(StorageFormat):
         return ((k * n1 + n // N0) * N0 + n % N0) * self.id.c0 + c % self.id.c0
 
 
-class N1C1HWC0N0(StorageFormat):
+class N1C1HWC0N0(StorageFormat, kind=FormatKind.N1C1HWC0N0, c0=(16, 1), groups=(1, 2, 6)):
     """What the direct convolution reads; ours, not GE's."""
-
-    def __init__(self, c0: int, groups: int = 1) -> None:
-        self.id = Format(FormatKind.N1C1HWC0N0, c0, groups)
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[0] % self.id.groups == 0

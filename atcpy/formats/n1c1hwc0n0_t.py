@@ -8,6 +8,8 @@ change places with the output channels; then it is the format that the direct co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from atcpy.formats.base import StorageFormat
@@ -17,12 +19,12 @@ from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 
 
-class N1C1HWC0N0T(StorageFormat):
+class N1C1HWC0N0T(StorageFormat, kind=FormatKind.N1C1HWC0N0_T, c0=(16,), groups=(1, 3)):
     """Weights of a transposed convolution."""
 
-    def __init__(self, c0: int, groups: int = 1) -> None:
-        self.id = Format(FormatKind.N1C1HWC0N0_T, c0, groups)
-        self._direct = N1C1HWC0N0(c0, groups)
+    def __init__(self, form: Format) -> None:
+        super().__init__(form)
+        self._direct = N1C1HWC0N0(replace(form, kind=FormatKind.N1C1HWC0N0))
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[0] % self.id.groups == 0

@@ -10,16 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from atcpy.formats.base import StorageFormat, ceil_div
-from atcpy.ir.format import Format, FormatKind
+from atcpy.ir.format import FormatKind
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 
 
-class NC1HWC0(StorageFormat):
+class NC1HWC0(StorageFormat, kind=FormatKind.NC1HWC0, c0=(16, 32, 64)):
     """Blocked channels, for activations."""
-
-    def __init__(self, c0: int) -> None:
-        self.id = Format(FormatKind.NC1HWC0, c0)
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) in {3, 4}

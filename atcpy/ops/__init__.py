@@ -26,34 +26,4 @@ from atcpy.ops import (
 )
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
 
-__all__ = [
-    "KernelCall",
-    "Known",
-    "Layout",
-    "OpDef",
-    "all_opdefs",
-    "binary",
-    "cast",
-    "clip",
-    "concat",
-    "conv",
-    "conv_transpose",
-    "elementwise",
-    "expand",
-    "find_opdef",
-    "gather",
-    "matmul",
-    "pad",
-    "pool",
-    "random",
-    "reduce",
-    "register_operator",
-    "reshape",
-    "resize",
-    "shape",
-    "slice",
-    "softmax",
-    "structural",
-    "transpose",
-    "where",
-]
+__all__ = ["KernelCall", "Known", "Layout", "OpDef", "all_opdefs", "find_opdef", "register_operator"]

@@ -1,5 +1,3 @@
 """The stage compile: kernels, memory, tasks."""
 
 from atcpy.passes.compile import emit_tasks, lower, plan_memory
-
-__all__ = ["emit_tasks", "lower", "plan_memory"]

@@ -1,5 +1,9 @@
 """The stage optimize: on each piece fusion and formats, on the whole what is left over."""
 
-from atcpy.passes.optimize import cancel_transdata, choose_formats, conv_activation, merge, plain_outputs
-
-__all__ = ["cancel_transdata", "choose_formats", "conv_activation", "merge", "plain_outputs"]
+from atcpy.passes.optimize import (
+    cancel_transdata,
+    choose_formats,
+    conv_activation,
+    merge,
+    plain_outputs,
+)

@@ -10,14 +10,3 @@ from atcpy.passes.prepare import (
     swish,
     transpose_weights,
 )
-
-__all__ = [
-    "conv_batchnorm",
-    "conv_bias",
-    "fold_constants",
-    "merge_equal",
-    "remove_dead",
-    "remove_identity",
-    "swish",
-    "transpose_weights",
-]

@@ -1,5 +1,3 @@
 """The stage split: engine placement, clusters, the cut."""
 
 from atcpy.passes.split import assign_engines, cluster, cut
-
-__all__ = ["assign_engines", "cluster", "cut"]
