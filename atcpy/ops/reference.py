@@ -47,6 +47,8 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
     schema = find_schema(node.op_type, node.domain)
     if schema is None:
         raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
+    if any(True for _ in node.subgraphs):
+        return [UNKNOWN for _ in node.outputs]  # the bodies' own nodes would have to be inferred first
     types = {value.name: desc_to_type_proto(value.desc) for value in node.operands if value.desc is not UNKNOWN}
     data = {
         value.name: numpy_helper.from_array(np.asarray(value.array, order="C"))

@@ -41,7 +41,7 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
 def _layout_of(node: Node, record: PassRecord) -> Layout:
     plain = Layout((), ())
     opdef = find_opdef(node)
-    if opdef is None or opdef.layout is None:
+    if opdef is None or opdef.layout is None or node.engine is Engine.HOST_CPU:
         return plain
     record.matched += 1
     at_hand = tuple(ND if value is None else value.desc.format for value in node.inputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atcpy.ir import Match, Node, Reject, Rewriter, Value
+from atcpy.ir import Engine, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
@@ -22,7 +22,7 @@ def _conv_requirements(m: Match, root: Node) -> Iterator[Reject]:
     yield from only_read_by(conv.output, root)
     if conv.attrs.get("activation"):
         yield Reject("already-activated", conv.name)
-    if conv.engine is not root.engine:
+    if conv.engine is not Engine.AICORE or root.engine is not Engine.AICORE:
         yield Reject("other-engine", root.name)
 
 

@@ -19,4 +19,5 @@ def plain_outputs(graph: Graph, record: PassRecord, options: OptimizeOptions) ->
         plain = insert_transdata(graph, net_output, value, value.desc.origin_format)
         graph.set_input(net_output, place, plain)
         graph.take_name(plain, value)
+        value.name = graph.names.fresh_value(f"{plain.name}.{value.desc.format.kind.name}")
         record.applied += 1

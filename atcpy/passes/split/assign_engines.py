@@ -20,7 +20,8 @@ def assign_engines(graph: Graph, record: PassRecord, options: SplitOptions) -> N
         engine, rejects = place(node)
         record.reject(*rejects)
         if engine is None:
-            problems.append(_no_engine(node, rejects))
+            if not _follows_from_others(node, rejects):
+                problems.append(_no_engine(node, rejects))
         else:
             node.engine = engine
             record.applied += 1
@@ -54,6 +55,11 @@ def supports_on_host(node: Node) -> list[Reject]:
     return []
 
 
+def _follows_from_others(node: Node, rejects: list[Reject]) -> bool:
+    """True if the shape is unknown only because one before it is: that one is the problem to tell."""
+    return rejects[-1].reason == "shape-unknown" and not all(value.desc.is_static for value in node.operands)
+
+
 def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
     last = rejects[-1]
     if last.reason == "not-standard":
@@ -65,10 +71,8 @@ def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
             hint="export without fused or custom operators, or register the operator in Python",
         )
     why = {"control-flow": "control flow is not compiled yet", "shape-unknown": "its result's shape depends on data"}
-    hint = 'give every input a fixed shape: --input_shape "name:1,3,224,224"' if last.reason == "shape-unknown" else ""
     return Unsupported(
         "EZ3003",
         f"no engine runs this {node.op_type}: {why.get(last.reason, last.reason)}",
         where=node,
-        hint=hint,
     )
