@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from math import isclose
 from typing import ClassVar
+
+import numpy as np
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ir.pattern import Op, matches
@@ -13,7 +17,8 @@ from atcpy.passes.infer import KnownValues, infer_node
 
 
 class Fusion:
-    """One rewrite: a pattern, the requirements that a match must meet, and its replacement.
+    """One rewrite: a pattern, or several spellings of it, the requirements that a match must meet,
+    and its replacement.
 
     A subclass gives `switch`, its name as ATC's fusion switch file writes it, its `stage`, and
     what it must come `after`:
@@ -21,7 +26,7 @@ class Fusion:
         class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE): ...
     """
 
-    pattern: ClassVar[Op]
+    pattern: ClassVar[Op | tuple[Op, ...]]
     switch: ClassVar[str]
 
     def __init_subclass__(
@@ -49,15 +54,17 @@ class Fusion:
         """Rewrites every match, in topological order: what a rewrite makes can be matched by the
         nodes after it.
         """
+        spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
+        roots = frozenset(kind for pattern in spellings for kind in pattern.types)
         for node in graph.nodes:
-            if node.op_type in self.pattern.types:
-                self._rewrite(graph, node, record)
+            if node.op_type in roots:
+                self._rewrite(graph, node, spellings, record)
 
-    def _rewrite(self, graph: Graph, root: Node, record: PassRecord) -> None:
+    def _rewrite(self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord) -> None:
         """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
         first: list[Reject] = []
         found = False
-        for m in matches(self.pattern, root):
+        for m in chain.from_iterable(matches(pattern, root) for pattern in spellings):
             rejects = list(self.meet_requirements(m))
             if not rejects:
                 record.matched += 1
@@ -83,3 +90,20 @@ def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
     for user in value.users:
         if user is not reader:
             yield Reject("second-consumer", value.producer.name, user.name)
+
+
+def formula_of(x: Value, root: Node) -> Iterator[Reject]:
+    """Reasons against an activation of x in the place of a formula: it is not one of floats, or a
+    constant in it has more dims than x.
+    """
+    if not x.desc.dtype.is_float:
+        yield Reject("dtype", root.name, x.desc.dtype.long)
+    if x.desc.shape is None or x.desc.shape != root.output.desc.shape:
+        yield Reject("broadcast", root.name)
+
+
+def constant_is(value: Value, wanted: float) -> Iterator[Reject]:
+    """A reason if a constant is not this number, as its element type and six digits hold it."""
+    rounded = float(np.asarray(wanted, value.desc.dtype.numpy))
+    if value.desc.elements != 1 or not isclose(float(value.array.reshape(())), rounded, rel_tol=1e-6):
+        yield Reject("other-constant", value.name, f"is not {wanted:.7g}")

@@ -4,6 +4,8 @@ from atcpy.passes.prepare import (
     conv_batchnorm,
     conv_bias,
     fold_constants,
+    gelu,
+    hard_swish,
     merge_equal,
     remove_dead,
     remove_identity,
