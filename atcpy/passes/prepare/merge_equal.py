@@ -17,6 +17,7 @@ KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Compute equal things once."""
     first: dict[Hashable, Node] = {}
+    sources: dict[Node, dict[str, None]] = {}
     for node in graph.nodes:
         if node.op_type in KEPT or any(True for _ in node.subgraphs):
             continue
@@ -29,9 +30,12 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         record.matched += 1
         for mine, theirs in zip(node.outputs, twin.outputs, strict=True):
             graph.replace_uses(mine, theirs)
-        twin.sources = tuple(dict.fromkeys((*twin.sources, *node.sources)))
+        if node.op_type != "Const":
+            sources.setdefault(twin, dict.fromkeys(twin.sources)).update(dict.fromkeys(node.sources))
         erase_dead(graph, [node])
         record.applied += 1
+    for twin, names in sources.items():
+        twin.sources = tuple(names)
 
 
 def _key(node: Node) -> Hashable:
