@@ -27,16 +27,18 @@ SCALE_SHARE = {
     DType.BFLOAT16: 1.6e-2,
 }
 # 8-bit results are rounded: two right computations may fall on either side of a half.
+STEPS = 2  # of a quantised value: its own rounding, and one that it inherits
 STEP = {DType.INT8: 1.0, DType.UINT8: 1.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the user asks for; None is the rule by element type."""
+    """What the user asks for; None is the rule by element type, plus `step`, that of a quantised output."""
 
     atol: float | None = None
     rtol: float | None = None
     cosine: float | None = None
+    step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
 def _bounds(dtype: DType, scale: float, tolerance: Tolerance) -> tuple[float, float]:
     if tolerance.atol is not None or tolerance.rtol is not None:
         return tolerance.atol or 0.0, tolerance.rtol or 0.0
-    return STEP.get(dtype, SCALE_SHARE.get(dtype, 0.0) * scale), 0.0
+    return STEP.get(dtype, SCALE_SHARE.get(dtype, 0.0) * scale) + STEPS * tolerance.step, 0.0
 
 
 def _verdict(

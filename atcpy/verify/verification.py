@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
@@ -13,6 +13,7 @@ from atcpy.runtime import InferenceSession
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
+from atcpy.verify.quantization import quantization_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,11 @@ def verify(
     expected = judge.run(given, names)
     step("running the package")
     actual = session.run(names, given)
-    random = behind_random(file.model)
+    random, steps = behind_random(file.model), quantization_steps(file.model)
     outputs = tuple(
-        compare_kind(name, a, e) if name in random else compare(name, a, e, tolerance)
+        compare_kind(name, a, e)
+        if name in random
+        else compare(name, a, e, replace(tolerance, step=steps.get(name, 0.0)))
         for name, a, e in zip(names, actual, expected, strict=True)
     )
     how = (
