@@ -11,6 +11,7 @@ from atcpy.ops import (
     expand,
     gather,
     matmul,
+    norm,
     pad,
     pool,
     random,

@@ -1,4 +1,4 @@
-/* Eight floats: the names under which the *_simd.h bodies know AVX2; see simd_avx512.h. */
+/* Eight floats: the names under which the *_vector.h bodies know AVX2; see simd_avx512.h. */
 #ifndef ATC_SIMD_AVX2_H
 #define ATC_SIMD_AVX2_H
 

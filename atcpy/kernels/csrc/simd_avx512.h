@@ -1,5 +1,5 @@
-/* Sixteen floats: the names under which the *_simd.h bodies know AVX-512. simd_avx2.h has the same
- * names for eight, so that a body is written once and compiled for both.
+/* Sixteen floats: the names under which the *_vector.h bodies know AVX-512. simd_avx2.h has the
+ * same names for eight, so that a body is written once and compiled for both.
  */
 #ifndef ATC_SIMD_AVX512_H
 #define ATC_SIMD_AVX512_H

@@ -1,0 +1,262 @@
+"""Normalizations: Batch, Instance, Layer, RMS and Group, and LRN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc
+from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ir.tensor import Array
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+
+# --- inference ---------------------------------------------------------------------------------
+
+
+def infer_channelwise(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Every output has the input's type, or, of training, the vectors'; the vectors have one entry a channel."""
+    x = node.operand(0).desc
+    if x.shape is not None:
+        if len(x.shape) < 2:
+            raise ModelInvalid("EZ8888", where=node, what=f"input of rank {len(x.shape)} has no channels")
+        for index in range(1, node.input_count):
+            _check_vector(node, index, x.shape[1])
+    statistics = [node.operand(index).desc.as_plain() for index in range(3, min(node.input_count, 5))]
+    return [x.as_plain(), *statistics][: len(node.outputs)]
+
+
+def _check_vector(node: Node, index: int, channels: Dim) -> None:
+    shape = node.operand(index).desc.shape
+    if shape is None:
+        return
+    if len(shape) != 1 or (isinstance(shape[0], int) and isinstance(channels, int) and shape[0] != channels):
+        what = f"input {index} has shape {[str(dim) for dim in shape]}, not [{channels}]"
+        raise ModelInvalid("EZ8888", where=node, what=what)
+
+
+def infer_layer(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type; the statistics keep the dims before the axis."""
+    x = node.operand(0).desc
+    if x.shape is None:
+        return [x.as_plain(), *[TensorDesc.plain(DType.FLOAT32, None)] * 2][: len(node.outputs)]
+    axis = _axis(node, len(x.shape))
+    statistics: Shape = (*x.shape[:axis], *[1] * (len(x.shape) - axis))
+    stash = DType.from_onnx(node.int_attr("stash_type", DType.FLOAT32.onnx))
+    return [x.as_plain(), *[TensorDesc.plain(stash, statistics)] * 2][: len(node.outputs)]
+
+
+def infer_group(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type; the groups must divide the channels."""
+    x = node.operand(0).desc
+    groups = node.int_attr("num_groups", 0)
+    if groups < 1:
+        raise ModelInvalid("E13014", where=node, what=f"num_groups = {groups}")
+    if x.shape is not None and len(x.shape) > 1 and isinstance(x.shape[1], int) and x.shape[1] % groups:
+        raise ModelInvalid("E13014", where=node, what=f"num_groups = {groups} does not divide {x.shape[1]} channels")
+    return infer_channelwise(node, known)
+
+
+def infer_lrn(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type."""
+    if node.int_attr("size", 0) < 1:
+        raise ModelInvalid("E13014", where=node, what=f"size = {node.int_attr('size', 0)}")
+    return [node.operand(0).desc.as_plain()]
+
+
+def _axis(node: Node, rank: int) -> int:
+    axis = node.int_attr("axis", -1)
+    if not -rank <= axis < rank:
+        raise ModelInvalid("E13014", where=node, what=f"axis {axis} of a tensor of rank {rank}")
+    return axis % rank
+
+
+# --- engines and layout ------------------------------------------------------------------------
+
+
+def supports_floats(node: Node) -> Iterable[Reject]:
+    """The kernels take float32, all dims known, and no statistics as outputs."""
+    for value in node.operands:
+        if value.desc.dtype is not DType.FLOAT32:
+            yield Reject("dtype", node.name, value.desc.dtype.long)
+            break
+    if not all(value.desc.is_static for value in node.operands):
+        yield Reject("shape-unknown", node.name)
+    elif 0 in node.operand(0).desc.static_shape:
+        yield Reject("empty", node.name)
+    if node.int_attr("training_mode", 0):
+        yield Reject("training-mode", node.name)
+    elif any(value.use_count for value in node.outputs[1:]):
+        yield Reject("statistics-used", node.name)
+
+
+def supports_layer(node: Node) -> Iterable[Reject]:
+    """Also: scale and bias have the normalized dims, and none is spread."""
+    yield from supports_floats(node)
+    if node.int_attr("stash_type", DType.FLOAT32.onnx) != DType.FLOAT32.onnx:
+        yield Reject("stash-type", node.name)
+    if not all(value.desc.is_static for value in node.operands):
+        return
+    x = node.operand(0).desc.static_shape
+    normalized = _significant(x[_axis(node, len(x)) :])
+    for index in range(1, node.input_count):
+        value = node.input(index)
+        if value is not None and _significant(value.desc.static_shape) != normalized:
+            yield Reject("broadcast", node.name, f"input {index}")
+
+
+def supports_group(node: Node) -> Iterable[Reject]:
+    """Also: computes in float32."""
+    yield from supports_floats(node)
+    if node.int_attr("stash_type", DType.FLOAT32.onnx) != DType.FLOAT32.onnx:
+        yield Reject("stash-type", node.name)
+
+
+def supports_lrn(node: Node) -> Iterable[Reject]:
+    """Also: there are channels."""
+    yield from supports_floats(node)
+    shape = node.operand(0).desc.shape
+    if shape is not None and len(shape) < 2:
+        yield Reject("rank", node.name)
+
+
+def _significant(shape: StaticShape) -> StaticShape:
+    """The dims without leading ones."""
+    for index, dim in enumerate(shape):
+        if dim != 1:
+            return shape[index:]
+    return ()
+
+
+def layout_channelwise(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """In NC1HWC0 where the input is: each lane is a channel. The vectors stay plain."""
+    if at_hand[0] != NC1HWC0:
+        return Reject("no-blocked-input", node.name)
+    return Layout(
+        (NC1HWC0, *[None] * (node.input_count - 1)),
+        (NC1HWC0, *[None] * (len(node.outputs) - 1)),
+    )
+
+
+# --- lowering ----------------------------------------------------------------------------------
+
+
+def lower_channelwise(node: Node) -> Iterable[KernelCall]:
+    """One launch of `batchnorm`; an InstanceNormalization has no mean and variance to give it."""
+    x = node.operand(0)
+    n, c, *spatial = x.desc.static_shape
+    params: dict[str, ParamValue] = {
+        "n": n,
+        "c": c,
+        "pixels": math.prod(spatial),
+        "c0": x.desc.format.c0 or 1,
+        "epsilon": node.float_attr("epsilon", 1e-5),
+    }
+    yield KernelCall("batchnorm", (*node.inputs, None, None)[:5], (node.output,), params)
+
+
+def lower_layer(node: Node) -> Iterable[KernelCall]:
+    """One launch of `normalize`, each element under its own scale."""
+    x = node.operand(0)
+    shape = x.desc.static_shape
+    axis = _axis(node, len(shape))
+    params: dict[str, ParamValue] = {
+        "kind": "layer" if node.op_type == "LayerNormalization" else "rms",
+        "rows": math.prod(shape[:axis]),
+        "n": math.prod(shape[axis:]),
+        "run": 1,
+        "period": 1,
+        "epsilon": node.float_attr("epsilon", 1e-5),
+    }
+    yield KernelCall("normalize", (*node.inputs, None)[:3], (node.output,), params)
+
+
+def lower_group(node: Node) -> Iterable[KernelCall]:
+    """One launch of `normalize`, each channel of a group under its own scale."""
+    x = node.operand(0)
+    n, c, *spatial = x.desc.static_shape
+    groups, pixels = node.int_attr("num_groups", 1), math.prod(spatial)
+    params: dict[str, ParamValue] = {
+        "kind": "layer",
+        "rows": n * groups,
+        "n": c // groups * pixels,
+        "run": pixels,
+        "period": groups,
+        "epsilon": node.float_attr("epsilon", 1e-5),
+    }
+    yield KernelCall("normalize", (*node.inputs, None)[:3], (node.output,), params)
+
+
+def lower_lrn(node: Node) -> Iterable[KernelCall]:
+    """One launch of `lrn`."""
+    x = node.operand(0)
+    n, c, *spatial = x.desc.static_shape
+    params: dict[str, ParamValue] = {
+        "n": n,
+        "c": c,
+        "pixels": math.prod(spatial),
+        "size": node.int_attr("size", 1),
+        "alpha": node.float_attr("alpha", 1e-4),
+        "beta": node.float_attr("beta", 0.75),
+        "bias": node.float_attr("bias", 1.0),
+    }
+    yield KernelCall("lrn", (x,), (node.output,), params)
+
+
+def evaluate_lrn(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """By definition: ONNX's reference sums over the wrong channels unless N = C."""
+    x, size = arrays[0], node.int_attr("size", 1)
+    assert x is not None
+    pads = [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(np.square(x), pads), size, 1)
+    power = node.float_attr("bias", 1.0) + node.float_attr("alpha", 1e-4) / size * windows.sum(-1)
+    return [np.asarray(x / power ** node.float_attr("beta", 0.75), x.dtype)]
+
+
+# --- records -----------------------------------------------------------------------------------
+
+for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormalization", "InstanceNorm")):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_ge_type,
+            infer=infer_channelwise,
+            engines={Engine.VECTOR: supports_floats},
+            layout=layout_channelwise,
+            lower=lower_channelwise,
+            inplace=(0,),
+        )
+    )
+for _name, _ge_type in (("LayerNormalization", "LayerNorm"), ("RMSNormalization", "RMSNormalization")):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_ge_type,
+            infer=infer_layer,
+            engines={Engine.VECTOR: supports_layer},
+            lower=lower_layer,
+            inplace=(0,),
+        )
+    )
+register_operator(
+    OpDef(
+        name="GroupNormalization",
+        ge_type="GroupNormalization",
+        infer=infer_group,
+        engines={Engine.VECTOR: supports_group},
+        lower=lower_group,
+        inplace=(0,),
+    )
+)
+register_operator(
+    OpDef(
+        name="LRN",
+        ge_type="LRN",
+        infer=infer_lrn,
+        evaluate=evaluate_lrn,
+        engines={Engine.VECTOR: supports_lrn},
+        lower=lower_lrn,
+    )
+)
