@@ -21,6 +21,7 @@ class FormatKind(Enum):
     NDHWC = 27
     FRACTAL_NZ = 29
     NCDHW = 30
+    NDC1HWC0 = 32
     C1HWC0 = 49
     # FRACTAL_Z with each block's output channels contiguous and blocks of output channels
     # outermost: what the direct convolution reads in one stream. Not a GE format.

@@ -23,6 +23,7 @@ from atcpy.ops import (
     softmax,
     structural,
     transpose,
+    trilu,
     where,
 )
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator

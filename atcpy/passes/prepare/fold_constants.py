@@ -60,8 +60,8 @@ class _Budget:
         self.left = max(int(weights * max(options.max_growth - 1, 0)), 1 << 20)
         self.largest = options.max_const_bytes
 
-    def admits(self, node: Node, shapes: Sequence[StaticShape]) -> str | None:
-        """None if the results may become constants, else the reason why not."""
+    def objects_to(self, node: Node, shapes: Sequence[StaticShape]) -> Reject | None:
+        """None if the results may become constants, else why not."""
         made = sum(
             value.desc.dtype.nbytes(element_count(shape)) for value, shape in zip(node.outputs, shapes, strict=True)
         )
@@ -70,11 +70,11 @@ class _Budget:
         read = sum(value.desc.nbytes for value in node.operands)
         freed = sum(value.desc.nbytes for value in node.operands if value.use_count == 1)
         if made > self.largest:
-            return "constant-too-large"
+            return Reject("constant-too-large", node.name)
         if made > GROWTH_OF_ONE * read or made - freed > self.left:
-            return "constant-grows"
+            return Reject("constant-grows", node.name)
         if _work(node, shapes) > MAX_FOLD_WORK:
-            return "folding-too-slow"
+            return Reject("folding-too-slow", node.name)
         self.left -= max(made - freed, 0)
         return None
 
@@ -109,9 +109,9 @@ def _fold(graph: Graph, node: Node, known: KnownValues, budget: _Budget, record:
         if (opdef is None or opdef.evaluate is None) and find_schema(node.op_type, node.domain) is None:
             return
         record.matched += 1
-        reason = budget.admits(node, [value.desc.static_shape for value in node.outputs])
-        if reason is not None:
-            record.reject(Reject(reason, node.name))
+        objection = budget.objects_to(node, [value.desc.static_shape for value in node.outputs])
+        if objection is not None:
+            record.reject(objection)
             return
         arrays = _evaluate(node)
     _replace_by_constants(graph, node, arrays)
