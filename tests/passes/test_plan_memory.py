@@ -42,7 +42,7 @@ def test_what_lives_together_lies_apart(made: list[Block], reuse: bool) -> None:
 
 @given(made=blocks())
 def test_the_walk_through_time_is_a_plan_too(made: list[Block]) -> None:
-    size = planner._place_in_time(made)
+    size = planner._place_in_time(made).size
     assert overlapping(made) == []
     assert lower_bound(made) <= size
 
