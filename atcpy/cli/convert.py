@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from atcpy.report.units import duration
 
 if TYPE_CHECKING:
     from atcpy.ir import Graph
+    from atcpy.verify.verification import VerifyReport
 
 TABLE = (
     "soc", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file", "optimization_switch",
@@ -37,6 +39,15 @@ def convert(
     overwrite: Annotated[
         bool, typer.Option("--overwrite/--no_overwrite", help="Replace a package that is there.")
     ] = True,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare it with the model; if it differs it is kept as .rejected.om.")
+    ] = False,
+    oracle: Annotated[
+        str | None, typer.Option("--oracle", help="For --verify: ort or ref; default: whichever can.")
+    ] = None,
+    input_data: Annotated[
+        str | None, typer.Option("--input_data", metavar="NPZ", help="For --verify: inputs by name, in one file.")
+    ] = None,
     **options: Any,
 ) -> Outcome:
     """Compile a model into a package."""
@@ -49,9 +60,42 @@ def convert(
     from atcpy.stages import pipeline
 
     started = time.perf_counter()
-    report = pipeline.convert(Path(model), target, parsed, Watcher(run, parsed))
-    lines = convert_summary(report, model, time.perf_counter() - started, soc_is_default=options.get("soc") is None)
-    return Outcome(convert_result(report), lines, warnings=report.warnings)
+    written = rejected_path(target) if verify else target
+    report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed))
+    seconds = time.perf_counter() - started
+    verdict = _verify(run, written, model, oracle, input_data) if verify else None
+    if verdict is None or verdict.passed:
+        written.replace(target)
+        report = replace(report, output=str(target))
+    lines = convert_summary(report, model, seconds, soc_is_default=options.get("soc") is None)
+    result = convert_result(report)
+    if verdict is not None:
+        from atcpy.cli.verify import verdict_lines
+        from atcpy.report.record import to_json
+
+        result["verify"] = to_json(verdict)
+        lines += verdict_lines(verdict)
+    return Outcome(result, lines, None if verdict is None else verdict.error, warnings=report.warnings)
+
+
+def rejected_path(target: Path) -> Path:
+    """Where a package waits for its verdict, and stays if that is bad."""
+    return target.with_name(target.name.removesuffix(".om") + ".rejected.om")
+
+
+def _verify(run: Invocation, package: Path, model: str, oracle: str | None, input_data: str | None) -> "VerifyReport":
+    from atcpy.cli.arrays import load_npz
+    from atcpy.verify.verification import verify as compare_with_model
+
+    return compare_with_model(
+        package,
+        Path(model),
+        feeds=None if input_data is None else load_npz(input_data),
+        oracle=oracle,
+        threads=run.option("threads"),
+        allow_hardlinks=run.option("allow_hardlinks"),
+        step=run.progress.step,
+    )
 
 
 def check_framework(framework: str | None) -> None:

@@ -54,11 +54,15 @@ def verify(
     )
     if not report.same_source:
         run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
-    return Outcome(report, list(verdict(report)), report.error)
+    return Outcome(report, verdict_lines(report), report.error)
 
 
-def verdict(report: "VerifyReport") -> Iterator[str]:
+def verdict_lines(report: "VerifyReport") -> list[str]:
     """The oracle, a line an output, and the verdict."""
+    return list(_verdict(report))
+
+
+def _verdict(report: "VerifyReport") -> Iterator[str]:
     yield f"oracle   {report.oracle}   inputs {report.inputs}   against {report.against}"
     width = max((len(output.name) for output in report.outputs), default=0)
     for output in report.outputs:

@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -151,3 +152,30 @@ def test_text_of_a_model_reaches_no_terminal_raw(invoke: Invoke, tmp_path: Path)
             assert ran.code == 0, ran.err
             assert not {"\x1b", "\x07", "\u202e"} & set(ran.out + ran.err)
     assert r"y\x1b]0;owned\x07\u202e" in invoke("run", tmp_path / "m.om", "--fill=ones").out
+
+
+def test_a_package_can_be_verified_before_it_takes_its_place(invoke: Invoke, model: Path, tmp_path: Path) -> None:
+    ran = invoke("convert", "--model", model, "-o", tmp_path / "m", "--verify")
+    assert ran.code == 0
+    assert ran.out.startswith(f"{tmp_path}/m.om ")
+    assert ran.out.endswith("PASS\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.om"]
+    envelope = invoke("convert", "--model", model, "-o", tmp_path / "m", "--verify", "--oracle=ref", "--json").envelope
+    assert envelope["result"]["verify"]["passed"] is True
+    assert envelope["result"]["output"] == str(tmp_path / "m.om")
+
+
+def test_a_package_that_differs_is_kept_aside(
+    invoke: Invoke, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from atcpy.verify import oracle, verification
+
+    liar = oracle.Oracle("liar", lambda feeds, names: [np.full((2, 4), 99, np.float32)])
+    monkeypatch.setattr(verification, "find_oracle", lambda *_: liar)
+    (tmp_path / "m.om").write_bytes(b"old")
+    ran = invoke("convert", "--model", model, "-o", tmp_path / "m", "--verify")
+    assert ran.code == 5
+    assert ran.err.startswith("error[V0001] ")
+    assert ran.out.startswith(f"{tmp_path}/m.rejected.om ")
+    assert (tmp_path / "m.om").read_bytes() == b"old"
+    assert (tmp_path / "m.rejected.om").read_bytes()[:4] == b"IMOD"
