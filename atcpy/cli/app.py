@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     handle_signals()
     try:
         code = execute(arguments)
+        if code == INTERRUPTED:  # typer turns an interrupt outside a command into this code, without a word
+            announce_interrupt()
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
