@@ -149,25 +149,31 @@ def test_integer_sums_wrap_around() -> None:
     assert run_op(make_node("ReduceSum", arrays, constants=(1,)), arrays)[0] == -(2**31)
 
 
+@pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=150)
 @given(
     op_type=st.sampled_from(["ArgMax", "ArgMin"]), shape=st.lists(DIMS, min_size=1, max_size=3), axis=st.integers(0, 2),
     keepdims=st.integers(0, 1), last=st.integers(0, 1), dtype=st.sampled_from(["f4", "f8", "i1", "u1", "i4", "i8"]),
 )  # fmt: skip
 def test_arg_agrees_with_the_reference(
-    op_type: str, shape: list[int], axis: int, keepdims: int, last: int, dtype: str
+    isa: str, op_type: str, shape: list[int], axis: int, keepdims: int, last: int, dtype: str
 ) -> None:
     arrays = [np.random.default_rng(len(shape)).integers(0, 5, shape).astype(dtype)]
     attrs: dict[str, object] = {"axis": axis % len(shape), "keepdims": keepdims, "select_last_index": last}
     node = make_node(op_type, arrays, attrs)
     assert node.output.desc == infer_by_onnx(node, known_constant)[0]
-    np.testing.assert_array_equal(run_op(node, arrays, threads=2)[0], reference_op(node, arrays)[0])
+    np.testing.assert_array_equal(run_op(node, arrays, threads=2, isa=isa)[0], reference_op(node, arrays)[0])
 
 
-@pytest.mark.parametrize(("op_type", "last", "place"), [("ArgMax", 0, 1), ("ArgMax", 1, 3), ("ArgMin", 0, 1)])
-def test_arg_finds_nan(op_type: str, last: int, place: int) -> None:
-    x = np.array([1, np.nan, 7, np.nan, 0], np.float32)
-    assert run_op(make_node(op_type, [x], {"axis": 0, "select_last_index": last}), [x])[0] == place
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("op_type", "last", "place"), [("ArgMax", 0, 1), ("ArgMax", 1, 43), ("ArgMin", 0, 1)])
+def test_arg_finds_nan(op_type: str, last: int, place: int, axis: int, isa: str) -> None:
+    x = np.random.default_rng(0).standard_normal((50, 50), np.float32)
+    x[[1, 20, 43]] = np.nan
+    x = x if axis == 0 else np.ascontiguousarray(x.T)
+    attrs: dict[str, object] = {"axis": axis, "select_last_index": last, "keepdims": 0}
+    np.testing.assert_array_equal(run_op(make_node(op_type, [x], attrs), [x], isa=isa)[0], np.full(50, place))
 
 
 @settings(max_examples=100)

@@ -36,5 +36,12 @@ static int64_t work(const void *params)
     return atc_mul(p->outer * p->inner, p->n);
 }
 
+/* Places fit into the 32 bits of a lane. */
+bool argreduce_in_vectors(const struct task_view *task)
+{
+    const struct argreduce_params *p = task->params;
+    return p->n <= INT32_MAX;
+}
+
 const struct kernel_family family_argreduce = {
     .name = "argreduce", .fields = argreduce_fields, .check = check, .items = items, .work = work};

@@ -27,14 +27,13 @@ static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct trilu_params *p = params;
-    const int64_t each = trilu_rows_per_item(p);
-    return (p->matrices * p->rows + each - 1) / each;
+    return p->cols == 0 ? 0 : ceil_div(p->matrices * p->rows, trilu_rows_per_item(p));
 }
 
 static int64_t work(const void *params)
 {
     const struct trilu_params *p = params;
-    return p->matrices * p->rows * p->cols * p->item / 8;
+    return atc_mul(atc_mul(p->matrices, p->rows), atc_mul(p->cols, p->item)) / 8;
 }
 
 const struct kernel_family family_trilu = {
