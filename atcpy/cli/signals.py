@@ -27,12 +27,28 @@ def handle_signals() -> None:
     threading.Thread(target=_insist, args=(read_end,), daemon=True).start()
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
+def _terminate(_number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        os._exit(TERMINATED)
     raise Terminated
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        announce_interrupt()
+        os._exit(INTERRUPTED)
     raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Is a module being imported?  Then nothing is being written, and an exception would not come through: numpy's C
+    code prints a traceback of its own and makes an ImportError of it.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _insist(read_end: int) -> None:

@@ -61,9 +61,9 @@ def test_version_is_the_same_everywhere(invoke: Invoke) -> None:
 
 
 def test_an_unknown_option_names_the_nearest(invoke: Invoke) -> None:
-    ran = invoke("convert", "--model", "m.onnx", "--input-shap=x:1")
+    ran = invoke("convert", "--model", "m.onnx", "--oo-levl=O1")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "error[E10001] there is no option --input-shap\n  help: did you mean --input_shape?\n"
+    assert ran.err == "error[E10001] there is no option --oo-levl\n  help: did you mean --oo_level?\n"
 
 
 def test_an_unknown_command_names_the_nearest(invoke: Invoke) -> None:

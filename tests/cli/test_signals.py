@@ -3,11 +3,13 @@
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from .conftest import finish, spawn
+from .conftest import environment, finish, spawn
 
 
 def begun(package: Path) -> subprocess.Popen[str]:
@@ -51,3 +53,16 @@ def test_a_full_disk_behind_stdout_is_a_limit() -> None:
     assert ran.code == 6
     assert ran.err.startswith("error[R0002] ")
     assert "Traceback" not in ran.err
+
+
+def test_an_interrupt_during_an_import_ends_at_once() -> None:
+    script = (
+        "import os, signal, sys, types; from atcpy.cli.signals import handle_signals; handle_signals();"
+        "open('slow.py', 'w').write('import os, signal; os.kill(os.getpid(), signal.SIGINT); print(1 + 1)');"
+        "sys.path.insert(0, '.'); import slow"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        ran = subprocess.run(
+            [sys.executable, "-c", script], cwd=folder, env=environment(), text=True, capture_output=True
+        )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
