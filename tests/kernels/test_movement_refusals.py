@@ -1,0 +1,90 @@
+"""gather, resize2d, transdata: records that would reach outside their operands are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels, table
+
+Params = dict[str, table.ParamValue]
+
+GATHER: Params = {"outer": 2, "count": 3, "depth": 1, "dims": [4], "inner": 5, "item": 4, "index_item": 8}
+RESIZE: Params = {"outer": 2, "h": 4, "w": 5, "oh": 2, "ow": 3, "c0": 1, "item": 4, "scale_h": 0.5, "scale_w": 0.6}
+TRANSDATA: Params = {"n": 2, "c": 4, "hw": 5, "c0": 16, "to_blocked": 1, "item": 4}
+
+
+def load(family: str, params: Params, srcs: list[Array], dst: Array) -> _kernels.Plan:
+    """A plan of one task, as the loader makes it."""
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
+        for region, arrays in ((Region.INPUT, srcs), (Region.OUTPUT, [dst]))
+        for index, array in enumerate(arrays)
+    ]
+    record = table.pack_task(family, slots[:-1], slots[-1:], table.pack_params(family, params))
+    return _kernels.Plan(record, None, 0, [array.nbytes for array in srcs], [dst.nbytes], 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dims": [5]}, "too small"),
+        ({"count": 4}, "too small"),
+        ({"outer": 3}, "too small"),
+        ({"index_stride": 3}, "too small"),
+        ({"index_stride": 2}, "index_stride fits neither way"),
+        ({"depth": 2, "dims": [4, 1]}, "too small"),
+        ({"depth": 9}, "out of range"),
+        ({"index_item": 4}, "neither int32 nor int64"),
+        ({"inner": 2**46, "outer": 2**46}, "too small"),
+        ({"item": 3}, "unknown size"),
+    ],
+)
+def test_gather(change: Params, reason: str) -> None:
+    operands = [np.zeros((2, 4, 5), np.float32), np.zeros(3, np.int64)], np.zeros((2, 3, 5), np.float32)
+    load("gather", GATHER, *operands)
+    with pytest.raises(_kernels.Refused, match=reason):
+        load("gather", GATHER | change, *operands)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"h": 5}, "too small"),
+        ({"oh": 3}, "too small"),
+        ({"c0": 2}, "too small"),
+        ({"outer": -1}, "out of range"),
+        ({"w": 0}, "out of range"),
+        ({"w": 2**25}, "out of range"),
+        ({"scale_h": 0.0}, "scale"),
+        ({"scale_w": float("nan")}, "scale"),
+        ({"scale_w": float("inf")}, "scale"),
+        ({"mode": "linear", "item": 1}, "float32 only"),
+    ],
+)
+def test_resize2d(change: Params, reason: str) -> None:
+    operands = [np.zeros((2, 4, 5), np.float32)], np.zeros((2, 2, 3), np.float32)
+    load("resize2d", RESIZE, *operands)
+    with pytest.raises(_kernels.Refused, match=reason):
+        load("resize2d", RESIZE | change, *operands)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"c": 17}, "too small"),
+        ({"to_blocked": 0}, "too small"),
+        ({"to_blocked": 2}, "neither 0 nor 1"),
+        ({"c0": 0}, "out of range"),
+        ({"n": -1}, "out of range"),
+        ({"hw": 2**46, "n": 2**46}, "too small"),
+        ({"item": 16}, "unknown size"),
+    ],
+)
+def test_transdata(change: Params, reason: str) -> None:
+    operands = [np.zeros((2, 4, 5), np.float32)], np.zeros((2, 1, 5, 16), np.float32)
+    load("transdata", TRANSDATA, *operands)
+    with pytest.raises(_kernels.Refused, match=reason):
+        load("transdata", TRANSDATA | change, *operands)
