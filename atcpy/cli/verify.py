@@ -76,4 +76,6 @@ def _figures(output: "OutputReport") -> str:
         return f"{word} (drawn at random: only type and shape are compared)"
     figures = f"max abs {output.max_abs:.1e}  max rel {output.max_rel:.1e}  cosine {output.cosine:.6f}"
     changed = "   argmax changed" if output.argmax_changed else ""
+    if output.arbitrated:
+        changed += "   as near to float64 as the oracle"
     return f"{figures}   {word} (atol {output.atol:.1e}, rtol {output.rtol:.0e}){changed}"

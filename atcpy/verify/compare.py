@@ -60,6 +60,12 @@ class OutputReport:
     why: str = ""
     code: str = "V0001"
     random: bool = False
+    arbitrated: bool = False  # beyond the oracle's tolerance, but as near to float64 as the oracle is
+
+    @property
+    def is_float32(self) -> bool:
+        """True if the output is one that float64 can judge."""
+        return self.dtype == DType.FLOAT32.long
 
     def problem(self) -> VerifyFailed | None:
         """The error that this output is, if it is one."""

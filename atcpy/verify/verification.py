@@ -1,7 +1,7 @@
 """Verify a package: the same inputs through it and through an oracle that runs its model, each output compared."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from atcpy.om import reader
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
 from atcpy.runtime import InferenceSession
-from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind
+from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
@@ -73,6 +74,8 @@ def verify(
         else compare(name, a, e, replace(tolerance, step=steps.get(name, 0.0)))
         for name, a, e in zip(names, actual, expected, strict=True)
     )
+    if tolerance == Tolerance():
+        outputs = _arbitrate(outputs, actual, expected, path, given)
     how = (
         "given"
         if feeds is not None and not made
@@ -82,6 +85,22 @@ def verify(
     )
     passed = all(output.passed for output in outputs)
     return VerifyReport(passed, judge.name, str(path), how, file.source.sha256 == recorded, outputs)
+
+
+def _arbitrate(
+    outputs: tuple[OutputReport, ...], actual: Sequence[Array], expected: Sequence[Array], path: Path, feeds: Feeds
+) -> tuple[OutputReport, ...]:
+    """Outputs that differ too much from the oracle's, judged once more against float64."""
+    doubtful = [output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32]
+    exact = evaluate_in_float64(path, feeds) if doubtful else None
+    if exact is None:
+        return outputs
+    return tuple(
+        replace(output, passed=True, arbitrated=True)
+        if output.name in doubtful and is_as_right(ours, theirs, exact[output.name], output.atol)
+        else output
+        for output, ours, theirs in zip(outputs, actual, expected, strict=True)
+    )
 
 
 def find_model(package: Path, recorded: str) -> Path:

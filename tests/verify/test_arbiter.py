@@ -1,0 +1,29 @@
+"""The arbiter: float64 says whether the package or the oracle is off."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from tests.models_in_text import model
+
+
+def test_the_model_is_computed_in_float64() -> None:
+    proto = model("m (float[2] x) => (float[2] y) { t = Sigmoid(x) y = Cast <to = 1> (t) }")
+    found = evaluate_in_float64(proto, {"x": np.array([-20.0, 3.0], np.float32)})
+    assert found is not None
+    assert found["y"].dtype == np.float64
+    np.testing.assert_allclose(found["y"], 1 / (1 + np.exp([20.0, -3.0])), rtol=1e-14)
+
+
+def test_what_float64_cannot_judge_is_none() -> None:
+    proto = model("m () => (float[2] y) { y = RandomNormal <shape = [2]> () }")
+    assert evaluate_in_float64(proto, {}) is None
+
+
+def test_who_is_nearer_than_the_oracle_is_right() -> None:
+    exact = np.array([1.0, 2.0])
+    oracle = np.array([1.0, 2.01], np.float32)
+    assert is_as_right(np.array([1.0, 1.99], np.float32), oracle, exact, atol=1e-4)
+    assert not is_as_right(np.array([1.0, 1.9], np.float32), oracle, exact, atol=1e-4)
+    assert is_as_right(np.array([1.00005, 2.0], np.float32), np.array([1.0, 2.0], np.float32), exact, atol=1e-4)
