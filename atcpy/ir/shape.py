@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from atcpy.options import MAX_DIM, MAX_RANK
+
 
 @dataclass(frozen=True, slots=True)
 class Sym:
@@ -14,6 +16,8 @@ class Sym:
         return self.name
 
 
+MAX_BYTES = 2**47  # what sizes of 64 bits hold with room to be multiplied
+
 Dim = int | Sym
 Shape = tuple[Dim, ...]
 StaticShape = tuple[int, ...]
@@ -22,6 +26,11 @@ StaticShape = tuple[int, ...]
 def is_static(shape: Shape | None) -> TypeGuard[StaticShape]:
     """True if the rank and every size are known."""
     return shape is not None and all(isinstance(dim, int) for dim in shape)
+
+
+def fits_limits(shape: Shape) -> bool:
+    """Is the shape within the limits on rank and dims? Sizes that are symbols may be anything."""
+    return len(shape) <= MAX_RANK and all(0 <= dim <= MAX_DIM for dim in shape if isinstance(dim, int))
 
 
 def element_count(shape: StaticShape) -> int:

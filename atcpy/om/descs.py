@@ -9,9 +9,8 @@ from functools import cache
 from atcpy.ir import DType, Format, Shape, Sym, TensorDesc, is_static
 from atcpy.om import numbers
 from atcpy.om.schema.ge_ir_pb2 import AttrDef, ShapeDef, TensorDescriptor
+from atcpy.options import MAX_DIM, MAX_RANK
 
-MAX_RANK = 64
-MAX_DIM = 1 << 40
 _UNKNOWN_DIM = -1
 _UNKNOWN_RANK = -2
 _VT_INT = AttrDef.ListValue.VT_LIST_INT

@@ -116,14 +116,20 @@ def layout_divide(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     return layout_broadcast(node, at_hand)
 
 
+def infer_division(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """As `infer_binary`; a constant divisor of integers must have no zero."""
+    divisor = node.operand(1).tensor
+    if divisor is not None and divisor.dtype.is_int and not np.all(divisor.array):
+        raise ModelInvalid("EZ8888", where=node, what="divides by a constant that has a zero")
+    return infer_binary(node, known)
+
+
 def evaluate_divide(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
     """True division of floats; integers truncate."""
     a, b = (np.asarray(array) for array in arrays)
     if not node.operand(0).desc.dtype.is_int:
         with np.errstate(all="ignore"):
             return [np.asarray(np.divide(a, b))]
-    if not np.all(b):
-        raise ModelInvalid("EZ8888", where=node, what="divides by a constant that has a zero")
     with np.errstate(all="ignore"):
         rest = np.fmod(a, b)  # has the sign of a, so a - rest divides without remainder
         return [np.asarray((a - rest) // b, a.dtype)]
@@ -157,7 +163,7 @@ def _register(
         OpDef(
             name=name,
             ge_type=ge_type,
-            infer=infer_truth if truth else infer_binary,
+            infer=infer_division if name in _DIVISIONS else infer_truth if truth else infer_binary,
             propagate=propagate,
             evaluate=evaluate,
             engines={Engine.VECTOR: supports} | ({Engine.AICORE: as_epilogue(supports)} if name == "Add" else {}),

@@ -47,9 +47,20 @@ def _check_conv(node: Node, x: Shape, w: tuple[int, ...]) -> None:
         raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} output channels")
     if isinstance(x[1], int) and x[1] != w[1] * group:
         raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights want {w[1]} × group {group}")
+    if 0 in w[2:]:
+        raise ModelInvalid("EZ8888", where=node, what=f"weights {list(w)} have no taps")
+    check_bias(node, w[0])
     stated = node.ints_attr("kernel_shape", w[2:])
     if tuple(stated) != w[2:]:
         raise ModelInvalid("E13014", where=node, what=f"kernel_shape {list(stated)} but weights are {list(w[2:])}")
+
+
+def check_bias(node: Node, channels: int) -> None:
+    """Raises ModelInvalid (EZ8888) unless input 2, if there, has one element an output channel."""
+    bias = node.input(2)
+    if bias is not None and bias.desc.is_static and bias.desc.static_shape != (channels,):
+        text = f"bias {list(bias.desc.static_shape)} for {channels} output channels"
+        raise ModelInvalid("EZ8888", where=node, what=text)
 
 
 def supports_conv(node: Node) -> Iterable[Reject]:

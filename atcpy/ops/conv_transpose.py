@@ -14,7 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
-from atcpy.ops.conv import C0, supports_conv
+from atcpy.ops.conv import C0, check_bias, supports_conv
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, positive_ints, window_of
 
@@ -37,6 +37,9 @@ def _check_weights(node: Node, x: Shape, w: StaticShape) -> None:
         raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights want {w[0]}")
     if group < 1 or w[0] % group:
         raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} input channels")
+    if 0 in w[2:]:
+        raise ModelInvalid("EZ8888", where=node, what=f"weights {list(w)} have no taps")
+    check_bias(node, w[1] * group)
     stated = node.ints_attr("kernel_shape", w[2:])
     if tuple(stated) != w[2:]:
         raise ModelInvalid("E13014", where=node, what=f"kernel_shape {list(stated)} but weights are {list(w[2:])}")

@@ -37,7 +37,9 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Shape:
     padded, wanted = ((1,) * (rank - len(dims)) + dims for dims in (shape, target))
     dims: list[Dim] = []
     for axis, (have, want) in enumerate(zip(padded, wanted, strict=True)):
-        if isinstance(have, int) and isinstance(want, int) and have != want and 1 not in (have, want):
+        is_negative = isinstance(want, int) and want < 0
+        differ = isinstance(have, int) and isinstance(want, int) and have != want
+        if is_negative or (differ and 1 not in (have, want)):
             text = f"shape {format_shape(shape)} cannot be expanded to {format_shape(target)}"
             raise ModelInvalid("EZ8888", where=node, what=text)
         if have in (1, want):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
@@ -24,6 +25,10 @@ def infer_gather(node: Node, known: Known) -> Sequence[TensorDesc]:
     if x.shape is None or indices.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
     axis = normal_axis(node, node.int_attr("axis", 0), len(x.shape))
+    size = x.shape[axis]
+    for index in known_integers(node, 1, known) or ():
+        if isinstance(size, int) and not -size <= index < size:
+            raise ModelInvalid("EZ8888", where=node, what=f"index {index} is outside an axis of size {size}")
     return [TensorDesc.plain(x.dtype, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))]
 
 

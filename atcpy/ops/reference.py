@@ -7,6 +7,7 @@ and what HOST_CPU runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,32 @@ def find_schema(op_type: str, domain: str) -> onnx.defs.OpSchema | None:
     if not onnx.defs.has(op_type, domain):
         return None
     return onnx.defs.get_schema(op_type, domain=domain)
+
+
+@cache
+def type_problem(op_type: str, domain: str, dtypes: tuple[DType, ...]) -> str:
+    """How inputs of these types (UNDEFINED: not known, or left out) break the standard's rule for an op, or nothing."""
+    schema = find_schema(op_type, domain)
+    if schema is None or not schema.inputs:
+        return ""
+    bound: dict[str, tuple[int, DType]] = {}
+    for index, dtype in enumerate(dtypes):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if dtype is DType.UNDEFINED:
+            continue
+        if _type_name(dtype) not in formal.types:
+            return f"input {index} is {dtype.long}, which {op_type} does not take"
+        first, other = bound.setdefault(formal.type_str, (index, dtype)) if formal.is_homogeneous else (index, dtype)
+        if other is not dtype:
+            return f"inputs {first} and {index} are {other.long} and {dtype.long}, {op_type} wants one type"
+    return ""
+
+
+def _type_name(dtype: DType) -> str:
+    return f"tensor({_STANDARD_NAME.get(dtype, dtype.long)})"
+
+
+_STANDARD_NAME = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
 
 
 def to_node_proto(node: Node) -> onnx.NodeProto:
@@ -55,11 +82,12 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
         for value in node.operands
         if value.tensor is not None and value.tensor.nbytes <= 8 * MAX_DATA_ELEMENTS and value.tensor.dtype.bits >= 8
     }
+    proto = to_node_proto(node)
     try:
         found = shape_inference.infer_node_outputs(
-            schema, to_node_proto(node), types, data, opset_imports=[helper.make_opsetid("", CANONICAL_OPSET)]
+            schema, proto, types, data, opset_imports=[helper.make_opsetid("", CANONICAL_OPSET)]
         )
-    except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+    except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
     return [type_proto_to_desc(found[value.name]) if value.name in found else UNKNOWN for value in node.outputs]
 

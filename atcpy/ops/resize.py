@@ -62,8 +62,8 @@ def infer_resize(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 
 def _scaled(node: Node, axis: int, size: Dim, scale: float) -> Dim:
-    if scale <= 0:
-        raise ModelInvalid("EZ8888", where=node, what=f"scale {scale} of dim {axis} must be positive")
+    if not 0 < scale < math.inf:
+        raise ModelInvalid("EZ8888", where=node, what=f"scale {scale} of dim {axis} must be positive and finite")
     if not isinstance(size, int):
         return size if scale == 1 else unnamed_dim(node, axis)
     return math.floor(np.float32(size) * np.float32(scale))

@@ -54,6 +54,8 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
         pads = (0,) * (2 * rank)
     if len(pads) != 2 * rank:
         raise ModelInvalid("E13014", where=node, what=f"pads has {len(pads)} values, needs {2 * rank}")
+    if any(pad < 0 for pad in pads):
+        raise ModelInvalid("E13014", where=node, what=f"pads = {list(pads)} must not be negative")
     return Window(kernel, strides, dilations, pads[:rank], pads[rank:])
 
 

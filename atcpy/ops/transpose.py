@@ -17,9 +17,10 @@ from atcpy.ops.strided import copy_call, row_major, supports_movement
 
 def permutation(node: Node, rank: int) -> tuple[int, ...]:
     """The input's dim that each dim of the output is; reversed by default."""
-    perm = normal_axes(node, node.ints_attr("perm", range(rank - 1, -1, -1)), rank)
-    if len(perm) != rank:
-        raise ModelInvalid("E13014", where=node, what=f"perm = {list(perm)} for a tensor of rank {rank}")
+    stated = node.ints_attr("perm", range(rank - 1, -1, -1))
+    perm = normal_axes(node, stated, rank)
+    if len(perm) != rank or perm != stated:
+        raise ModelInvalid("E13014", where=node, what=f"perm = {list(stated)} for a tensor of rank {rank}")
     return perm
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import DType, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
-from atcpy.ir.shape import Dim
+from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_by_onnx, known_constant
+from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_by_onnx, known_constant, type_problem
 
 
 class KnownValues:
@@ -35,13 +36,32 @@ def infer_node(node: Node, known: KnownValues) -> None:
     value was declared as is kept where inference knows less.
     """
     opdef = find_opdef(node)
+    dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in node.inputs])
+    problem = type_problem(node.op_type, node.domain, dtypes)
+    if problem:
+        raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
+        _check_size(node, desc)
         value.desc = _better(desc, value.desc)
     if opdef is not None and opdef.propagate is not None:
         elements = opdef.propagate(node, known)
         if elements is not None:
             known.set(node.output, elements)
+
+
+def _check_size(node: Node, desc: TensorDesc) -> None:
+    shape = desc.shape
+    if shape is None:
+        return
+    if not fits_limits(shape):
+        what = f"its result would have the shape {format_shape(shape)}"
+        if any(isinstance(dim, int) and dim < 0 for dim in shape):
+            raise ModelInvalid("EZ8888", what, where=node)
+        raise ResourceLimit("R0001", what, where=node, hint="make the shapes smaller")
+    if is_static(shape) and desc.nbytes > MAX_BYTES:
+        what = f"its result {format_shape(shape)} would take {desc.nbytes} bytes"
+        raise ResourceLimit("R0001", what, where=node, hint="make the shapes smaller")
 
 
 def _better(inferred: TensorDesc, declared: TensorDesc) -> TensorDesc:

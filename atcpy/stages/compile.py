@@ -1,12 +1,45 @@
 """Stage 4, compile: kernels, weights, memory and tasks."""
 
-from atcpy.ir import CompiledModel, Graph
-from atcpy.options import CompileOptions
+import mmap
+
+from atcpy.errors import Unsupported, Where
+from atcpy.ir import CompiledModel, Graph, Port
+from atcpy.kernels import _kernels
+from atcpy.kernels.table import pack_task
+from atcpy.options import CompileOptions, Deadline, MemoryLimit
 from atcpy.passes.compile.emit_tasks import Identity, emit
 
 __all__ = ["compile_graph"]
 
 
-def compile_graph(graph: Graph, identity: Identity, options: CompileOptions) -> CompiledModel:
-    """Everything that the package holds."""
-    return emit(graph, identity, reuse_memory=options.reuse_memory)
+def compile_graph(
+    graph: Graph, identity: Identity, options: CompileOptions, *, memory: MemoryLimit, deadline: Deadline
+) -> CompiledModel:
+    """Everything that the package holds; what would not run is refused here, not when it is loaded."""
+    deadline.check("compile")
+    compiled = emit(graph, identity, reuse_memory=options.reuse_memory)
+    weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
+    ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)
+    memory.check(compiled.memory.arena_bytes + weights_bytes + sum(ports), "running the model")
+    deadline.check("compile")
+    _check_tasks(compiled, weights_bytes)
+    return compiled
+
+
+def _nbytes(ports: tuple[Port, ...]) -> list[int]:
+    return [port.desc.nbytes for port in ports]
+
+
+def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> None:
+    """Every task as the loader will check it, against memory of the right size that is never touched."""
+    records = b"".join(pack_task(task.kernel, task.src, task.dst, task.params) for task in compiled.tasks)
+    weights = memoryview(mmap.mmap(-1, max(weights_bytes, 1)))
+    ports = _nbytes(compiled.inputs), _nbytes(compiled.outputs)
+    try:
+        _kernels.Plan(records, weights, compiled.memory.arena_bytes, *ports, 1)
+    except _kernels.Refused as refused:
+        reason, number = refused.args
+        task = compiled.tasks[number]
+        name = task.sources[0] if task.sources else task.node
+        where = Where(graph=compiled.graph.name, node=name, op=task.op_type)
+        raise Unsupported("E14001", f"its parameters cannot be compiled: {reason}", where=where) from refused

@@ -19,8 +19,9 @@ import onnx
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph
+from atcpy.ir.shape import format_shape
 from atcpy.om import writer
-from atcpy.options import ConvertOptions, Deadline, Stage
+from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.stages import report as reporting
@@ -100,6 +101,7 @@ def compile_model(
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
         prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
+        _check_values(graph, options.limits.memory())
     with clock.stage(Stage.SPLIT):
         partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
@@ -109,11 +111,17 @@ def compile_model(
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
         identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
-        compiled = compile_graph(graph, identity, options.compile)
-        options.limits.memory().check(
-            compiled.memory.arena_bytes + reporting.weights_bytes(compiled), "running the model"
-        )
+        compiled = compile_graph(graph, identity, options.compile, memory=options.limits.memory(), deadline=deadline)
     return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times)
+
+
+def _check_values(graph: Graph, limit: MemoryLimit) -> None:
+    """R0001 that names the largest value, if that alone is more than may be used."""
+    sized = [value for node in graph.nodes for value in node.outputs if value.desc.is_static]
+    largest = max(sized, key=lambda value: value.desc.nbytes, default=None)
+    if largest is not None:
+        what = f'the value "{largest.name}" of shape {format_shape(largest.desc.shape)}'
+        limit.check(largest.desc.nbytes, what, where=largest.producer.where)
 
 
 def convert(
@@ -150,6 +158,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
         parsed = parse(model, options.parse)
         nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
         prepare(parsed.graph, options.prepare, deadline=deadline)
+        _check_values(parsed.graph, options.limits.memory())
         place(parsed.graph, options.split, deadline=deadline)
     except AtcError as error:
         return CheckReport(

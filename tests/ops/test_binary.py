@@ -280,10 +280,14 @@ def test_shape_arithmetic(op: str, a: tuple[Dim, ...], b: tuple[Dim, ...], expec
     assert opdef.propagate(node, lambda value: None if value is None else elements[value]) == expected
 
 
-def test_folding_an_integer_division_by_zero_is_refused() -> None:
-    node = make_node("Div", [np.array([1]), np.array([0])], constants=[0, 1])
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_an_integer_division_by_a_constant_zero_is_refused(op: str) -> None:
+    with pytest.raises(ModelInvalid, match="zero"):
+        make_node(op, [np.array([1, 2]), np.array([1, 0])], constants=[1])
+
+
+def test_folded_integer_division_truncates() -> None:
+    node = make_node("Div", [np.array([-7]), np.array([2])], constants=[0, 1])
     opdef = find_opdef(node)
     assert opdef is not None and opdef.evaluate is not None
     np.testing.assert_array_equal(opdef.evaluate(node, [np.array([-7]), np.array([2])])[0], [-3])
-    with pytest.raises(ModelInvalid, match="zero"):
-        opdef.evaluate(node, [np.array([1]), np.array([0])])

@@ -12,20 +12,21 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.ir.shape import format_shape
+from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.order import Item, ordered_items, place
-from atcpy.parsers.onnx.rules import OpRule, check_node, find_rule
-from atcpy.parsers.onnx.tensors import fits_limits, read_sparse, read_tensor
+from atcpy.parsers.onnx.rules import AUTO_PADS, OpRule, check_node, find_rule
+from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import needs_upgrade, op_key, upgrade
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
 MAX_NESTING = 64
+_ELEMENT_TYPES = frozenset(dtype.onnx for dtype in DType)
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 _CONSTANT_LISTS = {"value_int": "INT64", "value_ints": "INT64", "value_float": "FLOAT32", "value_floats": "FLOAT32"}
 Bindings = Mapping[str, onnx.AttributeProto]
@@ -195,6 +196,9 @@ class Importer:
                 what = f'input "{info.name}" has no type'
                 where = Where(graph=scope.path, value=info.name)
                 self.problems.append(ModelInvalid("E13014", what, where=where, hint="export the model again"))
+            elif info.type.HasField("tensor_type") and info.type.tensor_type.elem_type not in _ELEMENT_TYPES:
+                what = f'input "{info.name}" has elements of type {info.type.tensor_type.elem_type}, which is none'
+                self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
             elif (shape := node.output.desc.shape) is not None and not fits_limits(shape):
                 what = f'input "{info.name}" has the shape {format_shape(shape)}, which is out of bounds'
                 self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
@@ -376,6 +380,7 @@ class Importer:
                 self.problems.append(not_text("the name of an attribute", place(item, scope.path)))
                 continue
             fits = fits and (rule.attrs.get(name) == attr.type or rule.is_free) and name not in attrs
+            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS)
             if attr.type in (_GRAPH, _GRAPHS):
                 attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
                 continue

@@ -101,6 +101,9 @@ def _unknown(op_type: str, domain: str) -> AtcError:
     return Unsupported("E19010", f"{full} is not a known operator", why=why, hint=hint)
 
 
+AUTO_PADS = frozenset({b"", b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID"})
+
+
 def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, where: Where) -> list[AtcError]:
     """Everything in which a node breaks the rule of its op."""
     found: list[AtcError] = []
@@ -119,6 +122,8 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
         if name in given:
             invalid(f"attribute {name} is given twice")
         given.add(name)
+        if name == "auto_pad" and attr.s not in AUTO_PADS:
+            invalid(f'auto_pad = "{attr.s.decode(errors="replace")}" is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID')
         wanted = rule.attrs.get(name)
         if wanted is None:
             invalid(f"has no attribute {name}", did_you_mean(name, rule.attrs))

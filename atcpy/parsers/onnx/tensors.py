@@ -10,11 +10,9 @@ from onnx import numpy_helper
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Where
 from atcpy.ir import DType, Tensor
-from atcpy.ir.shape import Shape, StaticShape, format_shape
+from atcpy.ir.shape import StaticShape, fits_limits, format_shape
 from atcpy.parsers.onnx.external import ExternalData
 
-MAX_RANK = 64
-MAX_DIM = 2**40
 MAX_ELEMENTS = 2**47
 MAX_DENSE_BYTES = 2**30  # what a sparse constant may take when it is written out
 _EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -127,11 +125,6 @@ def _type_and_shape(proto: onnx.TensorProto, where: Where) -> tuple[DType, Stati
     if proto.HasField("segment"):
         raise ModelInvalid("E13014", f'constant "{proto.name}" is cut into segments', where=where)
     return dtype, _checked_shape(proto.dims, proto.name, where)
-
-
-def fits_limits(shape: Shape) -> bool:
-    """Is the shape within what sizes of 64 bits can hold? Sizes that are symbols may be anything."""
-    return len(shape) <= MAX_RANK and all(0 <= dim <= MAX_DIM for dim in shape if isinstance(dim, int))
 
 
 def _checked_shape(dims: Any, name: str, where: Where) -> StaticShape:
