@@ -88,7 +88,10 @@ class CaseReport:
 
 
 def run_cases() -> Iterator[CaseReport]:
-    """Convert and run every case, on one thread, and compare it with ONNX Runtime: the LRN of the ONNX reference evaluator is wrong."""
+    """Convert and run every case, on one thread, and compare it with ONNX Runtime.
+
+    Not with the ONNX reference evaluator: its LRN is wrong.
+    """
     for number, text in enumerate(CASES):
         model = build(text, seed=number)
         ops = " ".join(dict.fromkeys(node.op_type for node in model.graph.node if node.op_type != "Constant"))
