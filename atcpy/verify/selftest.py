@@ -18,6 +18,7 @@ from atcpy.om import reader, writer
 from atcpy.options import ConvertOptions
 from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
+from atcpy.verify.arbiter import evaluate_in_float64
 from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
 
@@ -70,6 +71,7 @@ CASES: tuple[str, ...] = (
          coordinate_transformation_mode = "half_pixel">(x, , e) }""",
     "(float[9,4] x, int64[5] i) => (float[5,4] y) { y = Gather<axis = 0>(x, i) }",
     "(float[3,4] x) => (int32[3,4] y) { y = Cast<to = 6>(x) }",
+    "(float[2,5,6] x) => (float[2,5,6] y) { y = Trilu(x) }",
     "(float[2,5,7] x) => (float[2,5,7] y) { y = Trilu<upper = 0>(x) }",
     "(float[3,4] x) => (float[2,6] y) { s = Constant<value_ints = [2,6]>()  y = Reshape(x, s) }",
     """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
