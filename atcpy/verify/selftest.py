@@ -18,7 +18,6 @@ from atcpy.om import reader, writer
 from atcpy.options import ConvertOptions
 from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
-from atcpy.verify.arbiter import evaluate_in_float64
 from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
 
