@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.ir import Engine, Node, TensorDesc
-from atcpy.ops.opdef import KernelCall, Known, OpDef, always, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, always, register_operator
 
 
 def keep_desc(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -44,7 +44,9 @@ def lower_transdata(node: Node) -> Iterable[KernelCall]:
 def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
     """A copy, for an output that is an input, a constant or another output as well."""
     src, dst = node.operand(0), node.output
-    yield KernelCall("copy", (src,), (dst,), {"bytes": dst.desc.nbytes})
+    # As bytes: elements may be narrower than one.
+    line: dict[str, ParamValue] = {"rank": 1, "dims": [dst.desc.nbytes], "src_strides": [1], "dst_strides": [1]}
+    yield KernelCall("strided_copy", (src,), (dst,), {**line, "item": 1})
 
 
 register_operator(OpDef(name="Data", ge_type="Data", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
