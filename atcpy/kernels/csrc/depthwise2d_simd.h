@@ -58,7 +58,8 @@ static void dw_tile_of(const struct dw_tile *t, int64_t width)
         dw_tile(t, n);                                                                             \
         break;
         CASE(1)
-        CASE(2) CASE(3) CASE(4)
+        CASE(2)
+        CASE(3) CASE(4)
 #if DW_WIDE
             CASE(5) CASE(6) CASE(7) CASE(8)
 #endif
