@@ -219,6 +219,7 @@ class ConvertOptions:
     limits: Limits = Limits()
     dump: DumpOptions = DumpOptions()
     last_stage: Stage = Stage.COMPILE
+    skipped_passes: tuple[str, ...] = ()
     verify_ir: bool = False
     threads: int | None = None
     atc_cmdline: str = "atcpy convert"
@@ -704,6 +705,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=DumpOptions(directory=value["dump_graph"], stages=value["dump_stages"]),
         last_stage=value["stage_limit"],
+        skipped_passes=tuple(value["skip_pass"]),
         verify_ir=value["debug"],
         threads=value["threads"],
         atc_cmdline=atc_cmdline(given),

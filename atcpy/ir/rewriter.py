@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
 from atcpy.ir.tensor import Tensor
@@ -33,9 +34,12 @@ class Rewriter:
         self.created.append(node)
         return node.output
 
-    def const(self, array: npt.ArrayLike, *, like: Value | None = None, name: str = "") -> Value:
-        """Adds a constant; `like` lends its name and its element type."""
-        dtype = like.desc.dtype if like is not None else None
+    def const(
+        self, array: npt.ArrayLike, *, like: Value | None = None, name: str = "", dtype: DType | None = None
+    ) -> Value:
+        """Adds a constant; `like` lends its name, and its element type unless `dtype` is given."""
+        if dtype is None and like is not None:
+            dtype = like.desc.dtype
         wanted = name or (like.name if like is not None else f"{self.root.name}_const")
         tensor = Tensor.of(np.asarray(array, dtype.numpy) if dtype else np.asarray(array))
         value = self.graph.add_const(tensor, wanted, before=self.root)

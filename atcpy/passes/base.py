@@ -8,12 +8,12 @@ decisions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from atcpy.errors import InternalError
+from atcpy.errors import InternalError, UsageError, did_you_mean
 from atcpy.ir import Graph, PassRecord
 from atcpy.ir.verify import verify
 from atcpy.options import Deadline, OoLevel, PassSwitches, Stage
@@ -83,6 +83,20 @@ def passes_of(stage: Stage) -> tuple[Pass, ...]:
         ordered.append(ready[0])
         del waiting[ready[0].name]
     return tuple(ordered)
+
+
+def check_switches(switches: PassSwitches, skipped: Sequence[str]) -> None:
+    """Refuses to leave out a pass that there is not, or one without which the result would be wrong. Switch files
+    may name passes of ATC's that we do not have.
+    """
+    for name in skipped:
+        if name not in _REGISTRY:
+            hint = did_you_mean(name, _REGISTRY) or "atcpy passes list"
+            raise UsageError("E10016", f'there is no pass "{name}"', hint=hint)
+    for name, is_on in switches.named.items():
+        if not is_on and name in _REGISTRY and _REGISTRY[name].required:
+            hint = "those that `atcpy passes list` shows from O1 on can be"
+            raise UsageError("E10001", f"{name} cannot be switched off: the result needs it", hint=hint)
 
 
 def run_passes(

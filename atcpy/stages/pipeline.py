@@ -22,6 +22,7 @@ from atcpy.ir import CompiledModel, Engine, Graph
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
+from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.stages import report as reporting
@@ -91,6 +92,7 @@ def compile_model(
     model: Path | onnx.ModelProto, options: ConvertOptions, observer: Observer | None = None
 ) -> tuple[CompiledModel, ConvertReport]:
     """Takes a model through all stages but the writing of the package; the report lacks the file."""
+    check_switches(options.optimize.switches, options.skipped_passes)
     clock = _Clock(observer)
     deadline: Deadline = options.limits.deadline()
     verify_ir = options.verify_ir

@@ -29,7 +29,10 @@ def cancel_transdata(graph: Graph, record: PassRecord, options: OptimizeOptions)
         record.matched += 1
         value = _source(node)
         form = node.output.desc.format
-        same = value if value.desc.format == form else made.setdefault((value, form), node.output)
+        earlier = made.get((value, form))
+        if earlier is None or earlier.producer.graph is None:  # its last reader may have gone since
+            earlier = made[value, form] = node.output
+        same = value if value.desc.format == form else earlier
         if same is node.output:
             if value is not node.operand(0):
                 graph.set_input(node, 0, value)

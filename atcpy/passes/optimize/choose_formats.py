@@ -9,7 +9,7 @@ TransData stands only where the spreading ends.
 from __future__ import annotations
 
 from atcpy.formats import find_format
-from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value
+from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value, erase_dead
 from atcpy.ops import Layout, find_opdef
 from atcpy.options import OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -33,6 +33,9 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
             have = value.desc.format
             if (wanted or value.desc.origin_format) != have:
                 graph.set_input(node, place, _in_format(graph, node, value, wanted, changed, record))
+                if value.tensor is not None and value.use_count == 0:
+                    graph.take_name(node.operand(place), value)  # no reader wants it as it was
+                    erase_dead(graph, [value.producer])
         for result, form in zip(node.outputs, layout.outputs, strict=False):
             if form is not None:
                 result.desc = stored(result.desc, form)

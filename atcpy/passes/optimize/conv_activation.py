@@ -46,8 +46,6 @@ class ConvAdd(Fusion, switch="ConvAddFusionPass", stage=Stage.OPTIMIZE):
             yield Reject("already-has-residual", conv.name)
         if m["other"].desc.shape != conv.output.desc.shape:
             yield Reject("broadcast", add.name)
-        if m["other"] is conv.output:
-            yield Reject("adds-to-itself", add.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return _fused(m, rw, m["other"])

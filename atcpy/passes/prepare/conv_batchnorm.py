@@ -45,6 +45,6 @@ class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPAR
             "Conv",
             m["x"],
             rw.const(scaled, like=m["w"]),
-            rw.const((bias - mean) * k + beta, like=m["beta"]),
+            rw.const((bias - mean) * k + beta, like=m["beta"], dtype=m["w"].desc.dtype),
             **m.node("conv").attrs,
         )

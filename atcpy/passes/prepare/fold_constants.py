@@ -70,9 +70,9 @@ class _Budget:
         read = sum(value.desc.nbytes for value in node.operands)
         freed = sum(value.desc.nbytes for value in node.operands if value.use_count == 1)
         if made > self.largest:
-            return Reject("constant-too-large", node.name)
+            return Reject("constant-too-large", node.name, f"{made} bytes")
         if made > GROWTH_OF_ONE * read or made - freed > self.left:
-            return Reject("constant-grows", node.name)
+            return Reject("constant-grows", node.name, f"{made} bytes from {read}")
         if _work(node, shapes) > MAX_FOLD_WORK:
             return Reject("folding-too-slow", node.name)
         self.left -= max(made - freed, 0)
@@ -82,7 +82,12 @@ class _Budget:
 def _work(node: Node, shapes: Sequence[StaticShape]) -> int:
     """An upper bound of element operations; matrix products and windows are the ones that matter."""
     results = sum(element_count(shape) for shape in shapes)
-    if node.op_type in {"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"}:
+    if node.op_type in {"MatMul", "Gemm"}:
+        a = node.operand(0).desc.static_shape
+        return results * (a[0] if node.attrs.get("transA") else a[-1])
+    if node.op_type == "Conv":
+        return results * element_count(node.operand(1).desc.static_shape[1:])
+    if node.op_type in {"Einsum", "ConvTranspose"}:
         return results * max((value.desc.elements for value in node.operands), default=1)
     return results + sum(value.desc.elements for value in node.operands)
 

@@ -15,8 +15,11 @@ def is_identity(node: Node) -> bool:
     if x.dtype is not y.dtype or x.shape is None or x.shape != y.shape:
         return False
     match node.op_type:
-        case "Identity" | "Dropout" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand":
-            return node.op_type != "Dropout" or node.input_count < 3
+        case "Identity" | "Cast" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand":
+            return True
+        case "Dropout":
+            training = node.input(2)
+            return training is None or (training.tensor is not None and not training.array.any())
         case "Transpose":
             perm = node.ints_attr("perm", range(len(x.shape))[::-1])
             return perm == tuple(range(len(x.shape)))

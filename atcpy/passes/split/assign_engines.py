@@ -62,17 +62,8 @@ def _follows_from_others(node: Node, rejects: list[Reject]) -> bool:
 
 def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
     last = rejects[-1]
-    if last.reason == "not-standard":
-        domain = node.domain or "ai.onnx"
-        return Unsupported(
-            "E19010",
-            f"no such operator: {domain}::{node.op_type}",
-            where=node,
-            hint="export without fused or custom operators, or register the operator in Python",
-        )
+    if last.reason == "not-standard":  # the parser knows it, so it is a registered operator
+        refused = ", ".join(dict.fromkeys(reject.reason for reject in rejects[:-1])) or "there is none"
+        return Unsupported("EZ3002", f"no engine of its record runs this {node.op_type}: {refused}", where=node)
     why = {"control-flow": "control flow is not compiled yet", "shape-unknown": "its result's shape depends on data"}
-    return Unsupported(
-        "EZ3003",
-        f"no engine runs this {node.op_type}: {why.get(last.reason, last.reason)}",
-        where=node,
-    )
+    return Unsupported("EZ3003", f"no engine runs this {node.op_type}: {why[last.reason]}", where=node)
