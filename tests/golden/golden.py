@@ -9,17 +9,24 @@
     …
     --- optimize
     …
+    --- placement
+    EnginePlacerPass  matched 2 applied 2  no-cube-producer y ()
     --- decisions
     ConvBatchnormFusionPass  matched 1 applied 0  second-consumer c (r)
+    --- removed
+    d  dead
+    --- error
+    what is said where the model is refused
 
 Values that are declared without data are filled from a fixed seed. The numbers are always checked
-too, against ONNX Runtime, whatever sections the file has.
+too, against ONNX Runtime, or against the ONNX reference where a line `oracle: reference` says so.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +34,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
 
-from atcpy.ir import CompiledModel, Graph
+from atcpy.errors import AtcError, render
+from atcpy.ir import CompiledModel, Decisions, Graph
 from atcpy.ir.dump import dump
-from atcpy.options import Stage, convert_options
+from atcpy.options import ConvertOptions, Deadline, Stage, convert_options
+from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
+from atcpy.stages.prepare import prepare
+from atcpy.stages.split import place
 
 STAGES = {stage.value: stage for stage in Stage}
 
@@ -41,6 +52,7 @@ class GoldenFile:
 
     head: str
     options: dict[str, str]
+    oracle: str
     model_text: str
     expected: dict[str, str]
 
@@ -49,13 +61,11 @@ def read_golden(path: Path) -> GoldenFile:
     """Splits a file into its sections."""
     head, *rest = path.read_text(encoding="utf-8").split("\n--- ")
     sections = {name.strip(): body for name, _, body in (section.partition("\n") for section in rest)}
-    options: dict[str, str] = {}
-    for line in head.splitlines():
-        if line.startswith("convert:"):
-            words = shlex.split(line.removeprefix("convert:"))
-            options = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
+    settings = {key: value for key, colon, value in (line.partition(": ") for line in head.splitlines()) if colon}
+    words = shlex.split(settings.get("convert", ""))
+    options = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
     model_text = sections.pop("model")
-    return GoldenFile(head, options, model_text, sections)
+    return GoldenFile(head, options, settings.get("oracle", "runtime"), model_text, sections)
 
 
 def write_golden(path: Path, golden: GoldenFile, actual: dict[str, str]) -> None:
@@ -107,19 +117,35 @@ class Recorder:
             self.dumps[stage.value] = dump(graphs[0])
 
 
-def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel, dict[str, str]]:
-    """The model, what it compiled to, and the text of every section that a file may have."""
+def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | None, dict[str, str]]:
+    """The model, what it compiled to, and the text of every section that a file may have. A model
+    that is refused compiles to None.
+    """
     model = parse_text(golden.model_text)
     recorder = Recorder({})
-    compiled, _ = compile_model(model, convert_options({**golden.options, "debug": True}), recorder)
-    sections = {**recorder.dumps, "decisions": _decisions(compiled)}
-    return model, compiled, sections
+    options = convert_options({**golden.options, "debug": True})
+    try:
+        compiled, _ = compile_model(model, options, recorder)
+    except AtcError as error:
+        decisions = _decisions_until_placed(model, options)
+        return model, None, {"error": render(error), **_decision_sections(decisions)}
+    return model, compiled, {**recorder.dumps, **_decision_sections(compiled.graph.decisions)}
 
 
-def _decisions(compiled: CompiledModel) -> str:
-    lines: list[str] = []
-    for record in compiled.graph.decisions.passes:
-        if record.stage != "split" and (record.applied or record.rejects):
+def _decisions_until_placed(model: onnx.ModelProto, options: ConvertOptions) -> Decisions:
+    graph = parse(model, options.parse).graph
+    with suppress(AtcError):  # the same again; what led there is in the graph
+        prepare(graph, options.prepare, deadline=Deadline())
+        place(graph, options.split, deadline=Deadline())
+    return graph.decisions
+
+
+def _decision_sections(decisions: Decisions) -> dict[str, str]:
+    sections = {"placement": "", "decisions": "", "removed": ""}
+    for record in decisions.passes:
+        if record.applied or record.rejects:
             why = "".join(f"  {reject.reason} {reject.where} ({reject.detail})" for reject in record.rejects)
-            lines.append(f"{record.name}  matched {record.matched} applied {record.applied}{why}")
-    return "\n".join(lines) + "\n"
+            section = "placement" if record.stage == Stage.SPLIT.value else "decisions"
+            sections[section] += f"{record.name}  matched {record.matched} applied {record.applied}{why}\n"
+    sections["removed"] = "".join(f"{source}  {why}\n" for source, why in decisions.removed.items())
+    return sections
