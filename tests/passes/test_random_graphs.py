@@ -1,0 +1,126 @@
+"""Laws of the whole pipeline on random networks, whatever the passes do to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+
+from atcpy.ir import CompiledModel, Engine, Format, Reject
+from atcpy.ir.tensor import Array
+from atcpy.om import writer
+from atcpy.ops import find_opdef
+from atcpy.options import Stage, convert_options
+from atcpy.passes.base import passes_of
+from atcpy.runtime import InferenceSession
+from atcpy.stages.pipeline import compile_model
+from tests.random_models import cnn_models
+
+OPTIONAL = [entry.name for stage in Stage for entry in passes_of(stage) if not entry.required]
+
+
+def compiled(model: onnx.ModelProto, **options: object) -> CompiledModel:
+    """The model compiled, its graph verified after each pass."""
+    return compile_model(model, convert_options({**options, "debug": True}))[0]
+
+
+def feeds_of(model: onnx.ModelProto) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    return {
+        value.name: rng.standard_normal([dim.dim_value for dim in value.type.tensor_type.shape.dim]).astype(np.float32)
+        for value in model.graph.input
+    }
+
+
+def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    """What ONNX Runtime gives; its own fusions are off: that of Pad into a pool refuses some models."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    results: list[Array] = session.run(None, dict(feeds))
+    return results
+
+
+def check_results(package: CompiledModel, feeds: Mapping[str, Array], wanted: list[Array]) -> None:
+    session = InferenceSession(writer.to_bytes(package), threads=1)
+    for ours, theirs in zip(session.run(None, dict(feeds)), wanted, strict=True):
+        assert ours.shape == theirs.shape
+        # Values inside are around one: a few results near zero are what cancellation left of them.
+        scale = max(float(np.abs(theirs).max(initial=0)), 0.3)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * scale)
+
+
+@settings(max_examples=150)
+@given(model=cnn_models())
+def test_results_are_those_of_onnx_runtime(model: onnx.ModelProto) -> None:
+    feeds = feeds_of(model)
+    package = compiled(model)
+    check_results(package, feeds, expected(model, feeds))
+    check_formats(package)
+
+
+def check_formats(package: CompiledModel) -> None:
+    """No format is changed and changed back, none twice, and every node gets those that its record asks for."""
+    changed: set[tuple[object, Format]] = set()
+    for node in package.graph.nodes:
+        if node.op_type == "TransData":
+            source, form = node.operand(0), node.output.desc.format
+            assert source.producer.op_type != "TransData"
+            assert source.desc.format != form
+            assert (source, form) not in changed
+            changed.add((source, form))
+            continue
+        opdef = find_opdef(node)
+        if opdef is None or opdef.layout is None or node.op_type == "ReFormat" or node.engine is Engine.HOST_CPU:
+            assert node.op_type == "ReFormat" or all(value.desc.storage_shape is None for value in node.operands)
+            continue
+        have = tuple(value.desc.format for value in node.operands if value.tensor is None)
+        layout = opdef.layout(node, tuple(value.desc.format for value in node.operands))
+        if isinstance(layout, Reject):
+            assert all(form.is_plain for form in have), f"{node.name}: {layout}"
+            continue
+        for place, value in enumerate(node.inputs):
+            wanted = layout.inputs[place] if place < len(layout.inputs) else None
+            if value is not None and value.tensor is None:
+                assert value.desc.format == (wanted or value.desc.origin_format), f"{node.name}: input {place}"
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+@settings(max_examples=8)
+@given(model=cnn_models())
+def test_no_pass_is_needed_for_the_result(name: str, model: onnx.ModelProto) -> None:
+    feeds = feeds_of(model)
+    package = compiled(model, skip_pass=name)
+    assert name not in {record.name for record in package.graph.decisions.passes}
+    check_results(package, feeds, expected(model, feeds))
+
+
+@pytest.mark.parametrize("level", ["O0", "O1"])
+@settings(max_examples=20)
+@given(model=cnn_models())
+def test_no_level_changes_the_result(level: str, model: onnx.ModelProto) -> None:
+    feeds = feeds_of(model)
+    check_results(compiled(model, oo_level=level), feeds, expected(model, feeds))
+
+
+@settings(max_examples=60)
+@given(model=cnn_models())
+def test_each_source_node_runs_somewhere_or_has_a_reason_not_to(model: onnx.ModelProto) -> None:
+    package = compiled(model)
+    ran = Counter(
+        source
+        for node in package.graph.nodes
+        if node.op_type not in {"Data", "Const", "NetOutput"}
+        for source in node.sources
+    )
+    removed = package.graph.decisions.removed
+    assert {node.name for node in model.graph.node} == ran.keys() | removed.keys()
+    assert ran.keys() & removed.keys() == set()
+    assert [source for source, count in ran.items() if count > 1] == []
