@@ -39,20 +39,11 @@ class DType(Enum):
     FLOAT6E2M3 = (27, "f6e2m3", 6)
     FLOAT6E3M2 = (28, "f6e3m2", 6)
 
-    @property
-    def onnx(self) -> int:
-        """The number of this type in ONNX's TensorProto.DataType."""
-        return self.value[0]
-
-    @property
-    def short(self) -> str:
-        """The name in dumps, such as `f32`."""
-        return self.value[1]
-
-    @property
-    def bits(self) -> int:
-        """Bits of one element in memory; 0 for strings."""
-        return self.value[2]
+    def __init__(self, onnx: int, short: str, bits: int) -> None:
+        # Plain attributes: an Enum's properties are slow, and every pass asks for sizes.
+        self.onnx = onnx  # the number of this type in ONNX's TensorProto.DataType
+        self.short = short  # the name in dumps, such as `f32`
+        self.bits = bits  # of one element in memory; 0 for strings
 
     @property
     def numpy(self) -> np.dtype[np.generic]:

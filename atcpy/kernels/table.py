@@ -23,6 +23,7 @@ ParamValue = int | float | str | Sequence[int]
 # Region, index of the graph's input or output, offset and size in bytes.
 HostSlot = tuple[Region, int, int, int]
 
+_FAMILY_BYTES = 24
 _HEADER = struct.Struct("<24sBBHIIIII")
 _SLOT = struct.Struct("<BBHIQQ")
 
@@ -134,6 +135,11 @@ def _pack_slot(slot: Slot | None) -> bytes:
     if slot is None:
         return bytes(_SLOT.size)
     return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, slot.offset, slot.nbytes)
+
+
+def record_family(record: bytes) -> str:
+    """The kernel family that a record names; whether there is one, the loader in C says."""
+    return record[:_FAMILY_BYTES].rstrip(b"\0").decode("ascii", "replace")
 
 
 def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:

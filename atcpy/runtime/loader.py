@@ -12,7 +12,7 @@ from functools import cached_property
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import Node
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY
+from atcpy.kernels.table import HOST_FAMILY, record_family
 from atcpy.om.container import Verify
 from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
 
@@ -53,6 +53,10 @@ def load(
         package = parse_package(source, verify=verify)
     else:
         package = read_package(source, mmap=mmap, verify=verify)
+    for number, task in enumerate(package.tasks):
+        if record_family(task.record) != task.kernel:
+            where = Where(file=package.container.source, node=f"task {number}")
+            raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
     records = b"".join(task.record for task in package.tasks)
     try:
         plan = _kernels.Plan(

@@ -14,7 +14,7 @@ from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError
 from atcpy.ir import DType, Node, Region
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import read_slots
+from atcpy.kernels.table import HostSlot, read_slots
 from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
@@ -164,6 +164,8 @@ class InferenceSession:
         record = self._plan.package.tasks[segment.first]
         node = self._node(record.op_index)
         src, dst = read_slots(record.record)
+        if not _is_task_of(node, src, dst):
+            raise PackageCorrupt("P0005", "its task has other operands than the node", where=node)
         memory = {Region.ARENA: memoryview(run), Region.WEIGHTS: self._plan.package.weights}
         ports = {Region.INPUT: inputs, Region.OUTPUT: outputs}
 
@@ -226,6 +228,17 @@ class InferenceSession:
                 where=Where(value=port.name),
             )
         return np.require(array, requirements=["C", "A"])
+
+
+def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSlot]) -> bool:
+    """Do the operands of a record lie in as many bytes as the values of the node that it names?"""
+    if len(src) != node.input_count or len(dst) != len(node.outputs):
+        return False
+    pairs = zip((*node.inputs, *node.outputs), (*src, *dst), strict=True)
+    return all(
+        slot is None if value is None else slot is not None and value.desc.is_static and value.desc.nbytes == slot[3]
+        for value, slot in pairs
+    )
 
 
 def _bytes(array: Array) -> Array:

@@ -172,15 +172,19 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         if info.type.WhichOneof("value") in (None, "tensor_type"):
             info.type.tensor_type.elem_type = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
             info.type.tensor_type.shape.SetInParent()
-    _empty_external_data(slim)
+    _clean_nodes(slim)
     return slim
 
 
-def _empty_external_data(model: onnx.ModelProto) -> None:
-    """The checker looks for data files beside the process; we looked beside the model."""
+def _clean_nodes(model: onnx.ModelProto) -> None:
+    """The checker looks for data files beside the process; we looked beside the model. Nor does it know that
+    `ai.onnx` is the domain without a name.
+    """
     pending = [model.graph.node, *(function.node for function in model.functions)]
     while pending:
         for node in pending.pop():
+            if node.domain == "ai.onnx":
+                node.domain = ""
             for attr in node.attribute:
                 if attr.type == onnx.AttributeProto.TENSOR:
                     _drop_data(attr.t)

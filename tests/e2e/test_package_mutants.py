@@ -1,0 +1,174 @@
+"""Real packages, damaged: every changed byte is refused, and behind a recomputed checksum nothing crashes or hangs."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.cli.app import execute
+from atcpy.errors import AtcError, PackageCorrupt
+from atcpy.om import writer
+from atcpy.om.container import Partition
+from atcpy.om.reader import parse_package, read_model
+from atcpy.om.schema.ge_ir_pb2 import ModelDef
+from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.options import convert_options
+from atcpy.runtime import InferenceSession
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import package
+from tests.om.mutator import mutate_message
+
+DIGITS = Path(__file__).parents[2] / "models" / "digits" / "digits.onnx"
+# A conv net in blocks, and one with host tasks: their nodes and operands are joined from two partitions.
+CONV = """conv (float[1,3,6,6] x) => (float[1,20,3,3] y) <float[20,3,3,3] w, float[20] b> {
+  c = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b)  y = Relu(c) }"""
+HOST = """host (float[6] x) => (float[6] y, float[6] z) {
+  a = Relu(x)  b = Celu<alpha=0.5>(a)  z = Neg(b)  y = Mish(z) }"""
+
+
+@pytest.fixture(scope="module")
+def packages() -> dict[str, bytes]:
+    compiled, _ = compile_model(DIGITS, convert_options({}))
+    return {"digits": writer.to_bytes(compiled), "conv": package(CONV), "host": package(HOST)}
+
+
+NAMES = ["digits", "conv", "host"]
+
+
+def outcome(mutant: bytes) -> str:
+    """Loads, looks and runs; "ok" or the code of the refusal. Anything else fails the test."""
+    try:
+        session = InferenceSession(mutant, threads=1)
+        assert len(session.tasks) >= 0
+        read_model(parse_package(mutant))
+        if sum(np.prod(port.shape) for port in (*session.get_inputs(), *session.get_outputs())) < 2**22:
+            session.run(None, {port.name: np.zeros(port.shape, port.dtype.numpy) for port in session.get_inputs()})
+    except AtcError as error:
+        assert error.exit_code in (6, 7) or error.code == "D0001", error
+        return error.code
+    return "ok"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_truncation_is_refused(name: str, packages: dict[str, bytes]) -> None:
+    whole = packages[name]
+    step = max(1, len(whole) // 500)
+    for size in [*range(0, len(whole), step), *range(max(0, len(whole) - 64), len(whole))]:
+        with pytest.raises(PackageCorrupt):
+            InferenceSession(whole[:size], threads=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_changed_byte_is_refused(name: str, packages: dict[str, bytes]) -> None:
+    whole = packages[name]
+    rng = random.Random(name)
+    places = [*range(512), *(rng.randrange(len(whole)) for _ in range(1000))]
+    for at in places:
+        mutant = bytearray(whole)
+        mutant[at] ^= 1 << rng.randrange(8)
+        with pytest.raises(PackageCorrupt):
+            InferenceSession(bytes(mutant), threads=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resealed_bytes_are_run_or_refused(name: str, packages: dict[str, bytes]) -> None:
+    whole = packages[name]
+    tail = [e for e in parse_package(whole).container.extents if e.partition is not Partition.WEIGHTS_DATA]
+    rng = random.Random(name)
+    seen = set()
+    for _ in range(400):
+        mutant = bytearray(whole)
+        extent = rng.choice(tail)
+        for _ in range(rng.choice([1, 1, 2, 5])):
+            at = extent.offset + rng.randrange(max(extent.size - 8, 1))
+            match rng.randrange(3):
+                case 0:
+                    mutant[at] ^= 1 << rng.randrange(8)
+                case 1:
+                    mutant[at : at + 8] = struct.pack("<q", rng.choice([0, 1, -1, 2**31, 2**47, 2**62, -(2**63)]))
+                case 2:
+                    source = extent.offset + rng.randrange(max(extent.size - 8, 1))
+                    mutant[at : at + 8] = mutant[source : source + 8]
+        seen.add(outcome(writer.reseal(bytes(mutant))))
+    assert seen - {"ok"}
+
+
+@pytest.mark.parametrize("name", ["conv", "host"])
+@pytest.mark.parametrize("partition", [Partition.MODEL_DEF, Partition.TASK_INFO])
+def test_resealed_messages_are_run_or_refused(name: str, partition: Partition, packages: dict[str, bytes]) -> None:
+    rng = random.Random(5)
+    seen = {outcome(_mutate(packages[name], partition, lambda m: mutate_message(m, rng))) for _ in range(400)}
+    assert seen - {"ok"}
+
+
+def _mutate(whole: bytes, partition: Partition, change: Callable[[object], object]) -> bytes:
+    opened = parse_package(whole).container
+    kind = ModelDef if partition is Partition.MODEL_DEF else ModelTaskDef
+    message = kind.FromString(bytes(opened.partition(partition)))
+    change(message)
+    parts = {e.partition: bytes(opened.partition(e.partition)) for e in opened.extents}
+    parts[partition] = message.SerializeToString() or b"\0"
+    sizes = {p: len(payload) for p, payload in parts.items()}
+    parts[Partition.MODEL_DEF] += writer._padding(-writer.container.weights_offset(sizes))
+    sizes[Partition.MODEL_DEF] = len(parts[Partition.MODEL_DEF])
+    head, order = writer.container.frame(sizes, name="m", platform_version="1")
+    return writer.reseal(head + b"".join(parts[p] for p in order))
+
+
+def _field_of_record(offset: int, kind: str, value: int) -> Callable[[object], None]:
+    def change(message: object) -> None:
+        for task in message.task:  # type: ignore[attr-defined]
+            record = bytearray(task.kernel.args)
+            struct.pack_into(kind, record, offset, value)
+            task.kernel.args = bytes(record)
+
+    return change
+
+
+def record_changes() -> Iterator[tuple[str, Callable[[object], None]]]:
+    for family in ("host", "unary", ""):
+        yield f"called {family!r}", lambda m, f=family: [setattr(t.kernel, "kernel_name", f) for t in m.task]
+    for value in (1, 2, 3, 7, 63):
+        yield f"op_index {value}", lambda m, v=value: [setattr(t.kernel.context, "op_index", v) for t in m.task]
+    yield "no sources", _field_of_record(24, "<B", 0)
+    yield "twelve sources", _field_of_record(24, "<B", 12)
+    yield "no destinations", _field_of_record(25, "<B", 0)
+    for value in (0, 1, 2, 3, 4, 5, 255):
+        yield f"region {value}", _field_of_record(48, "<B", value)
+    for value in (0, 7, 8, 11, 255):
+        yield f"dtype {value}", _field_of_record(49, "<B", value)
+    for value in (1, 3, 64, 2**31, 2**62, 2**64 - 1):
+        yield f"offset {value}", _field_of_record(56, "<Q", value)
+        yield f"bytes {value}", _field_of_record(64, "<Q", value)
+    yield "memory_size 0", lambda m: setattr(m, "memory_size", 0)
+    yield "memory_size 2^46", lambda m: setattr(m, "memory_size", 2**46)
+    yield "memory_size 2^62", lambda m: setattr(m, "memory_size", 2**62)
+
+
+CHANGES = dict(record_changes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_records_that_do_not_fit_are_run_or_refused(name: str, change: str, packages: dict[str, bytes]) -> None:
+    assert outcome(_mutate(packages[name], Partition.TASK_INFO, CHANGES[change]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inspect_and_run_say_so(
+    name: str, packages: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = packages[name]
+    mutants = [whole[:100], whole[:-1], whole + b"x", whole[:300] + b"\xff" + whole[301:], b"", b"IMOD" * 200]
+    for mutant in mutants:
+        (tmp_path / "m.om").write_bytes(mutant)
+        for command in (["inspect"], ["inspect", "--all"], ["run", "--fill", "zeros"]):
+            code = execute([command[0], str(tmp_path / "m.om"), *command[1:]])
+            told = capsys.readouterr()
+            assert code == 7, told.err
+            assert told.err.startswith("error[P000") and "Traceback" not in told.err
