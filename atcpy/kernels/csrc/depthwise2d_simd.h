@@ -52,19 +52,23 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
 
 static void dw_tile_of(const struct dw_tile *t, int64_t width)
 {
-    switch (width) {
-#define CASE(n)                                                                                    \
+#define TILE(n)                                                                                    \
     case n:                                                                                        \
         dw_tile(t, n);                                                                             \
-        break;
-        CASE(1)
-        CASE(2)
-        CASE(3) CASE(4)
+        break
+    switch (width) {
+        TILE(1);
+        TILE(2);
+        TILE(3);
+        TILE(4);
 #if DW_WIDE
-            CASE(5) CASE(6) CASE(7) CASE(8)
+        TILE(5);
+        TILE(6);
+        TILE(7);
+        TILE(8);
 #endif
-#undef CASE
     }
+#undef TILE
 }
 
 /* Results [begin, end) of a row, whose taps [taps.begin, taps.end) of a row are inside. */
