@@ -74,6 +74,8 @@ def run_op(
     for value, array in zip(node.inputs, arrays, strict=True):
         if value is not None and array is not None:
             memory[value] = np.ascontiguousarray(_store(value.desc, array))
+            if value.tensor is None and value.desc.storage_shape is not None:
+                _spoil_padding(value.desc, memory[value])
     for value in node.outputs:
         memory[value] = np.empty(value.desc.memory_shape, value.desc.dtype.numpy)
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
@@ -137,6 +139,12 @@ def _set_const_formats(call: KernelCall) -> None:
 
 def _store(desc: TensorDesc, array: Array) -> Array:
     return array if desc.storage_shape is None else find_format(desc.format).pack(array)
+
+
+def _spoil_padding(desc: TensorDesc, packed: Array) -> None:
+    """Padding of activations means nothing: NaN, or all bits set, that no result may show."""
+    real = find_format(desc.format).pack(np.ones(desc.static_shape, bool))
+    packed.view(np.uint8).reshape(*packed.shape, packed.itemsize)[~real] = 0xFF
 
 
 def _load(desc: TensorDesc, array: Array) -> Array:

@@ -1,9 +1,28 @@
+"""What the pages of docs/ say of the code holds: quoted blocks, lists of files, reasons, links, generated pages."""
+
+from __future__ import annotations
+
+import ast
 import importlib.util
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
+from atcpy.cli.app import execute
+
+REPO = Path(__file__).parent.parent
+DOCS = REPO / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *REPO.glob("*.md"), *(REPO / "benchmarks").glob("*.md")])
+RECIPES = sorted(DOCS.glob("add-a*.md"))
+GAP = "…"  # a line of its own in a quoted block: lines of the file are left out
+
+
+def page_name(path: Path) -> str:
+    return str(path.relative_to(REPO))
 
 
 def generated_pages() -> dict[Path, str]:
@@ -19,3 +38,119 @@ def generated_pages() -> dict[Path, str]:
 @pytest.mark.parametrize("path", generated_pages(), ids=lambda path: path.name)
 def test_generated_page_is_current(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == generated_pages()[path], "run `make docs`"
+
+
+def blocks(page: Path) -> Iterator[tuple[list[str], str]]:
+    """The words behind the fence, such as `python atcpy/ops/trilu.py`, and the text of each block."""
+    for info, text in re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+        yield info.split(), text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
+    for info, text in blocks(page):
+        if len(info) < 2:
+            continue
+        file = (REPO / info[1]).read_text(encoding="utf-8")
+        at = 0
+        for piece in re.split(rf"^[ ]*{GAP}\n", text, flags=re.M):
+            found = file.find(piece, at)
+            assert found >= 0, f"{info[1]} does not have, behind what is quoted before it:\n{piece}"
+            assert found == 0 or file[found - 1] == "\n"
+            at = found + len(piece)
+
+
+@pytest.mark.parametrize("page", [*RECIPES, REPO / "README.md"], ids=page_name)
+def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(REPO / "models" / "digits", tmp_path / "models" / "digits")
+    monkeypatch.chdir(tmp_path)
+    for info, text in blocks(page):
+        if info == ["python"]:
+            exec(compile(text, page_name(page), "exec"), {"__name__": "example"})
+        elif info == ["sh"]:
+            for line in text.splitlines():
+                command, *words = shlex.split(line, comments=True)
+                assert command == "atcpy"
+                assert execute(words) == 0, line
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=page_name)
+def test_the_files_touched_are_listed_and_counted(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    count = re.search(r"^Files touched: (\d+)", text, re.M)
+    assert count
+    numbered = re.findall(r"^(\d+)\. `([^`]+)`", text, re.M)
+    assert [int(number) for number, _ in numbered] == list(range(1, int(count[1]) + 1))
+    for _, name in numbered:
+        assert (REPO / name).is_file(), name
+    for info, _ in blocks(page):
+        if len(info) > 1:
+            assert info[1] in [name for _, name in numbered]
+
+
+def test_there_is_a_page_for_each_thing_that_is_added() -> None:
+    assert [page.stem for page in RECIPES] == ["add-a-format", "add-a-kernel", "add-a-pass", "add-an-op"]
+
+
+def test_each_page_is_in_the_index() -> None:
+    index = set(re.findall(r"\]\(([^)]+\.md)\)", (DOCS / "README.md").read_text(encoding="utf-8")))
+    assert index == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"README.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+PATH = re.compile(r"(?:\.ci|atcpy|tests|docs|models|benchmarks)/[\w./-]+|[\w/]+/[\w/]+\.(?:py|c|h|inc|proto|txt|md)")
+MADE = ("models/generated", "build/")  # these appear when a target runs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for code in re.findall(r"`([^`\n]+)`", text):
+        for word in code.split():
+            if PATH.fullmatch(word) and not word.startswith(MADE):
+                places = (REPO / word, REPO / "atcpy" / word, page.parent / word)
+                assert any(place.exists() for place in places), word
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_targets_that_a_page_names_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (REPO / "Makefile").read_text(encoding="utf-8"), re.M))
+    for words in re.findall(r"`make ((?:[a-z-]+ ?)+)`", page.read_text(encoding="utf-8")):
+        assert set(words.split()) <= targets, words
+
+
+def reasons() -> set[str]:
+    """The reason words of the code; what a formatted one inserts is in <>."""
+    found = set()
+    for path in (REPO / "atcpy").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reject":
+                found.add(reason_of(node.args[0]))
+    return found - {""}
+
+
+def reason_of(argument: ast.expr) -> str:
+    match argument:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(
+                f"<{ast.unparse(part.value)}>" if isinstance(part, ast.FormattedValue) else ast.literal_eval(part)
+                for part in parts
+            )
+        case ast.Starred():  # read back from a package
+            return ""
+        case _:
+            raise AssertionError(f"a reason is written where it is given, not {ast.unparse(argument)}")
+
+
+def test_each_reason_is_a_row_of_the_table() -> None:
+    table = (DOCS / "add-a-pass.md").read_text(encoding="utf-8").partition("## Reasons")[2]
+    rows = re.findall(r"^\| `([^`]+)` \|", table, re.M)
+    assert rows == sorted(set(rows))
+    assert set(rows) == reasons()

@@ -32,7 +32,7 @@ class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPAR
         bn = m.node("bn")
         yield from only_read_by(m.node("conv").output, bn)
         if bn.int_attr("training_mode", 0):
-            yield Reject("bn-in-training-mode", bn.name)
+            yield Reject("training-mode", bn.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         # float64: k·w rounded once keeps the result within the model's own precision.
