@@ -74,8 +74,7 @@ def _copy_shared_outputs(graph: Graph) -> None:
         if shared or root.desc.nbytes != value.desc.nbytes:
             move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
             move.output.desc = value.desc
-            move.sources, move.passes = value.producer.sources, ("OutputCopyPass",)
-            move.engine = Engine.VECTOR
+            move.passes, move.engine = ("OutputCopyPass",), Engine.VECTOR
             graph.set_input(net_output, place, move.output)
         else:
             taken.add(root)
