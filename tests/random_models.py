@@ -274,6 +274,38 @@ def shuffle(s: Sketch) -> None:
     s.keep(s.add("Reshape", y, s.constant(np.array([0, c, h, -1]))), shape)
 
 
+def rearrange(s: Sketch) -> None:
+    """Pixels moved, cut out or repeated; channels compared with each other."""
+    x, (n, c, h, w) = s.image()
+    match s.draw(st.sampled_from(["blocks", "slice", "tile", "stack", "softmax", "norm", "lrn", "up", "sum"])):
+        case "blocks" if h % 2 == 0 and w % 2 == 0:
+            s.keep(s.add("SpaceToDepth", x, blocksize=2), (n, c * 4, h // 2, w // 2))
+        case "blocks" if c % 4 == 0:
+            mode = s.draw(st.sampled_from(["DCR", "CRD"]))
+            s.keep(s.add("DepthToSpace", x, blocksize=2, mode=mode), (n, c // 4, h * 2, w * 2))
+        case "slice" if h > 1:
+            starts, ends, axes = (s.constant(np.array([v])) for v in (1, 2**31, 2))
+            s.keep(s.add("Slice", x, starts, ends, axes), (n, c, h - 1, w))
+        case "tile" if c <= 48:
+            s.keep(s.add("Tile", x, s.constant(np.array([1, 2, 1, 1]))), (n, c * 2, h, w))
+        case "stack" if h <= 12:
+            s.keep(s.add("Concat", x, x, axis=2), (n, c, h * 2, w))
+        case "softmax":
+            s.keep(s.add("Softmax", x, axis=s.draw(st.sampled_from([1, 3]))), (n, c, h, w))
+        case "norm" if h * w > 3:
+            s.keep(s.add("InstanceNormalization", x, s.positive(c), s.normal(c)), (n, c, h, w))
+        case "lrn":
+            s.keep(s.add("LRN", x, size=3, alpha=0.5), (n, c, h, w))
+        case "up" if max(h, w) <= 12:
+            m = s.draw(CHANNELS)
+            weights = s.normal(c, m, 2, 2, scale=c**-0.5)
+            s.keep(_activate(s, s.add("ConvTranspose", x, weights, strides=[2, 2]), (n, m)), (n, m, h * 2, w * 2))
+        case "sum":
+            axis = s.draw(st.integers(1, 3))
+            shape = [1 if i == axis else size for i, size in enumerate((n, c, h, w))]
+            s.keep(s.add("ReduceSum", x, s.constant(np.array([axis])), keepdims=1), shape)
+
+
 def tail(s: Sketch) -> None:
     """The end of a network: scores, boxes, pixels last."""
     x, shape = s.image()
@@ -298,7 +330,8 @@ def tail(s: Sketch) -> None:
 
 
 STEPS: tuple[Step, ...] = (
-    conv, conv, conv, residual, pool, concat, split, resize, elementwise, elementwise, same, pad, shuffle, tail,
+    conv, conv, conv, residual, pool, concat, split, resize, elementwise, elementwise, same, pad, shuffle,
+    rearrange, rearrange, tail,
 )  # fmt: skip
 
 
