@@ -125,6 +125,8 @@ class _Homes:
             return Slot(Region.INPUT, 0, desc.nbytes, desc, self._inputs[root])
         if root in self._outputs:
             return Slot(Region.OUTPUT, 0, desc.nbytes, desc, self._outputs[root])
+        if root not in self._blocks and desc.nbytes == 0:
+            return Slot(Region.ARENA, 0, 0, desc)  # nothing to write, so no launch makes it
         return Slot(Region.ARENA, self._blocks[root].offset, desc.nbytes, desc)
 
     def _live(self, launches: Sequence[Launch]) -> None:

@@ -1,0 +1,27 @@
+"""Where values lie: corner cases of sizes and of memory that several values show."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from atcpy.runtime import InferenceSession
+from tests.models_in_text import model, package
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m (float[4] x) => (float[4] y) <int64[2] s = {0, 4}> "
+        "{ a, b = Split (x, s) e = Relu(a) c = Neg(b) y = Concat <axis = 0> (e, c) }",
+        "m (float[2,0] x) => (float[3,0] y) <float[1,0] c> { a = Concat <axis = 0> (x, c) y = Exp(a) }",
+        "m (float[1,0,2,2] x) => (float[2,0,2,2] y) { a = Concat <axis = 0> (x, x) y = Relu(a) }",
+    ],
+)
+def test_an_empty_value_in_the_middle_needs_no_memory(text: str) -> None:
+    session = InferenceSession(package(text), threads=1)
+    (port,) = session.get_inputs()
+    x = np.random.default_rng(0).standard_normal(port.shape).astype(np.float32)
+    (expected,) = ort.InferenceSession(model(text).SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-6)
