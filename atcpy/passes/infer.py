@@ -46,8 +46,18 @@ def infer_node(node: Node, known: KnownValues) -> None:
         value.desc = _better(desc, value.desc)
     if opdef is not None and opdef.propagate is not None:
         elements = opdef.propagate(node, known)
-        if elements is not None:
+        if elements is not None and _hold(node.output.desc.dtype, elements):
             known.set(node.output, elements)
+
+
+def _hold(dtype: DType, elements: tuple[Dim, ...]) -> bool:
+    """False if arithmetic without limits left the element type, which would have wrapped around."""
+    if not dtype.is_int:
+        return True
+    signed = dtype.name.startswith("INT")
+    high = 1 << (dtype.bits - signed)
+    low = -high if signed else 0
+    return all(low <= item < high for item in elements if isinstance(item, int))
 
 
 def _check_size(node: Node, desc: TensorDesc) -> None:
