@@ -8,6 +8,7 @@ TSAN   := build/tsan
 FUZZ   := build/fuzz
 FUZZ_RUNS ?= 100000
 FUZZ_SEED ?= 1
+FUZZ_MODELS ?= models/digits/digits.onnx $(wildcard ../shared/models/real/*.onnx)
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
@@ -105,9 +106,10 @@ tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Pyth
 $(FUZZ)/build.ninja: | $(STAMP)
 	$(MESON) setup $(FUZZ) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan
 
-fuzz: $(FUZZ)/build.ninja ## random task records through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S
+fuzz: build $(FUZZ)/build.ninja ## task records, random and mutated real ones, through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
 	@$(BIN)/ninja -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
-	$(FUZZ)/tests/csrc/fuzz_plan -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
+	$(PY) tests/csrc/seed_records.py $(FUZZ)/records.bin $(FUZZ_MODELS)
+	$(FUZZ)/tests/csrc/fuzz_plan -records=$(FUZZ)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
 
 ci: fmt-check lint type asan tsan test ## what .ci/run runs
 

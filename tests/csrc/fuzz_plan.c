@@ -1,10 +1,12 @@
 /* Fuzz target: any task records are refused, or run inside their memory.
  *
- *     fuzz_plan [-runs=N] [-seed=S] [-keep=FILE] | fuzz_plan FILE...
+ *     fuzz_plan [-runs=N] [-seed=S] [-keep=FILE] [-records=FILE] | fuzz_plan FILE...
  *
  * LLVMFuzzerTestOneInput fits libFuzzer. Where only gcc is there, main() is a loop of its own: it
  * makes records of each kernel family, changes them, and keeps those that reach new edges, which
  * -fsanitize-coverage=trace-pc counts. The input at work lies in FILE, so that it outlives a crash.
+ * With -records it also starts from the records of real models (seed_records.py), whose operands
+ * get an arena of just the size that they reach into.
  */
 #include "cpu.h"
 #include "plan.h"
@@ -24,6 +26,9 @@ enum {
     MAX_BYTES = MAX_TASKS * ATC_TASK_BYTES,
     MAX_CORPUS = 4096,
     MAX_WORK = 1 << 20,
+    MAX_ARENA = 1 << 18,
+    MAX_SECONDS =
+        60, /* for work that the families call small, sanitizers and a busy machine included */
     EDGES = 1 << 16,
 };
 
@@ -72,10 +77,31 @@ static void run(struct atc_plan *plan, uint8_t *weights)
     ran++;
 }
 
+/* As much arena as the records reach into, within bounds. */
+static int64_t arena_for(const uint8_t *bytes, size_t size)
+{
+    uint64_t most = ARENA;
+    struct atc_task task;
+    for (size_t at = 0; at + sizeof task <= size; at += sizeof task) {
+        memcpy(&task, bytes + at, sizeof task);
+        for (int i = 0; i < ATC_MAX_SLOTS; i++) {
+            const struct atc_slot *slot = task.slots + i;
+            if (slot->region != REGION_ARENA || slot->offset > MAX_ARENA ||
+                slot->bytes > MAX_ARENA - slot->offset)
+                continue;
+            if (slot->offset + slot->bytes > most)
+                most = slot->offset + slot->bytes;
+        }
+    }
+    return (int64_t)most;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const int64_t port_bytes[] = {PORT, PORT};
-    const struct atc_limits limits = {ARENA, WEIGHTS, 2, 2, port_bytes, port_bytes};
+    const struct atc_limits limits = {
+        arena_for(bytes, size), WEIGHTS, 2, 2, port_bytes, port_bytes};
+    alarm(MAX_SECONDS);
     uint8_t *weights = block(WEIGHTS);
     uint8_t *records = malloc(size + 1);
     if (records == NULL)
@@ -171,8 +197,15 @@ static void fill_params(struct atc_task *task, const struct kernel_family *famil
     }
 }
 
+static struct atc_task *real_records;
+static size_t n_real_records;
+
 static void make_task(struct atc_task *task)
 {
+    if (n_real_records > 0 && any(2)) {
+        *task = real_records[any(n_real_records)];
+        return;
+    }
     memset(task, 0, sizeof *task);
     const struct kernel_family *family = kernel_table[any((uint64_t)kernel_table_rows)].family;
     memcpy(task->family, family->name, strlen(family->name));
@@ -183,6 +216,21 @@ static void make_task(struct atc_task *task)
     fill_params(task, family);
 }
 
+/* Moves an argument to a value near it, or to that of another: what a checker's comparisons are
+ * about. */
+static void nudge(struct atc_task *task)
+{
+    const size_t place = any(ATC_PARAM_BYTES / 8), other = any(ATC_PARAM_BYTES / 8);
+    int64_t value, neighbour;
+    memcpy(&value, task->params + 8 * place, 8);
+    memcpy(&neighbour, task->params + 8 * other, 8);
+    if (value > INT32_MAX || value < INT32_MIN)
+        return;
+    const int64_t near[] = {value + 1, value - 1, value * 2, value / 2, -value, neighbour};
+    value = near[any(sizeof near / sizeof near[0])];
+    memcpy(task->params + 8 * place, &value, 8);
+}
+
 /* One change: a field of the record by its meaning, or any bytes. */
 static void change(uint8_t *bytes, size_t size)
 {
@@ -190,7 +238,7 @@ static void change(uint8_t *bytes, size_t size)
     const size_t number = any(size / ATC_TASK_BYTES);
     memcpy(&task, bytes + number * ATC_TASK_BYTES, sizeof task);
     const struct kernel_family *family = NULL;
-    switch (any(8)) {
+    switch (any(9)) {
     case 0:
         make_task(&task);
         break;
@@ -207,6 +255,9 @@ static void change(uint8_t *bytes, size_t size)
     case 5:
         bytes[any(size)] = (uint8_t)any(256);
         return;
+    case 6:
+        nudge(&task);
+        break;
     default:
         if (memchr(task.family, 0, sizeof task.family) != NULL)
             family = atc_find_family(task.family);
@@ -284,6 +335,32 @@ static void loop(int64_t runs, const char *path)
     munmap(bytes, MAX_BYTES);
 }
 
+static void read_records(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+        perror(path);
+        exit(2);
+    }
+    const long size = ftell(file);
+    rewind(file);
+    n_real_records = size > 0 ? (size_t)size / ATC_TASK_BYTES : 0;
+    real_records = calloc(n_real_records + 1, sizeof *real_records);
+    if (real_records == NULL ||
+        fread(real_records, ATC_TASK_BYTES, n_real_records, file) != n_real_records)
+        exit(2);
+    fclose(file);
+    int64_t taken = 0;
+    for (size_t i = 0; i < n_real_records; i++) {
+        const int64_t before = accepted;
+        LLVMFuzzerTestOneInput((const uint8_t *)(real_records + i), ATC_TASK_BYTES);
+        taken += accepted > before;
+    }
+    printf("%zu records of real models, %lld accepted\n", n_real_records, (long long)taken);
+    if (taken * 2 < (int64_t)n_real_records)
+        exit(3); /* the seeds do not fit this driver any more */
+}
+
 static void replay(const char *path)
 {
     static uint8_t bytes[MAX_BYTES];
@@ -310,6 +387,8 @@ int main(int argc, char **argv)
             state = strtoull(argv[i] + 6, NULL, 10) * 2 + 1;
         else if (strncmp(argv[i], "-keep=", 6) == 0)
             path = argv[i] + 6;
+        else if (strncmp(argv[i], "-records=", 9) == 0)
+            read_records(argv[i] + 9);
         else {
             replay(argv[i]);
             files = true;
@@ -317,6 +396,7 @@ int main(int argc, char **argv)
     }
     if (!files)
         loop(runs, path);
+    free(real_records);
     return 0;
 }
 

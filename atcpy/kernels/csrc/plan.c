@@ -9,6 +9,9 @@
 /* Below so many element operations, waking another thread costs more than it saves. */
 enum { PARALLEL_WORK = 20000 };
 
+/* What a task may do whatever its operands are, about a second, and for each of their bytes. */
+enum { FREE_WORK = 1 << 30, WORK_PER_BYTE = 4096 };
+
 static bool refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
 {
     va_list args;
@@ -133,6 +136,18 @@ static bool row_fits(const struct kernel_row *row, const struct kernel_family *f
            (row->fits == NULL || row->fits(view));
 }
 
+/* A record is small, its arguments are not: windows of 2^40 taps over nothing but padding would run
+ * for hours. Real ops stay far below this: a product of 16384 × 16384 does 85 operations a byte, a
+ * pooling window of 99 × 99 does 1225.
+ */
+static int64_t most_work(const struct atc_task *task)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < task->n_src + task->n_dst; i++)
+        bytes = atc_add(bytes, (int64_t)task->slots[i].bytes);
+    return atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes));
+}
+
 static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits *limits,
                  enum atc_isa isa, const char *only, struct atc_refusal *refusal)
 {
@@ -182,7 +197,10 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     bound->fn = bound->row->fn;
     bound->params = task->params;
     bound->items = family->items(task->params, cpu);
-    bound->parallel = family->work(task->params) >= PARALLEL_WORK;
+    const int64_t work = family->work(task->params);
+    if (atc_add(work, bound->items) > most_work(task))
+        return refuse(refusal, number, "%s: more work than its operands can ask for", family->name);
+    bound->parallel = work >= PARALLEL_WORK;
     if (family->scratch != NULL) {
         const int64_t scratch = family->scratch(task->params, cpu);
         if (scratch >= ATC_TOO_BIG)

@@ -1,0 +1,113 @@
+"""The same model and options give the same bytes, whatever the process, the place, the time and the user are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+REPO = Path(__file__).parents[2]
+DIGITS = REPO / "models" / "digits" / "digits.onnx"
+
+# Converts every model of the folder, digest by digest. The clock is shifted before anything is imported.
+SCRIPT = """
+import sys, time
+if "shift" in sys.argv:
+    real = time.time
+    time.time = lambda: real() + 7 * 365 * 86400.0
+    time.localtime = time.gmtime = lambda *_: time.struct_time((1999, 12, 31, 23, 59, 59, 4, 365, 0))
+if "reverse" in sys.argv:
+    import gc; gc.disable()
+from atcpy.cli.app import execute
+for name in ("digits", "mixed", "control", "chain"):
+    target = sys.argv[2] + "/" + name + ".out.om"
+    code = execute(["convert", "--model", f"{sys.argv[1]}/{name}.onnx", "-o", target, "-q", *sys.argv[3].split()])
+    assert code == 0, name
+"""
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "hash seed 0": {"env": {"PYTHONHASHSEED": "0"}},
+    "hash seed 4711": {"env": {"PYTHONHASHSEED": "4711"}},
+    "another folder": {"cwd": "other"},
+    "another name of the file": {"models": "renamed folder ü"},
+    "locale and time zone": {"env": {"LC_ALL": "tr_TR.UTF-8", "LANG": "de_DE", "TZ": "Asia/Kolkata"}},
+    "no home, another user": {"env": {"HOME": "/nonexistent", "USER": "eve", "LOGNAME": "eve"}},
+    "a large environment": {"env": {f"PADDING_{i}": "x" * 900 for i in range(60)}},
+    "the clock": {"flags": "shift"},
+    "one thread": {"options": "--threads 1"},
+    "three threads": {"options": "--threads 3"},
+    "another ISA": {"env": {"ATCPY_ISA": "scalar"}},
+    "no garbage collection": {"flags": "reverse"},
+    "verbosity": {"options": "--color never"},
+    "a limit that is not reached": {"options": "--timeout 3600 --memory_limit 64G"},
+    "umask": {"umask": 0o077},
+    "one CPU": {"cpus": {min(os.sched_getaffinity(0))}},
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """digits, random networks, and a graph of many names and shared constants."""
+    sys.path.insert(0, str(REPO / "models"))
+    import synthetic_graphs
+
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copy(DIGITS, folder / "digits.onnx")
+    onnx.save(synthetic_graphs.mixed(150, seed=3), folder / "mixed.onnx")
+    onnx.save(synthetic_graphs.diamonds(60), folder / "control.onnx")
+    onnx.save(synthetic_graphs.chain(60), folder / "chain.onnx")
+    return folder
+
+
+def digests(models: Path, work: Path, variant: dict[str, object]) -> dict[str, str]:
+    """The digest of each package that a process of this variant writes."""
+    cwd, out = work / str(variant.get("cwd", ".")), work / "out"
+    cwd.mkdir(exist_ok=True)
+    out.mkdir()
+    if "models" in variant:
+        models = Path(shutil.copytree(models, work / str(variant["models"])))
+    given = variant.get("env", {})
+    assert isinstance(given, dict)
+    command = [sys.executable, "-c", SCRIPT, models, out, variant.get("options", ""), variant.get("flags", "")]
+
+    def prepare() -> None:
+        os.umask(variant.get("umask", 0o022))  # type: ignore[arg-type]
+        if "cpus" in variant:
+            os.sched_setaffinity(0, variant["cpus"])  # type: ignore[arg-type]
+
+    ran = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(REPO), **given},
+        capture_output=True,
+        text=True,
+        preexec_fn=prepare,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def expected(models: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    found = digests(models, tmp_path_factory.mktemp("plain"), {})
+    assert len(found) == len(set(found.values())) == 4
+    return found
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_nothing_around_a_conversion_reaches_its_bytes(
+    name: str, models: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
+    assert digests(models, tmp_path, VARIANTS[name]) == expected
+
+
+def test_the_model_and_the_options_do(models: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    """What makes a difference makes one: the test above could not fail otherwise."""
+    assert digests(models, tmp_path, {"options": "--oo_level O0"})["digits.out.om"] != expected["digits.out.om"]
