@@ -1,4 +1,4 @@
-"""gather, resize2d, transdata: records that would reach outside their operands are refused."""
+"""gather, reduce, resize2d, transdata, trilu: records that would reach outside their operands are refused."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ Params = dict[str, table.ParamValue]
 GATHER: Params = {"outer": 2, "count": 3, "depth": 1, "dims": [4], "inner": 5, "item": 4, "index_item": 8}
 RESIZE: Params = {"outer": 2, "h": 4, "w": 5, "oh": 2, "ow": 3, "c0": 1, "item": 4, "scale_h": 0.5, "scale_w": 0.6}
 TRANSDATA: Params = {"n": 2, "c": 4, "hw": 5, "c0": 16, "to_blocked": 1, "item": 4}
+
+TRILU: Params = {"matrices": 2, "rows": 3, "cols": 4, "upper": 1, "item": 4}
+REDUCE: Params = {
+    "kept": [2, 1, 1, 1],
+    "kept_stride": [3] * 4,
+    "reduced": [3, 1, 1, 1],
+    "reduced_stride": [1] * 4,
+    "inner": 1,
+}
 
 
 def load(family: str, params: Params, srcs: list[Array], dst: Array) -> _kernels.Plan:
@@ -88,3 +97,36 @@ def test_transdata(change: Params, reason: str) -> None:
     load("transdata", TRANSDATA, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
         load("transdata", TRANSDATA | change, *operands)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rows": 4}, "too small"),
+        ({"matrices": 2**46, "rows": 2**46}, "too small"),
+        ({"cols": -1}, "out of range"),
+        ({"upper": 2}, "neither 0 nor 1"),
+        ({"item": 3}, "unknown size"),
+    ],
+)
+def test_trilu(change: Params, reason: str) -> None:
+    operands = [np.zeros((2, 3, 4), np.float32), np.zeros(1, np.int64)], np.zeros((2, 3, 4), np.float32)
+    load("trilu", TRILU, *operands)
+    with pytest.raises(_kernels.Refused, match=reason):
+        load("trilu", TRILU | change, *operands)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"kept": [2**31, 2**40, 0, 0]}, "too many elements"),
+        ({"reduced": [2**40, 2**40, 0, 1]}, "too many elements"),
+        ({"reduced": [3, 0, 1, 1]}, "empty dim must come first"),
+        ({"kept": [3, 1, 1, 1]}, "too small"),
+    ],
+)
+def test_reduce(change: Params, reason: str) -> None:
+    operands = [np.zeros((2, 3), np.float32)], np.zeros(2, np.float32)
+    load("reduce", REDUCE, *operands)
+    with pytest.raises(_kernels.Refused, match=reason):
+        load("reduce", REDUCE | change, *operands)

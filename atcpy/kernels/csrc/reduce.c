@@ -33,9 +33,11 @@ static const char *check(const struct task_view *task)
     for (int i = 0; i < REDUCE_DIMS; i++) {
         results = atc_mul(results, p->kept[i]);
         terms = atc_mul(terms, p->reduced[i]);
+        if (results >= ATC_TOO_BIG || terms >= ATC_TOO_BIG)
+            return "too many elements";
     }
     results = atc_mul(results, p->inner);
-    if (results >= ATC_TOO_BIG || terms >= ATC_TOO_BIG)
+    if (results >= ATC_TOO_BIG)
         return "too many elements";
     if (terms == 0 && p->reduced[0] != 0)
         return "an empty dim must come first"; /* so that no loop runs over nothing */
