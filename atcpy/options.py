@@ -218,7 +218,6 @@ class ConvertOptions:
     compile: CompileOptions = CompileOptions()
     limits: Limits = Limits()
     dump: DumpOptions = DumpOptions()
-    last_stage: Stage = Stage.COMPILE
     skipped_passes: tuple[str, ...] = ()
     verify_ir: bool = False
     threads: int | None = None
@@ -654,13 +653,6 @@ _TABLE = (
         recorded=False,
     ),
     Option("dump_stages", _read_stages, frozenset(Stage), "stages to dump", recorded=False),
-    Option(
-        "stage_limit",
-        lambda option, value: read_choice(option, value, _STAGES),
-        Stage.COMPILE,
-        "last stage to run",
-        lambda stage: stage.value,
-    ),
     Option("debug", read_bool, False, "verify the graph after each pass", recorded=False),
 )
 OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
@@ -704,7 +696,6 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
         compile=CompileOptions(impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=DumpOptions(directory=value["dump_graph"], stages=value["dump_stages"]),
-        last_stage=value["stage_limit"],
         skipped_passes=tuple(value["skip_pass"]),
         verify_ir=value["debug"],
         threads=value["threads"],

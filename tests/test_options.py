@@ -70,7 +70,6 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "threads": ("2", "threads", 2),
     "dump_graph": ("d", "dump.directory", Path("d")),
     "dump_stages": ("prepare,split", "dump.stages", frozenset({Stage.PREPARE, Stage.SPLIT})),
-    "stage_limit": ("split", "last_stage", Stage.SPLIT),
     "debug": ("yes", "verify_ir", True),
 }
 
