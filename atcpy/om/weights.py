@@ -46,7 +46,7 @@ def tensor_to_bytes(tensor: Tensor, desc: TensorDesc) -> memoryview:
         return memoryview(attrs.tensor_to_text(tensor).encode(errors="surrogateescape"))
     array = tensor.array if desc.format.is_plain else find_format(desc.format).pack(tensor.array)
     if tensor.dtype.bits < 8:
-        return _pack_bits(array, tensor.dtype.bits).data
+        return pack_bits(array, tensor.dtype).data
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(np.uint8).data
 
@@ -72,13 +72,14 @@ def bytes_to_tensor(raw: memoryview, desc: TensorDesc) -> Tensor:
 def _unpack(raw: memoryview, desc: TensorDesc) -> Array:
     flat = np.frombuffer(raw, np.uint8)
     if desc.dtype.bits < 8:
-        flat = _unpack_bits(flat, desc.dtype, element_count(desc.memory_shape))
+        flat = unpack_bits(flat, desc.dtype, element_count(desc.memory_shape))
     array: Array = flat.view(desc.dtype.numpy).reshape(desc.memory_shape)
     return array if desc.format.is_plain else find_format(desc.format).unpack(array, desc.static_shape)
 
 
-def _pack_bits(array: Array, bits: int) -> Array:
+def pack_bits(array: Array, dtype: DType) -> Array:
     """Elements of 2 or 4 bits, the first in the lowest bits of a byte, as ONNX packs them."""
+    bits = dtype.bits
     per_byte = 8 // bits
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & (1 << bits) - 1
     padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
@@ -88,7 +89,8 @@ def _pack_bits(array: Array, bits: int) -> Array:
     return packed
 
 
-def _unpack_bits(packed: Array, dtype: DType, count: int) -> Array:
+def unpack_bits(packed: Array, dtype: DType, count: int) -> Array:
+    """The inverse of `pack_bits`: one byte an element, to be viewed as numpy's type."""
     shifts = np.arange(8 // dtype.bits, dtype=np.uint8) * dtype.bits
     fields = (packed[:, None] >> shifts & (1 << dtype.bits) - 1).reshape(-1)[:count]
     if dtype in (DType.INT4, DType.INT2):  # ml_dtypes holds a signed element sign-extended in its byte

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +13,14 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit, UsageError, Where
 from atcpy.ir import DType, Node, Region
+from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HostSlot, read_slots
 from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
+from atcpy.om.weights import pack_bits, unpack_bits
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.options import default_threads
 from atcpy.runtime.loader import ExecutionPlan, Segment, load
@@ -138,17 +141,25 @@ class InferenceSession:
     ) -> list[Array]:
         chosen = self._choose_outputs(output_names)
         inputs = self._check_feeds(feeds)
-        outputs = [np.empty(port.shape, port.dtype.numpy) for port in self._outputs]
+        outputs = [_room_for(port) for port in self._outputs]
         try:
-            run = self._plan.plan.start([_bytes(array) for array in inputs], [_bytes(array) for array in outputs])
+            run = self._plan.plan.start(list(inputs), [_bytes(array) for array in outputs])
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for {self._plan.package.arena_bytes} bytes of arena") from error
         for segment in self._plan.segments:
             if segment.on_host:
+                start = time.perf_counter_ns()
                 self._run_on_host(segment, run, inputs, outputs)
+                if elapsed is not None:
+                    elapsed[segment.first] = time.perf_counter_ns() - start
             else:
                 self._run_in_c(segment, run, elapsed)
-        return [outputs[index] for index in chosen]
+        return [
+            outputs[index]
+            if self._outputs[index].dtype.bits >= 8
+            else _from_memory(outputs[index], self._outputs[index].dtype, self._outputs[index].shape)
+            for index in chosen
+        ]
 
     def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
         try:
@@ -178,7 +189,7 @@ class InferenceSession:
         arrays = [
             None
             if value is None or slot is None
-            else operand(slot).view(value.desc.dtype.numpy).reshape(value.desc.static_shape)
+            else _from_memory(operand(slot), value.desc.dtype, value.desc.static_shape)
             for value, slot in zip(node.inputs, src, strict=True)
         ]
         try:
@@ -189,7 +200,7 @@ class InferenceSession:
             expected = value.desc.static_shape
             if result.shape != expected:
                 raise ModelInvalid("D0001", f"its result is {result.shape}, planned {expected}", where=node)
-            operand(slot)[:] = _bytes(np.ascontiguousarray(result, value.desc.dtype.numpy))
+            operand(slot)[:] = _to_memory(np.ascontiguousarray(result, value.desc.dtype.numpy), value.desc.dtype)
 
     def _node(self, index: int) -> Node:
         nodes = self._plan.nodes
@@ -227,7 +238,7 @@ class InferenceSession:
                 f"got {list(array.shape)} {array.dtype}",
                 where=Where(value=port.name),
             )
-        return np.require(array, requirements=["C", "A"])
+        return _to_memory(np.require(array, requirements=["C", "A"]), port.dtype)
 
 
 def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSlot]) -> bool:
@@ -243,6 +254,24 @@ def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSl
 
 def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
+
+
+def _room_for(port: NodeArg) -> Array:
+    """Memory for an output: the array itself, or bytes where elements are smaller than one."""
+    if port.dtype.bits >= 8:
+        return np.empty(port.shape, port.dtype.numpy)
+    return np.empty(port.dtype.nbytes(element_count(port.shape)), np.uint8)
+
+
+def _to_memory(array: Array, dtype: DType) -> Array:
+    """The bytes of an array, elements of 2 and 4 bits packed."""
+    return _bytes(array) if dtype.bits >= 8 else pack_bits(array, dtype)
+
+
+def _from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:
+    """The array that bytes hold; elements of 2 and 4 bits get a byte each."""
+    flat = raw if dtype.bits >= 8 else unpack_bits(raw, dtype, element_count(shape))
+    return flat.view(dtype.numpy).reshape(shape)
 
 
 def _node_arg(port: TensorInfo, source: str) -> NodeArg:

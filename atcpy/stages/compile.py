@@ -3,7 +3,7 @@
 import mmap
 
 from atcpy.errors import Unsupported, Where
-from atcpy.ir import CompiledModel, Graph, Port
+from atcpy.ir import CompiledModel, DType, Graph, Port, Task
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_task
 from atcpy.options import CompileOptions, Deadline, MemoryLimit
@@ -18,6 +18,7 @@ def compile_graph(
     """Everything that the package holds; what would not run is refused here, not when it is loaded."""
     deadline.check("compile")
     compiled = emit(graph, identity, reuse_memory=options.reuse_memory)
+    _check_types(compiled)
     weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
     ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)
     memory.check(compiled.memory.arena_bytes + weights_bytes + sum(ports), "running the model")
@@ -30,6 +31,30 @@ def _nbytes(ports: tuple[Port, ...]) -> list[int]:
     return [port.desc.nbytes for port in ports]
 
 
+def _check_types(compiled: CompiledModel) -> None:
+    """The memory that tasks work on holds elements of whole bytes, and of 2 and 4 bits packed; no text, no 6 bits."""
+    for task in compiled.tasks:
+        for slot in (*task.src, *task.dst):
+            if slot is not None and not _has_bytes(slot.desc.dtype):
+                raise _without_bytes(slot.desc.dtype, _where(compiled, task))
+    for port in (*compiled.inputs, *compiled.outputs):
+        if not _has_bytes(port.desc.dtype):
+            raise _without_bytes(port.desc.dtype, Where(graph=compiled.graph.name, value=port.name))
+
+
+def _has_bytes(dtype: DType) -> bool:
+    return dtype.bits >= 8 or dtype.bits in (2, 4)
+
+
+def _without_bytes(dtype: DType, where: Where) -> Unsupported:
+    return Unsupported("EZ3003", f"tensors of {dtype.long} cannot be computed yet", where=where)
+
+
+def _where(compiled: CompiledModel, task: Task) -> Where:
+    name = task.sources[0] if task.sources else task.node
+    return Where(graph=compiled.graph.name, node=name, op=task.op_type)
+
+
 def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> None:
     """Every task as the loader will check it, against memory of the right size that is never touched."""
     records = b"".join(pack_task(task.kernel, task.src, task.dst, task.params) for task in compiled.tasks)
@@ -39,7 +64,5 @@ def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> None:
         _kernels.Plan(records, weights, compiled.memory.arena_bytes, *ports, 1)
     except _kernels.Refused as refused:
         reason, number = refused.args
-        task = compiled.tasks[number]
-        name = task.sources[0] if task.sources else task.node
-        where = Where(graph=compiled.graph.name, node=name, op=task.op_type)
+        where = _where(compiled, compiled.tasks[number])
         raise Unsupported("E14001", f"its parameters cannot be compiled: {reason}", where=where) from refused

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from atcpy.errors import AtcError, ModelInvalid, UsageError
+from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError
 from atcpy.runtime import InferenceSession
 from tests.models_in_text import package
 
@@ -136,3 +136,39 @@ def test_options_out_of_range_are_usage_errors() -> None:
         with pytest.raises(AtcError) as caught:
             InferenceSession(package(RELU), **options)  # type: ignore[arg-type]
         assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_elements_of_four_bits_are_packed_in_memory(dtype: str) -> None:
+    text = (
+        f"m (float[3] x, {dtype}[3] q) => (float[3] y, {dtype}[3] r, float[3] z)"
+        f"<float s = {{0.5}}, {dtype} zero = {{0}}>"
+        "{ r = QuantizeLinear(x, s, zero) y = DequantizeLinear(r, s, zero) z = DequantizeLinear(q, s, zero) }"
+    )
+    session = InferenceSession(package(text), threads=1)
+    q = np.array([1, 7, 3]).astype(session.get_inputs()[1].dtype.numpy)
+    y, r, z = session.run(None, {"x": np.array([0.5, 3, 2], np.float32), "q": q})
+    np.testing.assert_array_equal(y, [0.5, 3, 2])
+    np.testing.assert_array_equal(r.astype(np.int8), [1, 6, 4])
+    np.testing.assert_array_equal(z, [0.5, 3.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }",
+        "m (string[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }",
+        "m (string[2] x) => (string[2] y) { y = Identity(x) }",
+    ],
+)
+def test_text_is_refused_at_convert(text: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        package(text)
+    assert caught.value.code == "EZ3003"
+
+
+def test_the_profile_times_what_runs_on_the_host() -> None:
+    session = InferenceSession(package("m (float[9] x) => (float[9] y) <int64 zero = {0}> { y = CumSum(x, zero) }"), threads=1)
+    assert [task.engine for task in session.tasks] == ["HOST_CPU"]
+    (seconds,) = session.profile({"x": np.zeros(9, np.float32)})
+    assert seconds > 0
