@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +59,21 @@ def test_the_bound_of_a_chain_is_met(count: int) -> None:
     chain = [Block(64 * (1 + i % 7), i, i + 1) for i in range(count)]
     plan = plan_memory(chain, reuse=True)
     assert plan.arena_bytes <= plan.lower_bound * 3 // 2
+
+
+def test_the_search_for_a_better_plan_of_few_blocks_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five blocks of which no order meets the bound."""
+    lives = ((5, 4, 4), (5, 0, 2), (5, 2, 4), (2, 2, 3), (3, 3, 4))
+    made = [Block(64 * size, first, last) for size, first, last in lives]
+    placed = 0
+
+    def count(blocks: Sequence[Block], order: Sequence[Block]) -> planner._Placement:
+        nonlocal placed
+        placed += 1
+        return place_in_order(blocks, order)
+
+    place_in_order = planner._place_in_order
+    monkeypatch.setattr(planner, "_place_in_order", count)
+    plan = plan_memory(made, reuse=True)
+    assert plan.arena_bytes > plan.lower_bound
+    assert placed <= 300

@@ -22,6 +22,8 @@ MAX_PAIRWISE = 4096
 # A plan within 5 % of the bound is not improved; the search for a better one compares so many pairs.
 GOOD_ENOUGH = 1.05
 MAX_COMPARISONS = 4_000_000
+# Few blocks have few orders: what so many rounds a block do not find is not there.
+MAX_ROUNDS_A_BLOCK = 50
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +72,7 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
     """
     tried = [(_place_in_order(blocks, order), order) for order in (sorted(blocks, key=key) for key in _ORDERS)]
     best, order = min(tried, key=lambda item: item[0].size)
-    rounds = MAX_COMPARISONS // (len(blocks) * len(blocks))
+    rounds = min(MAX_COMPARISONS // (len(blocks) * len(blocks)), MAX_ROUNDS_A_BLOCK * len(blocks))
     latest = best
     for _ in range(rounds):
         if best.size <= bound * GOOD_ENOUGH:
