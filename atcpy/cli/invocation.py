@@ -20,7 +20,7 @@ import typer
 
 from atcpy import __version__
 from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
-from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt
+from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, time_is_over
 from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, UsageError, Where, raise_os_error, render
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
@@ -296,6 +296,7 @@ class _Limits:
 
     def __enter__(self) -> None:
         if self._seconds is not None:
+            time_is_over.clear()
             signal.signal(signal.SIGALRM, self._time_is_over)
             signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 1e-6))
         if self._bytes is not None:
@@ -313,6 +314,7 @@ class _Limits:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _time_is_over(self, _number: int, _frame: FrameType | None) -> None:
+        time_is_over.set()
         what = f"the time limit of {self._seconds:g} s is reached"
         raise ResourceLimit("R0003", what, hint="raise --timeout")
 

@@ -9,7 +9,9 @@ from types import FrameType
 INTERRUPTED = 130
 TERMINATED = 143
 GRACE_SECONDS = 0.6
+OUT_OF_TIME = 6
 _announced = threading.Event()
+time_is_over = threading.Event()  # set by the handler of --timeout: the error is on its way
 
 
 class Terminated(BaseException):
@@ -52,10 +54,15 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _insist(read_end: int) -> None:
-    codes = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+    codes = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGALRM: OUT_OF_TIME}
     while number := os.read(read_end, 1):
         if (code := codes.get(signal.Signals(number[0]))) is not None:
             threading.Event().wait(GRACE_SECONDS)
+            if code == OUT_OF_TIME:
+                if time_is_over.is_set():
+                    continue
+                sys.stderr.write("error[R0003] the time limit is reached in a kernel\n  help: raise --timeout\n")
+                sys.stderr.flush()
             if code == INTERRUPTED:
                 announce_interrupt()
             os._exit(code)

@@ -62,7 +62,7 @@ def spawn(*arguments: object, **options: Any) -> subprocess.Popen[str]:
     """The command in a process of its own, its streams piped."""
     command = [sys.executable, "-m", "atcpy", *map(str, arguments)]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, env=environment(), **{**streams, **options})
+    return subprocess.Popen(command, text=True, **{"env": environment(), **streams, **options})
 
 
 def finish(process: subprocess.Popen[str]) -> Ran:

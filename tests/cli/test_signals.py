@@ -5,9 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
+import onnx
 import pytest
+
+from atcpy.cli.app import execute
 
 from .conftest import environment, finish, spawn
 
@@ -66,3 +70,58 @@ def test_an_interrupt_during_an_import_ends_at_once() -> None:
             [sys.executable, "-c", script], cwd=folder, env=environment(), text=True, capture_output=True
         )
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.fixture(scope="module")
+def slow_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One task that takes minutes on scalars: a window of 99 × 99 over four million pixels."""
+    folder = tmp_path_factory.mktemp("slow")
+    text = """<ir_version: 10, opset_import: ["" : 21]> slow (float[1,1,2000,2000] x) => (float[1,1,2000,2000] y) {
+      y = MaxPool<kernel_shape=[99,99], pads=[49,49,49,49]>(x) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "slow.onnx")
+    assert execute(["convert", "--model", str(folder / "slow.onnx"), "-o", str(folder / "slow"), "-q"]) == 0
+    return folder / "slow.om"
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize(("number", "code", "told"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "")])
+def test_a_kernel_that_runs_for_minutes_is_interrupted(
+    number: signal.Signals, code: int, told: str, slow_package: Path
+) -> None:
+    process = spawn(
+        "run", slow_package, "--fill", "ones", "--threads", "1", env={**environment(), "ATCPY_ISA": "scalar"}
+    )
+    while cpu_seconds(process) < 3 and process.poll() is None:  # far more than loading takes
+        threading.Event().wait(0.05)
+    process.send_signal(number)
+    assert process.wait(timeout=10) == code
+    ran = finish(process)
+    assert (ran.out, ran.err) == ("", told)
+
+
+def test_the_time_limit_ends_a_kernel_that_runs_for_minutes(slow_package: Path) -> None:
+    scalar = {**environment(), "ATCPY_ISA": "scalar"}
+    ran = finish(spawn("run", slow_package, "--fill", "ones", "--threads", "1", "--timeout", "3", env=scalar))
+    assert ran.code == 6
+    assert ran.err.startswith("error[R0003] ")
+
+
+def test_an_interrupt_of_convert_leaves_nothing(tmp_path: Path) -> None:
+    """At several moments of its work; the package of before stays."""
+    ops = " ".join(f"v{i + 1} = {'Relu' if i % 2 else 'Neg'}(v{i})" for i in range(20_000))
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g (float[4] v0) => (float[4] v20000) {{ {ops} }}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (tmp_path / "m.om").write_bytes(b"old")
+    for seconds in (0.7, 1.5, 2.5):
+        process = spawn("convert", "--model", tmp_path / "m.onnx", "-o", tmp_path / "m.om", "-q")
+        while cpu_seconds(process) < seconds and process.poll() is None:
+            threading.Event().wait(0.02)
+        process.send_signal(signal.SIGINT)
+        ran = finish(process)
+        assert ran.code in (130, 0), ran.err
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["m.om", "m.onnx"]
+        assert (tmp_path / "m.om").read_bytes() == b"old" or ran.code == 0
