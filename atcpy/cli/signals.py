@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from types import FrameType
+from typing import NoReturn
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -31,15 +32,22 @@ def handle_signals() -> None:
 
 def _terminate(_number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
-        os._exit(TERMINATED)
+        _leave(TERMINATED)
     raise Terminated
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
         announce_interrupt()
-        os._exit(INTERRUPTED)
+        _leave(INTERRUPTED)
     raise KeyboardInterrupt
+
+
+def _leave(code: int) -> NoReturn:
+    """End without unwinding; a package that was being written leaves no temporary file."""
+    if (atomic := sys.modules.get("atcpy.om.atomic")) is not None:
+        atomic.abandon()
+    os._exit(code)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -65,7 +73,7 @@ def _insist(read_end: int) -> None:
                 sys.stderr.flush()
             if code == INTERRUPTED:
                 announce_interrupt()
-            os._exit(code)
+            _leave(code)
 
 
 def announce_interrupt() -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from atcpy.options import Deadline
+
 
 @dataclass(frozen=True, slots=True)
 class Reject:
@@ -16,7 +18,9 @@ class Reject:
 
 @dataclass(slots=True)
 class PassRecord:
-    """The decisions of one pass, over all the pieces of the graph that it saw."""
+    """The decisions of one pass, over all the pieces of the graph that it saw; a pass that works for long
+    asks its `deadline` now and then.
+    """
 
     name: str
     stage: str
@@ -24,6 +28,7 @@ class PassRecord:
     applied: int = 0
     rejects: list[Reject] = field(default_factory=list)
     seconds: float = 0.0
+    deadline: Deadline = field(default_factory=Deadline, repr=False, compare=False)
 
     def reject(self, *rejects: Reject) -> None:
         """Notes why a match was left alone."""

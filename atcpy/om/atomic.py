@@ -24,6 +24,7 @@ Buffer = bytes | bytearray | memoryview
 _CHUNK_BYTES = 8 << 20
 _STEM_LIMIT = 180
 _serial = itertools.count()
+_unfinished: dict[str, int] = {}  # temporary file -> descriptor of its folder
 
 
 def atomic_write(
@@ -70,6 +71,29 @@ def _replace(
     folder: int, name: str, buffers: Iterable[Buffer], mode: int | None, finish: Callable[[int], None] | None
 ) -> None:
     temporary = _temporary_name(name)
+    _unfinished[temporary] = folder
+    try:
+        _write_and_rename(folder, temporary, name, buffers, mode, finish)
+    finally:
+        del _unfinished[temporary]
+    os.fsync(folder)
+
+
+def abandon() -> None:
+    """Remove the temporary files of this process, which is about to end without unwinding."""
+    for temporary, folder in list(_unfinished.items()):
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+
+
+def _write_and_rename(
+    folder: int,
+    temporary: str,
+    name: str,
+    buffers: Iterable[Buffer],
+    mode: int | None,
+    finish: Callable[[int], None] | None,
+) -> None:
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         try:
@@ -89,7 +113,6 @@ def _replace(
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
-    os.fsync(folder)
 
 
 def _write_all(fd: int, buffer: Buffer) -> None:

@@ -122,6 +122,7 @@ def run_passes(
             continue
         deadline.check(f"pass {entry.name}")
         record = graph.decisions.begin(entry.name, stage.value)
+        record.deadline = deadline
         start = time.perf_counter()
         entry.run(graph, record, options)
         record.seconds += time.perf_counter() - start

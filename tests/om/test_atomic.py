@@ -242,3 +242,20 @@ def test_many_writers_and_readers_see_whole_files_only(target: Path) -> None:
 def test_what_finish_changes_is_in_the_file(target: Path) -> None:
     atomic_write(target, [b"....body"], finish=lambda fd: os.pwrite(fd, b"head", 0) and None)
     assert target.read_bytes() == b"headbody"
+
+
+def test_a_process_that_ends_without_unwinding_removes_its_temporary_file(tmp_path: Path) -> None:
+    target = tmp_path / "m.om"
+    target.write_bytes(b"old")
+    seen: list[list[str]] = []
+
+    def buffers() -> Iterator[bytes]:
+        yield b"new"
+        seen.append(sorted(os.listdir(tmp_path)))
+        atomic.abandon()
+        seen.append(sorted(os.listdir(tmp_path)))
+
+    with pytest.raises(UsageError):  # the rename finds nothing
+        atomic.atomic_write(target, buffers())
+    assert len(seen[0]) == 2 and seen[1] == ["m.om"]
+    assert target.read_bytes() == b"old"

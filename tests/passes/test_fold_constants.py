@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atcpy.errors import ModelInvalid
+from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, PassRecord, Tensor
 from atcpy.ir.shape import Shape, Sym
 from atcpy.options import Deadline, OoLevel, ParseOptions, PrepareOptions
@@ -163,3 +163,13 @@ def test_results_are_those_of_numpy() -> None:
     (tensor,) = [node.output.tensor for node in graph.nodes if node.op_type == "Const"]
     assert isinstance(tensor, Tensor)
     np.testing.assert_array_equal(tensor.array, np.array([1, 2, 3], np.float32))
+
+
+def test_the_deadline_is_asked_before_each_node_that_is_folded() -> None:
+    ticks = iter(range(1000))
+    late = Deadline(20, clock=lambda: next(ticks))  # a second passes whenever somebody looks
+    nodes = " ".join(f"c{i + 1} = Sin(c{i})" for i in range(40))
+    text = f"m (float[2] x) => (float[2] y) <float[2] c0> {{ {nodes} y = Mul(x, c40) }}"
+    graph = import_onnx(model(text), ParseOptions()).graph
+    with pytest.raises(ResourceLimit, match=r"R0003: .* in constant folding of Sin c\d+"):
+        prepare(graph, PrepareOptions(), deadline=late)

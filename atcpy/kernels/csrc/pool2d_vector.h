@@ -7,7 +7,9 @@
 
 enum { PARTS = POOL_C0 / VF }; /* vectors of a channel block */
 
-/* One result of a channel block; `plane` and `out` point at lane 0. */
+/* One result of a channel block; `plane` and `out` point at lane 0. Only taps inside are addressed:
+ * a window may begin far in the padding.
+ */
 static inline void pool_block(const struct pool2d_params *p, const float *plane, int64_t oy,
                               int64_t ox, float *out)
 {
@@ -19,22 +21,24 @@ static inline void pool_block(const struct pool2d_params *p, const float *plane,
         for (int part = 0; part < PARTS; part++)
             acc[part] = vf_set1(-INFINITY);
         for (int64_t i = y.first; i < y.last; i++) {
-            const float *at = plane + ((y0 + i * p->dh) * p->w + x0) * POOL_C0;
+            const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
             for (int64_t j = x.first; j < x.last; j++)
                 for (int part = 0; part < PARTS; part++)
-                    acc[part] = vf_max(acc[part], vf_load(at + j * p->dw * POOL_C0 + part * VF));
+                    acc[part] =
+                        vf_max(acc[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
         }
     } else {
         for (int part = 0; part < PARTS; part++)
             acc[part] = vf_set1(0);
         for (int64_t i = y.first; i < y.last; i++) {
-            const float *at = plane + ((y0 + i * p->dh) * p->w + x0) * POOL_C0;
+            const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
             vf row[PARTS];
             for (int part = 0; part < PARTS; part++)
                 row[part] = vf_set1(0);
             for (int64_t j = x.first; j < x.last; j++)
                 for (int part = 0; part < PARTS; part++)
-                    row[part] = vf_add(row[part], vf_load(at + j * p->dw * POOL_C0 + part * VF));
+                    row[part] =
+                        vf_add(row[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
             for (int part = 0; part < PARTS; part++)
                 acc[part] = vf_add(acc[part], row[part]);
         }

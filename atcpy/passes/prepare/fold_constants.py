@@ -118,6 +118,7 @@ def _fold(graph: Graph, node: Node, known: KnownValues, budget: _Budget, record:
         if objection is not None:
             record.reject(objection)
             return
+        record.deadline.check(f"constant folding of {node.op_type} {node.name}")
         arrays = _evaluate(node)
     _replace_by_constants(graph, node, arrays)
     record.applied += 1
