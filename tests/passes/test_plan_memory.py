@@ -61,19 +61,37 @@ def test_the_bound_of_a_chain_is_met(count: int) -> None:
     assert plan.arena_bytes <= plan.lower_bound * 3 // 2
 
 
-def test_the_search_for_a_better_plan_of_few_blocks_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five blocks of which no order meets the bound."""
-    lives = ((5, 4, 4), (5, 0, 2), (5, 2, 4), (2, 2, 3), (3, 3, 4))
-    made = [Block(64 * size, first, last) for size, first, last in lives]
-    placed = 0
+def count_placements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one entry with each time that all blocks are compared with each other."""
+    counted: list[int] = []
+    place_in_order = planner._place_in_order
 
-    def count(blocks: Sequence[Block], order: Sequence[Block]) -> planner._Placement:
-        nonlocal placed
-        placed += 1
+    def place(blocks: Sequence[Block], order: Sequence[Block]) -> planner._Placement:
+        counted.append(len(order))
         return place_in_order(blocks, order)
 
-    place_in_order = planner._place_in_order
-    monkeypatch.setattr(planner, "_place_in_order", count)
+    monkeypatch.setattr(planner, "_place_in_order", place)
+    return counted
+
+
+def test_the_search_for_a_better_plan_of_few_blocks_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    lives = ((5, 4, 4), (5, 0, 2), (5, 2, 4), (2, 2, 3), (3, 3, 4))  # no order meets the bound
+    counted = count_placements(monkeypatch)
+    plan = plan_memory([Block(64 * size, first, last) for size, first, last in lives], reuse=True)
+    assert plan.arena_bytes > plan.lower_bound
+    assert len(counted) <= 300
+
+
+def test_blocks_are_not_compared_where_a_walk_through_time_wastes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = count_placements(monkeypatch)
+    nested = [Block(64, i, 8000 - i) for i in range(4000)]
+    plan = plan_memory(nested, reuse=True)
+    assert (plan.arena_bytes, counted) == (plan.lower_bound, [])
+
+
+def test_many_blocks_are_placed_in_few_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = count_placements(monkeypatch)
+    made = [Block(64 * (1 + i * 7 % 13), i, i + 1 + i % 5) for i in range(4000)]
     plan = plan_memory(made, reuse=True)
     assert plan.arena_bytes > plan.lower_bound
-    assert placed <= 300
+    assert len(counted) == 1

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from atcpy.ir import MemoryPlan
 
 ALIGNMENT = 64
-# Up to so many blocks each is compared with all others; beyond, one walk in time order.
+# Where the walk through time wastes memory, each block is compared with all others: up to so many blocks, in as
+# many orders as so many comparisons allow.
 MAX_PAIRWISE = 4096
+MAX_COMPARISONS_OF_ORDERS = 20_000_000
 # A plan within 5 % of the bound is not improved; the search for a better one compares so many pairs.
 GOOD_ENOUGH = 1.05
 MAX_COMPARISONS = 4_000_000
@@ -52,7 +54,9 @@ def plan_memory(blocks: Sequence[Block], *, reuse: bool) -> MemoryPlan:
         return MemoryPlan(unshared, bound, unshared)
     if not blocks:
         return MemoryPlan(0, 0, 0)
-    best = _place_in_time(blocks) if len(blocks) > MAX_PAIRWISE else _best_order(blocks, bound)
+    best = _place_in_time(blocks)
+    if best.size > bound and len(blocks) <= MAX_PAIRWISE:
+        best = min(best, _best_order(blocks, bound), key=lambda placement: placement.size)
     for block, offset in zip(blocks, best.offsets, strict=True):
         block.offset = offset
     return MemoryPlan(best.size, bound, unshared)
@@ -70,9 +74,15 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
     """Places the blocks in several orders; then, while too much is wasted, lets the block that sticks
     out farthest choose its place earlier.
     """
-    tried = [(_place_in_order(blocks, order), order) for order in (sorted(blocks, key=key) for key in _ORDERS)]
+    pairs = len(blocks) * len(blocks)
+    tried: list[tuple[_Placement, Sequence[Block]]] = []
+    for key in _ORDERS[: max(MAX_COMPARISONS_OF_ORDERS // pairs, 1)]:
+        order: Sequence[Block] = sorted(blocks, key=key)
+        tried.append((_place_in_order(blocks, order), order))
+        if tried[-1][0].size == bound:
+            break
     best, order = min(tried, key=lambda item: item[0].size)
-    rounds = min(MAX_COMPARISONS // (len(blocks) * len(blocks)), MAX_ROUNDS_A_BLOCK * len(blocks))
+    rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
     latest = best
     for _ in range(rounds):
         if best.size <= bound * GOOD_ENOUGH:
