@@ -6,6 +6,8 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from atcpy.ir import Node
+from atcpy.passes.compile import emit_tasks, lower
 from atcpy.runtime import InferenceSession
 from tests.models_in_text import model, package
 
@@ -25,3 +27,21 @@ def test_an_empty_value_in_the_middle_needs_no_memory(text: str) -> None:
     x = np.random.default_rng(0).standard_normal(port.shape).astype(np.float32)
     (expected,) = ort.InferenceSession(model(text).SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-6)
+
+
+def test_a_chain_of_views_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 300 views in a row is read by a task of its own."""
+    asked = 0
+
+    def is_view(node: Node) -> bool:
+        nonlocal asked
+        asked += 1
+        return lower.is_view(node)
+
+    monkeypatch.setattr(emit_tasks, "is_view", is_view)
+    lines = ["a0 = Tanh(x)"]
+    for i in range(300):
+        lines.append(f"a{i + 1} = {'Squeeze' if i % 2 else 'Unsqueeze'}(a{i}, z) e{i} = Exp(a{i + 1})")
+    sums = ", ".join(f"e{i}" for i in range(1, 300, 2))
+    package(f"m (float[4] x) => (float[4] y) <int64[1] z = {{0}}> {{ {' '.join(lines)} y = Sum({sums}) }}")
+    assert 300 < asked < 2000

@@ -28,10 +28,11 @@ class Identity:
 
 def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledModel:
     """Lowers a graph whose formats are chosen, plans its memory and lists its tasks."""
-    _copy_shared_outputs(graph)
+    roots = _view_roots(graph)
+    _copy_shared_outputs(graph, roots)
     launches = lower(graph)
     weights = _lay_out_weights(graph)
-    homes = _Homes(graph, launches, weights)
+    homes = _Homes(graph, launches, weights, roots)
     memory = homes.plan(reuse=reuse_memory)
     tasks = tuple(_task(launch, homes) for launch in launches)
     return CompiledModel(
@@ -55,21 +56,23 @@ def _outputs(graph: Graph) -> tuple[Port, ...]:
     return tuple(Port(name, value.desc) for name, value in zip(names, graph.outputs, strict=True))
 
 
-def view_root(value: Value) -> Value:
-    """The value whose memory a chain of views shows."""
-    while is_view(value.producer) and value.index == 0:
-        value = value.producer.operand(0)
-    return value
+def _view_roots(graph: Graph) -> dict[Value, Value]:
+    """The values that are views, and those whose memory they show through a chain of views."""
+    roots: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if is_view(node):
+            roots[node.output] = roots.get(node.operand(0), node.operand(0))
+    return roots
 
 
-def _copy_shared_outputs(graph: Graph) -> None:
+def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
     """An output gets memory of its own: where it is an input, a constant, a view of another size or
     an output already, a TensorMove makes it.
     """
     taken: set[Value] = set()
     net_output = graph.net_output
     for place, value in enumerate(net_output.operands):
-        root = view_root(value)
+        root = roots.get(value, value)
         shared = root in taken or root.producer.op_type in {"Data", "Const"}
         if shared or root.desc.nbytes != value.desc.nbytes:
             move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
@@ -102,13 +105,19 @@ def _lay_out_weights(graph: Graph) -> dict[Value, Weight]:
 class _Homes:
     """Which memory each value has: the home of a view is that of what it views."""
 
-    def __init__(self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight]) -> None:
+    def __init__(
+        self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight], roots: dict[Value, Value]
+    ) -> None:
         self._weights = weights
+        self._roots = roots
         self._inputs = {node.output: index for index, node in enumerate(graph.inputs)}
-        self._outputs = {view_root(value): index for index, value in enumerate(graph.outputs)}
+        self._outputs = {self._root(value): index for index, value in enumerate(graph.outputs)}
         self._blocks: dict[Value, Block] = {}
         self._all: list[Block] = []
         self._live(launches)
+
+    def _root(self, value: Value) -> Value:
+        return self._roots.get(value, value)
 
     def plan(self, *, reuse: bool) -> MemoryPlan:
         """Places the blocks."""
@@ -118,7 +127,7 @@ class _Homes:
         """Where an operand lies."""
         if value is None:
             return None
-        root, desc = view_root(value), value.desc
+        root, desc = self._root(value), value.desc
         if root in self._weights:
             return Slot(Region.WEIGHTS, self._weights[root].offset, desc.nbytes, desc)
         if root in self._inputs:
@@ -135,7 +144,7 @@ class _Homes:
         for number, launch in enumerate(launches):
             for value in launch.call.src:
                 if value is not None:
-                    last_read[view_root(value)] = number
+                    last_read[self._root(value)] = number
         for number, launch in enumerate(launches):
             for value in launch.call.dst:
                 if value in self._outputs or value in self._blocks:
@@ -156,9 +165,9 @@ class _Homes:
             source = launch.node.input(place)
             if source is None or source.desc.memory_shape != value.desc.memory_shape:
                 continue
-            root = view_root(source)
+            root = self._root(source)
             block = self._blocks.get(root)
-            alone = sum(1 for operand in launch.call.src if operand is not None and view_root(operand) is root) == 1
+            alone = sum(1 for operand in launch.call.src if operand is not None and self._root(operand) is root) == 1
             same_item = source.desc.dtype.bits == value.desc.dtype.bits
             if block is not None and alone and same_item and last_read[root] == number and block.last == number:
                 return block
