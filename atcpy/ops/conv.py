@@ -107,6 +107,9 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     _, _, oh, ow = y.desc.static_shape
     window = conv_window(node)
     (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
+    # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
+    sh, sw = sh if oh > 1 else 1, sw if ow > 1 else 1
+    dh, dw = dh if kh > 1 else 1, dw if kw > 1 else 1
     src = (*node.inputs, None, None)[:4]
     params: dict[str, ParamValue] = {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,

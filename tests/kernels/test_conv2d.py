@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels, table
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -67,3 +69,26 @@ def test_agrees_with_onnxruntime(
     isa: str, case: tuple[Array, Array, Array | None, dict[str, object]], blocked: bool
 ) -> None:
     check(*case, isa, blocked=blocked)
+
+
+@pytest.mark.parametrize("attrs", [{"strides": (2**40, 2**46)}, {"dilations": (2**40, 2**46)}], ids=str)
+def test_a_stride_or_dilation_that_is_never_taken_is_of_no_account(attrs: dict[str, object]) -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape, np.float32) for shape in ((1, 20, 1, 1), (16, 20, 1, 1)))
+    node = make_node("Conv", [x, w], attrs, constants=(1,))
+    expected = np.einsum("nc,mc->nm", x[:, :, 0, 0], w[:, :, 0, 0])[:, :, None, None]
+    np.testing.assert_allclose(run_op(node, [x, w], blocked=True)[0], expected, atol=1e-5)
+
+
+def test_a_record_whose_rows_overflow_is_refused() -> None:
+    c = 2**16  # 2^46 positions of 2^12 blocks of 64 bytes: 0 in 64 bits
+    arrays = [np.zeros(size, np.float32) for size in (c, 16 * c, 16)]
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
+        for region, index, array in zip((Region.INPUT, Region.INPUT, Region.OUTPUT), (0, 1, 0), arrays, strict=True)
+    ]
+    ones = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "dh", "dw", "group"), 1)
+    params = table.pack_params("conv2d", ones | {"c": c, "m": 16, "cg": c, "mg": 16, "src_c0": 16, "sw": 2**46})
+    record = table.pack_task("conv2d", slots[:2], slots[2:], params)
+    with pytest.raises(_kernels.Refused, match="reach too far"):
+        _kernels.Plan(record, None, 0, [array.nbytes for array in arrays[:2]], [arrays[2].nbytes], 1)

@@ -28,7 +28,10 @@ static const char *check(const struct task_view *task)
         return "groups do not fit the channels";
     const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
     const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw - 1, p->dw));
-    if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG)
+    /* A packed row has at most so many positions; block() multiplies them by the channels. */
+    const int64_t positions = atc_add(window_w, p->sw);
+    if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG ||
+        atc_mul(positions, atc_mul(p->cg, 4 * CONV_C0)) >= ATC_TOO_BIG)
         return "the windows reach too far";
 
     const int64_t c1 = ceil_div(p->c, p->src_c0), m1 = ceil_div(p->m, CONV_C0);
