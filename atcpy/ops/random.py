@@ -2,9 +2,5 @@
 
 from atcpy.ops.opdef import OpDef, register_operator
 
-RANDOM_OPS = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
-
-for _name in sorted(RANDOM_OPS):
+for _name in ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"):
     register_operator(OpDef(name=_name, ge_type=_name, is_random=True))

@@ -89,7 +89,9 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
-    return [type_proto_to_desc(found[value.name]) if value.name in found else UNKNOWN for value in node.outputs]
+    return [
+        type_proto_to_desc(found[value.name], value.name) if value.name in found else UNKNOWN for value in node.outputs
+    ]
 
 
 def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
@@ -129,13 +131,15 @@ def desc_to_type_proto(desc: TensorDesc) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
 
 
-def type_proto_to_desc(proto: onnx.TypeProto) -> TensorDesc:
-    """The type of a value from its ONNX type; a dim without size or name gets the symbol `?`."""
+def type_proto_to_desc(proto: onnx.TypeProto, name: str) -> TensorDesc:
+    """The type of the value `name` from its ONNX type; a dim without size or name gets a symbol that
+    no other has: equal symbols are equal sizes.
+    """
     tensor = proto.tensor_type
     dtype = DType.from_onnx(tensor.elem_type)
     if not tensor.HasField("shape"):
         return TensorDesc.plain(dtype, None)
-    return TensorDesc.plain(dtype, tuple(_dim(dim) for dim in tensor.shape.dim))
+    return TensorDesc.plain(dtype, tuple(_dim(dim, f"{name}.{axis}") for axis, dim in enumerate(tensor.shape.dim)))
 
 
 def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
@@ -147,10 +151,10 @@ def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
     return tuple(int(item) for item in value.array.reshape(-1))
 
 
-def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
+def _dim(dim: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value
-    return Sym(dim.dim_param or "?")
+    return Sym(dim.dim_param or unnamed)
 
 
 def _attr_to_proto(attr: object) -> Any:

@@ -139,24 +139,24 @@ class _Homes:
         return Slot(Region.ARENA, self._blocks[root].offset, desc.nbytes, desc)
 
     def _live(self, launches: Sequence[Launch]) -> None:
-        """Life times: from the launch that makes a value to the last that reads it or a view of it."""
-        last_read: dict[Value, int] = {}
+        """Life times: from the first launch that writes a value to the last that uses it or a view of it."""
+        last_use: dict[Value, int] = {}
         for number, launch in enumerate(launches):
-            for value in launch.call.src:
+            for value in (*launch.call.src, *launch.call.dst):  # several launches may write one value
                 if value is not None:
-                    last_read[self._root(value)] = number
+                    last_use[self._root(value)] = number
         for number, launch in enumerate(launches):
             for value in launch.call.dst:
                 if value in self._outputs or value in self._blocks:
                     continue
-                block = self._in_place(launch, value, number, last_read)
+                block = self._in_place(launch, value, number, last_use)
                 if block is None:
                     block = Block(align(value.desc.nbytes), number, number)
                     self._all.append(block)
-                block.last = max(block.last, last_read.get(value, number), number)
+                block.last = max(block.last, last_use[value])
                 self._blocks[value] = block
 
-    def _in_place(self, launch: Launch, value: Value, number: int, last_read: dict[Value, int]) -> Block | None:
+    def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Block | None:
         """The block of an input that ends here and that the kernel may write its result over."""
         opdef = find_opdef(launch.node)
         if opdef is None or len(launch.call.dst) != 1 or launch.node.outputs != [value]:
@@ -169,7 +169,7 @@ class _Homes:
             block = self._blocks.get(root)
             alone = sum(1 for operand in launch.call.src if operand is not None and self._root(operand) is root) == 1
             same_item = source.desc.dtype.bits == value.desc.dtype.bits
-            if block is not None and alone and same_item and last_read[root] == number and block.last == number:
+            if block is not None and alone and same_item and last_use[root] == number and block.last == number:
                 return block
         return None
 

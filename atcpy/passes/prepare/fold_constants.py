@@ -65,6 +65,8 @@ class _Budget:
         made = sum(
             value.desc.dtype.nbytes(element_count(shape)) for value, shape in zip(node.outputs, shapes, strict=True)
         )
+        if _work(node, shapes) > MAX_FOLD_WORK:
+            return Reject("folding-too-slow", node.name)
         if made <= SMALL_BYTES:
             return None
         read = sum(value.desc.nbytes for value in node.operands)
@@ -73,8 +75,6 @@ class _Budget:
             return Reject("constant-too-large", node.name, f"{made} bytes")
         if made > GROWTH_OF_ONE * read or made - freed > self.left:
             return Reject("constant-grows", node.name, f"{made} bytes from {read}")
-        if _work(node, shapes) > MAX_FOLD_WORK:
-            return Reject("folding-too-slow", node.name)
         self.left -= max(made - freed, 0)
         return None
 

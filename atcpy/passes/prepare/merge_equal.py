@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
 from atcpy.ops import find_opdef
-from atcpy.ops.random import RANDOM_OPS
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 
@@ -22,7 +21,7 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         if node.op_type in KEPT or any(True for _ in node.subgraphs):
             continue
         opdef = find_opdef(node)
-        if node.op_type in RANDOM_OPS or (opdef is not None and opdef.is_random):
+        if opdef is not None and opdef.is_random:
             continue
         twin = first.setdefault(_key(node), node)
         if twin is node or not _same_constant(twin, node):
