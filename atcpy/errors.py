@@ -115,10 +115,15 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("P0005", (7,), "the package refers to something outside its bounds", "convert the model again"),
     # Running and verifying
     ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
-    ("V0001", (5,), "an output is outside the tolerance", "atcpy verify F.om --locate"),
-    ("V0002", (5,), "an output has NaN or infinity where the reference has none", "atcpy verify F.om --locate"),
+    ("V0001", (5,), "an output is outside the tolerance", "convert with --oo_level=O0, then skip single passes"),
+    (
+        "V0002",
+        (5,),
+        "an output has NaN or infinity where the reference has none",
+        "convert with --oo_level=O0, then skip single passes",
+    ),
     ("V0003", (3,), "the reference cannot run the model", "--oracle ref"),
-    ("V0004", (5,), "the most likely class changed", "atcpy verify F.om --locate"),
+    ("V0004", (5,), "the most likely class changed", "convert with --oo_level=O0, then skip single passes"),
     # Limits
     ("R0001", (6,), "the memory limit is reached", "raise --memory-limit, or make the shapes smaller"),
     ("R0002", (6,), "the disk is full", "make room, or write elsewhere"),
@@ -137,7 +142,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0022", (0, 4), "denormal numbers slow the model down", "look at the weights that are named"),
     ("W0030", (0, 2), "the option is deprecated", "the message names its successor"),
     # Us
-    ("X0001", (1,), "an internal error: a bug of atcpy", "report it with what `atcpy doctor --bundle F` writes"),
+    ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
 )
 
 CODES: dict[str, CodeRow] = {row[0]: CodeRow(*row) for row in _TABLE}

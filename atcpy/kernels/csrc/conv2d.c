@@ -123,7 +123,8 @@ static int64_t items(const void *params, const struct atc_cpu *cpu)
 static int64_t work(const void *params)
 {
     const struct conv2d_params *p = params;
-    return atc_mul(atc_mul(p->n * p->oh * p->ow, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16;
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16;
 }
 
 static int64_t taps_bytes(const struct conv2d_params *p)

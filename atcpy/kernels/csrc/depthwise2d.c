@@ -51,7 +51,8 @@ static int64_t items(const void *params, const struct atc_cpu *cpu)
 static int64_t work(const void *params)
 {
     const struct depthwise2d_params *p = params;
-    return atc_mul(atc_mul(p->n * blocks(p->c), p->oh * p->ow), p->kh * p->kw);
+    const int64_t results = atc_mul(atc_mul(p->n, blocks(p->c)), atc_mul(p->oh, p->ow));
+    return atc_mul(results, atc_mul(p->kh, p->kw));
 }
 
 const struct kernel_family family_depthwise2d = {
