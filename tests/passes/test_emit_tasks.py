@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from atcpy.ir import Node
+from atcpy.ir import Node, Tensor
 from atcpy.passes.compile import emit_tasks, lower
 from atcpy.runtime import InferenceSession
 from tests.models_in_text import model, package
@@ -45,3 +45,11 @@ def test_a_chain_of_views_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     sums = ", ".join(f"e{i}" for i in range(1, 300, 2))
     package(f"m (float[4] x) => (float[4] y) <int64[1] z = {{0}}> {{ {' '.join(lines)} y = Sum({sums}) }}")
     assert 300 < asked < 2000
+
+
+def test_constants_whose_digests_collide_keep_their_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tensor, "digest", property(lambda self: b"made to collide"))
+    constants = "<float[2] a = {1.0, 2.0}, float[2] b = {5.0, 7.0}>"
+    text = f"m (float[2] x) => (float[2] y) {constants} {{ t = Mul(x, a) y = Add(t, b) }}"
+    session = InferenceSession(package(text), threads=1)
+    np.testing.assert_array_equal(session.run(None, {"x": np.array([1, 1], np.float32)})[0], [6, 9])

@@ -95,7 +95,7 @@ def _lay_out_weights(graph: Graph) -> dict[Value, Weight]:
         desc = node.output.desc
         key = (tensor.digest, desc.format, desc.storage_shape)
         twin = placed.get(key)
-        if twin is None:
+        if twin is None or not twin.tensor.equals(tensor):  # digests may collide in a model that was made to
             twin = placed[key] = Weight(node.output.name, tensor, desc, offset, desc.nbytes)
             offset += -(-desc.nbytes // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
         weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
