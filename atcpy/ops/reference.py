@@ -22,6 +22,17 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import Known
 
 CANONICAL_OPSET = onnx.defs.onnx_opset_version()
+# What the ONNX reference ops raise on values that they cannot work with.
+EVALUATION_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 MAX_DATA_ELEMENTS = 1024  # constants up to here are shown to ONNX's shape functions
 
 

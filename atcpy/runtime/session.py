@@ -21,7 +21,7 @@ from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.weights import pack_bits, unpack_bits
-from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.options import default_threads
 from atcpy.runtime.loader import ExecutionPlan, Segment, load
 
@@ -29,19 +29,6 @@ _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
     2: "integer division by zero",
 }
-
-
-# What the ONNX reference ops raise on values that they cannot work with.
-_HOST_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +181,7 @@ class InferenceSession:
         ]
         try:
             results = evaluate_by_onnx(node, arrays)
-        except _HOST_ERRORS as error:
+        except EVALUATION_ERRORS as error:
             raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
         for value, slot, result in zip(node.outputs, dst, results, strict=True):
             expected = value.desc.static_shape

@@ -17,13 +17,11 @@ import onnx
 from atcpy.ir import DType, Graph, Node, Tensor, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 
 ORACLE_ERRORS = 4.0
-# What evaluation raises where the reference ops cannot work in float64.
-_CANNOT = (ArithmeticError, AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
 def evaluate_in_float64(model: Path | onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
@@ -43,7 +41,7 @@ def evaluate_in_float64(model: Path | onnx.ModelProto, feeds: Mapping[str, Array
                 return {value.name: memory[value] for value in node.operands}
             else:
                 _evaluate(node, memory)
-    except _CANNOT:
+    except EVALUATION_ERRORS:
         return None
     return None
 
