@@ -170,6 +170,7 @@ def _register(
             layout=layout_divide if name in _DIVISIONS else layout_broadcast,
             lower=lambda node: lower_chain(node, kernel_op(node)),
             inplace=inplace,
+            is_elementwise=True,
         )
     )
 
@@ -257,6 +258,7 @@ register_operator(
         layout=layout_broadcast,
         lower=lambda node: lower_chain(node, "PRelu"),
         inplace=(0,),
+        is_elementwise=True,
     )
 )
 
@@ -301,6 +303,7 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_pow,
         inplace=(0,),
+        is_elementwise=True,
     )
 )
 
@@ -321,5 +324,6 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_mean,
         inplace=(0,),
+        is_elementwise=True,
     )
 )

@@ -94,5 +94,6 @@ for _name in ("Cast", "CastLike"):
             engines={Engine.VECTOR: supports_cast},
             layout=layout_like_input,
             lower=lower_cast,
+            is_elementwise=True,
         )
     )

@@ -83,5 +83,6 @@ register_operator(
         layout=layout_like_input,
         lower=lower_clip,
         inplace=(0,),
+        is_elementwise=True,
     )
 )

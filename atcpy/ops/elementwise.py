@@ -78,6 +78,7 @@ def _register(
             layout=layout_like_input,
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
             inplace=(0,),
+            is_elementwise=True,
         )
     )
 

@@ -97,6 +97,8 @@ class OpDef:
     is_view: output 0 is input 0's memory under another shape; nothing runs.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
     is_random: two runs may differ; never folded or merged.
+    is_elementwise: each element of the result depends on the operands' elements at its place, with
+        numpy's broadcasting: a dim of size 1 may be put into all of them alike.
     """
 
     name: str
@@ -111,6 +113,7 @@ class OpDef:
     is_view: bool = False
     inplace: tuple[int, ...] = ()
     is_random: bool = False
+    is_elementwise: bool = False
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""

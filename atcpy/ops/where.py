@@ -80,5 +80,6 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_where,
         inplace=(1, 2),
+        is_elementwise=True,
     )
 )

@@ -7,6 +7,7 @@ from atcpy.passes.prepare import (
     gelu,
     hard_swish,
     merge_equal,
+    one_spatial_dim,
     remove_dead,
     remove_identity,
     swish,
