@@ -17,8 +17,9 @@ from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
+from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
-from atcpy.parsers.onnx.rules import AUTO_PADS, OpRule, check_node, find_rule
+from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.types import Types
@@ -238,16 +239,17 @@ class Importer:
         inputs = self._find_inputs(item, scope)
         if isinstance(rule, AtcError):
             self._report(rule, item, scope)
-            rule, must_change = _ANYTHING, False
+            rule, must_change = FREE, False
         node = self._read_known(item, scope, inputs, rule)
         if node is None:
             return
-        results = node.outputs
+        results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
         if must_change and len(self.problems) == told_before:
             results = self._upgrade(node, item, scope, opset)
         for name, value in zip(item.outputs, results, strict=False):
-            scope.values[name] = value
+            if value is not None:
+                scope.values[name] = value
 
     def _read_known(self, item: Item, scope: _Scope, inputs: list[Value | None], rule: OpRule) -> Node | None:
         """The node of an op that is known; None for a Constant, which is one already."""
@@ -270,12 +272,14 @@ class Importer:
         self._queue_bodies(node, item, scope)
         return node
 
-    def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value]:
+    def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value | None]:
         try:
             state = upgrade(node, opset, self._types)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, index=item.index))
-            return node.outputs
+            return [*node.outputs]
+        if node.graph is None and self._first_ops[scope.graph] is node:
+            self._first_ops[scope.graph] = state.added[0]
         for index, why in state.gone.items():
             scope.gone[item.outputs[index]] = f"{item.proto.op_type} does not make it: {why}"
         return state.results
@@ -284,7 +288,8 @@ class Importer:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain)
         rule = find_rule(proto.op_type, domain, opset)
-        return rule, opset or 0, needs_upgrade(op_key(proto.op_type, domain), opset or 0)
+        has_record = isinstance(rule, OpRule) and rule.is_free
+        return rule, opset or 0, not has_record and needs_upgrade(op_key(proto.op_type, domain), opset or 0)
 
     def _find_inputs(self, item: Item, scope: _Scope) -> list[Value | None]:
         names = item.inputs
@@ -509,9 +514,6 @@ def _own_names(graph: onnx.GraphProto) -> Iterator[object]:
         yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
     yield from (tensor.name for tensor in graph.initializer)
     yield from (sparse.values.name for sparse in graph.sparse_initializer)
-
-
-_ANYTHING = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)
 
 
 def _constant_value(attrs: dict[str, object]) -> Tensor | None:

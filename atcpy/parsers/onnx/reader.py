@@ -23,6 +23,7 @@ from atcpy.errors import (
 )
 from atcpy.ir import Source
 from atcpy.parsers.onnx.external import ExternalData
+from atcpy.parsers.onnx.microsoft.table import DOMAIN, extra_rule
 from atcpy.parsers.onnx.sniff import what_file, what_folder, what_protobuf
 from atcpy.parsers.onnx.text import as_text
 from atcpy.parsers.onnx.wire import split_weights
@@ -178,13 +179,18 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _clean_nodes(model: onnx.ModelProto) -> None:
     """The checker looks for data files beside the process; we looked beside the model. Nor does it know that
-    `ai.onnx` is the domain without a name.
+    `ai.onnx` is the domain without a name, or which ops ONNX Runtime has there, or that its own needs no opset.
     """
+    for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
+        if all(entry.domain != DOMAIN for entry in imports):
+            imports.add(domain=DOMAIN, version=1)
     pending = [model.graph.node, *(function.node for function in model.functions)]
     while pending:
         for node in pending.pop():
             if node.domain == "ai.onnx":
                 node.domain = ""
+            if extra_rule(node.op_type, node.domain) is not None:
+                node.domain = DOMAIN
             for attr in node.attribute:
                 if attr.type == onnx.AttributeProto.TENSOR:
                     _drop_data(attr.t)

@@ -1,13 +1,14 @@
 """What the ONNX standard says of an op at a version, as far as a node can be checked against it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
 from atcpy.ops import all_opdefs
+from atcpy.parsers.onnx.microsoft.table import extra_rule
+from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
 
 # The newest opset of each domain of the standard.
@@ -17,30 +18,18 @@ NEWEST: Mapping[str, int] = {
     if (version := max((s.since_version for s in onnx.defs.get_all_schemas() if s.domain == domain), default=0))
 }
 
+_BLOCKED = """it is laid out for one kind of CPU: save the model at ONNX Runtime's level "extended" or below"""
 # Who writes ops of these domains, and how to have the model without them.
 _WRITERS = (
-    ("com.microsoft", "ONNX Runtime's graph optimizer or quantizer writes it: export the model without optimization"),
-    ("com.ms.", "ONNX Runtime's graph optimizer writes it: export the model without optimization"),
+    ("com.microsoft.nchwc", _BLOCKED),
+    ("com.ms.", _BLOCKED),
+    ("com.microsoft", "it has no form in ONNX: export the model without ONNX Runtime's optimization"),
     ("org.pytorch", "PyTorch's exporter writes it where it knows no ONNX op: export with a newer opset"),
     ("aten", "PyTorch's exporter writes it where it knows no ONNX op: export with a newer opset"),
     ("ai.onnx.contrib", "it is an op of onnxruntime-extensions: do that step before the model"),
     ("mmdeploy", "it is an op of mmdeploy: export for the backend onnxruntime, or register it"),
 )
 _REGISTER = "register it: --custom-ops my_ops.py with @atcpy.register_operator"
-
-
-@dataclass(frozen=True, slots=True)
-class OpRule:
-    """How a node of one op must look at one opset; `attrs` gives the type of each attribute."""
-
-    attrs: Mapping[str, int]
-    required: tuple[str, ...]
-    inputs: tuple[int, int]
-    outputs: tuple[int, int]
-    is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
-
-
-_FREE = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)
 
 
 @cache
@@ -52,7 +41,9 @@ def known_ops() -> frozenset[tuple[str, str]]:
 def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError:
     """The rule of an op at an opset (None: not imported), or why a node of it cannot be converted."""
     if domain not in NEWEST:
-        return _FREE if (domain, op_type) in known_ops() else _unknown(op_type, domain)
+        if (domain, op_type) in known_ops():
+            return FREE
+        return extra_rule(op_type, domain) or _unknown(op_type, domain)
     if opset is None:
         what = f"{_full(op_type, domain)}: the model imports no opset of {domain or 'ai.onnx'}"
         return Unsupported(
@@ -66,6 +57,8 @@ def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError
 
 @cache
 def _rule_of_standard(op_type: str, domain: str, opset: int) -> OpRule | AtcError:
+    if not onnx.defs.has(op_type, opset, domain) and (extra := extra_rule(op_type, domain)) is not None:
+        return extra
     if not onnx.defs.has(op_type, NEWEST[domain], domain) and not onnx.defs.has(op_type, opset, domain):
         return _unknown(op_type, domain)
     if not onnx.defs.has(op_type, opset, domain):

@@ -26,7 +26,7 @@ class Upgrade:
         assert node.graph is not None
         self.graph: Graph = node.graph
         self.node = node
-        self.results: list[Value] = list(node.outputs)
+        self.results: list[Value | None] = list(node.outputs)
         self.gone: dict[int, str] = {}
         self.added: list[Node] = []
         self._types = types
@@ -43,12 +43,20 @@ class Upgrade:
     def rank(self, index: int) -> int | None:
         """The rank of input `index`, if the graph so far tells it."""
         value = self.node.input(index)
-        return None if value is None else self._types.rank(value)
+        return None if value is None else self.rank_of(value)
 
     def dtype(self, index: int) -> DType | None:
         """The element type of input `index`, if the graph so far tells it."""
         value = self.node.input(index)
-        return None if value is None else self._types.dtype(value)
+        return None if value is None else self.dtype_of(value)
+
+    def rank_of(self, value: Value) -> int | None:
+        """The rank of a value, if the graph so far tells it."""
+        return self._types.rank(value)
+
+    def dtype_of(self, value: Value) -> DType | None:
+        """The element type of a value, if the graph so far tells it."""
+        return self._types.dtype(value)
 
     def drop_outputs(self, first: int, why: str) -> None:
         """Takes away the outputs from `first` on; a node that reads one is refused for that reason."""
@@ -86,6 +94,7 @@ class Upgrade:
     ) -> None:
         """A new node behind output `index`, which takes over the output's name."""
         old = self.results[index]
+        assert old is not None
         added = self.graph.append(op_type, [old, *others], attrs, name=f"{self.node.name}/{op_type}")
         self.graph.take_name(added.output, old)
         self.results[index] = added.output
@@ -93,10 +102,25 @@ class Upgrade:
 
     def become(self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None) -> None:
         """Makes the node another op on other inputs."""
-        self.node.op_type = op_type
+        self.node.op_type, self.node.domain = op_type, ""
         self.graph.set_inputs(self.node, inputs)
         self.node.attrs.clear()
         self.node.attrs.update(attrs or {})
+
+    def replace_by(self, *results: Value | str) -> None:
+        """Takes the node away; these values stand for its outputs, a text says why there is none."""
+        outputs = list(zip(self.node.outputs, results, strict=False))
+        self.results.clear()
+        for index, (old, new) in enumerate(outputs):
+            if isinstance(new, str):
+                self.gone[index] = new
+                self.results.append(None)
+                continue
+            if new.producer not in self.added or new in self.results or new.producer.op_type == "Const":
+                new = self.insert("Identity", [new])
+            self.graph.take_name(new, old)
+            self.results.append(new)
+        self.graph.erase(self.node)
 
     def set_inputs(self, *inputs: Value | None) -> None:
         """Replaces the inputs; left-out ones at the end are dropped."""

@@ -13,9 +13,6 @@ pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/model
 MANIFEST = {entry["file"]: entry for entry in json.loads((REAL / "manifest.json").read_text())} if REAL.is_dir() else {}
 # Ops of ONNX Runtime's own domain, without a record here.
 REFUSED = {
-    "kws_qoperator.onnx": {"com.microsoft::QLinearAveragePool"},
-    "tiny_gpt2_past.onnx": {f"com.microsoft::{op}" for op in
-                            ("Attention", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization")},
     "mnist_training_graph.onnx": {f"com.microsoft::{op}" for op in
                                   ("InPlaceAccumulatorV2", "ReluGrad", "SoftmaxCrossEntropyLossGrad")},
 }  # fmt: skip

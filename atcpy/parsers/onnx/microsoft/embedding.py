@@ -1,0 +1,134 @@
+"""The embedding layer of BERT, and rotary positions."""
+
+from atcpy.ir import DType, Value
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.quantized import dequantized
+from atcpy.parsers.onnx.microsoft.table import microsoft
+
+
+@microsoft(
+    "EmbedLayerNormalization",
+    "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+    "epsilon:f mask_index_type:i",
+    outputs=(1, 3),
+)
+def embed_layer_normalization(e: Expansion) -> None:
+    """LayerNormalization(word[id] + position[place] + segment[id]), the lengths by the mask, and the sum."""
+    tables = [e.input(f"{name}_embedding") for name in ("word", "position", "segment")]
+    total = _embedding_sum(e, tables, e.input("position_ids"))
+    y = e.op(
+        "LayerNormalization",
+        total,
+        e.operand("gamma"),
+        e.operand("beta"),
+        axis=-1,
+        epsilon=e.node.float_attr("epsilon", 1e-12),
+    )
+    e.finish(y, _lengths(e) if e.asks(1) else "", total)
+
+
+_QUANTIZED = ["word_embedding", "position_embedding", "segment_embedding", "gamma", "beta"]
+
+
+@microsoft(
+    "QEmbedLayerNormalization",
+    "input_ids segment_ids? word_embedding_quant position_embedding_quant segment_embedding? gamma_quant beta_quant"
+    " mask? "
+    + " ".join(f"{name}_scale{'?' * name.startswith('s')}" for name in _QUANTIZED)
+    + " "
+    + " ".join(f"{name}_zero_point{'?' * name.startswith('s')}" for name in _QUANTIZED),
+    "epsilon:f",
+    outputs=(2, 2),
+)
+def q_embed_layer_normalization(e: Expansion) -> None:
+    """EmbedLayerNormalization of quantized tables."""
+    floats: list[Value | None] = []
+    for name in _QUANTIZED:
+        table = e.input(name if name == "segment_embedding" else f"{name}_quant")
+        scale, zero = e.input(f"{name}_scale"), e.input(f"{name}_zero_point")
+        floats.append(None if table is None or scale is None else dequantized(e, table, scale, zero))
+    *tables, gamma, beta = floats
+    total = _embedding_sum(e, tables, None)
+    y = e.op("LayerNormalization", total, gamma, beta, axis=-1, epsilon=e.node.float_attr("epsilon", 1e-12))
+    e.finish(y, _lengths(e))
+
+
+def _embedding_sum(e: Expansion, tables: list[Value | None], places: Value | None) -> Value:
+    ids, segments = e.operand("input_ids"), e.input("segment_ids")
+    words, positions, segment_table = tables
+    assert positions is not None
+    if places is None:
+        at = e.slice(positions, 0, e.dim(ids, 1), 0)
+    else:
+        at = e.op("Gather", positions, places, axis=0)
+    total = e.sum(e.op("Gather", words, ids, axis=0), at)
+    if segments is None or segment_table is None:
+        return total
+    return e.sum(total, e.op("Gather", segment_table, segments, axis=0))
+
+
+def _lengths(e: Expansion) -> Value:
+    """How many of the mask's numbers are 1, for each of the batch; 0 without a mask."""
+    mask = e.input("mask")
+    if mask is None:
+        return e.op("Expand", e.const("zero", [0], DType.INT32), e.dim(e.operand("input_ids"), 0))
+    ones = e.op("Equal", mask, e.number(1, mask))
+    return e.op("ReduceSum", e.op("Cast", ones, to=DType.INT32.onnx), e.const("axes", [1]), keepdims=0)
+
+
+def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool, partial: int) -> Value:
+    """Pairs of x along the last axis, turned by the angles of cos and sin.
+
+    The pairs are neighbours, or the two halves; `partial` is how many elements are turned if not all are.
+    """
+    rest = None
+    if partial:
+        rest = e.slice(x, partial, 2**63 - 1, -1)
+        x = e.slice(x, 0, partial, -1)
+    if interleaved:
+        shape = e.op("Shape", x)
+        pairs = e.op("Reshape", x, e.op("Concat", e.slice(shape, 0, -1, 0), e.const("pair", [-1, 2]), axis=0))
+        parts = e.ops("Split", 2, pairs, axis=-1, num_outputs=2)
+        a, b = (e.op("Squeeze", part, e.const("axes", [-1])) for part in parts)
+    else:
+        a, b = e.ops("Split", 2, x, axis=-1, num_outputs=2)
+    real = e.op("Sub", e.op("Mul", a, cos), e.op("Mul", b, sin))
+    imaginary = e.op("Add", e.op("Mul", a, sin), e.op("Mul", b, cos))
+    if interleaved:
+        pairs = e.op("Concat", e.unsqueeze(real, -1), e.unsqueeze(imaginary, -1), axis=-1)
+        turned = e.op("Reshape", pairs, shape)
+    else:
+        turned = e.op("Concat", real, imaginary, axis=-1)
+    return turned if rest is None else e.op("Concat", turned, rest, axis=-1)
+
+
+@microsoft(
+    "RotaryEmbedding",
+    "input position_ids cos_cache sin_cache",
+    "interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f",
+)
+def rotary_embedding(e: Expansion) -> None:
+    """Each head of x turned by the angles of its position."""
+    e.refuse_attrs("is_packed_batching", "export the model without packed batches")
+    x, cos_cache = e.operand("input"), e.operand("cos_cache")
+    width, heads = e.node.int_attr("rotary_embedding_dim", 0), e.node.int_attr("num_heads", 0)
+    is_flat = e.rank(x) == 3
+    if is_flat and heads:
+        x4 = e.reshape(x, 0, 0, heads, -1)
+    elif is_flat:
+        columns = cos_cache.desc.shape[1] if cos_cache.desc.shape is not None else None
+        if not isinstance(columns, int):
+            raise e.unsupported("the size of a head is not known", "give num_heads, or cos_cache a known shape")
+        x4 = e.reshape(x, 0, 0, -1, 2 * columns)
+    else:
+        x4 = x
+    places = e.operand("position_ids")
+    sequence = e.dim(x, 1 if is_flat else 2)
+    if e.rank(places) == 1:  # where all sequences begin
+        places = e.unsqueeze(e.positions(places, sequence), 0)
+    head_axis = 2 if is_flat else 1
+    angles = [
+        e.unsqueeze(e.op("Gather", cache, places, axis=0), head_axis) for cache in (cos_cache, e.operand("sin_cache"))
+    ]
+    turned = rotated(e, x4, *angles, interleaved=bool(e.node.int_attr("interleaved", 0)), partial=width)
+    e.finish(e.reshape(turned, 0, 0, -1) if is_flat else turned)

@@ -1,0 +1,147 @@
+"""A node of ONNX Runtime's own on its way to ops of the standard: what the functions of this folder see."""
+
+from collections.abc import Sequence
+
+import numpy.typing as npt
+
+from atcpy.errors import AtcError
+from atcpy.ir import DType, Node, Value
+from atcpy.parsers.onnx.upgrade import Upgrade
+
+
+class Expansion:
+    """Builds nodes in front of the one that goes; shapes are computed where the model leaves them open."""
+
+    def __init__(self, up: Upgrade, inputs: Sequence[str]) -> None:
+        self._up = up
+        self._names = inputs
+
+    @property
+    def node(self) -> Node:
+        """The node that goes."""
+        return self._up.node
+
+    # --- what the node has --------------------------------------------------------------------
+
+    def input(self, name: str) -> Value | None:
+        """An input by its name, or None if it is left out."""
+        return self.node.input(self._names.index(name))
+
+    def operand(self, name: str) -> Value:
+        """An input that must be there."""
+        value = self.input(name)
+        if value is None:
+            raise self.invalid(f"input {name} is missing")
+        return value
+
+    def asks(self, index: int) -> bool:
+        """May somebody read output `index`?"""
+        return index < len(self.node.outputs)
+
+    def refuse_inputs(self, names: str, hint: str) -> None:
+        """Refuses the node if one of these inputs is given."""
+        for name in names.split():
+            if self.input(name) is not None:
+                raise self.unsupported(f"input {name} is given", hint)
+
+    def refuse_attrs(self, names: str, hint: str) -> None:
+        """Refuses the node if one of these flags is set."""
+        for name in names.split():
+            if self.node.int_attr(name, 0):
+                raise self.unsupported(f"{name} = {self.node.int_attr(name, 0)}", hint)
+
+    # --- what the graph tells -----------------------------------------------------------------
+
+    def rank(self, value: Value, hint: str = "") -> int:
+        """The rank of a value, without which the op has no meaning here."""
+        rank = self._up.rank_of(value)
+        if rank is None:
+            raise self.unsupported(
+                f'the rank of "{value.name}" is not known', hint or "export the model with the shapes of its inputs"
+            )
+        return rank
+
+    def rank_if_known(self, value: Value) -> int | None:
+        """The rank of a value, or None."""
+        return self._up.rank_of(value)
+
+    def dtype(self, value: Value) -> DType | None:
+        """The element type of a value, if the graph so far tells it."""
+        return self._up.dtype_of(value)
+
+    # --- building -----------------------------------------------------------------------------
+
+    def op(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
+        """A new node; its output."""
+        return self._up.insert(op_type, inputs, attrs)
+
+    def ops(self, op_type: str, outputs: int, *inputs: Value | None, **attrs: object) -> list[Value]:
+        """A new node of several outputs."""
+        return list(self._up.insert(op_type, inputs, attrs, outputs=outputs).producer.outputs)
+
+    def const(self, label: str, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
+        """A new constant."""
+        return self._up.const(label, array, dtype)
+
+    def number(self, number: float, like: Value) -> Value:
+        """A scalar of the type of a value, whatever that turns out to be."""
+        dtype = self.dtype(like)
+        if dtype is not None:
+            return self.const("number", number, dtype)
+        return self.op("CastLike", self.const("number", number, DType.FLOAT32), like)
+
+    def scaled(self, value: Value, factor: float) -> Value:
+        """value · factor"""
+        return value if factor == 1.0 else self.op("Mul", value, self.number(factor, value))
+
+    def sum(self, first: Value, *others: Value | None) -> Value:
+        """The sum of those that are given."""
+        for other in others:
+            if other is not None:
+                first = self.op("Add", first, other)
+        return first
+
+    def transpose(self, value: Value, *perm: int) -> Value:
+        """The axes of a value in another order."""
+        return value if perm == tuple(range(len(perm))) else self.op("Transpose", value, perm=perm)
+
+    def reshape(self, value: Value, *dims: int) -> Value:
+        """0 keeps a dim, one −1 takes what is left."""
+        return self.op("Reshape", value, self.const("shape", dims))
+
+    def unsqueeze(self, value: Value, *axes: int) -> Value:
+        """New dims of size 1."""
+        return self.op("Unsqueeze", value, self.const("axes", axes))
+
+    def slice(self, value: Value, start: Value | int, end: Value | int, axis: int) -> Value:
+        """value[start:end] along one axis."""
+        bounds = [self.const("bound", [b]) if isinstance(b, int) else b for b in (start, end)]
+        return self.op("Slice", value, *bounds, self.const("axes", [axis]))
+
+    def dim(self, value: Value, axis: int) -> Value:
+        """The size of an axis as a list of one element; a constant where the model tells it."""
+        shape = value.desc.shape
+        if shape is not None and -len(shape) <= axis < len(shape) and isinstance(size := shape[axis], int):
+            return self.const("dim", [size])
+        sizes = self.op("Shape", value)
+        return self.slice(sizes, axis, axis + 1 if axis != -1 else 2**63 - 1, 0)
+
+    def positions(self, start: Value | None, count: Value) -> Value:
+        """start, start + 1 … of `count` numbers; both are lists of one element."""
+        zero, one = self.const("zero", 0), self.const("one", 1)
+        numbers = self.op("Range", zero, self.reshape(count), one)
+        return numbers if start is None else self.op("Add", numbers, start)
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def finish(self, *results: Value | str) -> None:
+        """Takes the node away; these values stand for its outputs, a text says why there is none."""
+        self._up.replace_by(*results)
+
+    def invalid(self, what: str) -> AtcError:
+        """The error that says what is wrong with the node."""
+        return self._up.invalid(what)
+
+    def unsupported(self, what: str, hint: str) -> AtcError:
+        """The error that says what cannot be converted, and the way round."""
+        return self._up.unsupported(what, hint)

@@ -1,0 +1,102 @@
+"""Ops that the standard has had since, under the same or another name."""
+
+from atcpy.ir import DType, Value
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.table import microsoft
+
+
+def as_scalar(e: Expansion, value: Value | None) -> Value | None:
+    """A value of one element without dims."""
+    if value is None or value.desc.shape == ():
+        return value
+    if value.tensor is not None:
+        return e.const("scalar", value.array.reshape(()), value.desc.dtype)
+    return e.reshape(value)
+
+
+@microsoft("Pad", "data pads value?", "mode:s")
+def pad(e: Expansion) -> None:
+    """Pad, whose pads may be a matrix of one row and whose value a list of one."""
+    e.finish(
+        e.op("Pad", e.operand("data"), e.reshape(e.operand("pads"), -1), as_scalar(e, e.input("value")), **e.node.attrs)
+    )
+
+
+@microsoft("Unique", "x", outputs=(3, 3))
+def unique(e: Expansion) -> None:
+    """Unique in the order of first occurrence, without the places of the first occurrences."""
+    y, _, places, counts = e.ops("Unique", 4, e.operand("x"), sorted=0)
+    e.finish(y, places, counts)
+
+
+@microsoft("ExpandDims", "X axis")
+def expand_dims(e: Expansion) -> None:
+    """Unsqueeze of one axis."""
+    axis = e.op("Cast", e.reshape(e.operand("axis"), 1), to=DType.INT64.onnx)
+    e.finish(e.op("Unsqueeze", e.operand("X"), axis))
+
+
+@microsoft("Trilu", "X k?", "upper:i")
+def trilu(e: Expansion) -> None:
+    """As in the standard."""
+    e.finish(e.op("Trilu", e.operand("X"), e.input("k"), **e.node.attrs))
+
+
+@microsoft("GatherND", "data indices")
+def gather_nd(e: Expansion) -> None:
+    """As in the standard, which wants indices of 64 bits."""
+    indices = e.op("Cast", e.operand("indices"), to=DType.INT64.onnx)
+    e.finish(e.op("GatherND", e.operand("data"), indices))
+
+
+@microsoft("Range", "start limit delta?")
+def number_range(e: Expansion) -> None:
+    """Range, whose numbers may be lists of one."""
+    start = e.operand("start")
+    delta = as_scalar(e, e.input("delta")) or e.number(1, start)
+    e.finish(e.op("Range", as_scalar(e, start), as_scalar(e, e.operand("limit")), delta))
+
+
+@microsoft("GridSample", "X Grid", "align_corners:i mode:s padding_mode:s")
+def grid_sample(e: Expansion) -> None:
+    """As in the standard since opset 20, under its older names of the modes."""
+    modes = {"bilinear": "linear", "bicubic": "cubic"}
+    mode = e.node.str_attr("mode", "bilinear")
+    attrs = {**e.node.attrs, "mode": modes.get(mode, mode)}
+    e.finish(e.op("GridSample", e.operand("X"), e.operand("Grid"), **attrs))
+
+
+@microsoft("TorchEmbedding", "weight indices padding_idx? scale_grad_by_freq?")
+def torch_embedding(e: Expansion) -> None:
+    """Gather of rows; the other inputs serve training."""
+    e.finish(e.op("Gather", e.operand("weight"), e.operand("indices"), axis=0))
+
+
+@microsoft("Rfft", "X", "normalized:i onesided:i signal_ndim:i")
+def rfft(e: Expansion) -> None:
+    """The half of DFT that a real signal has, along the last axis; complex numbers are pairs."""
+    if e.node.int_attr("signal_ndim", 1) != 1 or not e.node.int_attr("onesided", 1):
+        raise e.unsupported("signal_ndim is not 1, or onesided is 0", "ONNX Runtime does not know it, either")
+    e.refuse_attrs("normalized", "ONNX Runtime does not know it, either")
+    signal = e.unsqueeze(e.operand("X"), -1)
+    e.finish(e.op("DFT", signal, None, e.const("axis", -2), onesided=1))
+
+
+@microsoft("ComplexMul", "A B")
+def complex_mul(e: Expansion) -> None:
+    """(a + i·b) · (c + i·d) of pairs along the last axis."""
+    e.finish(_complex_product(e, conjugated=False))
+
+
+@microsoft("ComplexMulConj", "A B")
+def complex_mul_conj(e: Expansion) -> None:
+    """(a + i·b) · (c − i·d)"""
+    e.finish(_complex_product(e, conjugated=True))
+
+
+def _complex_product(e: Expansion, *, conjugated: bool) -> Value:
+    a, b = e.ops("Split", 2, e.operand("A"), axis=-1, num_outputs=2)
+    c, d = e.ops("Split", 2, e.operand("B"), axis=-1, num_outputs=2)
+    real = e.op("Add" if conjugated else "Sub", e.op("Mul", a, c), e.op("Mul", b, d))
+    imaginary = e.op("Sub" if conjugated else "Add", e.op("Mul", b, c), e.op("Mul", a, d))
+    return e.op("Concat", real, imaginary, axis=-1)

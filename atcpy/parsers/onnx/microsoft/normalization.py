@@ -1,0 +1,96 @@
+"""Layer and group normalization with what ONNX Runtime fuses before it."""
+
+from atcpy.ir import DType, Value
+from atcpy.parsers.onnx.microsoft.convolution import channels_first, channels_last
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.table import STANDARD, known_earlier, microsoft
+
+_EPSILON = 1e-12
+_LAYER = "axis:i epsilon:f stash_type:i"
+# New in opset 17; ONNX Runtime's optimizer writes it into models of any opset.
+known_earlier("LayerNormalization", "X Scale B?", "axis:i epsilon:f stash_type:i", outputs=(1, 3))
+_NO_MEAN = "ONNX Runtime does not compute it, either"
+
+
+def layer_norm(e: Expansion, x: Value, scale: Value, bias: Value | None) -> list[Value]:
+    """LayerNormalization along the last axis, with mean and inverse deviation if somebody may read them."""
+    outputs = 3 if e.asks(1) else 1
+    epsilon = e.node.float_attr("epsilon", _EPSILON)
+    return e.ops("LayerNormalization", outputs, x, scale, bias, axis=-1, epsilon=epsilon)
+
+
+def _inverse_rms(e: Expansion, x: Value, axes: list[int]) -> Value:
+    """1 / √(mean(x²) + epsilon) in float32"""
+    wide = e.op("Cast", x, to=DType.FLOAT32.onnx)
+    mean = e.op("ReduceMean", e.op("Mul", wide, wide), e.const("axes", axes), keepdims=1)
+    epsilon = e.const("epsilon", e.node.float_attr("epsilon", _EPSILON), DType.FLOAT32)
+    return e.op("Reciprocal", e.op("Sqrt", e.op("Add", mean, epsilon)))
+
+
+@microsoft("SkipLayerNormalization", "input skip gamma beta? bias?", "epsilon:f", outputs=(1, 4))
+def skip_layer_normalization(e: Expansion) -> None:
+    """LayerNormalization(input + skip + bias); output 3 is the sum."""
+    total = e.sum(e.operand("input"), e.operand("skip"), e.input("bias"))
+    first, *statistics = layer_norm(e, total, e.operand("gamma"), e.input("beta"))
+    e.finish(first, *(statistics or ("", "")), total)
+
+
+@microsoft("SkipSimplifiedLayerNormalization", "input skip gamma bias?", "epsilon:f", outputs=(1, 4))
+def skip_simplified_layer_normalization(e: Expansion) -> None:
+    """RMSNormalization(input + skip + bias); output 3 is the sum."""
+    total = e.sum(e.operand("input"), e.operand("skip"), e.input("bias"))
+    y = e.op("RMSNormalization", total, e.operand("gamma"), axis=-1, epsilon=e.node.float_attr("epsilon", _EPSILON))
+    e.finish(y, _NO_MEAN, _inverse_rms(e, total, [-1]) if e.asks(2) else "", total)
+
+
+@microsoft("SimplifiedLayerNormalization", "X scale", _LAYER, outputs=(1, 2), domain=STANDARD)
+def simplified_layer_normalization(e: Expansion) -> None:
+    """RMSNormalization, which ONNX has had since opset 23; output 1 is the inverse deviation."""
+    x = e.operand("X")
+    y = e.op("RMSNormalization", x, e.operand("scale"), **e.node.attrs)
+    if not e.asks(1):
+        e.finish(y)
+        return
+    axis, rank = e.node.int_attr("axis", -1), e.rank(x)
+    e.finish(y, _inverse_rms(e, x, [*range(axis % rank, rank)]))
+
+
+def _group_norm(e: Expansion, x: Value, rank: int) -> Value:
+    """GroupNormalization of what lies as the node's X does, and Swish if `activation` is 1."""
+    is_last = e.node.int_attr("channels_last", 1)
+    planes = channels_first(e, x) if is_last else x
+    params = [e.op("CastLike", e.operand(name), x) for name in ("gamma", "beta")]
+    y = e.op(
+        "GroupNormalization",
+        planes,
+        *params,
+        num_groups=e.node.int_attr("groups", 1),
+        epsilon=e.node.float_attr("epsilon", 1e-5),
+    )
+    if e.node.int_attr("activation", 0):
+        y = e.op("Swish", y)
+    return channels_last(e, y, rank) if is_last else y
+
+
+_GROUP = "activation:i! groups:i! channels_last:i epsilon:f"
+
+
+@microsoft("GroupNorm", "X gamma beta", _GROUP)
+def group_norm(e: Expansion) -> None:
+    """GroupNormalization, by default of channels last."""
+    x = e.operand("X")
+    e.finish(_group_norm(e, x, e.rank(x)))
+
+
+@microsoft("SkipGroupNorm", "X gamma beta skip bias?", _GROUP, outputs=(1, 2))
+def skip_group_norm(e: Expansion) -> None:
+    """GroupNorm of X + skip + bias; output 1 is the sum."""
+    x, skip, bias = e.operand("X"), e.operand("skip"), e.input("bias")
+    rank, is_last = e.rank(x), e.node.int_attr("channels_last", 1)
+    spatial = range(1, rank - 1) if is_last else range(2, rank)
+    if e.rank(skip) == 2:
+        skip = e.unsqueeze(skip, *spatial)
+    if bias is not None and not is_last:
+        bias = e.unsqueeze(bias, *range(1, rank - 1))
+    total = e.sum(x, skip, bias)
+    e.finish(_group_norm(e, total, rank), total)

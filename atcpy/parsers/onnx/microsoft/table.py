@@ -1,0 +1,64 @@
+"""The ops beyond the standard that ONNX Runtime's optimizer and quantizer write: how their nodes look.
+
+`@microsoft("FusedMatMul", "A B", "alpha:f transA:i")` registers the function that writes a node of
+the op in ops of the standard. The signature names the inputs (`?` may be left out, `+` one or more)
+and the attributes with their types: i, f, s for one, I, F, S for a list, `!` for those that must be
+given. Outputs are counted.
+"""
+
+from collections.abc import Callable
+
+from onnx import AttributeProto
+
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.op_rule import OpRule
+from atcpy.parsers.onnx.upgrade import Upgrade, normalizes, op_key
+
+DOMAIN = "com.microsoft"
+# Ops of ONNX Runtime that its models have in the standard's own domain.
+STANDARD = ""
+_TYPES = {
+    "i": AttributeProto.INT, "f": AttributeProto.FLOAT, "s": AttributeProto.STRING,
+    "I": AttributeProto.INTS, "F": AttributeProto.FLOATS, "S": AttributeProto.STRINGS,
+}  # fmt: skip
+_ANY_NUMBER = 2**31 - 1
+RULES: dict[tuple[str, str], OpRule] = {}
+Expand = Callable[[Expansion], None]
+
+
+def microsoft(
+    op_types: str, inputs: str, attrs: str = "", *, outputs: tuple[int, int] = (1, 1), domain: str = DOMAIN
+) -> Callable[[Expand], Expand]:
+    """Registers a function that replaces a node of these ops (space-separated), and how such a node must look."""
+    names = tuple(name.rstrip("?+") for name in inputs.split())
+    rule = _rule_of(inputs, attrs, outputs)
+
+    def register(expand: Expand) -> Expand:
+        def run(up: Upgrade) -> None:
+            expand(Expansion(up, names))
+
+        for op_type in op_types.split():
+            RULES[(domain, op_type)] = rule
+            normalizes(op_key(op_type, domain))(run)
+        return expand
+
+    return register
+
+
+def known_earlier(op_type: str, inputs: str, attrs: str, *, outputs: tuple[int, int]) -> None:
+    """Makes an op of the standard known to opsets that did not have it yet, in the form that it has there now."""
+    RULES[(STANDARD, op_type)] = _rule_of(inputs, attrs, outputs)
+
+
+def _rule_of(inputs: str, attrs: str, outputs: tuple[int, int]) -> OpRule:
+    # Inputs in front of one that must be there have a place even if they are left out.
+    least = max(index for index, name in enumerate(inputs.split(), 1) if not name.endswith("?"))
+    most = _ANY_NUMBER if inputs.endswith("+") else len(inputs.split())
+    typed = [attr.rstrip("!").split(":") for attr in attrs.split()]
+    required = tuple(attr.split(":")[0] for attr in attrs.split() if attr.endswith("!"))
+    return OpRule({name: _TYPES[letter] for name, letter in typed}, required, (least, most), outputs)
+
+
+def extra_rule(op_type: str, domain: str) -> OpRule | None:
+    """How a node of an op that only ONNX Runtime knows must look."""
+    return RULES.get((domain, op_type))

@@ -1,0 +1,18 @@
+"""How a node of one op must look at one opset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OpRule:
+    """How a node of one op must look at one opset; `attrs` gives the type of each attribute."""
+
+    attrs: Mapping[str, int]
+    required: tuple[str, ...]
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
+
+
+FREE = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)

@@ -1,0 +1,65 @@
+"""The table of ONNX Runtime's ops against the registry that ONNX Runtime carries."""
+
+import re
+from pathlib import Path
+
+import onnx
+import onnxruntime.capi.onnxruntime_pybind11_state as ort
+import pytest
+
+from atcpy.errors import ModelInvalid, Unsupported
+from atcpy.parsers.onnx.microsoft.table import RULES
+from tests.parsers.onnx.canonical import ops_of, parsed
+from tests.parsers.onnx.microsoft.cases import floats, make_model
+
+PAGE = Path(__file__).parents[4] / "docs" / "contrib-ops.md"
+SCHEMAS = {(schema.domain, schema.name): schema for schema in ort.get_all_operator_schema()}
+
+
+@pytest.mark.parametrize("key", RULES, ids=":".join)
+def test_a_rule_says_what_the_schema_says(key: tuple[str, str]) -> None:
+    rule, schema = RULES[key], SCHEMAS[key]
+    attrs = {name: onnx.AttributeProto.AttributeType.Value(str(attr.type).split(".")[-1])
+             for name, attr in schema.attributes.items()}  # fmt: skip
+    assert dict(rule.attrs) == attrs
+    assert set(rule.required) == {name for name, attr in schema.attributes.items() if attr.required}
+    assert rule.inputs == (schema.min_input, schema.max_input)
+    assert rule.outputs == (schema.min_output, schema.max_output)
+
+
+def test_every_op_is_named_on_the_page() -> None:
+    page = PAGE.read_text()
+    names = set(re.findall(r"\b[A-Z]\w+", page))
+    assert {op for _, op in RULES} - names == set()
+
+
+@pytest.mark.parametrize(
+    ("domain", "op", "hint"),
+    [
+        ("com.microsoft", "BeamSearch", "without ONNX Runtime's optimization"),
+        ("com.microsoft.nchwc", "Conv", 'level "extended"'),
+        ("ai.onnx.contrib", "BertTokenizer", "do that step before the model"),
+    ],
+)
+def test_the_others_are_refused_with_the_way_out(domain: str, op: str, hint: str) -> None:
+    with pytest.raises(Unsupported) as raised:
+        parsed(make_model(op, [floats(2, 3)], domain=domain))
+    assert (raised.value.code, raised.value.what) == ("E19010", f"{domain}::{op} is not a known operator")
+    assert hint in raised.value.hint
+
+
+def test_a_missing_input_is_told() -> None:
+    with pytest.raises(ModelInvalid, match="input skip is missing"):
+        parsed(make_model("SkipLayerNormalization", [floats(2, 3), None, floats(3)]))
+
+
+def test_the_node_lives_on_in_names_and_sources() -> None:
+    graph = parsed(make_model("FastGelu", [floats(2, 3), floats(3)])).graph
+    assert [value.name for value in graph.outputs] == ["o0"]
+    assert {node.sources for node in graph.nodes if node.op_type in ("Add", "Gelu")} == {("node",)}
+
+
+def test_the_domain_needs_no_import() -> None:
+    model = make_model("FastGelu", [floats(2, 3)])
+    del model.opset_import[1:]
+    assert ops_of(parsed(model).graph) == ["Gelu"]
