@@ -5,6 +5,7 @@ from atcpy.parsers.onnx.microsoft import (
     attention,
     convolution,
     embedding,
+    grouped_attention,
     matmul,
     movement,
     normalization,
@@ -13,5 +14,6 @@ from atcpy.parsers.onnx.microsoft import (
 )
 
 FAMILIES = (
-    activations, attention, convolution, embedding, matmul, movement, normalization, quantized, quantized_matmul,
+    activations, attention, convolution, embedding, grouped_attention, matmul, movement, normalization, quantized,
+    quantized_matmul,
 )  # fmt: skip

@@ -36,9 +36,8 @@ def scale_of(e: Expansion, q: Value) -> Value:
     return e.op("CastLike", e.op("Reciprocal", e.op("Sqrt", size)), q)
 
 
-def scores_of(e: Expansion, q: Value, k: Value) -> Value:
+def scores_of(e: Expansion, q: Value, k: Value, rank: int = 4) -> Value:
     """scale · q · kᵀ over the last two axes."""
-    rank = 4 if e.rank_if_known(k) is None else e.rank(k)
     return e.op("MatMul", e.op("Mul", q, scale_of(e, q)), e.transpose(k, *range(rank - 2), rank - 1, rank - 2))
 
 

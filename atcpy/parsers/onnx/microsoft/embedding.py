@@ -102,6 +102,11 @@ def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool
     return turned if rest is None else e.op("Concat", turned, rest, axis=-1)
 
 
+def angles_at(e: Expansion, places: Value) -> list[Value]:
+    """The rows of the caches of cosines and sines at these positions."""
+    return [e.op("Gather", e.operand(f"{name}_cache"), places, axis=0) for name in ("cos", "sin")]
+
+
 @microsoft(
     "RotaryEmbedding",
     "input position_ids cos_cache sin_cache",
@@ -126,9 +131,6 @@ def rotary_embedding(e: Expansion) -> None:
     sequence = e.dim(x, 1 if is_flat else 2)
     if e.rank(places) == 1:  # where all sequences begin
         places = e.unsqueeze(e.positions(places, sequence), 0)
-    head_axis = 2 if is_flat else 1
-    angles = [
-        e.unsqueeze(e.op("Gather", cache, places, axis=0), head_axis) for cache in (cos_cache, e.operand("sin_cache"))
-    ]
+    angles = [e.unsqueeze(angle, 2 if is_flat else 1) for angle in angles_at(e, places)]
     turned = rotated(e, x4, *angles, interleaved=bool(e.node.int_attr("interleaved", 0)), partial=width)
     e.finish(e.reshape(turned, 0, 0, -1) if is_flat else turned)

@@ -45,11 +45,8 @@ X, W = floats(2, 6, 7, 7), floats(4, 3, 3, 3)
         ("GridSample", [floats(2, 3, 4, 5), np.tanh(floats(2, 3, 3, 2))], {"padding_mode": "border"}),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("symbolic", [False, True])
-def test_it_computes_what_onnx_runtime_computes(
-    op: str, arrays: list[Array], attrs: dict[str, object], symbolic: bool
-) -> None:
-    assert_as_in_ort(op, arrays, attrs, symbolic=symbolic, constants=(1,) if op in ("Pad", "ExpandDims") else ())
+def test_it_computes_what_onnx_runtime_computes(op: str, arrays: list[Array], attrs: dict[str, object]) -> None:
+    assert_as_in_ort(op, arrays, attrs, symbolic=True, constants=(1,) if op in ("Pad", "ExpandDims") else ())
 
 
 @pytest.mark.parametrize(

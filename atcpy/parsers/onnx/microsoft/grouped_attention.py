@@ -1,0 +1,146 @@
+"""Attention whose queries share keys in groups, over a cache that is longer than what it holds.
+
+B batch, S new positions, P rows of the cache, T rows afterwards, M heads of keys, G queries a key, H size of a head.
+"""
+
+from atcpy.ir import DType, Value
+from atcpy.parsers.onnx.microsoft.attention import filtered, lowest, scores_of
+from atcpy.parsers.onnx.microsoft.embedding import angles_at, rotated
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.table import microsoft
+
+_EXPORT = "export the model for ONNX Runtime's CPU kernels"
+
+
+@microsoft(
+    "GroupQueryAttention",
+    "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? position_ids?"
+    " attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?",
+    "kv_num_heads:i! num_heads:i! causal:i do_rotary:i k_quant_type:s kv_cache_bit_width:i local_window_size:i"
+    " qk_norm_epsilon:f qk_output:i rotary_interleaved:i scale:f sliding_window_cache:i smooth_softmax:i softcap:f"
+    " v_quant_type:s",
+    outputs=(1, 4),
+)
+def group_query_attention(e: Expansion) -> None:
+    """Softmax(scale · q · kᵀ, masked) · v over the cache with the new keys and values put in."""
+    e.refuse_inputs("k_scale v_scale q_norm_weight k_norm_weight", _EXPORT)
+    e.refuse_attrs("sliding_window_cache qk_output", _EXPORT)
+    q, k, v = _projections(e)
+    sequence = e.dim(e.operand("query"), 1)
+    # In a prompt there is no past, and padding may make a sequence shorter than S.
+    ends = e.op("Cast", e.operand("seqlens_k"), to=DType.INT64.onnx)
+    past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const("one", 1)), sequence), e.const("zero", 0))
+    rows = e.op("Add", e.unsqueeze(past, 1), e.positions(None, sequence))  # [B, S]: where the new ones stand
+    if e.node.int_attr("do_rotary", 0):
+        q, k = _rotated(e, q, k, e.input("position_ids") or rows)
+    keys, values = _cached(e, k, past, sequence, "key"), _cached(e, v, past, sequence, "value")
+    y = _attend(e, e.transpose(q, 0, 2, 3, 1, 4), keys, values, _mask(e, q, keys, rows, ends))
+    e.finish(e.reshape(e.transpose(y, 0, 3, 1, 2, 4), 0, 0, -1), keys, values, "scores are not kept")
+
+
+def _projections(e: Expansion) -> tuple[Value, Value, Value]:
+    """q as [B, S, M, G, H], k and v as [B, S, M, H]."""
+    heads, groups = e.node.int_attr("num_heads", 1), e.node.int_attr("kv_num_heads", 1)
+    if groups < 1 or heads % groups:
+        raise e.invalid(f"{heads} heads in {groups} groups")
+    q, k, v = e.operand("query"), e.input("key"), e.input("value")
+    if k is None or v is None:
+        packed = e.reshape(q, 0, 0, heads + 2 * groups, -1)
+        q, k, v = e.ops("Split", 3, packed, e.const("sizes", [heads, groups, groups]), axis=2)
+        return e.op("Reshape", q, _grouped(e, q, groups)), k, v
+    return (
+        e.reshape(q, 0, 0, groups, heads // groups, -1),
+        e.reshape(k, 0, 0, groups, -1),
+        e.reshape(v, 0, 0, groups, -1),
+    )
+
+
+def _grouped(e: Expansion, q: Value, groups: int) -> Value:
+    heads = e.node.int_attr("num_heads", 1)
+    return e.op("Concat", e.const("same", [0, 0, groups, heads // groups]), e.dim(q, 3), axis=0)
+
+
+def _rotated(e: Expansion, q: Value, k: Value, places: Value) -> tuple[Value, Value]:
+    interleaved = bool(e.node.int_attr("rotary_interleaved", 0))
+    angles = angles_at(e, places)
+    partial = _turned_elements(e)
+    q = rotated(e, q, *(e.unsqueeze(a, 2, 3) for a in angles), interleaved=interleaved, partial=partial)
+    return q, rotated(e, k, *(e.unsqueeze(a, 2) for a in angles), interleaved=interleaved, partial=partial)
+
+
+def _turned_elements(e: Expansion) -> int:
+    """How many elements of a head are turned: twice the width of the caches."""
+    shape = e.operand("cos_cache").desc.shape
+    width = shape[1] if shape is not None and len(shape) == 2 else None
+    if not isinstance(width, int):
+        raise e.unsupported("the width of cos_cache is not known", "give cos_cache a known shape")
+    return 2 * width
+
+
+def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -> Value:
+    """[B, M, T, H]: the rows of the cache up to `past`, then the new ones, then zeros."""
+    cache = e.input(f"past_{name}")
+    if cache is None:
+        return e.transpose(new, 0, 2, 1, 3)
+    size = e.dim(cache, 2)
+    total = e.op("Cast", e.reshape(e.operand("total_sequence_length"), 1), to=DType.INT64.onnx)
+    places = e.positions(None, e.op("Max", size, total))
+    first = e.unsqueeze(past, 1)
+    offset = e.op("Sub", places, first)
+    zeros = e.op("Add", size, sequence)  # where a row of zeros stands behind cache and new ones
+    from_new = e.op("Where", e.op("Less", offset, sequence), e.op("Add", offset, size), zeros)
+    index = e.op("Where", e.op("Less", places, first), places, from_new)
+    rows = e.op("Concat", e.transpose(cache, 0, 2, 1, 3), new, axis=1)
+    rows = e.op("Pad", rows, e.const("pads", [0, 0, 0, 0, 0, 1, 0, 0]))
+    return e.transpose(e.op("GatherND", rows, e.unsqueeze(index, 2), batch_dims=1), 0, 2, 1, 3)
+
+
+def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Value:
+    """[B, 1, 1, S, T]: a query sees the keys up to its own, in a window if there is one."""
+    columns = e.positions(None, e.dim(keys, 2))
+    window = e.node.int_attr("local_window_size", -1)
+    if not e.node.int_attr("causal", 1):
+        keep = e.op("LessOrEqual", columns, e.unsqueeze(ends, 1, 2))
+    else:
+        own = e.unsqueeze(rows, 2)
+        keep = e.op("LessOrEqual", columns, own)
+        if window >= 0:
+            start = e.op("Sub", own, e.const("window", window))
+            keep = e.op("And", keep, e.op("Greater", columns, start))
+    return e.unsqueeze(filtered(e, keep, q, lowest(e, q)), 1, 2)
+
+
+def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> Value:
+    scores = scores_of(e, q, e.unsqueeze(keys, 2), 5)
+    if cap := e.node.float_attr("softcap", 0.0):
+        scores = e.scaled(e.op("Tanh", e.scaled(scores, 1 / cap)), cap)
+    scores = e.sum(scores, _bias(e), mask)
+    sink = _sink(e, scores)
+    if sink is None:
+        probabilities = e.op("Softmax", scores, axis=-1)
+    else:
+        probabilities = e.slice(e.op("Softmax", e.op("Concat", scores, sink, axis=-1), axis=-1), 0, -1, -1)
+    return e.op("MatMul", probabilities, e.unsqueeze(values, 2))
+
+
+def _bias(e: Expansion) -> Value | None:
+    bias = e.input("attention_bias")
+    if bias is None:
+        return None
+    shape = bias.desc.shape
+    if shape is not None and len(shape) == 4 and shape[1] == 1:
+        return e.unsqueeze(bias, 1)
+    groups, heads = e.node.int_attr("kv_num_heads", 1), e.node.int_attr("num_heads", 1)
+    if shape is None or len(shape) != 4 or shape[1] != heads:
+        raise e.unsupported("the heads of attention_bias are not known", "give attention_bias a known shape")
+    sizes = [e.dim(bias, 0), e.const("groups", [groups, heads // groups]), e.dim(bias, 2), e.dim(bias, 3)]
+    return e.op("Reshape", bias, e.op("Concat", *sizes, axis=0))
+
+
+def _sink(e: Expansion, scores: Value) -> Value | None:
+    """What stands in each Softmax beside the scores and takes a share that goes nowhere."""
+    sink, groups = e.input("head_sink"), e.node.int_attr("kv_num_heads", 1)
+    if sink is None and e.node.int_attr("smooth_softmax", 0) != 1:
+        return None
+    column = e.number(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, groups, -1), 0, 3, 4)
+    return e.op("Expand", column, e.op("Shape", e.slice(scores, 0, 1, -1)))
