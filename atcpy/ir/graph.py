@@ -83,8 +83,9 @@ class Graph:
         """
         node = Node(self, self.names.fresh_node(name or op_type), op_type, domain)
         node.attrs.update(attrs or {})
-        for index, output in enumerate(outputs):
-            node.outputs.append(Value(self.names.fresh_value(output or node.name), node, index))
+        given = [self.names.fresh_value(output) if output else "" for output in outputs]  # these choose first
+        for index, output in enumerate(given):
+            node.outputs.append(Value(output or self.names.fresh_value(node.name), node, index))
         for value in inputs:
             _add_input(node, value)
         self._link(node, before)

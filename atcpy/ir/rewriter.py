@@ -29,10 +29,14 @@ class Rewriter:
 
     def insert(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
         """Adds a node before the root and returns its output; the frame infers its type."""
-        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name)
+        return self.insert_many(op_type, *inputs, outputs=1, **attrs)[0]
+
+    def insert_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
+        """The same with so many outputs."""
+        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs)
         node.sources, node.passes = self._sources, self._passes
         self.created.append(node)
-        return node.output
+        return list(node.outputs)
 
     def const(
         self, array: npt.ArrayLike, *, like: Value | None = None, name: str = "", dtype: DType | None = None

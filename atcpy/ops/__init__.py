@@ -15,6 +15,7 @@ from atcpy.ops import (
     pad,
     pool,
     random,
+    recurrent,
     reduce,
     reshape,
     resize,

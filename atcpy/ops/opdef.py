@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atcpy.ir import Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 
@@ -22,6 +22,8 @@ Infer = Callable[[Node, Known], Sequence[TensorDesc]]
 Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 Supports = Callable[[Node], Iterable[Reject]]
+# Other nodes that compute the same, made by the rewriter: the outputs, or why there are none.
+Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject]
 ParamValue = int | float | str | Sequence[int]
 
 # GE's compute cost: the cheapest engine that supports a node gets it.
@@ -91,6 +93,7 @@ class OpDef:
     infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
     propagate: the elements of output 0, for shape arithmetic.
     evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
+    expand: the ops that take its place if no engine runs it; None: the function of the standard, if any.
     engines: who can run it; each function yields the reasons against a given node.
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
@@ -107,6 +110,7 @@ class OpDef:
     infer: Infer | None = None
     propagate: Propagate | None = None
     evaluate: Evaluate | None = None
+    expand: Expand | None = None
     engines: Mapping[Engine, Supports] = field(default_factory=dict)
     layout: ChooseLayout | None = None
     lower: Lower | None = None

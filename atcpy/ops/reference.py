@@ -6,7 +6,7 @@ and what HOST_CPU runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,7 @@ EVALUATION_ERRORS = (
     TypeError,
     ValueError,
 )
+_UNCHANGED_SINCE = 18  # the last opset that changed the meaning of ops that functions are made of
 MAX_DATA_ELEMENTS = 1024  # constants up to here are shown to ONNX's shape functions
 
 
@@ -78,6 +79,45 @@ def to_node_proto(node: Node) -> onnx.NodeProto:
     for name, attr in node.attrs.items():
         proto.attribute.append(helper.make_attribute(name, _attr_to_proto(attr)))
     return proto
+
+
+def function_body(node: Node) -> onnx.FunctionProto | None:
+    """The function that the standard defines a node's op by, its attributes put in; None if there is none whose
+    ops mean what they mean at the canonical opset.
+    """
+    schema: Any = find_schema(node.op_type, node.domain)  # onnx's stubs do not know all of its methods
+    if schema is None or node.domain:
+        return None
+    proto = to_node_proto(node)
+    body = onnx.FunctionProto()
+    if schema.has_context_dependent_function:
+        version = max(schema.context_dependent_function_opset_versions)
+        types = [desc_to_type_proto(value.desc).SerializeToString() if value else b"" for value in node.inputs]
+        body.ParseFromString(
+            schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
+        )
+    elif schema.has_function:
+        version = max(schema.function_opset_versions)
+        body.ParseFromString(schema.get_function_with_opset_version(version))
+    else:
+        return None
+    given = {attr.name: attr for attr in proto.attribute}
+    for part in body.node:
+        _bind_attributes(part, given, schema)
+    return body if version >= _UNCHANGED_SINCE else None
+
+
+def _bind_attributes(part: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], schema: Any) -> None:
+    """Puts the attributes of a call, or their defaults, where a node of a function refers to them."""
+    attrs = list(part.attribute)
+    del part.attribute[:]
+    for attr in attrs:
+        name = attr.ref_attr_name
+        if not name:
+            part.attribute.append(attr)
+        elif name in given or schema.attributes[name].default_value.type != onnx.AttributeProto.UNDEFINED:
+            part.attribute.append(given.get(name) or schema.attributes[name].default_value)
+            part.attribute[-1].name = attr.name
 
 
 def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:

@@ -70,6 +70,10 @@ CASES: tuple[str, ...] = (
          coordinate_transformation_mode = "half_pixel">(x, , e) }""",
     "(float[9,4] x, int64[5] i) => (float[5,4] y) { y = Gather<axis = 0>(x, i) }",
     "(float[3,4] x) => (int32[3,4] y) { y = Cast<to = 6>(x) }",
+    """(float[4,5,7] x) => (float[4,2,5,19] y, float[2,5,19] h) <float[2,76,7] w, float[2,76,19] r, float[2,152] b>
+       { y, h = LSTM<hidden_size = 19, direction = "bidirectional">(x, w, r, b) }""",
+    """(float[4,1,7] x) => (float[4,1,1,16] y) <float[1,48,7] w, float[1,48,16] r>
+       { y = GRU<hidden_size = 16, direction = "reverse">(x, w, r) }""",
     "(float[2,5,6] x) => (float[2,5,6] y) { y = Trilu(x) }",
     "(float[2,5,7] x) => (float[2,5,7] y) { y = Trilu<upper = 0>(x) }",
     "(float[3,4] x) => (float[2,6] y) { s = Constant<value_ints = [2,6]>()  y = Reshape(x, s) }",

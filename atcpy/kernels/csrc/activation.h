@@ -15,6 +15,15 @@ enum activation {
     ACT_HARD_SWISH,   /* x · clip(x/6 + 1/2, 0, 1) */
     ACT_SWISH,        /* x · sigmoid(alpha·x) */
     ACT_TANH,
+    ACT_GELU,             /* x/2 · (1 + erf(x/√2)) */
+    ACT_GELU_TANH,        /* x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³))) */
+    ACT_ELU,              /* x < 0: alpha·(e^x − 1) */
+    ACT_SOFTSIGN,         /* x / (1 + |x|) */
+    ACT_SOFTPLUS,         /* ln(1 + e^x) */
+    ACT_AFFINE,           /* alpha·x + beta */
+    ACT_THRESHOLDED_RELU, /* x > alpha ? x : 0 */
+    ACT_SCALED_TANH,      /* alpha · tanh(beta·x) */
+    ACT_COUNT,
 };
 
 extern const char *const activation_names[];
@@ -44,7 +53,24 @@ static inline float activate_f32(enum activation kind, float x, float alpha, flo
         return x / (1 + expf(-alpha * x));
     case ACT_TANH:
         return tanhf(x);
+    case ACT_GELU:
+        return x / 2 * (1 + erff(x * 0.707106781f));
+    case ACT_GELU_TANH: /* (1 + tanh u) / 2 = sigmoid(2u) */
+        return x / (1 + expf(-1.59576912f * (x + 0.044715f * x * x * x)));
+    case ACT_ELU:
+        return x < 0 ? alpha * expm1f(x) : x;
+    case ACT_SOFTSIGN:
+        return x / (1 + fabsf(x));
+    case ACT_SOFTPLUS:
+        return (x < 0 ? 0 : x) + log1pf(expf(-fabsf(x)));
+    case ACT_AFFINE:
+        return alpha * x + beta;
+    case ACT_THRESHOLDED_RELU:
+        return x > alpha ? x : 0;
+    case ACT_SCALED_TANH:
+        return alpha * tanhf(beta * x);
     case ACT_NONE:
+    case ACT_COUNT:
         break;
     }
     return x;

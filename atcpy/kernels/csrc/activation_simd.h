@@ -7,6 +7,27 @@ static inline vf VMATH(clip_to_unit)(vf x)
     return vf_at_least(vf_set1(0.0f), vf_at_most(vf_set1(1.0f), x));
 }
 
+static inline vf VMATH(gelu)(vf x)
+{
+    const vf half = vf_set1(0.5f) * x;
+    return vf_fma(half, VMATH(erf)(x * vf_set1(0.707106781f)), half);
+}
+
+/* (1 + tanh u) / 2 = sigmoid(2u) */
+static inline vf VMATH(gelu_tanh)(vf x)
+{
+    const vf inner = vf_fma(vf_set1(0.044715f) * x, x * x, x);
+    return x * VMATH(sigmoid)(vf_set1(1.59576912f) * inner);
+}
+
+/* x < 0: alpha·(e^(x·scale) − 1) */
+static inline vf VMATH(elu)(vf x, vf alpha, vf scale)
+{
+    const vf zero = vf_set1(0.0f);
+    const vf low = alpha * VMATH(expm1_of_negative)(vf_at_most(zero, x * scale));
+    return vf_select(vf_lt(x, zero), low, x);
+}
+
 static inline vf VMATH(activate)(enum activation kind, vf x, float alpha, float beta)
 {
     const vf zero = vf_set1(0.0f), a = vf_set1(alpha), b = vf_set1(beta);
@@ -27,7 +48,24 @@ static inline vf VMATH(activate)(enum activation kind, vf x, float alpha, float 
         return x * VMATH(sigmoid)(a * x);
     case ACT_TANH:
         return VMATH(tanh)(x);
+    case ACT_GELU:
+        return VMATH(gelu)(x);
+    case ACT_GELU_TANH:
+        return VMATH(gelu_tanh)(x);
+    case ACT_ELU:
+        return VMATH(elu)(x, a, vf_set1(1.0f));
+    case ACT_SOFTSIGN:
+        return x / (vf_set1(1.0f) + vf_abs(x));
+    case ACT_SOFTPLUS:
+        return VMATH(softplus)(x);
+    case ACT_AFFINE:
+        return vf_fma(a, x, b);
+    case ACT_THRESHOLDED_RELU:
+        return vf_select(vf_lt(a, x), x, zero);
+    case ACT_SCALED_TANH:
+        return a * VMATH(tanh)(b * x);
     case ACT_NONE:
+    case ACT_COUNT:
         break;
     }
     return x;

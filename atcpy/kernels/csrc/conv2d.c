@@ -3,8 +3,11 @@
 
 #include <string.h>
 
-const char *const activation_names[] = {
-    "", "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh", NULL};
+const char *const activation_names[] = {"",           "Relu",        "Clip",      "LeakyRelu",
+                                        "Sigmoid",    "HardSigmoid", "HardSwish", "Swish",
+                                        "Tanh",       "Gelu",        "GeluTanh",  "Elu",
+                                        "Softsign",   "Softplus",    "Affine",    "ThresholdedRelu",
+                                        "ScaledTanh", NULL};
 
 DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
 

@@ -1,5 +1,5 @@
 /* unary on float32, AVX2. */
-#include "vmath_avx2.h"
+#include "activation_avx2.h"
 #include "unary_simd.h"
 
 void unary_f32_avx2(const struct kernel_args *args)

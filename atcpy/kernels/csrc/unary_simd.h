@@ -1,4 +1,4 @@
-/* unary on float32 vectors; included after vmath_*.h by the file of each ISA. */
+/* unary on float32 vectors; included after activation_*.h by the file of each ISA. */
 #include "unary.h"
 
 /* Runs `value`, an expression of x, over n elements; the tail has the same arithmetic. */
@@ -13,11 +13,6 @@
     }                                                                                              \
     return
 
-static inline vf gate(vf x)
-{
-    return vf_at_least(vf_set1(0.0f), vf_at_most(vf_set1(1.0f), x));
-}
-
 static inline vf sign(vf x)
 {
     const vf zero = vf_set1(0.0f), one = vf_set1(1.0f);
@@ -30,27 +25,6 @@ static inline vf mish(vf x)
 {
     const vf two = vf_set1(2.0f), e = VMATH(exp)(vf_at_most(vf_set1(20.0f), x)), m = e * (e + two);
     return x * (m / (m + two));
-}
-
-static inline vf gelu(vf x)
-{
-    const vf half = vf_set1(0.5f) * x;
-    return vf_fma(half, VMATH(erf)(x * vf_set1(0.707106781f)), half);
-}
-
-/* (1 + tanh u) / 2 = sigmoid(2u) */
-static inline vf gelu_tanh(vf x)
-{
-    const vf inner = vf_fma(vf_set1(0.044715f) * x, x * x, x);
-    return x * VMATH(sigmoid)(vf_set1(1.59576912f) * inner);
-}
-
-/* x < 0: alpha·(e^(x·scale) − 1) */
-static inline vf elu(vf x, vf alpha, vf scale)
-{
-    const vf zero = vf_set1(0.0f);
-    const vf low = alpha * VMATH(expm1_of_negative)(vf_at_most(zero, x * scale));
-    return vf_select(vf_lt(x, zero), low, x);
 }
 
 static void unary_vector(const struct unary_params *p, const float *src, float *dst, int64_t n)
@@ -99,23 +73,23 @@ static void unary_vector(const struct unary_params *p, const float *src, float *
     case UNARY_SIGMOID:
         EACH(VMATH(sigmoid)(x));
     case UNARY_HARD_SIGMOID:
-        EACH(gate(vf_fma(alpha, x, beta)));
+        EACH(VMATH(clip_to_unit)(vf_fma(alpha, x, beta)));
     case UNARY_SWISH:
         EACH(x * VMATH(sigmoid)(alpha * x));
     case UNARY_HARD_SWISH:
-        EACH(x * gate(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f))));
+        EACH(x * VMATH(clip_to_unit)(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f))));
     case UNARY_MISH:
         EACH(mish(x));
     case UNARY_GELU:
-        EACH(gelu(x));
+        EACH(VMATH(gelu)(x));
     case UNARY_GELU_TANH:
-        EACH(gelu_tanh(x));
+        EACH(VMATH(gelu_tanh)(x));
     case UNARY_ELU:
-        EACH(elu(x, alpha, one));
+        EACH(VMATH(elu)(x, alpha, one));
     case UNARY_SELU:
-        EACH(beta * elu(x, alpha, one));
+        EACH(beta * VMATH(elu)(x, alpha, one));
     case UNARY_CELU:
-        EACH(elu(x, alpha, one / alpha));
+        EACH(VMATH(elu)(x, alpha, one / alpha));
     case UNARY_SOFTPLUS:
         EACH(VMATH(softplus)(x));
     case UNARY_SOFTSIGN:

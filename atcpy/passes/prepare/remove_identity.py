@@ -32,7 +32,7 @@ def is_identity(node: Node) -> bool:
             return False
 
 
-@graph_pass("IdentityPass", Stage.PREPARE, after=("ConstantFoldingPass",))
+@graph_pass("IdentityPass", Stage.PREPARE, after=("ExpandPass",))
 def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Remove nodes that change nothing."""
     for node in graph.nodes:
