@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,14 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "Swish": lambda x: x / (1 + np.exp(-ALPHA * x)),
     "Tanh": np.tanh,
+    "Gelu": lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "GeluTanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "Elu": lambda x: np.where(x < 0, ALPHA * np.expm1(np.minimum(x, 0)), x),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Affine": lambda x: ALPHA * x + BETA,
+    "ThresholdedRelu": lambda x: np.where(x > ALPHA, x, 0),
+    "ScaledTanh": lambda x: ALPHA * np.tanh(BETA * x),
 }
 
 

@@ -22,9 +22,28 @@ static inline __attribute__((always_inline)) __m512 finish(const struct matmul_t
             t->bias_col == 0 ? _mm512_set1_ps(*bias) : _mm512_maskz_loadu_ps(mask, bias);
         sum = _mm512_fmadd_ps(b, _mm512_set1_ps(t->bias_scale), sum);
     }
-    if (t->activation == ACT_RELU)
-        return _mm512_max_ps(_mm512_setzero_ps(), sum);
-    return t->activation == ACT_NONE ? sum : activate_avx512(t->activation, sum, t->alpha, t->beta);
+    return t->activation == ACT_RELU ? _mm512_max_ps(_mm512_setzero_ps(), sum) : sum;
+}
+
+/* Other activations go over results that are stored and still in L1: within the micro-kernels they
+ * would have to make room among its accumulators.
+ */
+static __attribute__((noinline)) void activate_tile(const struct matmul_tile *t, int blocks,
+                                                    int rows)
+{
+    for (int b = 0; b < blocks; b++) {
+        const __mmask16 mask = panel_mask(t, b);
+        for (int i = 0; i < rows; i++) {
+            float *y = t->dst + i * t->y_row + b * LANES;
+            const __m512 sum = _mm512_maskz_loadu_ps(mask, y);
+            _mm512_mask_storeu_ps(y, mask, activate_avx512(t->activation, sum, t->alpha, t->beta));
+        }
+    }
+}
+
+static inline bool activates_later(const struct matmul_tile *t)
+{
+    return t->last && t->activation != ACT_NONE && t->activation != ACT_RELU;
 }
 
 /* One function a (blocks, rows): the loops over them unroll into registers. */
@@ -81,6 +100,8 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         for (int i = 0; i < rows; i++)
             _mm512_mask_storeu_ps(t->dst + i * t->y_row + b * LANES, mask[b],
                                   t->last ? finish(t, acc[b][i], i, b, mask[b]) : acc[b][i]);
+    if (activates_later(t))
+        activate_tile(t, blocks, rows);
 }
 
 /* One row: bound by reading b, so that steps of k go to sums of their own. */
@@ -119,6 +140,8 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
             _mm512_add_ps(_mm512_add_ps(acc[b][0], acc[b][1]), _mm512_add_ps(acc[b][2], acc[b][3]));
         _mm512_mask_storeu_ps(t->dst + b * LANES, mask, t->last ? finish(t, sum, 0, b, mask) : sum);
     }
+    if (activates_later(t))
+        activate_tile(t, blocks, 1);
 }
 
 /* 16 rows of 16 floats, transposed in registers: pairs, then fours, then quarters change places. */

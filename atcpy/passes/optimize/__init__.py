@@ -4,6 +4,7 @@ from atcpy.passes.optimize import (
     cancel_transdata,
     choose_formats,
     conv_activation,
+    matmul_epilogue,
     merge,
     plain_outputs,
 )

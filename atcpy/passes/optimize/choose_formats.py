@@ -18,7 +18,7 @@ NAME = "HeavyFormatPropagationPass"
 CROSSES_BORDER = frozenset({"End"})
 
 
-@graph_pass(NAME, Stage.OPTIMIZE, after=("ConvActivationFusionPass",), required=True)
+@graph_pass(NAME, Stage.OPTIMIZE, after=("ConvActivationFusionPass", "MatMulActivationFusionPass"), required=True)
 def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Choose formats and insert TransData where two nodes disagree."""
     changed: dict[tuple[Value, Format], Value] = {}
