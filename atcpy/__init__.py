@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
     from atcpy import errors
+    from atcpy.ir.specialization import Specialize
     from atcpy.ops import register_operator
     from atcpy.runtime import InferenceSession
     from atcpy.stages.report import ConvertReport
@@ -33,6 +34,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'atcpy' has no attribute '{name}'")
     module, attribute = _LAZY[name]
     loaded = import_module(module)
+    if name == "InferenceSession":
+        loaded.InferenceSession.compiler = _compiler
     globals()[name] = getattr(loaded, attribute) if attribute else loaded
     return globals()[name]
 
@@ -56,6 +59,16 @@ def convert(
     from atcpy.stages import pipeline
 
     return pipeline.convert(_model(model), _om_path(output), convert_options(options))
+
+
+def _compiler(cmdline: str) -> "Specialize":
+    """Compiles graphs at run time, with the options that a package records."""
+    from functools import partial
+
+    from atcpy.options import recorded_options
+    from atcpy.stages.specialize import specialize
+
+    return partial(specialize, options=recorded_options(cmdline))
 
 
 def _model(model: "str | os.PathLike[str] | onnx.ModelProto") -> "Path | onnx.ModelProto":

@@ -703,6 +703,21 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
     )
 
 
+def recorded_options(cmdline: str) -> ConvertOptions:
+    """The options that decide how a graph is compiled, out of what `atc_cmdline` recorded in a package; those
+    that name a file are known there by its hash only.
+    """
+    given: dict[str, object] = {}
+    for word in shlex.split(cmdline)[2:]:
+        name, _, text = word.removeprefix("--").partition("=")
+        if name in _COMPILING and not text.startswith("sha256:"):
+            given[name] = text
+    return convert_options(given)
+
+
+_COMPILING = frozenset({"oo_level", "op_select_implmode", "optimization_switch", "skip_pass", "disable_reuse_memory"})
+
+
 def atc_cmdline(given: Mapping[str, Any]) -> str:
     """What the package records: the options that differ from their defaults, sorted, in canonical spelling."""
     words = [

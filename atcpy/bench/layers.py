@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atcpy import InferenceSession
 from atcpy.bench.sides import Feeds
-from atcpy.runtime import InferenceSession
 
 PROFILES = 20
 

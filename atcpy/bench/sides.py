@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.runtime import InferenceSession
+from atcpy import InferenceSession
 
 Feeds = Mapping[str, np.ndarray[Any, Any]]
 OpenSession = Callable[[Path, Any], Any]

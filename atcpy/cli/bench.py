@@ -46,9 +46,9 @@ def bench(
     ] = None,
 ) -> Outcome:
     """Time a package, in turns with another engine."""
+    from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.bench.turns import measure
-    from atcpy.runtime import InferenceSession
 
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
@@ -95,8 +95,8 @@ def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | 
 
 
 def _feeds(package: Path, model: Path | None, input_data: str | None, threads: int) -> Any:
+    from atcpy import InferenceSession
     from atcpy.cli.arrays import load_npz
-    from atcpy.runtime import InferenceSession
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds
     from atcpy.verify.verification import session_ports
 

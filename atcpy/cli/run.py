@@ -55,8 +55,8 @@ def run_(
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
+    from atcpy import InferenceSession
     from atcpy.cli.arrays import save_folder, save_npz
-    from atcpy.runtime import InferenceSession
     from atcpy.verify.verification import session_ports
 
     classes = None if labels is None else read_labels(labels)

@@ -95,7 +95,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class CompiledModel:
-    """Everything that a package holds."""
+    """Everything that a package holds. With unknown shapes there are no tasks: the graph, as it is before
+    the split, is compiled for the shapes that it meets.
+    """
 
     graph: Graph
     inputs: tuple[Port, ...]
@@ -107,3 +109,4 @@ class CompiledModel:
     cmdline: str
     source: Source
     version: str
+    has_unknown_shapes: bool = False

@@ -129,11 +129,13 @@ class Graph:
         self._unlink(node)
         self._link(node, anchor)
 
-    def adopt(self, node: Node) -> None:
-        """Takes a node out of its graph and appends it here; its links stay as they are."""
+    def adopt(self, node: Node, *, before: Node | None = None) -> None:
+        """Takes a node out of its graph and puts it here, at the end or before the node `before`; its
+        links stay as they are.
+        """
         assert node.graph is not None
         node.graph._unlink(node)
-        self._link(node, None)
+        self._link(node, before)
 
     def set_input(self, node: Node, index: int, value: Value | None) -> None:
         """Makes input `index` of a node read `value`."""

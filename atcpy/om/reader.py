@@ -48,6 +48,7 @@ class Package:
     arena_bytes: int
     stream_count: int
     event_count: int
+    has_unknown_shapes: bool  # no tasks: the graph is compiled for the shapes that it meets
 
     @property
     def weights(self) -> memoryview:
@@ -101,8 +102,11 @@ def _package(opened: Container) -> Package:
         if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
             raise _bad(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
         tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, task.stream_id, record))
+    unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
+    if unknown and tasks:
+        raise _bad(opened, Partition.TASK_INFO, "it has tasks though shapes are unknown")
     return Package(
-        opened, info.version, inputs, outputs, tuple(tasks), info.memory_size, info.stream_num, info.event_num
+        opened, info.version, inputs, outputs, tuple(tasks), info.memory_size, info.stream_num, info.event_num, unknown
     )
 
 
@@ -143,7 +147,7 @@ class _Model:
         if not self._definition.graph:
             raise ValueError("it has no graph")
         root = self._definition.graph[0]
-        graph = self._graph(root, root.name, {}, 0)
+        graph = self._graph(root, root.name, 0)
         if self._bodies:
             raise ValueError(f"graph {min(self._bodies)} belongs to no node")
         for problem in violations(graph):
@@ -173,21 +177,15 @@ class _Model:
             attrs=known,
         )
 
-    def _graph(self, definition: GraphDef, name: str, outer: Mapping[str, Node], depth: int) -> Graph:
+    def _graph(self, definition: GraphDef, name: str, depth: int) -> Graph:
         if depth > MAX_NESTING:
             raise ValueError(f"graphs are nested more than {MAX_NESTING} deep")
         graph = Graph(name, names=self._names)
-        nodes: dict[str, Node] = dict(outer)
-        own: set[str] = set()
+        nodes: dict[str, Node] = {}
         for op in definition.op:
-            if op.name in own:
+            if op.name in nodes:
                 raise ValueError(f"two nodes are named {op.name}")
-            if "_atcpy_captured" in op.attr:
-                if op.name not in outer:
-                    raise ValueError(f"{op.name} is in no outer graph")
-                continue
             nodes[op.name] = self._node(graph, op, nodes, depth)
-            own.add(op.name)
         return graph
 
     def _node(self, graph: Graph, op: OpDef, nodes: Mapping[str, Node], depth: int) -> Node:
@@ -207,10 +205,10 @@ class _Model:
         node.passes = _strings(_attr(op, "_atcpy_passes"))
         if "_lxfusion_engine_name" in op.attr:
             node.engine = Engine(op.attr["_lxfusion_engine_name"].s.decode())
-        self._read_attrs(node, op, nodes, depth)
+        self._read_attrs(node, op, depth)
         return node
 
-    def _read_attrs(self, node: Node, op: OpDef, nodes: Mapping[str, Node], depth: int) -> None:
+    def _read_attrs(self, node: Node, op: OpDef, depth: int) -> None:
         tensors = _strings(_attr(op, "_atcpy_tensors"))
         graphs = _strings(_attr(op, "_atcpy_graphs"))
         for name in _strings(_attr(op, "_atcpy_empty_lists")):
@@ -225,14 +223,14 @@ class _Model:
             if name in tensors:
                 value = _each(value, attrs.text_to_tensor)
             elif name in graphs:
-                value = _each(value, lambda text: self._body(text, nodes, depth))
+                value = _each(value, lambda text: self._body(text, depth))
             node.attrs[name] = value
         if node.op_type == "Const" and not (len(node.outputs) == 1 and isinstance(node.attrs.get("value"), Tensor)):
             raise ValueError(f"constant {node.name} has no value")
 
-    def _body(self, name: str, nodes: Mapping[str, Node], depth: int) -> Graph:
+    def _body(self, name: str, depth: int) -> Graph:
         definition = self._bodies.pop(name)
-        return self._graph(definition, name.partition(".")[2], nodes, depth + 1)
+        return self._graph(definition, name.partition(".")[2], depth + 1)
 
     def _constant(self, stored: TensorDef) -> Tensor:
         desc = descs.proto_to_desc(stored.desc)

@@ -101,6 +101,8 @@ def _task_info(compiled: CompiledModel) -> bytes:
         weight_size=weights.partition_bytes(compiled.weights),
     )
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
+    if compiled.has_unknown_shapes:
+        info.attr["atcpy_shapes"] = "unknown"
     for number, task in enumerate(compiled.tasks):
         record = pack_task(
             task.kernel,
@@ -213,12 +215,7 @@ class _GraphWriter:
 
     def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
         """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
-        captured: set[Node] = set()
         for node in graph.nodes:
-            for value in node.operands:
-                if value.producer.graph is not graph and value.producer not in captured:
-                    captured.add(value.producer)
-                    self._write_captured(value.producer, definition)
             op = definition.op.add(name=node.name, id=len(definition.op), type=_ge_type(node))
             self._write_operands(node, op)
             self._write_attrs(node, op, graphs)
@@ -227,13 +224,6 @@ class _GraphWriter:
                 definition.input.append(f"{node.name}:0")
             elif node.op_type == "NetOutput":
                 definition.output.extend(op.input)
-
-    def _write_captured(self, producer: Node, definition: GraphDef) -> None:
-        """A value of an outer graph comes in as a Data op under its producer's name."""
-        op = definition.op.add(name=producer.name, id=len(definition.op), type="Data")
-        op.attr["_atcpy_captured"].b = True
-        for value in producer.outputs:
-            self._add_desc(op.output_desc.add(), value)
 
     def _add_desc(self, target: TensorDescriptor, value: Value) -> None:
         if value.desc.dtype is DType.STRING and value.tensor is not None:

@@ -189,5 +189,6 @@ register_operator(
         engines={Engine.VECTOR: supports_split},
         layout=layout_split,
         lower=lower_split,
+        is_eager=True,
     )
 )

@@ -167,6 +167,7 @@ register_operator(
         engines={Engine.VECTOR: supports_movement},
         layout=layout_expand,
         lower=lower_expand,
+        is_eager=True,
     )
 )
 register_operator(

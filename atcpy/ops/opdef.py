@@ -102,6 +102,8 @@ class OpDef:
     is_random: two runs may differ; never folded or merged.
     is_elementwise: each element of the result depends on the operands' elements at its place, with
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
+    is_eager: where operands' elements decide its shape at run time, it runs in numpy between two plans: it
+        only moves data, and a plan of its own for each set of elements would not pay.
     """
 
     name: str
@@ -118,6 +120,7 @@ class OpDef:
     inplace: tuple[int, ...] = ()
     is_random: bool = False
     is_elementwise: bool = False
+    is_eager: bool = False
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""

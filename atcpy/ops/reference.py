@@ -125,8 +125,6 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
     schema = find_schema(node.op_type, node.domain)
     if schema is None:
         raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
-    if any(True for _ in node.subgraphs):
-        return [UNKNOWN for _ in node.outputs]  # the bodies' own nodes would have to be inferred first
     types = {value.name: desc_to_type_proto(value.desc) for value in node.operands if value.desc is not UNKNOWN}
     data = {
         value.name: numpy_helper.from_array(np.asarray(value.array, order="C"))
@@ -139,6 +137,8 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
             schema, proto, types, data, opset_imports=[helper.make_opsetid("", CANONICAL_OPSET)]
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        if any(value.desc.dtype is DType.UNDEFINED for value in node.operands):
+            return [UNKNOWN for _ in node.outputs]  # sequences and optionals: it asked for a type that is not told
         raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
     return [
         type_proto_to_desc(found[value.name], value.name) if value.name in found else UNKNOWN for value in node.outputs

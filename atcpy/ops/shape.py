@@ -184,8 +184,16 @@ register_operator(
         evaluate=evaluate_constant_of_shape,
         engines={Engine.VECTOR: supports_constant_of_shape},
         lower=lower_constant_of_shape,
+        is_eager=True,
     )
 )
 register_operator(
-    OpDef(name="Range", ge_type="Range", infer=infer_range, propagate=propagate_range, evaluate=evaluate_range)
+    OpDef(
+        name="Range",
+        ge_type="Range",
+        infer=infer_range,
+        propagate=propagate_range,
+        evaluate=evaluate_range,
+        is_eager=True,
+    )
 )

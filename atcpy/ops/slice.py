@@ -151,5 +151,6 @@ register_operator(
         engines={Engine.VECTOR: supports_slice},
         layout=layout_slice,
         lower=lower_slice,
+        is_eager=True,
     )
 )

@@ -1,90 +1,109 @@
-"""Stage 5, load: a package becomes a plan, bound to the kernels of this CPU.
+"""Stage 5, load: a package, or a model compiled in this process, becomes a plan bound to the kernels of this CPU.
 
-MODEL_DEF is parsed only if a task runs on the host, or when somebody asks about the model.
+MODEL_DEF is parsed only if a task runs on the host, if shapes are unknown, or when somebody asks.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cache
 
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import Node
+from atcpy.ir import CompiledModel, Node, Port
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, record_family
+from atcpy.kernels.table import pack_task, record_family
+from atcpy.om import numbers, weights
 from atcpy.om.container import Verify
-from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
+from atcpy.om.inout import TensorInfo
+from atcpy.om.reader import Package, TaskRecord, parse_package, read_model, read_package
+from atcpy.runtime.plan import ExecutionPlan, PlanPort
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Tasks [first, last) that run in C without a break, or the one task `first` of the host."""
-
-    first: int
-    last: int
-    on_host: bool
-
-
-@dataclass(frozen=True)
-class ExecutionPlan:
-    """A loaded package."""
-
-    package: Package
-    plan: _kernels.Plan
-    segments: tuple[Segment, ...]
-
-    @cached_property
-    def model(self) -> PackagedModel:
-        """What MODEL_DEF tells, parsed on first use."""
-        return read_model(self.package)
-
-    @cached_property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes by the index that task records give."""
-        return tuple(self.model.graph.nodes)
-
-
-def load(
-    source: str | os.PathLike[str] | bytes, *, threads: int, verify: Verify = Verify.FULL, mmap: bool = True
-) -> ExecutionPlan:
-    """Reads, checks and binds a package. PackageCorrupt for anything that is not as it should be."""
+def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap: bool) -> Package:
+    """Reads and checks a package. PackageCorrupt for anything that is not as it should be."""
     if isinstance(source, bytes):
-        package = parse_package(source, verify=verify)
-    else:
-        package = read_package(source, mmap=mmap, verify=verify)
+        return parse_package(source, verify=verify)
+    return read_package(source, mmap=mmap, verify=verify)
+
+
+def bind_package(package: Package, *, threads: int) -> ExecutionPlan:
+    """The plan of a package whose shapes are known."""
+    source = package.container.source
     for number, task in enumerate(package.tasks):
         if record_family(task.record) != task.kernel:
-            where = Where(file=package.container.source, node=f"task {number}")
+            where = Where(file=source, node=f"task {number}")
             raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
-    records = b"".join(task.record for task in package.tasks)
+    inputs = tuple(_port(port, source) for port in package.inputs)
+    outputs = tuple(_port(port, source) for port in package.outputs)
     try:
-        plan = _kernels.Plan(
-            records,
-            package.weights,
-            package.arena_bytes,
-            [port.nbytes for port in package.inputs],
-            [port.nbytes for port in package.outputs],
-            threads,
-        )
+        plan = _bind(package.tasks, package.weights, package.arena_bytes, inputs, outputs, threads)
     except _kernels.Refused as refused:
         reason, task = refused.args
-        where = Where(file=package.container.source, node=f"task {task}" if task >= 0 else "")
+        where = Where(file=source, node=f"task {task}" if task >= 0 else "")
         raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
+
+    @cache
+    def nodes() -> Sequence[Node]:
+        return tuple(read_model(package).graph.nodes)
+
+    return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes)
+
+
+def bind_compiled(compiled: CompiledModel, *, threads: int) -> ExecutionPlan:
+    """The plan of a model that never was in a file."""
+    nodes = tuple(compiled.graph.nodes)
+    index_of = {node.name: index for index, node in enumerate(nodes)}
+    tasks = tuple(
+        TaskRecord(
+            task.kernel,
+            index_of[task.node],
+            task.stream,
+            pack_task(task.kernel, task.src, task.dst, task.params, op_index=index_of[task.node], stream=task.stream),
+        )
+        for task in compiled.tasks
+    )
+    memory = _weights_of(compiled)
+    inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
+    plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
+    return ExecutionPlan(plan, tasks, memory, compiled.memory.arena_bytes, inputs, outputs, lambda: nodes)
+
+
+def _bind(
+    tasks: Sequence[TaskRecord],
+    memory: memoryview,
+    arena_bytes: int,
+    inputs: Sequence[PlanPort],
+    outputs: Sequence[PlanPort],
+    threads: int,
+) -> _kernels.Plan:
+    sizes = [port.nbytes for port in inputs], [port.nbytes for port in outputs]
+    try:
+        return _kernels.Plan(b"".join(task.record for task in tasks), memory, arena_bytes, *sizes, threads)
     except MemoryError as error:
-        raise ResourceLimit("R0001", f"no memory for {len(package.tasks)} tasks") from error
-    return ExecutionPlan(package, plan, _segments([task.kernel for task in package.tasks]))
+        raise ResourceLimit("R0001", f"no memory for {len(tasks)} tasks") from error
 
 
-def _segments(kernels: list[str]) -> tuple[Segment, ...]:
-    segments: list[Segment] = []
-    first = 0
-    for index, kernel in enumerate(kernels):
-        if kernel == HOST_FAMILY:
-            if first < index:
-                segments.append(Segment(first, index, on_host=False))
-            segments.append(Segment(index, index + 1, on_host=True))
-            first = index + 1
-    if first < len(kernels):
-        segments.append(Segment(first, len(kernels), on_host=False))
-    return tuple(segments)
+def _weights_of(compiled: CompiledModel) -> memoryview:
+    """The constants as the kernels want them, in memory of their own."""
+    memory = memoryview(mmap.mmap(-1, weights.partition_bytes(compiled.weights)))
+    at = 0
+    for piece in weights.partition_buffers(compiled.weights):
+        memory[at : at + piece.nbytes] = piece
+        at += piece.nbytes
+    return memory
+
+
+def _compiled_port(port: Port) -> PlanPort:
+    return PlanPort(port.name, port.desc.dtype, port.desc.static_shape)
+
+
+def _port(info: TensorInfo, source: str) -> PlanPort:
+    dtype = numbers.DTYPE_OF_GE.get(info.dtype)
+    if dtype is None or any(dim < 0 for dim in info.dims):
+        raise PackageCorrupt("P0005", f"{info.name} has no type and shape that can be run", where=Where(file=source))
+    port = PlanPort(info.name, dtype, info.dims)
+    if port.nbytes != info.nbytes:
+        raise PackageCorrupt("P0005", f"{info.name} has {info.nbytes} bytes for {list(info.dims)}")
+    return port

@@ -7,9 +7,9 @@ from atcpy.ir import CompiledModel, DType, Graph, Port, Task
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_task
 from atcpy.options import CompileOptions, Deadline, MemoryLimit
-from atcpy.passes.compile.emit_tasks import Identity, emit
+from atcpy.passes.compile.emit_tasks import Identity, emit, keep_unknown
 
-__all__ = ["compile_graph"]
+__all__ = ["compile_graph", "keep_unknown"]
 
 
 def compile_graph(

@@ -1,6 +1,5 @@
 """Stage 0, parse: a model file becomes a graph at the canonical opset."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -12,10 +11,8 @@ __all__ = ["ParsedModel", "parse"]
 
 
 def parse(model: Path | onnx.ModelProto, options: ParseOptions) -> ParsedModel:
-    """Reads a model, whose every dim must be known: E11005 names the inputs that leave some open. The
-    names of the outputs are kept on NetOutput, so that no pass has to.
-    """
-    parsed = import_onnx(model, replace(options, static=True))
+    """Reads a model. The names of the outputs are kept on NetOutput, so that no pass has to."""
+    parsed = import_onnx(model, options)
     net_output = parsed.graph.net_output
     net_output.attrs["names"] = tuple(value.name for value in net_output.operands)
     return parsed

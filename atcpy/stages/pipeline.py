@@ -25,8 +25,9 @@ from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
+from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
-from atcpy.stages.compile import compile_graph
+from atcpy.stages.compile import compile_graph, keep_unknown
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare
@@ -104,6 +105,13 @@ def compile_model(
     with clock.stage(Stage.PREPARE):
         prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
         _check_values(graph, options.limits.memory())
+    identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
+    if not is_known(graph):
+        with clock.stage(Stage.SPLIT):
+            place(graph, options.split, deadline=deadline, verify_ir=verify_ir)
+        with clock.stage(Stage.COMPILE):
+            compiled = keep_unknown(graph, identity)
+        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times)
     with clock.stage(Stage.SPLIT):
         partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
@@ -112,7 +120,6 @@ def compile_model(
         clock.graphs = (graph,)
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
-        identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
         compiled = compile_graph(graph, identity, options.compile, memory=options.limits.memory(), deadline=deadline)
     return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times)
 

@@ -12,11 +12,11 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper, parser
 
+from atcpy import InferenceSession
 from atcpy.ir import DType
 from atcpy.kernels.table import HOST_FAMILY, families
 from atcpy.om import reader, writer
 from atcpy.options import ConvertOptions
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
@@ -129,7 +129,7 @@ def _run(ops: str, model: onnx.ModelProto) -> CaseReport:
     package = writer.to_bytes(compiled)
     used = tuple(dict.fromkeys(task.kernel for task in reader.parse_package(package).tasks))
     session = InferenceSession(package, threads=1)
-    ports = [Port(arg.name, arg.dtype, tuple(arg.shape)) for arg in session.get_inputs()]
+    ports = [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
     feeds = {port.name: make_array(port, Fill(), 5 if port.dtype is DType.INT64 else None) for port in ports}
     names = [value.name for value in model.graph.output]
     options = onnxruntime.SessionOptions()

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
 from atcpy.om import reader
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
-from atcpy.runtime import InferenceSession
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
@@ -124,4 +124,4 @@ def _no_model(package: Path, what: str) -> UsageError:
 
 def session_ports(session: InferenceSession) -> list[Port]:
     """The inputs of a loaded package."""
-    return [Port(arg.name, arg.dtype, tuple(arg.shape)) for arg in session.get_inputs()]
+    return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]

@@ -5,7 +5,7 @@ ours: the older it is, the more programs read it.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from atcpy.errors import Unsupported
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value, walk
+from atcpy.ir.closure import captured_value, own_operands
 from atcpy.ops.reference import CANONICAL_OPSET
 
 OLDEST_OPSET = 21  # below, GroupNormalization means something else
@@ -33,29 +34,46 @@ def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
     model.producer_name = producer
     model.opset_import.extend(imports)
     pending = deque([(graph, model.graph)])
+    names = _captured_names(nodes)
     while pending:
         source, target = pending.popleft()
         target.name = source.name
         for node in source.nodes:
+            if "captured" in node.attrs:
+                continue
             if node.op_type == "Data":
                 target.input.append(_value_info(node.output, str(node.attrs.get("type", ""))))
             elif node.op_type == "Const":
                 target.initializer.append(tensor_to_proto(_tensor_of(node), node.output.name))
             elif node.op_type == "NetOutput":
-                _add_outputs(node, target)
+                _add_outputs(node, target, names)
             else:
-                pending.extend(_add_node(node, target.node.add()))
+                pending.extend(_add_node(node, target.node.add(), names))
     return model
 
 
-def _add_outputs(net_output: Node, target: onnx.GraphProto) -> None:
+def _captured_names(nodes: Iterable[Node]) -> dict[Value, str]:
+    """What a body reads of the graphs around it goes, in ONNX, by the name that it has there."""
+    names: dict[Value, str] = {}
+    for node in nodes:  # a node comes before those of its bodies
+        for body in node.subgraphs:
+            for data in body.inputs:
+                if "captured" in data.attrs:
+                    value = captured_value(node, data)
+                    names[data.output] = names.get(value, value.name)
+    return names
+
+
+def _add_outputs(net_output: Node, target: onnx.GraphProto, aliases: Mapping[Value, str]) -> None:
     """The outputs under the model's names; a value that goes by another gets an Identity."""
     names = net_output.attrs.get("names")
     for index, value in enumerate(net_output.operands):
         info = _value_info(value, "")
-        if isinstance(names, tuple) and names[index] != value.name:
-            info.name = names[index]
-            target.node.append(helper.make_node("Identity", [value.name], [info.name]))
+        name = aliases.get(value, value.name)
+        wanted = names[index] if isinstance(names, tuple) else f"{name}.out" if value in aliases else name
+        if wanted != name:
+            info.name = wanted
+            target.node.append(helper.make_node("Identity", [name], [info.name]))
         target.output.append(info)
 
 
@@ -146,10 +164,11 @@ def _type_proto(desc: TensorDesc) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
 
 
-def _add_node(node: Node, proto: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
+def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -> list[tuple[Graph, onnx.GraphProto]]:
     """Fills `proto`; returns the graphs in its attributes, which are still empty."""
     proto.name, proto.op_type, proto.domain = node.name, node.op_type, node.domain
-    proto.input.extend("" if value is None else value.name for value in node.inputs)
+    operands = node.inputs[: own_operands(node)] if any(True for _ in node.subgraphs) else node.inputs
+    proto.input.extend("" if value is None else aliases.get(value, value.name) for value in operands)
     proto.output.extend(value.name for value in node.outputs)
     bodies: list[tuple[Graph, onnx.GraphProto]] = []
     for name, value in node.attrs.items():

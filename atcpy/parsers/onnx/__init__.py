@@ -7,6 +7,7 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, raise_all
 from atcpy.ir import Graph, Source
+from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import check_standard, read_model
@@ -36,6 +37,7 @@ def import_onnx(model: Path | str | onnx.ModelProto, options: ParseOptions) -> P
         if not problems:
             problems = apply_choices(imported, options)
         raise_all(problems)
+        close_bodies(imported.graph)
     except AtcError as error:
         if not isinstance(model, onnx.ModelProto):
             error.located(file=str(model))

@@ -58,7 +58,7 @@ def _set_shape(node: Node, dims: InputDims, fixed: dict[Sym, set[int]]) -> None:
         ranges.append(_ends(shape[-1], asked))
     node.output.desc = replace(TensorDesc.plain(desc.dtype, tuple(shape)))
     if any(isinstance(asked, DimRange) for asked in dims):
-        node.attrs["shape_range"] = tuple(ranges)
+        node.attrs["shape_range"] = tuple(end for ends in ranges for end in ends)
 
 
 def _ends(dim: Dim, asked: InputDim) -> tuple[int, int]:

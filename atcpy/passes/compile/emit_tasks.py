@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from atcpy.ir import CompiledModel, Engine, Graph, MemoryPlan, Port, Region, Slot, Source, Task, Value, Weight
+from atcpy.ir import (
+    CompiledModel,
+    DType,
+    Engine,
+    Graph,
+    MemoryPlan,
+    Node,
+    Port,
+    Region,
+    Slot,
+    Source,
+    Task,
+    Value,
+    Weight,
+    walk,
+)
 from atcpy.kernels.table import HOST_FAMILY, pack_params
 from atcpy.ops import find_opdef
 from atcpy.passes.compile.lower import Launch, is_view, lower
@@ -31,7 +46,7 @@ def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledMod
     roots = _view_roots(graph)
     _copy_shared_outputs(graph, roots)
     launches = lower(graph)
-    weights = _lay_out_weights(graph)
+    weights = _lay_out_weights(node for node in graph.nodes if node.op_type == "Const")
     homes = _Homes(graph, launches, weights, roots)
     memory = homes.plan(reuse=reuse_memory)
     tasks = tuple(_task(launch, homes) for launch in launches)
@@ -46,6 +61,24 @@ def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledMod
         cmdline=identity.cmdline,
         source=identity.source,
         version=identity.version,
+    )
+
+
+def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
+    """A graph whose shapes are not all known: it is kept as it is, for the runtime to compile."""
+    weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
+    return CompiledModel(
+        graph=graph,
+        inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
+        outputs=_outputs(graph),
+        tasks=(),
+        weights=tuple(weights.values()),
+        memory=MemoryPlan(0, 0, 0),
+        soc=identity.soc,
+        cmdline=identity.cmdline,
+        source=identity.source,
+        version=identity.version,
+        has_unknown_shapes=True,
     )
 
 
@@ -83,14 +116,14 @@ def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
             taken.add(root)
 
 
-def _lay_out_weights(graph: Graph) -> dict[Value, Weight]:
+def _lay_out_weights(nodes: Iterable[Node]) -> dict[Value, Weight]:
     """Offsets of constants in graph order; equal ones share their bytes."""
     placed: dict[tuple[bytes, object, object], Weight] = {}
     weights: dict[Value, Weight] = {}
     offset = WEIGHTS_START
-    for node in graph.nodes:
-        tensor = node.output.tensor if node.op_type == "Const" else None
-        if tensor is None:
+    for node in nodes:
+        tensor = node.output.tensor
+        if tensor is None or tensor.dtype is DType.STRING:
             continue
         desc = node.output.desc
         key = (tensor.digest, desc.format, desc.storage_shape)

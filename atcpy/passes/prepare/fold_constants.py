@@ -20,6 +20,7 @@ from atcpy.ops.reference import evaluate_by_onnx, find_schema
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.prepare.control_flow import branch, infer_through_bodies, inline
 
 SMALL_BYTES = 64 * 1024  # always folded: below this no growth is worth a thought
 GROWTH_OF_ONE = 4  # a larger result may be so many times its inputs
@@ -32,22 +33,55 @@ NEVER_FOLDED = frozenset({"Data", "Const", "NetOutput", "PlaceHolder", "End"})
 @graph_pass(NAME, Stage.PREPARE, required=True)
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
-    known = KnownValues()
-    budget = _Budget(graph, options)
-    problems: list[AtcError] = []
-    unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
-    for node in graph.nodes:
+    _Sweep(record, options, _Budget(graph, options)).run(graph)
+
+
+class _Sweep:
+    """One walk over a graph and, as it comes to them, the bodies in it."""
+
+    def __init__(self, record: PassRecord, options: PrepareOptions, budget: _Budget) -> None:
+        self._record = record
+        self._options = options
+        self._budget = budget
+        self._known = KnownValues()
+
+    def run(self, graph: Graph) -> None:
+        """Every problem of the graph in one error."""
+        problems: list[AtcError] = []
+        unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
+        for node in graph.nodes:
+            self._visit(graph, node, problems, unknown)
+        raise_all(problems)
+
+    def _visit(self, graph: Graph, node: Node, problems: list[AtcError], unknown: set[Value]) -> None:
         if problems and any(value in unknown for value in node.operands):
             unknown.update(node.outputs)
-            continue
+            return
         try:
-            infer_node(node, known)
-            if node.op_type not in NEVER_FOLDED and options.level >= OoLevel.O1:
-                _fold(graph, node, known, budget, record)
+            if any(True for _ in node.subgraphs):
+                chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
+                if chosen is None:
+                    infer_through_bodies(node, self._known, self.run)
+                    return
+                self._record.matched += 1
+                self._record.applied += 1
+                for inner in inline(node, chosen):
+                    self._visit(graph, inner, problems, unknown)
+                return
+            infer_node(node, self._known)
+            if node.op_type not in NEVER_FOLDED and self._options.level >= OoLevel.O1:
+                _fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
             problems.append(error)
             unknown.update(node.outputs)
-    raise_all(problems)
+
+
+def _chosen_branch(node: Node) -> Graph | None:
+    """The body of an If whose condition is constant."""
+    condition = node.operand(0).tensor if node.op_type == "If" else None
+    if condition is None or condition.array.size != 1:
+        return None
+    return branch(node, bool(condition.array.reshape(-1)[0]))
 
 
 class _Budget:
@@ -98,7 +132,7 @@ def _sized(value: Value) -> bool:
 
 def _fold(graph: Graph, node: Node, known: KnownValues, budget: _Budget, record: PassRecord) -> None:
     opdef = find_opdef(node)
-    if any(True for _ in node.subgraphs) or (opdef is not None and opdef.is_random):
+    if opdef is not None and opdef.is_random:
         return
     if not all(_sized(value) for value in node.outputs):
         return

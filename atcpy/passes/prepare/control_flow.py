@@ -1,0 +1,177 @@
+"""What passes the border of a body: types and small values into If, Loop and Scan, types out of them.
+
+A body is inferred and folded as the graph around it is, by the same sweep. What a Loop carries may
+change its shape from turn to turn: dims that a turn changes become symbols before the body is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Graph, Node, TensorDesc, Value
+from atcpy.ir.clone import clone
+from atcpy.ir.closure import captured_value, formal_inputs
+from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.shape import Dim, Sym
+from atcpy.ops.axes import normal_axis, unnamed_dim
+from atcpy.passes.infer import KnownValues
+
+# Infers and folds a body whose Data nodes have their types.
+Sweep = Callable[[Graph], None]
+
+ROUNDS = 4  # until the dims that a Loop changes are all found; then every dim may change
+
+
+def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep) -> None:
+    """Sweeps the bodies of a node and sets the types of its outputs."""
+    for body in node.subgraphs:
+        for data in body.inputs:
+            if "captured" in data.attrs:
+                value = captured_value(node, data)
+                data.output.desc = value.desc
+                elements = known(value)
+                if elements is not None:
+                    known.set(data.output, elements)
+    match node.op_type:
+        case "If":
+            _infer_if(node, sweep)
+        case "Loop":
+            _infer_loop(node, sweep)
+        case "Scan":
+            _infer_scan(node, sweep)
+        case _:
+            for body in node.subgraphs:  # SequenceMap and the like: their elements have no type of ours
+                for data in formal_inputs(body):
+                    data.output.desc = UNKNOWN
+
+
+def branch(node: Node, condition: bool) -> Graph:
+    """The body of an If that a condition chooses."""
+    body = node.attrs["then_branch" if condition else "else_branch"]
+    assert isinstance(body, Graph)
+    return body
+
+
+def inline(node: Node, body: Graph) -> list[Node]:
+    """Puts the nodes of a body in the place of the If that it belongs to; returns them."""
+    graph = node.graph
+    assert graph is not None
+    moved: list[Node] = []
+    for inner in list(body.nodes):
+        if inner.op_type == "Data":
+            body.replace_uses(inner.output, captured_value(node, inner))
+        elif inner.op_type == "NetOutput":
+            results = list(inner.operands)
+            body.erase(inner)
+        else:
+            graph.adopt(inner, before=node)
+            inner.sources = inner.sources or node.sources
+            moved.append(inner)
+    for value, result in zip(node.outputs, results, strict=True):
+        if value.use_count:
+            graph.replace_uses(value, result)
+    graph.erase(node)
+    return moved
+
+
+def _infer_if(node: Node, sweep: Sweep) -> None:
+    found: list[list[TensorDesc]] = []
+    for body in node.subgraphs:
+        try:
+            sweep(body)
+        except ModelInvalid as error:
+            if error.code != "EZ8888":
+                raise
+            # Exporters leave branches that do not fit the shapes for which they are never taken.
+            found.append([UNKNOWN] * len(node.outputs))
+        else:
+            found.append([value.desc for value in body.outputs])
+    for index, value in enumerate(node.outputs):
+        value.desc = _either(value, *[descs[index] for descs in found])
+
+
+def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
+    """What is true of both."""
+    if a.dtype is not b.dtype or a.dtype is DType.UNDEFINED:
+        known = b if a.dtype is DType.UNDEFINED else a
+        return UNKNOWN if b.dtype not in (DType.UNDEFINED, known.dtype) else TensorDesc.plain(known.dtype, None)
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return TensorDesc.plain(a.dtype, None)
+    pairs = enumerate(zip(a.shape, b.shape, strict=True))
+    return TensorDesc.plain(a.dtype, tuple(x if x == y else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs))
+
+
+def _infer_loop(node: Node, sweep: Sweep) -> None:
+    body = next(node.subgraphs)
+    number, condition, *carried = [data.output for data in formal_inputs(body)]
+    number.desc, condition.desc = TensorDesc.plain(DType.INT64, ()), TensorDesc.plain(DType.BOOL, ())
+    descs = [UNKNOWN if value is None else value.desc for value in node.inputs[2 : 2 + len(carried)]]
+    for turn in range(ROUNDS + 1):
+        for value, desc in zip(carried, descs, strict=True):
+            value.desc = desc
+        trial = clone(body)
+        sweep(trial)
+        after = [value.desc for value in trial.outputs[1 : 1 + len(carried)]]
+        wider = [
+            _wider(value, desc, made, everything=turn >= ROUNDS - 1)
+            for value, desc, made in zip(carried, descs, after, strict=True)
+        ]
+        if wider == descs:
+            break
+        descs = wider
+    sweep(body)
+    results = body.outputs
+    for value, desc in zip(node.outputs, descs, strict=False):
+        value.desc = desc
+    turns = unnamed_dim(node, 0)
+    for value, made in zip(node.outputs[len(carried) :], results[1 + len(carried) :], strict=False):
+        value.desc = _stacked(made.desc, turns, 0)
+
+
+def _wider(value: Value, before: TensorDesc, after: TensorDesc, *, everything: bool) -> TensorDesc:
+    """A type that holds before and after a turn."""
+    if before.dtype is not after.dtype or before.dtype is DType.UNDEFINED:
+        return UNKNOWN
+    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape):
+        return TensorDesc.plain(before.dtype, None)
+    if before.shape == after.shape:
+        return before
+    pairs = enumerate(zip(before.shape, after.shape, strict=True))
+    return TensorDesc.plain(
+        before.dtype,
+        tuple(x if x == y and not everything else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs),
+    )
+
+
+def _infer_scan(node: Node, sweep: Sweep) -> None:
+    body = next(node.subgraphs)
+    data = [item.output for item in formal_inputs(body)]
+    scanned = node.int_attr("num_scan_inputs", 0)
+    states = len(data) - scanned
+    axes = node.ints_attr("scan_input_axes", (0,) * scanned)
+    turns: Dim = unnamed_dim(node, 0)
+    for value, operand in zip(data[:states], node.operands, strict=False):
+        value.desc = operand.desc
+    for value, operand, wanted in zip(data[states:], node.operands[states:], axes, strict=False):
+        shape = operand.desc.shape
+        if shape is None:
+            value.desc = TensorDesc.plain(operand.desc.dtype, None)
+            continue
+        axis = normal_axis(node, wanted, len(shape), name="scan_input_axes")
+        turns = shape[axis] if isinstance(shape[axis], int) else turns
+        value.desc = TensorDesc.plain(operand.desc.dtype, (*shape[:axis], *shape[axis + 1 :]))
+    sweep(body)
+    results = body.outputs
+    for value, made in zip(node.outputs[:states], results, strict=False):
+        value.desc = made.desc
+    out_axes: Sequence[int] = node.ints_attr("scan_output_axes", (0,) * (len(results) - states))
+    for value, made, axis in zip(node.outputs[states:], results[states:], out_axes, strict=False):
+        value.desc = _stacked(made.desc, turns, axis)
+
+
+def _stacked(desc: TensorDesc, turns: Dim, axis: int) -> TensorDesc:
+    if desc.shape is None:
+        return TensorDesc.plain(desc.dtype, None)
+    place = axis if axis >= 0 else axis + len(desc.shape) + 1
+    return TensorDesc.plain(desc.dtype, (*desc.shape[:place], turns, *desc.shape[place:]))

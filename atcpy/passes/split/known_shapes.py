@@ -1,0 +1,188 @@
+"""The cut between known and unknown shapes (GE's dynamic shape partitioner).
+
+Nodes whose shapes all follow from the graph's inputs become one known graph, which is compiled as a
+whole. Behind it come the nodes that have to run before the next shapes are known; what reads their
+results is the rest, a graph of its own that is compiled for what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
+from atcpy.ir.clone import copy_nodes
+from atcpy.ir.specialization import Rest
+from atcpy.kernels import _kernels
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import MAX_DATA_ELEMENTS
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCut:
+    """A graph in three: `known` or None, the nodes between, the `rest` or None; `constants` and
+    `outputs` as in `Specialization`.
+    """
+
+    known: Graph | None
+    eager: tuple[Node, ...]
+    constants: dict[str, Tensor]
+    outputs: tuple[tuple[int, str], ...]
+    rest: Rest | None
+
+
+def has_memory(desc: TensorDesc) -> bool:
+    """Can a plan hold it: a known shape, and elements of whole bytes, or of 2 or 4 bits packed?"""
+    return desc.is_static and _is_numeric(desc.dtype)
+
+
+def is_known(graph: Graph) -> bool:
+    """True if the whole graph can be one plan."""
+    return all(
+        not any(True for _ in node.subgraphs)
+        and all(has_memory(value.desc) for value in node.outputs)
+        and _fits_record(node)
+        for node in graph.nodes
+        if node.op_type not in {"Const", "NetOutput"}
+    ) and all(has_memory(value.desc) for value in graph.outputs)
+
+
+def cut_known(graph: Graph) -> KnownCut:
+    """Cuts a graph whose inputs have the types of this run."""
+    cut = _Cut(graph)
+    cut.classify()
+    known, outputs = cut.known_graph(), cut.finished_outputs()
+    return KnownCut(known, tuple(cut.eager), cut.constants(), outputs, cut.rest())
+
+
+@dataclass(slots=True)
+class _Cut:
+    graph: Graph
+    known: list[Node] = field(default_factory=list)
+    eager: list[Node] = field(default_factory=list)
+    later: list[Node] = field(default_factory=list)
+    by_value: set[Value] = field(default_factory=set)
+    _in_plan: set[Value] = field(default_factory=set)
+    _there: set[Value] = field(default_factory=set)  # once plan and eager nodes have run
+
+    def classify(self) -> None:
+        for node in self.graph.nodes:
+            if node.op_type == "NetOutput":
+                continue
+            if node.op_type in {"Data", "Const"}:
+                self._there.update(node.outputs)
+                if has_memory(node.output.desc):
+                    self._in_plan.update(node.outputs)
+            elif _runs_in_plan(node) and all(value in self._in_plan for value in node.operands):
+                self.known.append(node)
+                self._in_plan.update(node.outputs)
+                self._there.update(node.outputs)
+            elif all(value in self._there for value in node.operands) and self._is_eager(node):
+                self.eager.append(node)
+                self._there.update(node.outputs)
+            else:
+                self.later.append(node)
+
+    def _is_eager(self, node: Node) -> bool:
+        if any(True for _ in node.subgraphs):
+            return True
+        if not all(value.desc.is_static or value.producer.op_type == "Data" for value in node.operands):
+            return False  # once what comes before has run, its operands' types are known
+        decisive = [value for value in node.operands if _decides_shapes(value)]
+        if not decisive or _is_cheap(node) or not all(_is_numeric(value.desc.dtype) for value in node.operands):
+            return True
+        self.by_value.update(decisive)
+        return False
+
+    def known_graph(self) -> Graph | None:
+        if not self.known:
+            return None
+        made = {value for node in self.known for value in node.outputs}
+        needed = [value for value in self._read_by((*self.eager, *self.later, self.graph.net_output)) if value in made]
+        if not needed:
+            return None
+        return _extract(self.graph, self.known, needed)
+
+    def finished_outputs(self) -> tuple[tuple[int, str], ...]:
+        outputs = enumerate(self.graph.outputs)
+        return tuple((place, value.name) for place, value in outputs if value in self._there)
+
+    def constants(self) -> dict[str, Tensor]:
+        read = self._read_by((*self.eager, self.graph.net_output))
+        return {value.name: value.tensor for value in read if value.tensor is not None}
+
+    def rest(self) -> Rest | None:
+        places = tuple(place for place, value in enumerate(self.graph.outputs) if value not in self._there)
+        if not places:
+            return None
+        graph = _extract(self.graph, self.later, [self.graph.outputs[place] for place in places])
+        return Rest(graph, frozenset(value.name for value in self.by_value), places)
+
+    def _read_by(self, nodes: Iterable[Node]) -> list[Value]:
+        return list(dict.fromkeys(value for node in nodes for value in node.operands))
+
+
+def _extract(graph: Graph, nodes: list[Node], outputs: list[Value]) -> Graph:
+    """A graph of copies of `nodes` that makes `outputs`; what they read from outside is an input, or the
+    constant that it is.
+    """
+    part = Graph(graph.name)
+    part.node_count_before = len(nodes)
+    inside = {value for node in nodes for value in node.outputs}
+    outer = dict.fromkeys(value for node in nodes for value in node.operands if value not in inside)
+    values: dict[Value, Value] = {}
+    index = 0
+    for value in (*outer, *(output for output in outputs if output not in inside)):
+        if value in values:
+            continue
+        tensor = value.tensor
+        if tensor is not None:
+            const = part.append("Const", (), {"value": tensor}, name=value.producer.name, outputs=(value.name,))
+            const.sources, const.passes = value.producer.sources, value.producer.passes
+            values[value] = const.output
+        else:
+            data = part.append("Data", (), {"index": index}, name=value.name, outputs=(value.name,))
+            values[value] = data.output
+            index += 1
+        values[value].desc = value.desc
+    copy_nodes(nodes, part, values)
+    names = tuple(value.name for value in outputs)
+    part.append("NetOutput", [values[value] for value in outputs], {"names": names}, name="NetOutput", outputs=())
+    return part
+
+
+def _runs_in_plan(node: Node) -> bool:
+    return (
+        not any(True for _ in node.subgraphs)
+        and all(has_memory(value.desc) for value in node.outputs)
+        and _fits_record(node)
+    )
+
+
+def _fits_record(node: Node) -> bool:
+    """A node of the host has one task with all its operands; kernels' records may be several."""
+    opdef = find_opdef(node)
+    lowered = opdef is not None and opdef.lower is not None
+    return lowered or node.input_count + len(node.outputs) <= _kernels.MAX_SLOTS or node.op_type == "NetOutput"
+
+
+def _is_numeric(dtype: DType) -> bool:
+    return dtype not in {DType.UNDEFINED, DType.STRING} and (dtype.bits >= 8 or dtype.bits in (2, 4))
+
+
+def _decides_shapes(value: Value) -> bool:
+    """Can its elements be what the result's shape depends on: few integers, not yet constant?"""
+    desc = value.desc
+    return (
+        value.tensor is None
+        and desc.is_static
+        and desc.dtype.is_int
+        and len(desc.static_shape) <= 1
+        and desc.elements <= MAX_DATA_ELEMENTS
+    )
+
+
+def _is_cheap(node: Node) -> bool:
+    """Does numpy do it as well as a plan made for the operands' elements?"""
+    opdef = find_opdef(node)
+    return opdef is not None and (opdef.is_view or opdef.is_eager)

@@ -1,0 +1,136 @@
+"""Graphs whose shapes are known only at run time (GE's hybrid executor).
+
+A graph is compiled for the types of its inputs when it meets them first, as far as these decide the
+shapes; then it runs: the plan, the nodes between, and the rest, which is compiled for what came out
+and goes on in the same way. What was compiled is kept for the next time, the most recent ones.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+
+from atcpy.ir import CompiledModel, DType, Graph, Node, TensorDesc
+from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.specialization import Specialization, Specialize
+from atcpy.runtime.control import run_bodies
+from atcpy.runtime.host import RuntimeValue, evaluate
+from atcpy.runtime.plan import ExecutionPlan
+
+Bind = Callable[[CompiledModel], ExecutionPlan]
+
+
+@dataclass(slots=True)
+class ShapeCache:
+    """What all graphs of a session share: how graphs are compiled, how many variants of each are kept, and
+    how often one was found.
+    """
+
+    specialize: Specialize
+    bind: Bind
+    size: int
+    hits: int = 0
+    misses: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """A graph as it is run for one set of input types; `bodies` are those of its eager nodes."""
+
+    steps: Specialization
+    plan: ExecutionPlan | None
+    rest: HybridGraph | None
+    bodies: Mapping[Graph, HybridGraph]
+
+
+class HybridGraph:
+    """A graph that is compiled for the inputs that it meets. Threads may share it."""
+
+    def __init__(self, graph: Graph, cache: ShapeCache, by_value: frozenset[str] = frozenset()) -> None:
+        self.graph = graph
+        self.inputs = tuple(node.output.name for node in graph.inputs)
+        self._output_count = len(graph.outputs)
+        self._cache = cache
+        self._by_value = by_value
+        self._variants: OrderedDict[Hashable, _Variant] = OrderedDict()
+
+    def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+        """The outputs for inputs in order. Raises what a session's `run` does."""
+        results: list[RuntimeValue] = [None] * self._output_count
+        places: Sequence[int] = range(self._output_count)
+        graph: HybridGraph | None = self
+        while graph is not None:
+            variant = graph._variant(values)
+            steps = variant.steps
+            named = dict(zip(graph.inputs, values, strict=True))
+            named.update((name, tensor.array) for name, tensor in steps.constants.items())
+            if variant.plan is not None:
+                made = variant.plan.run([named[port.name] for port in variant.plan.inputs])
+                named.update(zip((port.name for port in variant.plan.outputs), made, strict=True))
+            for node in steps.eager:
+                operands = [None if value is None else named[value.name] for value in node.inputs]
+                named.update(zip((value.name for value in node.outputs), _run(node, operands, variant), strict=True))
+            for place, name in steps.outputs:
+                results[places[place]] = named[name]
+            graph = variant.rest
+            if graph is not None and steps.rest is not None:
+                values = [named[name] for name in graph.inputs]
+                places = [places[place] for place in steps.rest.outputs]
+        return results
+
+    def _variant(self, values: Sequence[RuntimeValue]) -> _Variant:
+        key = tuple(_signature(value, name in self._by_value) for name, value in zip(self.inputs, values, strict=True))
+        cache = self._cache
+        with cache.lock:
+            found = self._variants.get(key)
+            if found is not None:
+                self._variants.move_to_end(key)
+                cache.hits += 1
+                return found
+            cache.misses += 1
+        made = self._compile(values)
+        with cache.lock:
+            self._variants[key] = made
+            while len(self._variants) > cache.size:
+                self._variants.popitem(last=False)
+        return made
+
+    def _compile(self, values: Sequence[RuntimeValue]) -> _Variant:
+        cache = self._cache
+        given = [
+            np.asarray(value) if name in self._by_value else _desc(value)
+            for name, value in zip(self.inputs, values, strict=True)
+        ]
+        steps = cache.specialize(self.graph, given)
+        plan = None if steps.known is None else cache.bind(steps.known)
+        rest = None if steps.rest is None else HybridGraph(steps.rest.graph, cache, steps.rest.by_value)
+        bodies = {body: HybridGraph(body, cache) for node in steps.eager for body in node.subgraphs}
+        return _Variant(steps, plan, rest, bodies)
+
+
+def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
+    if any(True for _ in node.subgraphs):
+        return run_bodies(node, operands, {body: variant.bodies[body].run for body in node.subgraphs})
+    results = evaluate(node, operands)
+    return [
+        np.ascontiguousarray(result).reshape(result.shape) if isinstance(result, np.ndarray) else result
+        for result in results
+    ]
+
+
+def _signature(value: RuntimeValue, by_value: bool) -> Hashable:
+    if isinstance(value, np.ndarray):
+        key = (value.dtype, value.shape)
+        return (*key, value.tobytes()) if by_value else key
+    return type(value).__name__
+
+
+def _desc(value: RuntimeValue) -> TensorDesc:
+    if not isinstance(value, np.ndarray):
+        return UNKNOWN
+    return TensorDesc.plain(DType.from_numpy(value.dtype), value.shape)

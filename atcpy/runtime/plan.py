@@ -1,0 +1,164 @@
+"""A plan bound to this CPU: arrays in, arrays out. C runs the tasks, but for those of HOST_CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit
+from atcpy.ir import DType, Node, Region
+from atcpy.ir.shape import StaticShape
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
+from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
+from atcpy.om.reader import TaskRecord
+from atcpy.runtime.host import evaluate_static
+from atcpy.runtime.memory import as_bytes, from_memory, room_for, to_memory
+
+_FAULTS = {
+    1: "index {value} is outside an axis of size {bound}",
+    2: "integer division by zero",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPort:
+    """An input or an output of a plan."""
+
+    name: str
+    dtype: DType
+    shape: StaticShape
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return self.dtype.nbytes(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tasks [first, last) that run in C without a break, or the one task `first` of the host."""
+
+    first: int
+    last: int
+    on_host: bool
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """Tasks whose kernels are chosen. `find_nodes` gives the nodes by the index that task records have; it
+    is asked when a node runs on the host, fails, or is looked at.
+    """
+
+    plan: _kernels.Plan
+    tasks: tuple[TaskRecord, ...]
+    weights: memoryview
+    arena_bytes: int
+    inputs: tuple[PlanPort, ...]
+    outputs: tuple[PlanPort, ...]
+    find_nodes: Callable[[], Sequence[Node]]
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The tasks in runs without a break."""
+        return _segments([task.kernel for task in self.tasks])
+
+    @cached_property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the plan's graph."""
+        return self.find_nodes()
+
+    def node(self, index: int) -> Node:
+        """The node of a task."""
+        if index >= len(self.nodes):
+            raise PackageCorrupt("P0005", f"a task names node {index} of {len(self.nodes)}")
+        return self.nodes[index]
+
+    def run(self, arrays: Sequence[Array], elapsed: Array | None = None) -> list[Array]:
+        """The outputs for inputs of the ports' types; `elapsed` gets the nanoseconds of each task.
+
+        Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
+        """
+        inputs = [to_memory(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
+        outputs = [room_for(port.dtype, port.shape) for port in self.outputs]
+        try:
+            run = self.plan.start([*inputs], [as_bytes(array) for array in outputs])
+        except MemoryError as error:
+            raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
+        for segment in self.segments:
+            if segment.on_host:
+                start = time.perf_counter_ns()
+                self._run_on_host(self.tasks[segment.first], run, inputs, outputs)
+                if elapsed is not None:
+                    elapsed[segment.first] = time.perf_counter_ns() - start
+            else:
+                self._run_in_c(segment, run, elapsed)
+        return [
+            array if port.dtype.bits >= 8 else from_memory(array, port.dtype, port.shape)
+            for array, port in zip(outputs, self.outputs, strict=True)
+        ]
+
+    def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
+        try:
+            run.execute(segment.first, segment.last, elapsed)
+        except _kernels.Fault as fault:
+            task, code, value, bound = fault.args
+            node = self.node(self.tasks[task].op_index)
+            raise ModelInvalid("D0001", _FAULTS[code].format(value=value, bound=bound), where=node) from fault
+
+    def _run_on_host(
+        self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
+        node = self.node(task.op_index)
+        src, dst = read_slots(task.record)
+        if not _is_task_of(node, src, dst):
+            raise PackageCorrupt("P0005", "its task has other operands than the node", where=node)
+        memory = {Region.ARENA: memoryview(run), Region.WEIGHTS: self.weights}
+        ports = {Region.INPUT: inputs, Region.OUTPUT: outputs}
+
+        def operand(slot: HostSlot | None) -> Array:
+            assert slot is not None
+            region, index, offset, nbytes = slot
+            whole = as_bytes(ports[region][index]) if region in ports else np.frombuffer(memory[region], np.uint8)
+            return whole[offset : offset + nbytes]
+
+        arrays = [
+            None
+            if value is None or slot is None
+            else from_memory(operand(slot), value.desc.dtype, value.desc.static_shape)
+            for value, slot in zip(node.inputs, src, strict=True)
+        ]
+        for value, slot, result in zip(node.outputs, dst, evaluate_static(node, arrays), strict=True):
+            operand(slot)[:] = to_memory(result, value.desc.dtype)
+
+
+def _segments(kernels: list[str]) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
+    first = 0
+    for index, kernel in enumerate(kernels):
+        if kernel == HOST_FAMILY:
+            if first < index:
+                segments.append(Segment(first, index, on_host=False))
+            segments.append(Segment(index, index + 1, on_host=True))
+            first = index + 1
+    if first < len(kernels):
+        segments.append(Segment(first, len(kernels), on_host=False))
+    return tuple(segments)
+
+
+def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSlot]) -> bool:
+    """Do the operands of a record lie in as many bytes as the values of the node that it names?"""
+    if len(src) != node.input_count or len(dst) != len(node.outputs):
+        return False
+    pairs = zip((*node.inputs, *node.outputs), (*src, *dst), strict=True)
+    return all(
+        slot is None if value is None else slot is not None and value.desc.is_static and value.desc.nbytes == slot[3]
+        for value, slot in pairs
+    )
