@@ -125,7 +125,10 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
     schema = find_schema(node.op_type, node.domain)
     if schema is None:
         raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
-    types = {value.name: desc_to_type_proto(value.desc) for value in node.operands if value.desc is not UNKNOWN}
+    types = {
+        value.name: onnx.TypeProto() if value.desc.dtype is DType.UNDEFINED else desc_to_type_proto(value.desc)
+        for value in node.operands
+    }
     data = {
         value.name: numpy_helper.from_array(np.asarray(value.array, order="C"))
         for value in node.operands
@@ -170,10 +173,14 @@ def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     feeds = {name: array for name, array in zip(names, arrays, strict=True) if name}
     results = evaluator.run(None, feeds)
     assert isinstance(results, list)
-    return [
-        np.asarray(result, value.desc.dtype.numpy) if value.desc.dtype is not DType.UNDEFINED else np.asarray(result)
-        for result, value in zip(results, node.outputs, strict=True)
-    ]
+    return [_as_value(result, value.desc.dtype) for result, value in zip(results, node.outputs, strict=True)]
+
+
+def _as_value(result: Any, dtype: DType) -> Any:
+    """What a reference op returns, numbers as arrays; sequences, maps and empty optionals stay what they are."""
+    if result is None or isinstance(result, list | dict):
+        return result
+    return np.asarray(result) if dtype is DType.UNDEFINED else np.asarray(result, dtype.numpy)
 
 
 def desc_to_type_proto(desc: TensorDesc) -> onnx.TypeProto:

@@ -170,10 +170,19 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
 
 
 register_operator(
-    OpDef(name="Shape", ge_type="Shape", infer=infer_shape, propagate=propagate_shape, evaluate=evaluate_shape)
+    OpDef(
+        name="Shape",
+        ge_type="Shape",
+        infer=infer_shape,
+        propagate=propagate_shape,
+        evaluate=evaluate_shape,
+        is_eager=True,
+    )
 )
 register_operator(
-    OpDef(name="Size", ge_type="Size", infer=infer_size, propagate=propagate_size, evaluate=evaluate_size)
+    OpDef(
+        name="Size", ge_type="Size", infer=infer_size, propagate=propagate_size, evaluate=evaluate_size, is_eager=True
+    )
 )
 register_operator(
     OpDef(

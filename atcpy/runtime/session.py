@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from atcpy.errors import UsageError, Where
-from atcpy.ir import DType, Sym, Value
+from atcpy.ir import DType, Graph, Sym, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.om.container import Verify
@@ -100,9 +100,7 @@ class InferenceSession:
             self.shape_cache = ShapeCache(InferenceSession.compiler(self.model.cmdline), bind, shape_cache)
             self._hybrid = HybridGraph(graph, self.shape_cache)
             self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
-            names = graph.net_output.attrs["names"]
-            assert isinstance(names, tuple)
-            self._outputs = [_port_of_value(v, name, {}) for v, name in zip(graph.outputs, names, strict=True)]
+            self._outputs = _output_ports(graph)
         else:
             self._plan = bind_package(self._package, threads=self.threads)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
@@ -220,6 +218,18 @@ def _describe(port: NodeArg) -> str:
         return port.type
     dims = "any shape" if port.shape is None else f"[{', '.join(map(str, port.shape))}]"
     return f"{dims} {port.dtype.long}"
+
+
+def _output_ports(graph: Graph) -> list[NodeArg]:
+    attrs = graph.net_output.attrs
+    names = attrs["names"]
+    assert isinstance(names, tuple)
+    types = attrs.get("types", ("",) * len(names))
+    assert isinstance(types, tuple)
+    return [
+        _port_of_value(value, name, {"type": text})
+        for value, name, text in zip(graph.outputs, names, types, strict=True)
+    ]
 
 
 def _port_of_value(value: Value, name: str, attrs: Mapping[str, object]) -> NodeArg:

@@ -167,7 +167,10 @@ class Importer:
                 self._node_outputs.setdefault(item.proto.name, item.outputs)
         self._read_items(items, scope)
         outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
-        scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
+        net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
+        types = tuple(type_text(info.type) for info in body.proto.output)
+        if body.depth == 0 and any(types):
+            net_output.attrs["types"] = types
 
     def _note_constants(self, body: _Body, scope: _Scope) -> None:
         inline = self._external.inline if body.depth == 0 else {}
