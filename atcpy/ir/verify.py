@@ -26,7 +26,9 @@ def violations(graph: Graph) -> Iterator[str]:
             maker = value.producer.graph
             if maker is None:
                 yield f"{node.name} reads {value.name}, whose producer is erased"
-            elif value not in seen_values and (maker is node.graph or maker is graph):
+            elif maker is not node.graph and node.graph is not graph:  # a piece of a cut graph reads the root's inputs
+                yield f"{node.name} reads {value.name} of the graph around it"
+            elif value not in seen_values and maker is node.graph:
                 yield f"{node.name} reads {value.name} before it is made"
             if Use(node, index) not in value._uses:
                 yield f"{value.name} does not know its reader {node.name}"

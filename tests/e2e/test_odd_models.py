@@ -11,10 +11,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import convert_options
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 
 Make = Callable[[], onnx.ModelProto]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from atcpy import InferenceSession
 from atcpy.cli.app import execute
 from atcpy.errors import AtcError, PackageCorrupt
 from atcpy.om import writer
@@ -18,7 +19,6 @@ from atcpy.om.reader import parse_package, read_model
 from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.options import convert_options
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import package
 from tests.om.mutator import mutate_message

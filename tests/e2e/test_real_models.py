@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
 from atcpy.options import convert_options
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import convert
 from atcpy.verify.verification import verify
 

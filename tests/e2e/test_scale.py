@@ -14,9 +14,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.options import convert_options
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "models"))

@@ -13,11 +13,11 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import Stage
 from atcpy.passes.base import passes_of
-from atcpy.runtime import InferenceSession
 from tests.golden.golden import compile_text, read_golden, write_golden
 
 FILES = sorted(Path(__file__).parent.glob("*.golden"))

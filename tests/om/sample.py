@@ -25,6 +25,7 @@ from atcpy.ir import (
     Value,
     Weight,
 )
+from atcpy.ir.closure import close_bodies
 
 F32 = DType.FLOAT32
 FRACTAL_Z = Format(FormatKind.FRACTAL_Z, 16)
@@ -169,4 +170,5 @@ def odd() -> CompiledModel:
     branch.output.desc = holes.output.desc
     branch.engine = Engine.HOST_CPU
     graph.set_inputs(out, (uses.output, fill.output, branch.output))
+    close_bodies(graph)
     return compiled(graph)

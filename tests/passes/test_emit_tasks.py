@@ -6,9 +6,9 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from atcpy import InferenceSession
 from atcpy.ir import Node, Tensor
 from atcpy.passes.compile import emit_tasks, lower
-from atcpy.runtime import InferenceSession
 from tests.models_in_text import model, package
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from atcpy.runtime import InferenceSession
+from atcpy import InferenceSession
 from tests.models_in_text import model, package
 
 

@@ -11,13 +11,13 @@ import onnxruntime
 import pytest
 from hypothesis import given, settings
 
+from atcpy import InferenceSession
 from atcpy.ir import CompiledModel, Engine, Format, Reject
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.ops import find_opdef
 from atcpy.options import Stage, convert_options
 from atcpy.passes.base import passes_of
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 from tests.random_models import cnn_models
 

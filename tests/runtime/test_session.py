@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError
-from atcpy.runtime import InferenceSession
+from atcpy import InferenceSession
+from atcpy.errors import AtcError, ModelInvalid, UsageError
 from tests.models_in_text import package
 
 RELU = "m (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Neg(t) }"
@@ -154,17 +156,16 @@ def test_elements_of_four_bits_are_packed_in_memory(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "given", "expected"),
     [
-        "m (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }",
-        "m (string[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }",
-        "m (string[2] x) => (string[2] y) { y = Identity(x) }",
+        ("m (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }", np.array([1, 2.5], np.float32), ["1", "2.5"]),
+        ("m (string[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", np.array(["3", "-4"]), [3, -4]),
+        ("m (string[2] x) => (string[2] y) { y = Identity(x) }", np.array(["a", "größer"], object), ["a", "größer"]),
     ],
 )
-def test_text_is_refused_at_convert(text: str) -> None:
-    with pytest.raises(Unsupported) as caught:
-        package(text)
-    assert caught.value.code == "EZ3003"
+def test_text_runs_on_the_host(text: str, given: npt.NDArray[Any], expected: list[object]) -> None:
+    (result,) = InferenceSession(package(text)).run(None, {"x": given})
+    assert result.tolist() == expected
 
 
 def test_the_profile_times_what_runs_on_the_host() -> None:

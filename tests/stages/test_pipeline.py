@@ -133,7 +133,7 @@ def test_an_observer_sees_each_stage_begin_and_end_in_order() -> None:
 
 def test_a_stage_that_fails_is_not_done() -> None:
     recorder = Recorder()
-    broken = "m (float[4] x) => (int64[1,N] y) { y = NonZero(x) }"
+    broken = "m (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }"
     with pytest.raises(AtcError):
         compile_model(model(broken), convert_options({}), recorder)
-    assert recorder.told[-1] == ("begins", Stage.SPLIT)
+    assert recorder.told[-1] == ("begins", Stage.PREPARE)

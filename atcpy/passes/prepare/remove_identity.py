@@ -9,9 +9,10 @@ from atcpy.passes.base import graph_pass
 
 def is_identity(node: Node) -> bool:
     """True if output 0 always equals input 0 in type, shape and elements."""
-    if not node.operands or not node.outputs or any(value.use_count for value in node.outputs[1:]):
+    first = node.input(0)
+    if first is None or not node.outputs or any(value.use_count for value in node.outputs[1:]):
         return False
-    x, y = node.operand(0).desc, node.output.desc
+    x, y = first.desc, node.output.desc
     if x.dtype is not y.dtype or x.shape is None or x.shape != y.shape:
         return False
     match node.op_type:
