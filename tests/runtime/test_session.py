@@ -158,7 +158,7 @@ def test_elements_of_four_bits_are_packed_in_memory(dtype: str) -> None:
 @pytest.mark.parametrize(
     ("text", "given", "expected"),
     [
-        ("m (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }", np.array([1, 2.5], np.float32), ["1", "2.5"]),
+        ("m (float[2] x) => (string[2] y) { y = Cast <to = 8> (x) }", np.array([1.5, 2.5], np.float32), ["1.5", "2.5"]),
         ("m (string[2] x) => (int64[2] y) { y = Cast <to = 7> (x) }", np.array(["3", "-4"]), [3, -4]),
         ("m (string[2] x) => (string[2] y) { y = Identity(x) }", np.array(["a", "größer"], object), ["a", "größer"]),
     ],
