@@ -17,6 +17,8 @@ PYTEST := $(BIN)/pytest -n 2
 STAMP  := $(VENV)/.installed
 C_CODE  = $(shell find atcpy tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
+# When a meson.build changes, meson looks for ninja on the PATH: another version would build all anew.
+NINJA   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/ninja
 SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 
 export PYTHONPATH := $(CURDIR)
@@ -40,7 +42,7 @@ $(BUILD)/build.ninja: | $(STAMP)
 	$(MESON) setup $(BUILD) -Dwerror=true
 
 build: $(BUILD)/build.ninja ## compile the C extension in place (release, warnings are errors)
-	@$(BIN)/ninja -C $(BUILD) -j $(JOBS) --quiet
+	@$(NINJA) -C $(BUILD) -j $(JOBS) --quiet
 	@ln -sf ../../$(BUILD)/atcpy/kernels/csrc/_kernels$(SUFFIX) atcpy/kernels/
 
 fmt: $(STAMP) ## format Python and C
@@ -90,7 +92,7 @@ $(ASAN)/build.ninja: | $(STAMP)
 
 # A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
 asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
-	@$(BIN)/ninja -C $(ASAN) -j $(JOBS) --quiet
+	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -100,14 +102,14 @@ $(TSAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
 
 tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Python
-	@$(BIN)/ninja -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
+	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
 
 $(FUZZ)/build.ninja: | $(STAMP)
 	$(MESON) setup $(FUZZ) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan
 
 fuzz: build $(FUZZ)/build.ninja ## task records, random and mutated real ones, through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
-	@$(BIN)/ninja -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
+	@$(NINJA) -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
 	$(PY) tests/csrc/seed_records.py $(FUZZ)/records.bin $(FUZZ_MODELS)
 	$(FUZZ)/tests/csrc/fuzz_plan -records=$(FUZZ)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
 
