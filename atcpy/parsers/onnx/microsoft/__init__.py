@@ -3,17 +3,20 @@
 from atcpy.parsers.onnx.microsoft import (
     activations,
     attention,
+    blocks,
     convolution,
     embedding,
     grouped_attention,
+    inverse,
     matmul,
     movement,
     normalization,
     quantized,
     quantized_matmul,
+    recurrent,
 )
 
 FAMILIES = (
-    activations, attention, convolution, embedding, grouped_attention, matmul, movement, normalization, quantized,
-    quantized_matmul,
+    activations, attention, blocks, convolution, embedding, grouped_attention, inverse, matmul, movement,
+    normalization, quantized, quantized_matmul, recurrent,
 )  # fmt: skip

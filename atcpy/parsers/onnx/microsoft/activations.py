@@ -89,3 +89,17 @@ def bias_softmax(e: Expansion) -> None:
     else:
         rows = e.op("Softmax", e.op("Flatten", total, axis=axis), axis=-1)
         e.finish(e.op("Reshape", rows, e.op("Shape", total)))
+
+
+@microsoft("GatedAdd", "X Y gate")
+def gated_add(e: Expansion) -> None:
+    """X + Y · gate"""
+    e.finish(e.op("Add", e.operand("X"), e.op("Mul", e.operand("Y"), e.operand("gate"))))
+
+
+@microsoft("ScaledSiLU", "X scale?", "alpha:f")
+def scaled_silu(e: Expansion) -> None:
+    """z · Sigmoid(z) for z = scale · X."""
+    x, scale = e.operand("X"), e.input("scale")
+    z = e.scaled(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.op("CastLike", scale, x))
+    e.finish(e.op("Swish", z))

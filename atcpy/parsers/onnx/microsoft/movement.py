@@ -72,6 +72,25 @@ def torch_embedding(e: Expansion) -> None:
     e.finish(e.op("Gather", e.operand("weight"), e.operand("indices"), axis=0))
 
 
+@microsoft("UnfoldTensor", "input", "dim:i size:i! step:i")
+def unfold_tensor(e: Expansion) -> None:
+    """All windows of `size` along an axis, `step` apart; the places in a window are the last axis."""
+    x = e.operand("input")
+    rank, size, step = e.rank(x), e.node.int_attr("size", 1), e.node.int_attr("step", 1)
+    axis = e.node.int_attr("dim", -1) % rank
+    limit = e.reshape(e.op("Sub", e.dim(x, axis), e.const("less", size - 1)))
+    starts = e.op("Range", e.const("zero", 0), limit, e.const("step", step))
+    places = e.op("Add", e.unsqueeze(starts, 1), e.const("window", range(size)))
+    windows = e.op("Gather", x, places, axis=axis)
+    e.finish(e.transpose(windows, *(a for a in range(rank + 1) if a != axis + 1), axis + 1))
+
+
+@microsoft("SampleOp", "X")
+def sample_op(e: Expansion) -> None:
+    """X itself: the op that ONNX Runtime shows how to write one with."""
+    e.finish(e.operand("X"))
+
+
 @microsoft("Rfft", "X", "normalized:i onesided:i signal_ndim:i")
 def rfft(e: Expansion) -> None:
     """The half of DFT that a real signal has, along the last axis; complex numbers are pairs."""

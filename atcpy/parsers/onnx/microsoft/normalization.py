@@ -55,6 +55,20 @@ def simplified_layer_normalization(e: Expansion) -> None:
     e.finish(y, _inverse_rms(e, x, [*range(axis % rank, rank)]))
 
 
+@microsoft("GatedRMSNorm", "X scale gate", "activation:s epsilon:f")
+def gated_rms_norm(e: Expansion) -> None:
+    """RMSNormalization of each run of elements as long as `scale`, times the activation of the gate."""
+    x, scale, gate = e.operand("X"), e.operand("scale"), e.operand("gate")
+    kind = e.node.str_attr("activation", "silu")
+    if kind not in ("silu", "swish", "sigmoid"):
+        raise e.invalid(f'activation = "{kind}"')
+    shape = e.op("Shape", x)
+    runs = e.op("Reshape", x, e.op("Concat", e.const("all", [-1]), e.dim(scale, 0), axis=0))
+    y = e.op("RMSNormalization", runs, scale, axis=-1, epsilon=e.node.float_attr("epsilon", 1e-5))
+    opened = e.op("Sigmoid" if kind == "sigmoid" else "Swish", gate)
+    e.finish(e.op("Mul", e.op("Reshape", y, shape), opened))
+
+
 def _group_norm(e: Expansion, x: Value, rank: int) -> Value:
     """GroupNormalization of what lies as the node's X does, and Swish if `activation` is 1."""
     is_last = e.node.int_attr("channels_last", 1)

@@ -1,9 +1,6 @@
 """Products of quantized matrices: by MatMulInteger where the activations' scale is known at run time only."""
 
-import numpy as np
-
-from atcpy.ir import DType, Tensor, Value
-from atcpy.ir.tensor import Array
+from atcpy.ir import DType, Value
 from atcpy.parsers.onnx.microsoft.attention import self_attention
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.quantized import dequantized, requantized
@@ -69,69 +66,31 @@ def q_attention(e: Expansion) -> None:
     self_attention(e, e.sum(projected, e.operand("bias")), x)
 
 
-# --- weights in blocks -------------------------------------------------------------------------
-
-_UNSIGNED = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
-
-
-def unpacked(bytes_: Array, bits: int) -> Array:
-    """The numbers of `bits` bits in each byte, lowest first, along the last axis."""
-    if bits == 8:
-        return bytes_
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (bytes_[..., None] >> shifts) & np.uint8(2**bits - 1)
-    return numbers.reshape(*bytes_.shape[:-1], -1)
+@microsoft("MatMulInteger16", "A B")
+def matmul_integer_16(e: Expansion) -> None:
+    """Product of integers of 16 bits in 32 bits."""
+    a, b = e.operand("A"), e.operand("B")
+    both_unsigned = e.dtype(a) is DType.UINT16 and e.dtype(b) is DType.UINT16
+    wide = DType.UINT32 if both_unsigned else DType.INT32
+    e.finish(e.op("MatMul", e.op("Cast", a, to=wide.onnx), e.op("Cast", b, to=wide.onnx)))
 
 
-def _constant(e: Expansion, name: str) -> Tensor:
-    tensor = e.operand(name).tensor
-    if tensor is None:
-        raise e.unsupported(f"{name} is not constant", "export the model with its weights")
-    return tensor
+@microsoft("MulInteger", "A A_zero_point? B B_zero_point?")
+def mul_integer(e: Expansion) -> None:
+    """(A − zero) · (B − zero) in 32 bits."""
+    e.finish(e.op("Mul", *(_without_zero(e, name) for name in "AB")))
 
 
-@microsoft(
-    "MatMulNBits",
-    "A B scales zero_points? g_idx? bias?",
-    "K:i! N:i! block_size:i! accuracy_level:i bits:i weight_prepacked:i",
-)
-def matmul_nbits(e: Expansion) -> None:
-    """A · Wᵀ, W[n, k] = (B[n, k] − zero point) · scale of the block of k.
-
-    B stays packed: it becomes a constant of 2, 4 or 8 bits that DequantizeLinear reads in blocks.
-    """
-    e.refuse_inputs("g_idx", "quantize the model without reordered groups")
-    e.refuse_attrs("weight_prepacked", "export the model before weights are packed for a device")
-    bits, block = e.node.int_attr("bits", 4), e.node.int_attr("block_size", 0)
-    rows, columns = e.node.int_attr("N", 0), e.node.int_attr("K", 0)
-    if bits not in _UNSIGNED:
-        raise e.unsupported(f"weights of {bits} bits", "quantize the model to 4 or 8 bits")
-    if block < 1 or rows < 1 or columns < 1:
-        raise e.invalid(f"N = {rows}, K = {columns}, block_size = {block}")
-    blocks = -(-columns // block)
-    packed = _constant(e, "B")
-    if packed.nbytes != rows * blocks * (block * bits // 8):
-        raise e.invalid(f"B has {packed.nbytes} bytes for {rows} rows of {blocks} blocks")
-    weights = unpacked(packed.array.reshape(rows, -1), bits)[:, :columns]
-    b = e.const("weights", weights, _UNSIGNED[bits])
-    scales = e.reshape(e.operand("scales"), rows, blocks)
-    wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
-    y = e.op("MatMul", e.operand("A"), e.transpose(wide, 1, 0))
-    e.finish(e.sum(y, e.input("bias")))
+def _without_zero(e: Expansion, name: str) -> Value:
+    wide = e.op("Cast", e.operand(name), to=DType.INT32.onnx)
+    zero = e.input(f"{name}_zero_point")
+    return wide if zero is None else e.op("Sub", wide, e.op("Cast", zero, to=DType.INT32.onnx))
 
 
-def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int, int], bits: int, block: int) -> Value:
-    rows, blocks = shape
-    given = e.input("zero_points")
-    if given is not None and given.desc.dtype is not DType.UINT8:
-        # Zero points that are no integers: q · scale − zero · scale, each for its block.
-        ones = e.const("ones", np.ones((rows, b.desc.static_shape[1])), _UNSIGNED[bits])
-        shifts = e.op("Mul", e.reshape(given, rows, blocks), scales)
-        product = e.op("DequantizeLinear", b, scales, axis=1, block_size=block)
-        return e.op("Sub", product, e.op("DequantizeLinear", ones, shifts, axis=1, block_size=block))
-    if given is None:
-        zeros: Array = np.full(shape, 2 ** (bits - 1), np.uint8)
-    else:
-        zeros = unpacked(_constant(e, "zero_points").array.reshape(rows, -1), bits)[:, :blocks]
-    zero = e.const("zero_points", zeros, _UNSIGNED[bits])
-    return e.op("DequantizeLinear", b, scales, zero, axis=1, block_size=block)
+@microsoft("ReduceSumInteger", "data", "axes:I! keepdims:i!")
+def reduce_sum_integer(e: Expansion) -> None:
+    """ReduceSum in 32 bits."""
+    x = e.operand("data")
+    wide = e.op("Cast", x, to=(DType.UINT32 if e.dtype(x) is DType.UINT8 else DType.INT32).onnx)
+    axes = e.const("axes", e.node.ints_attr("axes"))
+    e.finish(e.op("ReduceSum", wide, axes, keepdims=e.node.int_attr("keepdims", 1)))

@@ -42,6 +42,14 @@ X, W = floats(2, 6, 7, 7), floats(4, 3, 3, 3)
         ("Pad", [floats(3, 4), np.array([1, 0, 2, 3])], {"mode": "reflect"}),
         ("Range", [np.array([1.0], np.float32), np.array(7.5, np.float32)], {}),
         ("Range", [np.array(1), np.array(9), np.array([3])], {}),
+        ("GatedAdd", [floats(2, 3, 8), floats(2, 3, 8, seed=1), floats(2, 3, 1)], {}),
+        ("ScaledSiLU", [floats(2, 3)], {"alpha": 2.0}),
+        ("ScaledSiLU", [floats(2, 3), np.array(0.5, np.float32)], {}),
+        ("GatedRMSNorm", [floats(2, 3, 8), floats(4), floats(2, 3, 8, seed=1)], {}),
+        ("GatedRMSNorm", [floats(2, 3, 8), floats(8), floats(2, 3, 8, seed=1)], {"activation": "sigmoid"}),
+        ("UnfoldTensor", [floats(2, 9, 3)], {"dim": 1, "size": 3, "step": 2}),
+        ("UnfoldTensor", [floats(2, 9)], {"size": 4}),
+        ("SampleOp", [floats(2, 9)], {}),
         ("GridSample", [floats(2, 3, 4, 5), np.tanh(floats(2, 3, 3, 2))], {"padding_mode": "border"}),
     ],
 )  # fmt: skip
@@ -89,6 +97,15 @@ def test_norms_in_the_domain_of_the_standard(opset: int) -> None:
     assert_as_in_ort(
         "LayerNormalization", [*arrays, floats(8)], {"axis": 1 if opset > 30 else -1}, domain="", opset=opset
     )
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (2, 4, 4), (2, 3, 7, 7)])
+def test_inverse_has_a_step_for_each_column(shape: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    x[..., 0, 0] = 0 if shape[-1] > 1 else 2  # a column's first number is no pivot
+    assert_as_in_ort("Inverse", [x], rtol=1e-3, atol=1e-3)
+    with pytest.raises(Unsupported, match="matrices of unknown columns"):
+        parsed(make_model("Inverse", [x], symbolic=True))
 
 
 def test_unique_keeps_the_order_of_the_input() -> None:

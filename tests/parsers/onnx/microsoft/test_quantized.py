@@ -1,10 +1,11 @@
 """Quantized ops against ONNX Runtime: the same, or one step of the output's quantization apart."""
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.parsers.onnx.canonical import Array, ops_of
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, floats, integers, make_model, results_of
+from tests.parsers.onnx.canonical import Array, ops_of, run_ort
+from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, feeds_of, floats, integers, make_model, results_of
 
 
 def scale(value: float) -> Array:
@@ -152,3 +153,49 @@ def test_weights_in_blocks(zeros: str | None, bits: int, block: int, columns: in
     arrays = [floats(2, 3, columns), b, scales, zero_points, None, floats(rows)]
     graph = assert_as_in_ort("MatMulNBits", arrays, attrs, constants=(1, 2, 3, 5), atol=1e-3)
     assert "DequantizeLinear" in ops_of(graph)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_rows_in_blocks(bits: int, zeros: bool) -> None:
+    data, scales = integers(0, 256, 10, 48 * bits // 8), floats(10, 3)
+    points = integers(0, 256, 10, -(-3 * bits // 8)) if zeros else None
+    attrs = {"bits": bits, "block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    at = np.array([[0, 9], [3, 3]])
+    assert_as_in_ort("GatherBlockQuantized", [data, at, scales, points], attrs, constants=(0, 2, 3), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [onnx.TensorProto.INT4, onnx.TensorProto.UINT4])
+def test_rows_of_four_bits(dtype: int) -> None:
+    numbers = integers(0, 8, 10, 48, dtype="int8")
+    attrs = {"block_size": 16, "gather_axis": 0, "quantize_axis": 1}
+    arrays = [numbers, np.array([[0, 9], [3, 3]]), floats(10, 3)]
+    model = make_model("GatherBlockQuantized", arrays, attrs, constants=(0, 2))
+    model.graph.initializer[0].CopyFrom(onnx.helper.make_tensor("i0", dtype, numbers.shape, numbers))
+    (want,), (got,) = run_ort(model, feeds_of(model, arrays)), results_of(model, arrays)[1]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_integers_without_scale() -> None:
+    a, b = integers(-9000, 9000, 3, 4, dtype="int16"), integers(-9000, 9000, 4, 5, dtype="int16")
+    assert_as_in_ort("MatMulInteger16", [a, b])
+    a, b = integers(0, 255, 3, 4), integers(0, 255, 4)
+    (y,) = results_of(make_model("MulInteger", [a, zero(9), b]), [a, zero(9), b])[1]
+    np.testing.assert_array_equal(y, (a.astype(np.int32) - 9) * b)
+    a = integers(-128, 127, 3, 4, dtype="int8")
+    (y,) = results_of(make_model("ReduceSumInteger", [a], {"axes": [1], "keepdims": 0}), [a])[1]
+    np.testing.assert_array_equal(y, a.astype(np.int32).sum(1))
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_lstm_of_quantized_weights(direction: str, per_column: bool) -> None:
+    sides, hidden = 1 + (direction == "bidirectional"), 8
+    x, bias = floats(5, 2, 6), floats(sides, 8 * hidden)
+    w, r = (integers(-127, 127, sides, rows, 4 * hidden, dtype="int8") for rows in (6, hidden))
+    shape = (sides, 4 * hidden) if per_column else (sides,)
+    scales, zeros = np.full(shape, 0.004, np.float32), np.zeros(shape, np.int8)
+    arrays = [x, w, r, bias, None, None, None, None, scales, zeros, scales, zeros]
+    attrs = {"hidden_size": hidden, "direction": direction}
+    # ONNX Runtime rounds the activations to 8 bits, too.
+    assert_as_in_ort("DynamicQuantizeLSTM", arrays, attrs, outputs=3, constants=range(1, 12), atol=0.03, rtol=0)

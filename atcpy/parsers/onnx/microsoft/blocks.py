@@ -1,0 +1,126 @@
+"""Weights quantized in blocks: constants of 2, 4 or 8 bits that DequantizeLinear reads block by block."""
+
+import numpy as np
+
+from atcpy.ir import DType, Tensor, Value
+from atcpy.ir.tensor import Array
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.table import microsoft
+
+_UNSIGNED = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
+
+
+def unpacked(bytes_: Array, bits: int) -> Array:
+    """The numbers of `bits` bits in each byte, lowest first, along the last axis."""
+    if bits == 8:
+        return bytes_
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = (bytes_[..., None] >> shifts) & np.uint8(2**bits - 1)
+    return numbers.reshape(*bytes_.shape[:-1], -1)
+
+
+def _constant(e: Expansion, name: str) -> Tensor:
+    tensor = e.operand(name).tensor
+    if tensor is None:
+        raise e.unsupported(f"{name} is not constant", "export the model with its weights")
+    return tensor
+
+
+@microsoft(
+    "MatMulNBits",
+    "A B scales zero_points? g_idx? bias?",
+    "K:i! N:i! block_size:i! accuracy_level:i bits:i weight_prepacked:i",
+)
+def matmul_nbits(e: Expansion) -> None:
+    """A · Wᵀ, W[n, k] = (B[n, k] − zero point) · scale of the block of k.
+
+    B stays packed: it becomes a constant of 2, 4 or 8 bits that DequantizeLinear reads in blocks.
+    """
+    e.refuse_inputs("g_idx", "quantize the model without reordered groups")
+    e.refuse_attrs("weight_prepacked", "export the model before weights are packed for a device")
+    bits, block = e.node.int_attr("bits", 4), e.node.int_attr("block_size", 0)
+    rows, columns = e.node.int_attr("N", 0), e.node.int_attr("K", 0)
+    if bits not in _UNSIGNED:
+        raise e.unsupported(f"weights of {bits} bits", "quantize the model to 4 or 8 bits")
+    if block < 1 or rows < 1 or columns < 1:
+        raise e.invalid(f"N = {rows}, K = {columns}, block_size = {block}")
+    blocks = -(-columns // block)
+    packed = _constant(e, "B")
+    if packed.nbytes != rows * blocks * (block * bits // 8):
+        raise e.invalid(f"B has {packed.nbytes} bytes for {rows} rows of {blocks} blocks")
+    weights = unpacked(packed.array.reshape(rows, -1), bits)[:, :columns]
+    b = e.const("weights", weights, _UNSIGNED[bits])
+    scales = e.reshape(e.operand("scales"), rows, blocks)
+    wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
+    y = e.op("MatMul", e.operand("A"), e.transpose(wide, 1, 0))
+    e.finish(e.sum(y, e.input("bias")))
+
+
+def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int, int], bits: int, block: int) -> Value:
+    rows, blocks = shape
+    given = e.input("zero_points")
+    if given is not None and given.desc.dtype is not DType.UINT8:
+        # Zero points that are no integers: q · scale − zero · scale, each for its block.
+        ones = e.const("ones", np.ones((rows, b.desc.static_shape[1])), _UNSIGNED[bits])
+        shifts = e.op("Mul", e.reshape(given, rows, blocks), scales)
+        product = e.op("DequantizeLinear", b, scales, axis=1, block_size=block)
+        return e.op("Sub", product, e.op("DequantizeLinear", ones, shifts, axis=1, block_size=block))
+    if given is None:
+        zeros: Array = np.full(shape, 2 ** (bits - 1), np.uint8)
+    else:
+        zeros = unpacked(_constant(e, "zero_points").array.reshape(rows, -1), bits)[:, :blocks]
+    zero = e.const("zero_points", zeros, _UNSIGNED[bits])
+    return e.op("DequantizeLinear", b, scales, zero, axis=1, block_size=block)
+
+
+@microsoft(
+    "GatherBlockQuantized",
+    "data indices scales zero_points?",
+    "bits:i block_size:i gather_axis:i quantize_axis:i",
+)
+def gather_block_quantized(e: Expansion) -> None:
+    """Gather of quantized rows, their scales and zero points; then DequantizeLinear."""
+    data, scales, zeros = e.operand("data"), e.operand("scales"), e.input("zero_points")
+    rank, block, bits = e.rank(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
+    gathered, axis = e.node.int_attr("gather_axis", 0) % rank, e.node.int_attr("quantize_axis", 1) % rank
+    if gathered == axis:
+        raise e.unsupported("blocks along the gathered axis", "quantize the model along another axis")
+    if e.dtype(data) not in (DType.UINT8, DType.INT4, DType.UINT4) or block < 1 or bits not in _UNSIGNED:
+        raise e.unsupported("data of another type than 4 or 8 bits", "quantize the model to 4 or 8 bits")
+    is_packed = e.dtype(data) is DType.UINT8
+    indices = e.operand("indices")
+    rows = e.op("Gather", _bytes(e, data, "data"), indices, axis=gathered)
+    if is_packed and bits < 8:
+        rows = _unpacked_at_run_time(e, rows, bits)
+    steps = e.op("Gather", scales, indices, axis=gathered)
+    if zeros is not None:
+        points = _bytes(e, zeros, "zero_points")
+        if is_packed:
+            points = e.const("zeros", _points(e, bits), DType.UINT8)
+        zeros = e.op("Gather", points, indices, axis=gathered)
+    elif is_packed:
+        zeros = e.op("Expand", e.const("middle", 2 ** (bits - 1), DType.UINT8), e.op("Shape", steps))
+    # Seen from the end, axes behind the gathered one stay where they are.
+    at = axis - rank if axis > gathered else axis
+    e.finish(e.op("DequantizeLinear", rows, steps, zeros, axis=at, block_size=block))
+
+
+def _bytes(e: Expansion, value: Value, name: str) -> Value:
+    """Numbers of 4 bits as bytes, which Gather takes."""
+    if e.dtype(value) is DType.UINT8:
+        return value
+    wide = DType.INT8 if e.dtype(value) is DType.INT4 else DType.UINT8
+    return e.const(name, _constant(e, name).array.astype(wide.numpy), wide)
+
+
+def _points(e: Expansion, bits: int) -> Array:
+    numbers = unpacked(_constant(e, "zero_points").array, bits)
+    return numbers[..., : _constant(e, "scales").shape[-1]]
+
+
+def _unpacked_at_run_time(e: Expansion, rows: Value, bits: int) -> Value:
+    shifts = e.const("shifts", range(0, 8, bits), DType.UINT8)
+    numbers = e.op("BitShift", e.unsqueeze(rows, -1), shifts, direction="RIGHT")
+    low = e.op("BitwiseAnd", numbers, e.const("low", 2**bits - 1, DType.UINT8))
+    shape = e.op("Shape", rows)
+    return e.op("Reshape", low, e.op("Concat", e.slice(shape, 0, -1, 0), e.const("all", [-1]), axis=0))

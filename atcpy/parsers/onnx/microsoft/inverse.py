@@ -1,0 +1,43 @@
+"""The inverse of matrices by Gauss and Jordan's elimination, a step a column."""
+
+import numpy as np
+
+from atcpy.ir import Value
+from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.table import microsoft
+
+_MOST_COLUMNS = 32
+
+
+@microsoft("Inverse", "X")
+def inverse(e: Expansion) -> None:
+    """[X | 1] → [1 | X⁻¹]. The largest number of a column is its pivot."""
+    x = e.operand("X")
+    shape = x.desc.shape
+    size = shape[-1] if shape else None
+    if not isinstance(size, int) or size > _MOST_COLUMNS:
+        columns = size if isinstance(size, int) else "unknown"
+        raise e.unsupported(f"matrices of {columns} columns", f"give X a known size of up to {_MOST_COLUMNS}")
+    unit = e.op("CastLike", e.const("unit", np.eye(size)), x)
+    both = e.op("Expand", unit, e.op("Shape", x))
+    rows = e.op("Concat", x, both, axis=-1)
+    for column in range(size):
+        rows = _eliminated(e, rows, column, size)
+    e.finish(e.slice(rows, size, 2 * size, -1))
+
+
+def _eliminated(e: Expansion, rows: Value, column: int, size: int) -> Value:
+    """Column `column` made that of the unit matrix, after its pivot's row was swapped to its place."""
+    own = e.op("CastLike", e.const("own", np.eye(size)[:, column : column + 1]), rows)
+    used = e.op("CastLike", e.const("used", np.arange(size)[:, None] < column), rows)
+    sizes = e.op("Abs", e.slice(rows, column, column + 1, -1))
+    at = e.op("ArgMax", e.op("Sub", sizes, e.op("Mul", used, e.op("Add", sizes, e.number(1.0, rows)))), axis=-2)
+    pivots = e.op("CastLike", e.op("Equal", e.const("places", np.arange(size)[:, None]), at), rows)
+    swap = e.op("Sub", own, pivots)
+    rank = e.rank(e.operand("X"))
+    across = e.transpose(swap, *range(rank - 2), rank - 1, rank - 2)
+    rows = e.op("Sub", rows, e.op("Mul", swap, e.op("MatMul", across, rows)))
+    row = e.slice(rows, column, column + 1, -2)
+    scaled = e.op("Div", row, e.slice(row, column, column + 1, -1))
+    factors = e.op("Sub", e.slice(rows, column, column + 1, -1), own)
+    return e.op("Sub", rows, e.op("Mul", factors, scaled))
