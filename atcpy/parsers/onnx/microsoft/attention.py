@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
 from atcpy.ir.shape import Dim
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
+from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MOST, Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 
 _FILTER = -10000.0
@@ -49,7 +49,7 @@ def attend(e: Expansion, q: Value, k: Value, v: Value, added: Sequence[Value | N
 
 def filtered(e: Expansion, keep: Value, like: Value, low: float) -> Value:
     """0 where a key is kept, else a number that no Softmax lets through."""
-    return e.op("Where", keep, e.number(0.0, like), e.number(low, like))
+    return e.op("Where", keep, e.number(0.0, like), e.number(max(low, lowest(e, like)), like))
 
 
 def causal_mask(e: Expansion, q: Value, k: Value, past: Value | None) -> Value:
@@ -62,7 +62,7 @@ def causal_mask(e: Expansion, q: Value, k: Value, past: Value | None) -> Value:
 
 def lowest(e: Expansion, like: Value) -> float:
     """The smallest number of a value's type."""
-    return -65504.0 if e.dtype(like) is DType.FLOAT16 else _LOWEST
+    return -FLOAT16_MOST if e.dtype(like) is DType.FLOAT16 else _LOWEST
 
 
 def padding_mask(e: Expansion, mask: Value, q: Value, k: Value, batch: Value) -> Value:
@@ -108,7 +108,7 @@ def parts_of(e: Expansion, x: Value, sizes: Sequence[int], axis: int) -> list[Va
 def self_attention(e: Expansion, projected: Value, x: Value) -> None:
     """The rest of Attention and QAttention, when the projection [B, S, q·k·v] is made."""
     e.refuse_attrs(f"{_SHARED} do_rotary", _NO_SHARING)
-    count = e.node.int_attr("num_heads", 0)
+    count = e.count("num_heads")
     q, k, v = (heads(e, part, count) for part in parts_of(e, projected, e.node.ints_attr("qkv_hidden_sizes"), 2))
     mask, past, length = e.input("mask_index"), e.input("past"), None
     if past is not None:
@@ -165,9 +165,8 @@ def multi_head_attention(e: Expansion) -> None:
 
 def _separate(e: Expansion) -> list[Value]:
     """q, k and v as [B, N, …, H], with their parts of the bias."""
-    query, key, value, bias = (e.input(name) for name in ("query", "key", "value", "bias"))
-    assert query is not None
-    count = e.node.int_attr("num_heads", 0)
+    query, key, value, bias = e.operand("query"), e.input("key"), e.input("value"), e.input("bias")
+    count = e.count("num_heads")
     if key is None:  # [B, S, N, 3, H]
         packed = [
             e.op("Squeeze", part, e.const("axes", [3])) for part in e.ops("Split", 3, query, axis=3, num_outputs=3)

@@ -26,6 +26,14 @@ def _constant(e: Expansion, name: str) -> Tensor:
     return tensor
 
 
+def _bytes_of(e: Expansion, name: str, rows: int, columns: int) -> Array:
+    """A constant of bytes as a matrix."""
+    tensor = _constant(e, name)
+    if tensor.dtype is not DType.UINT8 or tensor.nbytes != rows * columns:
+        raise e.invalid(f"{name} is {tensor.dtype.long} of {tensor.nbytes} bytes, {rows} times {columns} are wanted")
+    return tensor.array.reshape(rows, columns)
+
+
 @microsoft(
     "MatMulNBits",
     "A B scales zero_points? g_idx? bias?",
@@ -39,16 +47,13 @@ def matmul_nbits(e: Expansion) -> None:
     e.refuse_inputs("g_idx", "quantize the model without reordered groups")
     e.refuse_attrs("weight_prepacked", "export the model before weights are packed for a device")
     bits, block = e.node.int_attr("bits", 4), e.node.int_attr("block_size", 0)
-    rows, columns = e.node.int_attr("N", 0), e.node.int_attr("K", 0)
+    rows, columns = e.count("N"), e.count("K")
     if bits not in _UNSIGNED:
         raise e.unsupported(f"weights of {bits} bits", "quantize the model to 4 or 8 bits")
-    if block < 1 or rows < 1 or columns < 1:
-        raise e.invalid(f"N = {rows}, K = {columns}, block_size = {block}")
+    if block < 16 or block & (block - 1):
+        raise e.invalid(f"block_size = {block} is no power of 2 from 16 on")
     blocks = -(-columns // block)
-    packed = _constant(e, "B")
-    if packed.nbytes != rows * blocks * (block * bits // 8):
-        raise e.invalid(f"B has {packed.nbytes} bytes for {rows} rows of {blocks} blocks")
-    weights = unpacked(packed.array.reshape(rows, -1), bits)[:, :columns]
+    weights = unpacked(_bytes_of(e, "B", rows, blocks * block * bits // 8), bits)[:, :columns]
     b = e.const("weights", weights, _UNSIGNED[bits])
     scales = e.reshape(e.operand("scales"), rows, blocks)
     wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
@@ -68,7 +73,7 @@ def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int,
     if given is None:
         zeros: Array = np.full(shape, 2 ** (bits - 1), np.uint8)
     else:
-        zeros = unpacked(_constant(e, "zero_points").array.reshape(rows, -1), bits)[:, :blocks]
+        zeros = unpacked(_bytes_of(e, "zero_points", rows, -(-blocks * bits // 8)), bits)[:, :blocks]
     zero = e.const("zero_points", zeros, _UNSIGNED[bits])
     return e.op("DequantizeLinear", b, scales, zero, axis=1, block_size=block)
 
@@ -82,7 +87,7 @@ def gather_block_quantized(e: Expansion) -> None:
     """Gather of quantized rows, their scales and zero points; then DequantizeLinear."""
     data, scales, zeros = e.operand("data"), e.operand("scales"), e.input("zero_points")
     rank, block, bits = e.rank(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
-    gathered, axis = e.node.int_attr("gather_axis", 0) % rank, e.node.int_attr("quantize_axis", 1) % rank
+    gathered, axis = e.axis("gather_axis", 0, rank), e.axis("quantize_axis", 1, rank)
     if gathered == axis:
         raise e.unsupported("blocks along the gathered axis", "quantize the model along another axis")
     if e.dtype(data) not in (DType.UINT8, DType.INT4, DType.UINT4) or block < 1 or bits not in _UNSIGNED:

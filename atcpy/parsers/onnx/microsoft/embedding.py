@@ -14,8 +14,8 @@ from atcpy.parsers.onnx.microsoft.table import microsoft
 )
 def embed_layer_normalization(e: Expansion) -> None:
     """LayerNormalization(word[id] + position[place] + segment[id]), the lengths by the mask, and the sum."""
-    tables = [e.input(f"{name}_embedding") for name in ("word", "position", "segment")]
-    total = _embedding_sum(e, tables, e.input("position_ids"))
+    words, positions = e.operand("word_embedding"), e.operand("position_embedding")
+    total = _embedding_sum(e, words, positions, e.input("segment_embedding"), e.input("position_ids"))
     y = e.op(
         "LayerNormalization",
         total,
@@ -42,21 +42,21 @@ _QUANTIZED = ["word_embedding", "position_embedding", "segment_embedding", "gamm
 )
 def q_embed_layer_normalization(e: Expansion) -> None:
     """EmbedLayerNormalization of quantized tables."""
-    floats: list[Value | None] = []
-    for name in _QUANTIZED:
-        table = e.input(name if name == "segment_embedding" else f"{name}_quant")
-        scale, zero = e.input(f"{name}_scale"), e.input(f"{name}_zero_point")
-        floats.append(None if table is None or scale is None else dequantized(e, table, scale, zero))
-    *tables, gamma, beta = floats
-    total = _embedding_sum(e, tables, None)
+    segments = None if e.input("segment_embedding") is None else _table(e, "segment_embedding", "")
+    words, positions, gamma, beta = (_table(e, name) for name in _QUANTIZED if name != "segment_embedding")
+    total = _embedding_sum(e, words, positions, segments, None)
     y = e.op("LayerNormalization", total, gamma, beta, axis=-1, epsilon=e.node.float_attr("epsilon", 1e-12))
     e.finish(y, _lengths(e))
 
 
-def _embedding_sum(e: Expansion, tables: list[Value | None], places: Value | None) -> Value:
+def _table(e: Expansion, name: str, suffix: str = "_quant") -> Value:
+    return dequantized(e, e.operand(name + suffix), e.operand(f"{name}_scale"), e.input(f"{name}_zero_point"))
+
+
+def _embedding_sum(
+    e: Expansion, words: Value, positions: Value, segment_table: Value | None, places: Value | None
+) -> Value:
     ids, segments = e.operand("input_ids"), e.input("segment_ids")
-    words, positions, segment_table = tables
-    assert positions is not None
     if places is None:
         at = e.slice(positions, 0, e.dim(ids, 1), 0)
     else:
@@ -102,6 +102,15 @@ def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool
     return turned if rest is None else e.op("Concat", turned, rest, axis=-1)
 
 
+def turned_elements(e: Expansion) -> int:
+    """How many elements of a head are turned: twice the width of the caches."""
+    shape = e.operand("cos_cache").desc.shape
+    width = shape[1] if shape is not None and len(shape) == 2 else None
+    if not isinstance(width, int):
+        raise e.unsupported("the width of cos_cache is not known", "give cos_cache a known shape")
+    return 2 * width
+
+
 def angles_at(e: Expansion, places: Value) -> list[Value]:
     """The rows of the caches of cosines and sines at these positions."""
     return [e.op("Gather", e.operand(f"{name}_cache"), places, axis=0) for name in ("cos", "sin")]
@@ -115,16 +124,13 @@ def angles_at(e: Expansion, places: Value) -> list[Value]:
 def rotary_embedding(e: Expansion) -> None:
     """Each head of x turned by the angles of its position."""
     e.refuse_attrs("is_packed_batching", "export the model without packed batches")
-    x, cos_cache = e.operand("input"), e.operand("cos_cache")
+    x = e.operand("input")
     width, heads = e.node.int_attr("rotary_embedding_dim", 0), e.node.int_attr("num_heads", 0)
     is_flat = e.rank(x) == 3
     if is_flat and heads:
         x4 = e.reshape(x, 0, 0, heads, -1)
     elif is_flat:
-        columns = cos_cache.desc.shape[1] if cos_cache.desc.shape is not None else None
-        if not isinstance(columns, int):
-            raise e.unsupported("the size of a head is not known", "give num_heads, or cos_cache a known shape")
-        x4 = e.reshape(x, 0, 0, -1, 2 * columns)
+        x4 = e.reshape(x, 0, 0, -1, turned_elements(e))
     else:
         x4 = x
     places = e.operand("position_ids")

@@ -1,12 +1,15 @@
 """A node of ONNX Runtime's own on its way to ops of the standard: what the functions of this folder see."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 import numpy.typing as npt
 
 from atcpy.errors import AtcError
 from atcpy.ir import DType, Node, Value
 from atcpy.parsers.onnx.upgrade import Upgrade
+
+FLOAT16_MOST = 65504.0
 
 
 class Expansion:
@@ -86,9 +89,25 @@ class Expansion:
     def number(self, number: float, like: Value) -> Value:
         """A scalar of the type of a value, whatever that turns out to be."""
         dtype = self.dtype(like)
-        if dtype is not None:
-            return self.const("number", number, dtype)
-        return self.op("CastLike", self.const("number", number, DType.FLOAT32), like)
+        if dtype is None:
+            return self.op("CastLike", self.const("number", number, DType.FLOAT32), like)
+        if not _can_hold(dtype, number):
+            raise self.invalid(f'{number:g} is no number of the type of "{like.name}", {dtype.long}')
+        return self.const("number", number, dtype)
+
+    def count(self, name: str, default: int = 0) -> int:
+        """An attribute that counts something."""
+        count = self.node.int_attr(name, default)
+        if not 1 <= count < 2**31:
+            raise self.invalid(f"{name} = {count}")
+        return count
+
+    def axis(self, name: str, default: int, rank: int) -> int:
+        """An attribute that names an axis, counted from the front."""
+        axis = self.node.int_attr(name, default)
+        if not -rank <= axis < rank:
+            raise self.invalid(f"{name} = {axis} of a tensor of rank {rank}")
+        return axis % rank
 
     def scaled(self, value: Value, factor: float) -> Value:
         """value · factor"""
@@ -145,3 +164,12 @@ class Expansion:
     def unsupported(self, what: str, hint: str) -> AtcError:
         """The error that says what cannot be converted, and the way round."""
         return self._up.unsupported(what, hint)
+
+
+def _can_hold(dtype: DType, number: float) -> bool:
+    if dtype is DType.FLOAT16:
+        return abs(number) <= FLOAT16_MOST or not isfinite(number)
+    if not dtype.long.startswith(("int", "uint")):
+        return dtype is not DType.STRING
+    low = 0 if dtype.long.startswith("uint") else -(2 ** (dtype.bits - 1))
+    return float(number).is_integer() and low <= number < low + 2**dtype.bits

@@ -5,7 +5,7 @@ B batch, S new positions, P rows of the cache, T rows afterwards, M heads of key
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.onnx.microsoft.attention import filtered, lowest, scores_of
-from atcpy.parsers.onnx.microsoft.embedding import angles_at, rotated
+from atcpy.parsers.onnx.microsoft.embedding import angles_at, rotated, turned_elements
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 
@@ -40,8 +40,8 @@ def group_query_attention(e: Expansion) -> None:
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:
     """q as [B, S, M, G, H], k and v as [B, S, M, H]."""
-    heads, groups = e.node.int_attr("num_heads", 1), e.node.int_attr("kv_num_heads", 1)
-    if groups < 1 or heads % groups:
+    heads, groups = e.count("num_heads"), e.count("kv_num_heads")
+    if heads % groups:
         raise e.invalid(f"{heads} heads in {groups} groups")
     q, k, v = e.operand("query"), e.input("key"), e.input("value")
     if k is None or v is None:
@@ -56,25 +56,16 @@ def _projections(e: Expansion) -> tuple[Value, Value, Value]:
 
 
 def _grouped(e: Expansion, q: Value, groups: int) -> Value:
-    heads = e.node.int_attr("num_heads", 1)
+    heads = e.count("num_heads")
     return e.op("Concat", e.const("same", [0, 0, groups, heads // groups]), e.dim(q, 3), axis=0)
 
 
 def _rotated(e: Expansion, q: Value, k: Value, places: Value) -> tuple[Value, Value]:
     interleaved = bool(e.node.int_attr("rotary_interleaved", 0))
     angles = angles_at(e, places)
-    partial = _turned_elements(e)
+    partial = turned_elements(e)
     q = rotated(e, q, *(e.unsqueeze(a, 2, 3) for a in angles), interleaved=interleaved, partial=partial)
     return q, rotated(e, k, *(e.unsqueeze(a, 2) for a in angles), interleaved=interleaved, partial=partial)
-
-
-def _turned_elements(e: Expansion) -> int:
-    """How many elements of a head are turned: twice the width of the caches."""
-    shape = e.operand("cos_cache").desc.shape
-    width = shape[1] if shape is not None and len(shape) == 2 else None
-    if not isinstance(width, int):
-        raise e.unsupported("the width of cos_cache is not known", "give cos_cache a known shape")
-    return 2 * width
 
 
 def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -> Value:
@@ -130,7 +121,7 @@ def _bias(e: Expansion) -> Value | None:
     shape = bias.desc.shape
     if shape is not None and len(shape) == 4 and shape[1] == 1:
         return e.unsqueeze(bias, 1)
-    groups, heads = e.node.int_attr("kv_num_heads", 1), e.node.int_attr("num_heads", 1)
+    groups, heads = e.count("kv_num_heads"), e.count("num_heads")
     if shape is None or len(shape) != 4 or shape[1] != heads:
         raise e.unsupported("the heads of attention_bias are not known", "give attention_bias a known shape")
     sizes = [e.dim(bias, 0), e.const("groups", [groups, heads // groups]), e.dim(bias, 2), e.dim(bias, 3)]
@@ -139,7 +130,7 @@ def _bias(e: Expansion) -> Value | None:
 
 def _sink(e: Expansion, scores: Value) -> Value | None:
     """What stands in each Softmax beside the scores and takes a share that goes nowhere."""
-    sink, groups = e.input("head_sink"), e.node.int_attr("kv_num_heads", 1)
+    sink, groups = e.input("head_sink"), e.count("kv_num_heads")
     if sink is None and e.node.int_attr("smooth_softmax", 0) != 1:
         return None
     column = e.number(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, groups, -1), 0, 3, 4)

@@ -13,6 +13,8 @@ _MOST_COLUMNS = 32
 def inverse(e: Expansion) -> None:
     """[X | 1] → [1 | X⁻¹]. The largest number of a column is its pivot."""
     x = e.operand("X")
+    if e.rank(x) < 2:
+        raise e.invalid(f"X has the rank {e.rank(x)}")
     shape = x.desc.shape
     size = shape[-1] if shape else None
     if not isinstance(size, int) or size > _MOST_COLUMNS:

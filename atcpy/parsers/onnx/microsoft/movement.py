@@ -9,6 +9,8 @@ def as_scalar(e: Expansion, value: Value | None) -> Value | None:
     """A value of one element without dims."""
     if value is None or value.desc.shape == ():
         return value
+    if value.desc.is_static and value.desc.elements != 1:
+        raise e.invalid(f'"{value.name}" has {value.desc.elements} elements, one is wanted')
     if value.tensor is not None:
         return e.const("scalar", value.array.reshape(()), value.desc.dtype)
     return e.reshape(value)
@@ -76,11 +78,11 @@ def torch_embedding(e: Expansion) -> None:
 def unfold_tensor(e: Expansion) -> None:
     """All windows of `size` along an axis, `step` apart; the places in a window are the last axis."""
     x = e.operand("input")
-    rank, size, step = e.rank(x), e.node.int_attr("size", 1), e.node.int_attr("step", 1)
-    axis = e.node.int_attr("dim", -1) % rank
+    rank, size, step = e.rank(x), e.count("size"), e.count("step", 1)
+    axis = e.axis("dim", -1, rank)
     limit = e.reshape(e.op("Sub", e.dim(x, axis), e.const("less", size - 1)))
     starts = e.op("Range", e.const("zero", 0), limit, e.const("step", step))
-    places = e.op("Add", e.unsqueeze(starts, 1), e.const("window", range(size)))
+    places = e.op("Add", e.unsqueeze(starts, 1), e.positions(None, e.const("size", [size])))
     windows = e.op("Gather", x, places, axis=axis)
     e.finish(e.transpose(windows, *(a for a in range(rank + 1) if a != axis + 1), axis + 1))
 

@@ -51,8 +51,8 @@ def simplified_layer_normalization(e: Expansion) -> None:
     if not e.asks(1):
         e.finish(y)
         return
-    axis, rank = e.node.int_attr("axis", -1), e.rank(x)
-    e.finish(y, _inverse_rms(e, x, [*range(axis % rank, rank)]))
+    rank = e.rank(x)
+    e.finish(y, _inverse_rms(e, x, [*range(e.axis("axis", -1, rank), rank)]))
 
 
 @microsoft("GatedRMSNorm", "X scale gate", "activation:s epsilon:f")
@@ -78,7 +78,7 @@ def _group_norm(e: Expansion, x: Value, rank: int) -> Value:
         "GroupNormalization",
         planes,
         *params,
-        num_groups=e.node.int_attr("groups", 1),
+        num_groups=e.count("groups"),
         epsilon=e.node.float_attr("epsilon", 1e-5),
     )
     if e.node.int_attr("activation", 0):

@@ -1,0 +1,52 @@
+"""Nodes of every op with inputs and attributes that make no sense: an error of ours or a graph, never another one."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+
+from atcpy.errors import AtcError
+from atcpy.parsers.onnx.microsoft.table import RULES
+from tests.parsers.onnx.canonical import Array, parsed
+from tests.parsers.onnx.microsoft.cases import make_model
+
+_ATTR = onnx.AttributeProto
+
+
+def values(kind: int, odd: int) -> object:
+    """Something of an attribute's type; another for another `odd`."""
+    number = (0, 1, -1, 3, 2**40)[odd % 5]
+    return {
+        _ATTR.INT: number,
+        _ATTR.FLOAT: float(number),
+        _ATTR.STRING: ("", "Relu", "Clip", "nonsense")[odd % 4],
+        _ATTR.INTS: [number] * (odd % 4 + 1),
+        _ATTR.FLOATS: [float(number)] * (odd % 4 + 1),
+        _ATTR.STRINGS: ["Tanh"] * (odd % 3 + 1),
+    }[kind]  # type: ignore[index]
+
+
+def models(domain: str, op: str) -> Iterator[onnx.ModelProto]:
+    rule = RULES[(domain, op)]
+    for odd in range(14):
+        count = min(rule.inputs[odd % 2], 8)
+        dtype = ("float32", "int32", "uint8", "float16", "bool", "int8")[odd % 6]
+        arrays: list[Array | None] = [
+            np.ones((2, 3, 1, 4, 2)[: (odd + place * (odd // 6)) % 6], dtype) for place in range(count)
+        ]
+        if odd % 7 == 5 and count > 1:
+            arrays[odd % count] = None
+        attrs = {name: values(kind, odd + place) for place, (name, kind) in enumerate(rule.attrs.items())}
+        constants = range(count) if odd % 3 == 0 else ()
+        outputs = max(min(rule.outputs[1], odd % 5), rule.outputs[0], 1)
+        yield make_model(op, arrays, attrs, constants=constants, outputs=outputs, domain=domain, symbolic=odd % 4 == 1)
+
+
+@pytest.mark.parametrize("key", RULES, ids=":".join)
+def test_nonsense_is_no_bug_of_ours(key: tuple[str, str]) -> None:
+    for model in models(*key):
+        try:
+            parsed(model)
+        except AtcError as error:
+            assert error.code in ("E13014", "E10055")
