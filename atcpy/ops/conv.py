@@ -12,6 +12,7 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
+from atcpy.ops.half import supports_weights
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, output_size, window_of
 
@@ -63,8 +64,13 @@ def check_bias(node: Node, channels: int) -> None:
         raise ModelInvalid("EZ8888", where=node, what=text)
 
 
+def half_weights_of_conv(node: Node) -> Sequence[int]:
+    """The filters."""
+    return (1,)
+
+
 def supports_conv(node: Node) -> Iterable[Reject]:
-    """The kernels take float32 in two spatial dims with constant weights."""
+    """The kernels take float32 in two spatial dims with constant weights, which may be of 16 bits."""
     x, w = node.operand(0), node.operand(1)
     if x.desc.dtype is not DType.FLOAT32:
         yield Reject("dtype", node.name, x.desc.dtype.long)
@@ -76,6 +82,7 @@ def supports_conv(node: Node) -> Iterable[Reject]:
         yield Reject("empty", node.name)
     if w.tensor is None:
         yield Reject("weights-not-constant", node.name)
+    yield from supports_weights(node, 1, half_weights_of_conv(node))
     bias = node.input(2)
     if bias is not None and bias.tensor is None:
         yield Reject("bias-not-constant", node.name)
@@ -114,7 +121,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     params: dict[str, ParamValue] = {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
-        "activation": node.str_attr("activation", ""),
+        "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
         "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
     }  # fmt: skip
     if is_depthwise(node):
@@ -136,6 +143,7 @@ register_operator(
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv,
         lower=lower_conv,
+        half_weights=half_weights_of_conv,
     )
 )
 register_operator(
@@ -146,6 +154,7 @@ register_operator(
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv,
         lower=lower_conv,
+        half_weights=half_weights_of_conv,
         inplace=(3,),
     )
 )

@@ -14,7 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
-from atcpy.ops.conv import C0, check_bias, supports_conv
+from atcpy.ops.conv import C0, check_bias, half_weights_of_conv, supports_conv
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, positive_ints, window_of
 
@@ -128,7 +128,7 @@ def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
         "group": -(-group // merged), "cg": c // group * merged, "mg": m // group * merged,
-        "activation": node.str_attr("activation", ""),
+        "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
         "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
     }  # fmt: skip
     yield KernelCall("conv_transpose2d", (*node.inputs, None, None)[:4], (y,), params)
@@ -142,6 +142,7 @@ register_operator(
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
+        half_weights=half_weights_of_conv,
     )
 )
 register_operator(
@@ -152,6 +153,7 @@ register_operator(
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
+        half_weights=half_weights_of_conv,
         inplace=(3,),
     )
 )

@@ -20,6 +20,7 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
 from atcpy.ir.tensor import Array
+from atcpy.ops.half import HALF_DTYPES, supports_weights
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
@@ -121,11 +122,22 @@ def evaluate_matmul(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arra
 # --- engines and layout ------------------------------------------------------------------------
 
 
+def _is_packable(b: Value, *, transposed: bool) -> bool:
+    """True if a right operand can lie in FRACTAL_NZ."""
+    return b.tensor is not None and b.desc.shape is not None and len(b.desc.shape) > 1 and not transposed
+
+
+def half_weights_of_matmul(node: Node) -> Sequence[int]:
+    """The right operand where it lies in FRACTAL_NZ."""
+    return (1,) if _is_packable(node.operand(1), transposed=bool(node.int_attr("transB", 0))) else ()
+
+
 def supports_matmul(node: Node) -> Iterable[Reject]:
-    """The kernels take float32 and float64, int32 and int64 in any rank."""
+    """The kernels take float32 and float64, int32 and int64 in any rank, and float32 by weights of 16 bits."""
     dtype = node.operand(0).desc.dtype
     if dtype not in KERNEL_DTYPES:
         yield Reject("dtype", node.name, dtype.long)
+    yield from supports_weights(node, 1, half_weights_of_matmul(node))
     unknown = [value.name for value in node.operands if not value.desc.is_static]
     if unknown:
         yield Reject("shape-unknown", node.name, unknown[0])
@@ -146,7 +158,8 @@ def layout_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     inputs: list[Format | None] = [None] * node.input_count
     if b.tensor is None:
         return Reject("weights-not-constant", node.name)
-    if b.desc.dtype is not DType.FLOAT32 or len(b.desc.static_shape) < 2 or node.int_attr("transB", 0):
+    packed_dtype = b.desc.dtype is DType.FLOAT32 or b.desc.dtype in HALF_DTYPES
+    if not packed_dtype or not _is_packable(b, transposed=bool(node.int_attr("transB", 0))):
         return Reject("weights-not-a-matrix", node.name)
     inputs[1] = MATRIX
     return Layout(tuple(inputs), (None,))
@@ -247,6 +260,8 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
     pad = BATCH_RANK - len(plan.batch)
     scale, bias_scale = _scales(node)
     fused = node.op_type == "FusedMatMul"
+    b = node.operand(1).desc
+    packed = b.format == MATRIX
     params: dict[str, ParamValue] = {
         "batch": [1] * pad + [dim.size for dim in plan.batch],
         "a_batch": [0] * pad + [dim.a for dim in plan.batch],
@@ -254,7 +269,7 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
         "y_batch": [0] * pad + [dim.y for dim in plan.batch],
         "m": plan.m, "k": plan.k, "n": plan.n,
         "a_row": plan.a[0], "a_col": plan.a[1], "b_row": plan.b[0], "b_col": plan.b[1], "y_row": plan.n,
-        "b_packed": int(node.operand(1).desc.format == MATRIX),
+        "b_packed": int(packed), "weights": b.dtype.short if packed else "f32",
         "bias_row": plan.bias[0], "bias_col": plan.bias[1],
         "scale": scale, "bias_scale": bias_scale,
         "activation": node.str_attr("activation", "") if fused else "",
@@ -280,6 +295,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
+        half_weights=half_weights_of_matmul,
     )
 )
 register_operator(
@@ -290,6 +306,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
+        half_weights=half_weights_of_matmul,
     )
 )
 register_operator(
@@ -300,6 +317,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
+        half_weights=half_weights_of_matmul,
         inplace=(3,),
     )
 )

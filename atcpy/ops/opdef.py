@@ -65,10 +65,16 @@ class KernelCall:
 
 
 Lower = Callable[[Node], Iterable[KernelCall]]
+HalfWeights = Callable[[Node], Sequence[int]]
 
 
 def always(node: Node) -> Iterable[Reject]:
     """Supports every node."""
+    return ()
+
+
+def no_weights(node: Node) -> Sequence[int]:
+    """No input may be narrower than the others."""
     return ()
 
 
@@ -97,6 +103,7 @@ class OpDef:
     engines: who can run it; each function yields the reasons against a given node.
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
+    half_weights: constant inputs that its kernels read as 16-bit floats while all else is float32.
     is_view: output 0 is input 0's memory under another shape; nothing runs.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
     is_random: two runs may differ; never folded or merged.
@@ -116,6 +123,7 @@ class OpDef:
     engines: Mapping[Engine, Supports] = field(default_factory=dict)
     layout: ChooseLayout | None = None
     lower: Lower | None = None
+    half_weights: HalfWeights = no_weights
     is_view: bool = False
     inplace: tuple[int, ...] = ()
     is_random: bool = False

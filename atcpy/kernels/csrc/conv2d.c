@@ -45,8 +45,8 @@ static const char *check(const struct task_view *task)
     const int64_t inputs = ceil_div(p->cg, p->src_c0) * p->src_c0;
     const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(taps, inputs));
     if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !atc_holds(task->src + CONV_W, DTYPE_F32, w, 4) || !atc_holds(task->dst, DTYPE_F32, y, 4))
-        return "an operand is too small or not float32";
+        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
     for (int i = CONV_BIAS; i < task->n_src; i++)
         if (task->src[i].region != REGION_NONE &&
             !atc_holds(task->src + i, DTYPE_F32, i == CONV_BIAS ? p->m : y, 4))
@@ -135,13 +135,20 @@ static int64_t taps_bytes(const struct conv2d_params *p)
     return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
 }
 
+/* Of the weights of a run, as float32. */
+static int64_t widened_bytes(const struct conv2d_params *p, const struct blocking *b)
+{
+    const int64_t inputs = atc_mul(b->c1_run * p->src_c0, p->kh * p->kw);
+    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
+}
+
 static int64_t scratch(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
-    return atc_add(taps_bytes(p), atc_mul(floats, 4));
+    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
 }
 
 const struct kernel_family family_conv2d = {
@@ -160,7 +167,8 @@ struct drive {
     const struct conv2d_params *p;
     const struct conv2d_isa *isa;
     struct blocking b;
-    const float *x, *w, *bias, *residual;
+    const float *x, *bias, *residual;
+    struct conv2d_weights w;
     float *y;
     struct conv2d_tap *taps;
     float *packed;
@@ -287,15 +295,18 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
         const bool ends = c1 + run == c1_here;
+        const struct conv2d_run w =
+            conv2d_run_at(&d->w, d->isa, (first_block * b->c1 + c1) * weights_c1,
+                          b->c1 * weights_c1, run * weights_c1, blocks);
         struct conv2d_tile tile = {
             .taps = d->taps,
             .n_taps = taps,
             .c1_stride = d->c1_stride,
             .n_c1 = run,
             .c_last = ends ? c_here - (c1_here - 1) * p->src_c0 : p->src_c0,
-            .weights = d->w + (first_block * b->c1 + c1) * weights_c1,
+            .weights = w.weights,
             .weight_c1 = weights_c1,
-            .weight_stride = b->c1 * weights_c1,
+            .weight_stride = w.stride,
             .bias = bias,
             .dst_step = CONV_C0,
             .dst_stride = y_plane,
@@ -325,13 +336,14 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .isa = isa,
                       .b = block(p, args->cpu),
                       .x = args->src[CONV_X],
-                      .w = args->src[CONV_W],
+                      .w = {args->src[CONV_W], (enum weight_type)p->weights, NULL},
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],
                       .taps = args->scratch,
-                      .packed = (float *)((uint8_t *)args->scratch + taps_bytes(p)),
                       .packed_item = -1};
+    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
+    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
     d.row_stride = (d.b.flat ? d.b.row_len : d.b.phases * d.b.phase_len) * p->src_c0;
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
     fill_taps(&d);

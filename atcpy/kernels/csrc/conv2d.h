@@ -1,10 +1,9 @@
 /* conv2d: activation(conv(x, w) + bias + residual), in two spatial dims.
  *
  *     x         NC1HWC0, or NCHW where src_c0 is 1
- *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16]
- *     bias      [m], optional
- *     residual  NC1HWC0, of the result's dims, optional; may be the destination itself
- *     y         NC1HWC0
+ *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16], of the type
+ * that `weights` names bias      [m], optional residual  NC1HWC0, of the result's dims, optional;
+ * may be the destination itself y         NC1HWC0
  *
  * A group reads cg input channels and makes mg output channels; with several groups both are
  * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
@@ -14,14 +13,15 @@
 
 #include "activation.h"
 #include "kernel.h"
+#include "widen.h"
 
 enum { CONV_C0 = 16 };
 
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(n)                                                                                         \
     I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
-        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(activation, activation_names)  \
-            F64(alpha) F64(beta)
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(weights, weight_types)         \
+            ENUM(activation, activation_names) F64(alpha) F64(beta)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
@@ -62,7 +62,34 @@ struct conv2d_isa {
     int max_blocks, max_width;
     const conv2d_micro *blocked; /* [blocks - 1][width - 1] */
     const conv2d_micro *plain;
+    widen_fn widen;
 };
+
+/* The weights of some neighbouring output blocks over a run of input channels. */
+struct conv2d_weights {
+    const void *all; /* of the package */
+    enum weight_type type;
+    float *widened; /* room for those of a run */
+};
+
+struct conv2d_run {
+    const float *weights;
+    int64_t stride; /* floats from one output block to the next */
+};
+
+/* The `count` weights from number `first` on of each of `blocks` blocks, which lie `stride` apart.
+ */
+static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
+                                              const struct conv2d_isa *isa, int64_t first,
+                                              int64_t stride, int64_t count, int blocks)
+{
+    if (w->type == WEIGHTS_F32)
+        return (struct conv2d_run){(const float *)w->all + first, stride};
+    for (int b = 0; b < blocks; b++)
+        isa->widen(w->type, (const uint16_t *)w->all + first + b * stride, w->widened + b * count,
+                   count);
+    return (struct conv2d_run){w->widened, count};
+}
 
 extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;
 

@@ -74,7 +74,7 @@ WIDTHS(DEFINE, 1)
 
 static const conv2d_micro blocked[] = {WIDTHS(NAME, 16)};
 static const conv2d_micro plain[] = {WIDTHS(NAME, 1)};
-const struct conv2d_isa conv2d_isa_avx2 = {MAX_BLOCKS, MAX_WIDTH, blocked, plain};
+const struct conv2d_isa conv2d_isa_avx2 = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx2};
 
 void conv2d_f32_avx2(const struct kernel_args *args)
 {

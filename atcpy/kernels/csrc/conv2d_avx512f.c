@@ -92,7 +92,7 @@ WIDTHS(DEFINE, 2, 1)
 
 static const conv2d_micro blocked[] = {WIDTHS(NAME, 1, 16) WIDTHS(NAME, 2, 16)};
 static const conv2d_micro plain[] = {WIDTHS(NAME, 1, 1) WIDTHS(NAME, 2, 1)};
-const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain};
+const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx512f};
 
 void conv2d_f32_avx512f(const struct kernel_args *args)
 {

@@ -40,7 +40,7 @@ static void plain(const struct conv2d_tile *tile)
 }
 
 static const conv2d_micro blocked_table[] = {blocked}, plain_table[] = {plain};
-const struct conv2d_isa conv2d_isa_scalar = {1, 1, blocked_table, plain_table};
+const struct conv2d_isa conv2d_isa_scalar = {1, 1, blocked_table, plain_table, widen_scalar};
 
 void conv2d_f32_scalar(const struct kernel_args *args)
 {

@@ -32,8 +32,8 @@ static const char *check(const struct task_view *task)
     const int64_t inputs = ceil_div(p->cg, CONV_C0) * CONV_C0;
     const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(atc_mul(p->kh, p->kw), inputs));
     if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !atc_holds(task->src + CONV_W, DTYPE_F32, w, 4) || !atc_holds(task->dst, DTYPE_F32, y, 4))
-        return "an operand is too small or not float32";
+        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
     for (int i = CONV_BIAS; i < task->n_src; i++)
         if (task->src[i].region != REGION_NONE &&
             !atc_holds(task->src + i, DTYPE_F32, i == CONV_BIAS ? p->m : y, 4))
@@ -148,12 +148,19 @@ static int64_t taps_bytes(const struct conv_transpose2d_params *p)
     return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
 }
 
+/* Of the weights of a run, all phases', as float32. */
+static int64_t widened_bytes(const struct conv_transpose2d_params *p, const struct blocking *b)
+{
+    const int64_t inputs = atc_mul(b->c1_run * CONV_C0, p->kh * p->kw);
+    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
+}
+
 static int64_t scratch(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv_transpose2d_params *p = params;
     const struct blocking b = block(p, cpu);
     const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
-    return atc_add(taps_bytes(p), atc_mul(floats, 4));
+    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
 }
 
 const struct kernel_family family_conv_transpose2d = {
@@ -172,7 +179,8 @@ struct drive {
     const struct conv_transpose2d_params *p;
     const struct conv2d_isa *isa;
     struct blocking b;
-    const float *x, *w, *bias, *residual;
+    const float *x, *bias, *residual;
+    struct conv2d_weights w;
     float *y;
     struct conv2d_tap *taps;
     float *packed;
@@ -252,72 +260,79 @@ static void run_row(const struct drive *d, struct conv2d_tile tile, int blocks, 
     }
 }
 
-/* All results of a phase, over runs of input channels. */
-static void run_phase(const struct drive *d, const struct phase *f)
+/* All results of a phase, summed over the run of input channels that `tile` begins with. */
+static void run_phase(const struct drive *d, const struct phase *f, struct conv2d_tile tile)
+{
+    const struct conv_transpose2d_params *p = d->p;
+    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t plane = f->n * m1 + f->group * n1 + f->block0;
+    const int64_t len = ceil_div(p->ow - f->x, p->sw);
+    const float *in = tile.in;
+    tile.n_taps = f->n_taps;
+    for (int64_t r = 0; r < f->rows; r++) {
+        const int64_t row = f->y + (f->row0 + r) * p->sh;
+        if (row >= p->oh)
+            break;
+        const int64_t y_at = plane * tile.dst_stride + (row * p->ow + f->x) * CONV_C0;
+        tile.in = in + r * d->row_stride;
+        tile.dst = d->y + y_at;
+        tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
+        run_row(d, tile, f->blocks, len);
+    }
+}
+
+/* All phases of a chunk for `blocks` neighbouring output blocks of a group, over runs of input
+ * channels.
+ */
+static void run_blocks(const struct drive *d, struct phase f)
 {
     const struct conv_transpose2d_params *p = d->p;
     const struct blocking *b = &d->b;
-    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
-    const int64_t first_block = f->group * n1 + f->block0, y_plane = p->oh * p->ow * CONV_C0;
+    const int64_t first_block = f.group * ceil_div(p->mg, CONV_C0) + f.block0;
     const int64_t weights_c1 = p->kh * p->kw * CONV_C0 * CONV_C0;
-    const int64_t c1_all = ceil_div(p->c, CONV_C0), c1_first = f->group * p->cg / CONV_C0;
-    const int64_t c_here = min_i64(p->cg, p->c - f->group * p->cg);
+    const int64_t c1_all = ceil_div(p->c, CONV_C0), c1_first = f.group * p->cg / CONV_C0;
+    const int64_t c_here = min_i64(p->cg, p->c - f.group * p->cg);
     const int64_t c1_here = ceil_div(c_here, CONV_C0);
     const float *in =
         b->packed ? d->packed
-                  : d->x + (f->n * c1_all + c1_first) * d->c1_stride + f->row0 * d->row_stride;
+                  : d->x + (f.n * c1_all + c1_first) * d->c1_stride + f.row0 * d->row_stride;
 
     float bias[PAIR * CONV_C0] = {0};
     if (d->bias != NULL) {
         const int64_t first = first_block * CONV_C0;
         memcpy(bias, d->bias + first,
-               (size_t)min_i64((int64_t)f->blocks * CONV_C0, p->m - first) * sizeof *bias);
+               (size_t)min_i64((int64_t)f.blocks * CONV_C0, p->m - first) * sizeof *bias);
     }
-    const int64_t len = ceil_div(p->ow - f->x, p->sw);
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
         const bool ends = c1 + run == c1_here;
-        struct conv2d_tile tile = {
+        const struct conv2d_run w =
+            conv2d_run_at(&d->w, d->isa, (first_block * b->c1 + c1) * weights_c1,
+                          b->c1 * weights_c1, run * weights_c1, f.blocks);
+        const struct conv2d_tile tile = {
+            .in = in + c1 * d->c1_stride,
             .taps = d->taps,
-            .n_taps = f->n_taps,
             .c1_stride = d->c1_stride,
             .n_c1 = run,
             .c_last = ends ? c_here - (c1_here - 1) * CONV_C0 : CONV_C0,
-            .weights = d->w + (first_block * b->c1 + c1) * weights_c1,
+            .weights = w.weights,
             .weight_c1 = weights_c1,
-            .weight_stride = b->c1 * weights_c1,
+            .weight_stride = w.stride,
             .bias = bias,
             .dst_step = p->sw * CONV_C0,
-            .dst_stride = y_plane,
+            .dst_stride = p->oh * p->ow * CONV_C0,
             .first = c1 == 0,
             .last = ends,
             .activation = (enum activation)p->activation,
             .alpha = (float)p->alpha,
             .beta = (float)p->beta,
         };
-        for (int64_t r = 0; r < f->rows; r++) {
-            const int64_t row = f->y + (f->row0 + r) * p->sh;
-            if (row >= p->oh)
-                break;
-            const int64_t y_at =
-                (f->n * m1 + first_block) * y_plane + (row * p->ow + f->x) * CONV_C0;
-            tile.in = in + c1 * d->c1_stride + r * d->row_stride;
-            tile.dst = d->y + y_at;
-            tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-            run_row(d, tile, f->blocks, len);
-        }
+        for (f.y = 0; f.y < min_i64(p->sh, p->oh); f.y++)
+            for (f.x = 0; f.x < min_i64(p->sw, p->ow); f.x++) {
+                f.n_taps = find_taps(d, f.y, f.x);
+                run_phase(d, &f, tile);
+            }
     }
-}
-
-/* All phases of a chunk for `blocks` neighbouring output blocks of a group. */
-static void run_blocks(const struct drive *d, struct phase f)
-{
-    const struct conv_transpose2d_params *p = d->p;
-    for (f.y = 0; f.y < min_i64(p->sh, p->oh); f.y++)
-        for (f.x = 0; f.x < min_i64(p->sw, p->ow); f.x++) {
-            f.n_taps = find_taps(d, f.y, f.x);
-            run_phase(d, &f);
-        }
 }
 
 void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
@@ -327,13 +342,14 @@ void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_
                       .isa = isa,
                       .b = block(p, args->cpu),
                       .x = args->src[CONV_X],
-                      .w = args->src[CONV_W],
+                      .w = {args->src[CONV_W], (enum weight_type)p->weights, NULL},
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],
                       .taps = args->scratch,
-                      .packed = (float *)((uint8_t *)args->scratch + taps_bytes(p)),
                       .packed_item = -1};
+    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
+    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
     d.row_stride = d.b.row_len * CONV_C0;
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * d.row_stride;
 

@@ -32,8 +32,8 @@ static const char *check(const struct task_view *task)
     const int64_t y = atc_mul(atc_mul(p->n, channels), atc_mul(p->oh, p->ow));
     const int64_t w = atc_mul(channels, atc_mul(p->kh, p->kw));
     if (!atc_holds(task->src + DW_X, DTYPE_F32, x, 4) ||
-        !atc_holds(task->src + DW_W, DTYPE_F32, w, 4) || !atc_holds(task->dst, DTYPE_F32, y, 4))
-        return "an operand is too small or not float32";
+        !weights_fit(task->src + DW_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
     for (int i = DW_BIAS; i < task->n_src; i++)
         if (task->src[i].region != REGION_NONE &&
             !atc_holds(task->src + i, DTYPE_F32, i == DW_BIAS ? p->c : y, 4))
@@ -55,16 +55,36 @@ static int64_t work(const void *params)
     return atc_mul(results, atc_mul(p->kh, p->kw));
 }
 
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct depthwise2d_params *p = params;
+    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(p->kh * p->kw, DW_C0 * 4);
+}
+
 const struct kernel_family family_depthwise2d = {
     .name = "depthwise2d",
     .fields = depthwise2d_fields,
     .check = check,
     .items = items,
     .work = work,
+    .scratch = scratch,
     .inplace = 1u << DW_RESIDUAL,
 };
 
-struct dw_item dw_item_at(const struct kernel_args *args, int64_t item)
+/* The weights of a block of channels. */
+static const float *weights_of(const struct kernel_args *args, int64_t block, widen_fn widen)
+{
+    const struct depthwise2d_params *p = args->params;
+    const int64_t count = p->kh * p->kw * DW_C0;
+    if (p->weights == WEIGHTS_F32)
+        return (const float *)args->src[DW_W] + block * count;
+    widen((enum weight_type)p->weights, (const uint16_t *)args->src[DW_W] + block * count,
+          args->scratch, count);
+    return args->scratch;
+}
+
+struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn widen)
 {
     const struct depthwise2d_params *p = args->params;
     const int64_t chunk = item % dw_chunks(p), plane = item / dw_chunks(p);
@@ -75,7 +95,7 @@ struct dw_item dw_item_at(const struct kernel_args *args, int64_t item)
         .first_row = chunk * DW_ROWS,
         .end_row = (chunk + 1) * DW_ROWS < p->oh ? (chunk + 1) * DW_ROWS : p->oh,
         .x = (const float *)args->src[DW_X] + plane * p->h * p->w * DW_C0,
-        .w = (const float *)args->src[DW_W] + block * p->kh * p->kw * DW_C0,
+        .w = weights_of(args, block, widen),
         .residual = residual ? residual + y_at : NULL,
         .y = (float *)args->dst[0] + y_at,
     };

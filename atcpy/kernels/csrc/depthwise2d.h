@@ -1,7 +1,7 @@
 /* depthwise2d: activation(conv(x, w) + bias + residual) with one filter a channel.
  *
  *     x, residual, y  NC1HWC0, C0 = 16; the residual may be the destination itself
- *     w               C1HWC0: [c1, kh, kw, 16]
+ *     w               C1HWC0: [c1, kh, kw, 16], of the type that `weights` names
  *     bias            [c], optional
  */
 #ifndef ATC_DEPTHWISE2D_H
@@ -9,12 +9,14 @@
 
 #include "activation.h"
 #include "kernel.h"
+#include "widen.h"
 
 enum { DW_C0 = 16 };
 
 #define DEPTHWISE2D_FIELDS(I64, I64S, F64, ENUM)                                                   \
     I64(n) I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh)     \
-    I64(dw) I64(pt) I64(pl) ENUM(activation, activation_names) F64(alpha) F64(beta)
+    I64(dw) I64(pt) I64(pl) ENUM(weights, weight_types) ENUM(activation, activation_names)         \
+    F64(alpha) F64(beta)
 DECLARE_PARAMS(depthwise2d, DEPTHWISE2D_FIELDS)
 
 enum { DW_X, DW_W, DW_BIAS, DW_RESIDUAL, DW_OPERANDS };
@@ -37,7 +39,8 @@ struct dw_item {
     float bias[DW_C0];
 };
 
-struct dw_item dw_item_at(const struct kernel_args *args, int64_t item);
+/* Weights of 16 bits go through the scratch. */
+struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn widen);
 
 /* Results whose taps k0 … k1 − 1 of `k`, at `stride` and `dilation`, all lie inside [0, size). */
 struct dw_range {

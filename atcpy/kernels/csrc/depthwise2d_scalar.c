@@ -24,7 +24,7 @@ void depthwise2d_f32_scalar(const struct kernel_args *args)
 {
     const struct depthwise2d_params *p = args->params;
     for (int64_t item = args->begin; item < args->end; item++) {
-        const struct dw_item at = dw_item_at(args, item);
+        const struct dw_item at = dw_item_at(args, item, widen_scalar);
         for (int64_t row = at.first_row; row < at.end_row; row++)
             for (int64_t column = 0; column < p->ow; column++)
                 one_result(p, &at, row, column);

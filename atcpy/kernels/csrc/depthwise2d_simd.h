@@ -125,7 +125,7 @@ static void depthwise2d_run(const struct kernel_args *args)
     const struct depthwise2d_params *p = args->params;
     const struct dw_range inner = dw_inner(p);
     for (int64_t item = args->begin; item < args->end; item++) {
-        const struct dw_item at = dw_item_at(args, item);
+        const struct dw_item at = dw_item_at(args, item, SIMD_NAME(widen));
         const struct dw_tile tile = {
             .row_stride = p->dh * p->w * DW_C0,
             .x_stride = p->sw * DW_C0,

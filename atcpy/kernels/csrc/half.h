@@ -47,14 +47,14 @@ static inline float f32_of_f16(uint16_t half)
 }
 
 /* Rounds to nearest even: in the normal range on the bits, below it by a float sum whose last place
- * is that of the smallest half.
+ * is that of the smallest half. NaN keeps what it has room for, as x86 does it.
  */
 static inline uint16_t f16_of_f32(float x)
 {
     const uint32_t bits = bits_of_f32(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
     const uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
     const uint32_t small = bits_of_f32(f32_of_bits(size) + 0.5f) - 0x3f000000;
-    const uint32_t infinite = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+    const uint32_t infinite = size > 0x7f800000 ? 0x7e00 | (size >> 13 & 0x3ff) : 0x7c00;
     const uint32_t rounded = size < 0x38800000 ? small : normal;
     return (uint16_t)(sign | (size >= 0x477ff000 ? infinite : rounded));
 }

@@ -29,10 +29,15 @@ static int64_t matrix_reach(int64_t rows, int64_t row, int64_t columns, int64_t 
     return atc_add(atc_add(atc_mul(rows - 1, row), atc_mul(columns - 1, column)), 1);
 }
 
+/* Elements of a panel of packed b. */
+static int64_t packed_panel(const struct matmul_params *p)
+{
+    return atc_mul(ceil_div(p->k, MATMUL_PANEL), MATMUL_PANEL * MATMUL_PANEL);
+}
+
 static int64_t packed_elements(const struct matmul_params *p)
 {
-    const int64_t panels = ceil_div(p->n, MATMUL_PANEL) * MATMUL_PANEL;
-    return atc_mul(panels, ceil_div(p->k, MATMUL_PANEL) * MATMUL_PANEL);
+    return atc_mul(ceil_div(p->n, MATMUL_PANEL), packed_panel(p));
 }
 
 /* True if no two results share an element: taken by growing stride, each dim steps over all that
@@ -79,6 +84,8 @@ static const char *check(const struct task_view *task)
         task->n_src > MATMUL_RESIDUAL && task->src[MATMUL_RESIDUAL].region != REGION_NONE;
     if (p->b_packed < 0 || p->b_packed > 1 || (p->b_packed == 1 && dtype != DTYPE_F32))
         return "b cannot be packed so";
+    if (p->weights != WEIGHTS_F32 && p->b_packed == 0)
+        return "weights of 16 bits must be packed";
     if (dtype != DTYPE_F32 && p->activation != ACT_NONE)
         return "an activation needs float32";
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64 && (p->scale != 1 || p->bias_scale != 1))
@@ -102,8 +109,10 @@ static const char *check(const struct task_view *task)
               p->b_packed == 1 ? packed_elements(p) : matrix_reach(p->k, p->b_row, p->n, p->b_col));
     const int64_t y = reach(p, p->y_batch, matrix_reach(p->m, p->y_row, p->n, 1));
     const int64_t bias = matrix_reach(p->m, p->bias_row, p->n, p->bias_col);
-    if (!atc_holds(task->src + MATMUL_A, dtype, a, item) ||
-        !atc_holds(task->src + MATMUL_B, dtype, b, item) || !atc_holds(task->dst, dtype, y, item))
+    const bool b_fits = p->b_packed == 1 ? weights_fit(task->src + MATMUL_B, p->weights, b)
+                                         : atc_holds(task->src + MATMUL_B, dtype, b, item);
+    if (!b_fits || !atc_holds(task->src + MATMUL_A, dtype, a, item) ||
+        !atc_holds(task->dst, dtype, y, item))
         return "an operand is too small or of another type";
     if ((has_bias && !atc_holds(task->src + MATMUL_BIAS, dtype, bias, item)) ||
         (has_residual && !atc_holds(task->src + MATMUL_RESIDUAL, dtype, y, item)))
@@ -131,26 +140,32 @@ enum {
     ITEMS_WANTED = 32,  /* enough to balance some threads */
 };
 
+/* True if panels of b are made in the scratch. */
+static bool makes_panels(const struct matmul_params *p)
+{
+    return p->b_packed == 0 || p->weights != WEIGHTS_F32;
+}
+
 static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
 {
     struct blocking b = {.batches = 1};
     for (int i = 0; i < MATMUL_BATCH_RANK; i++)
         b.batches *= p->batch[i];
     b.k_blocks = p->k > MATMUL_KC ? ceil_div(p->k, MATMUL_KC) : 1;
-    if (p->m == 1 && p->b_packed == 1)
+    if (p->m == 1 && !makes_panels(p))
         b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
     b.kc = ceil_div(p->k, b.k_blocks);
     const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
     b.chunks = ceil_div(p->m, rows_in_l2 < LEAST_CHUNK_ROWS ? LEAST_CHUNK_ROWS : rows_in_l2);
     b.chunk_rows = ceil_div(p->m, b.chunks);
     b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
-    if (b.k_run < 1)
-        b.k_run = 1;
+    if (b.k_run < 1 || p->weights != WEIGHTS_F32)
+        b.k_run = 1; /* what is widened is used at once */
 
     b.panels = ceil_div(p->n, MATMUL_PANEL);
     const int64_t pairs = ceil_div(b.panels, PAIR);
     int64_t group = ceil_div(pairs, ceil_div(ITEMS_WANTED, b.batches * b.chunks));
-    if (p->b_packed == 0)
+    if (makes_panels(p))
         group = min_i64(group, cpu->l2_bytes / 4 /
                                    (PAIR * MATMUL_PANEL * 4 * b.k_run * (b.kc > 0 ? b.kc : 1)));
     if (group < LEAST_PAIRS)
@@ -201,7 +216,7 @@ static int64_t scratch(const void *params, const struct atc_cpu *cpu)
     if (is_empty(p))
         return 0;
     const struct blocking b = block(p, cpu);
-    const int64_t b_floats = p->b_packed == 1 ? 0 : b.group * b.k_run * b.kc * MATMUL_PANEL;
+    const int64_t b_floats = makes_panels(p) ? b.group * b.k_run * b.kc * MATMUL_PANEL : 0;
     return atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
 }
 
@@ -250,7 +265,8 @@ struct drive {
     const struct matmul_params *p;
     const struct matmul_isa *isa;
     struct blocking b;
-    const float *a, *b_src, *bias, *residual;
+    const float *a, *bias, *residual;
+    const void *b_src;
     float *y;
     bool direct; /* a is read where it lies */
     float *packed_a, *packed_b;
@@ -305,14 +321,27 @@ static void pack_a(const struct drive *d, const struct matmul_item *it, int64_t 
     }
 }
 
+/* Where the panel of a column begins in packed b. */
+static int64_t panel_at(const struct matmul_params *p, const struct matmul_item *it, int64_t column)
+{
+    return it->b + column / MATMUL_PANEL * packed_panel(p);
+}
+
+/* The panels of an item over `k` from `k0`. */
 static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k)
 {
     const struct matmul_params *p = d->p;
-    const float *b = d->b_src + it->b + k0 * p->b_row;
     float *to = d->packed_b;
     for (int64_t j = 0; j < it->columns; j += MATMUL_PANEL) {
-        pack_b_panel(d, b + (it->column + j) * p->b_col, min_i64(MATMUL_PANEL, it->columns - j), k,
-                     to);
+        if (p->b_packed == 1) {
+            const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
+            d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, to,
+                          k * MATMUL_PANEL);
+        } else {
+            const int64_t at = it->b + k0 * p->b_row + (it->column + j) * p->b_col;
+            pack_b_panel(d, (const float *)d->b_src + at, min_i64(MATMUL_PANEL, it->columns - j), k,
+                         to);
+        }
         to += d->b.k_run * d->b.kc * MATMUL_PANEL;
     }
 }
@@ -342,9 +371,9 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const struct blocking *b = &d->b;
     const float *panels = d->packed_b;
     int64_t b_panel = b->k_run * b->kc * MATMUL_PANEL;
-    if (p->b_packed == 1) {
-        b_panel = ceil_div(p->k, MATMUL_PANEL) * MATMUL_PANEL * MATMUL_PANEL;
-        panels = d->b_src + it->b + it->column / MATMUL_PANEL * b_panel + k0 * MATMUL_PANEL;
+    if (!makes_panels(p)) {
+        b_panel = packed_panel(p);
+        panels = (const float *)d->b_src + panel_at(p, it, it->column) + k0 * MATMUL_PANEL;
     }
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
@@ -389,7 +418,7 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
     const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
     for (; it.column < end; it.column += step) {
         it.columns = min_i64(step, end - it.column);
-        if (d->p->b_packed == 0)
+        if (makes_panels(d->p))
             pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
         run_panels(d, &it, k0, run);
     }

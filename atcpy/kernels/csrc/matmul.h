@@ -2,10 +2,10 @@
  *
  *     a         [batch…, m, k] with any strides, so transposed as well
  *     b         [batch…, k, n] with any strides; or, where b_packed is 1, FRACTAL_NZ with C0 = 16:
- *               [batch…, ⌈n/16⌉, ⌈k/16⌉, 16, 16], panels of 16 columns whose rows follow each other
- *     bias      element (i, j) lies at i · bias_row + j · bias_col, bias_col being 0 or 1; optional
- *     residual  with the strides of y, optional; may be the destination itself; needs scale = 1
- *     y         [batch…, m, n], rows contiguous
+ *               [batch…, ⌈n/16⌉, ⌈k/16⌉, 16, 16], panels of 16 columns whose rows follow each
+ * other, of the type that `weights` names bias      element (i, j) lies at i · bias_row + j ·
+ * bias_col, bias_col being 0 or 1; optional residual  with the strides of y, optional; may be the
+ * destination itself; needs scale = 1 y         [batch…, m, n], rows contiguous
  *
  * Strides are counted in elements; a stride of 0 broadcasts. k = 0 gives sums of nothing.
  */
@@ -14,6 +14,7 @@
 
 #include "activation.h"
 #include "kernel.h"
+#include "widen.h"
 
 enum {
     MATMUL_BATCH_RANK = 5,
@@ -27,8 +28,8 @@ enum {
     I64S(b_batch, MATMUL_BATCH_RANK)                                                               \
     I64S(y_batch, MATMUL_BATCH_RANK)                                                               \
     I64(m) I64(k) I64(n) I64(a_row) I64(a_col) I64(b_row) I64(b_col) I64(y_row) I64(b_packed)      \
-        I64(bias_row) I64(bias_col) F64(scale) F64(bias_scale) ENUM(activation, activation_names)  \
-            F64(alpha) F64(beta)
+        I64(bias_row) I64(bias_col) F64(scale) F64(bias_scale) ENUM(weights, weight_types)         \
+            ENUM(activation, activation_names) F64(alpha) F64(beta)
 DECLARE_PARAMS(matmul, MATMUL_FIELDS)
 
 enum { MATMUL_A, MATMUL_B, MATMUL_BIAS, MATMUL_RESIDUAL, MATMUL_OPERANDS };
@@ -71,6 +72,7 @@ struct matmul_isa {
     /* dst[c · dst_row + r] = src[r · src_row + c] */
     void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns);
+    widen_fn widen;
 };
 
 void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa);

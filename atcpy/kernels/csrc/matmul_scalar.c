@@ -12,20 +12,20 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
     return (j / MATMUL_PANEL * rows + k) * MATMUL_PANEL + j % MATMUL_PANEL;
 }
 
-/* `type` does the arithmetic; SCALE applies scales, FINISH the activation. */
-#define DEFINE(symbol, type, SCALE, FINISH)                                                        \
+/* `type` does the arithmetic; READ_B reads b, SCALE applies scales, FINISH the activation. */
+#define DEFINE(symbol, type, READ_B, SCALE, FINISH) \
     static void symbol##_item(const struct kernel_args *args, const struct matmul_item *it)        \
     {                                                                                              \
         const struct matmul_params *p = args->params;                                              \
         const type *a = (const type *)args->src[MATMUL_A] + it->a;                                 \
-        const type *b = (const type *)args->src[MATMUL_B] + it->b;                                 \
+        const type *b = args->src[MATMUL_B]; \
         const type *bias = args->src[MATMUL_BIAS], *residual = args->src[MATMUL_RESIDUAL];         \
         for (int64_t i = it->row; i < it->row + it->rows; i++) {                                   \
             for (int64_t j = it->column; j < it->column + it->columns; j++) {                      \
                 const int64_t at = it->y + i * p->y_row + j;                                       \
                 type sum = residual != NULL ? residual[at] : 0;                                    \
                 for (int64_t k = 0; k < p->k; k++)                                                 \
-                    sum += a[i * p->a_row + k * p->a_col] * b[b_index(p, k, j)];                   \
+                    sum += a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j)); \
                 sum = SCALE(sum, p->scale);                                                        \
                 if (bias != NULL)                                                                  \
                     sum += SCALE(bias[i * p->bias_row + j * p->bias_col], p->bias_scale);          \
@@ -42,6 +42,8 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
         }                                                                                          \
     }
 
+#define READ_WEIGHT(b, at) weight_at(p->weights, b, at)
+#define READ_SAME(b, at) (b)[at]
 #define SCALE_F32(x, scale) ((x) * (float)(scale))
 #define SCALE_F64(x, scale) ((x) * (scale))
 #define SCALE_NONE(x, scale) (x)
@@ -49,7 +51,7 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
     activate_f32((enum activation)p->activation, x, (float)p->alpha, (float)p->beta)
 #define FINISH_NONE(x) (x)
 
-DEFINE(matmul_f32_scalar, float, SCALE_F32, FINISH_F32)
-DEFINE(matmul_f64_scalar, double, SCALE_F64, FINISH_NONE)
-DEFINE(matmul_i32_scalar, uint32_t, SCALE_NONE, FINISH_NONE)
-DEFINE(matmul_i64_scalar, uint64_t, SCALE_NONE, FINISH_NONE)
+DEFINE(matmul_f32_scalar, float, READ_WEIGHT, SCALE_F32, FINISH_F32)
+DEFINE(matmul_f64_scalar, double, READ_SAME, SCALE_F64, FINISH_NONE)
+DEFINE(matmul_i32_scalar, uint32_t, READ_SAME, SCALE_NONE, FINISH_NONE)
+DEFINE(matmul_i64_scalar, uint64_t, READ_SAME, SCALE_NONE, FINISH_NONE)

@@ -58,6 +58,18 @@ static inline void vf_store(float *at, vf x)
     _mm256_storeu_ps(at, x);
 }
 
+/* Eight float16 at `at`, widened; and x rounded to nearest even. */
+static inline vf vf_load_f16(const uint16_t *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+static inline void vf_store_f16(uint16_t *at, vf x)
+{
+    const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm_storeu_si128((__m128i *)(void *)at, halves);
+}
+
 static inline void vf_store_n(float *at, vf x, int64_t n)
 {
     _mm256_maskstore_ps(at, vf_first(n), x);

@@ -53,6 +53,18 @@ static inline void vf_store(float *at, vf x)
     _mm512_storeu_ps(at, x);
 }
 
+/* Sixteen float16 at `at`, widened; and x rounded to nearest even. */
+static inline vf vf_load_f16(const uint16_t *at)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+static inline void vf_store_f16(uint16_t *at, vf x)
+{
+    const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256((__m256i *)(void *)at, halves);
+}
+
 static inline void vf_store_n(float *at, vf x, int64_t n)
 {
     _mm512_mask_storeu_ps(at, vf_first(n), x);
