@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
+from atcpy.ir import DType, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import layout_like_input, supports_broadcast
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.shape_values import UNNAMED
 
 KERNEL_DTYPES = frozenset(
@@ -72,6 +73,16 @@ def supports_cast(node: Node) -> Iterable[Reject]:
     yield from supports_broadcast(node, [node.operand(0)])
 
 
+def layout_cast(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """As the input lies; but a result of 16 bits that leaves the region of float32 is plain, because its TransData is
+    fast in float32 only.
+    """
+    leaves = not any(user.op_type == "Cast" for user in node.output.users)
+    if node.output.desc.dtype in HALF_DTYPES and node.operand(0).desc.dtype is DType.FLOAT32 and leaves:
+        return Layout((), (None,))
+    return layout_like_input(node, at_hand)
+
+
 def lower_cast(node: Node) -> Iterable[KernelCall]:
     """One launch over the elements as they lie in memory, padding included."""
     x, y = node.operand(0), node.output
@@ -92,7 +103,7 @@ for _name in ("Cast", "CastLike"):
             propagate=propagate_cast,
             evaluate=evaluate_cast,
             engines={Engine.VECTOR: supports_cast},
-            layout=layout_like_input,
+            layout=layout_cast,
             lower=lower_cast,
             is_elementwise=True,
         )

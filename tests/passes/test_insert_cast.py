@@ -1,0 +1,150 @@
+"""Models of 16-bit floats: what they compute is what the same numbers in float32 give, rounded once."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from atcpy.ir import CompiledModel, Engine
+from atcpy.ir.tensor import Array
+from atcpy.om import writer
+from atcpy.options import convert_options
+from atcpy.runtime import InferenceSession
+from atcpy.stages.pipeline import compile_model
+from tests.half_models import to_half, widened
+from tests.models_in_text import model
+
+HALVES = pytest.mark.parametrize("half", [TensorProto.FLOAT16, TensorProto.BFLOAT16], ids=["f16", "bf16"])
+
+NETS = {
+    "conv": """conv (float[1,3,9,9] x) => (float[1,8,4,4] y) <float[24,3,3,3] w, float[24] b, float[8,3,1,1] v,
+        float[8] s, float[8] h, float[8] m, float[8] var> {
+        a = Conv<pads = [1,1,1,1]>(x, w, b)  r = Relu(a)  t = Concat<axis = 1>(r, x)  q = MaxPool<kernel_shape = [2,2],
+        strides = [2,2]>(t)  u, unused = Split<axis = 1, num_outputs = 2>(q)  k = Conv<group = 1>(x, v)
+        n = BatchNormalization(k, s, h, m, var)  c = AveragePool<kernel_shape = [3,3], strides = [2,2]>(n)
+        p = GlobalAveragePool(u)  g = ReduceMax<keepdims = 1>(p)  y = Add(c, g) }""",
+    "transformer": """transformer (float[2,7,24] x) => (float[2,7,24] y) <float[24,48] w, float[48,24] v, float[48] b,
+        float[24] s, float[24] h, float[24,24] q, float[24,24] k> {
+        l = LayerNormalization(x, s, h)  a = MatMul(l, q)  c = MatMul(l, k)  t = Transpose<perm = [0,2,1]>(c)
+        d = MatMul(a, t)  e = Softmax(d)  f = MatMul(e, l)  r = Add(f, x)  m = MatMul(r, w)  n = Add(m, b)
+        g = Gelu(n)  z = MatMul(g, v)  y = Add(z, r) }""",
+    "vision": """vision (float[1,8,6,6] x) => (float[1,5,24,24] y) <float[8,5,2,2] w, float[8,1,3,3] d,
+        float[4] e = {1, 1, 2, 2}> {
+        n = InstanceNormalization(x, i, j)  c = Conv<group = 8, pads = [1,1,1,1]>(n, d)  s = HardSwish(c)
+        r = Resize<mode = "linear">(s, , e)  t = ConvTranspose<strides = [2,2]>(r, w)  y = Sigmoid(t) }""".replace(
+        "float[4] e", "float[8] i, float[8] j, float[4] e"
+    ),
+}
+
+
+def halved(text: str, half: int) -> onnx.ModelProto:
+    """The model in 16 bits; Resize keeps its scales, which are float32 always."""
+    source = model(text)
+    made = to_half(source, half)
+    for tensor, original in zip(made.graph.initializer, source.graph.initializer, strict=True):
+        if tensor.name == "e":
+            tensor.CopyFrom(original)
+    return made
+
+
+def compiled(proto: onnx.ModelProto, **options: object) -> CompiledModel:
+    return compile_model(proto, convert_options({"debug": True, **options}))[0]
+
+
+def run(package: CompiledModel, feeds: dict[str, Array]) -> list[Array]:
+    session = InferenceSession(writer.to_bytes(package), threads=1)
+    return [np.asarray(array) for array in session.run(None, feeds)]
+
+
+def host_ops(package: CompiledModel) -> list[str]:
+    return [node.op_type for node in package.graph.nodes if node.engine is Engine.HOST_CPU]
+
+
+def feeds_of(proto: onnx.ModelProto) -> dict[str, Array]:
+    rng = np.random.default_rng(3)
+    return {
+        info.name: rng.standard_normal([dim.dim_value for dim in info.type.tensor_type.shape.dim]).astype(
+            helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        )
+        for info in proto.graph.input
+    }
+
+
+@HALVES
+@pytest.mark.parametrize("net", NETS)
+def test_a_model_of_halves_is_the_one_of_floats_rounded_once(net: str, half: int) -> None:
+    proto = halved(NETS[net], half)
+    package, feeds = compiled(proto), feeds_of(proto)
+    assert host_ops(package) == []
+    (ours,) = run(package, feeds)
+    options = {"skip_pass": ["ConvBatchnormFusionPass"]}  # of halves the same weights are rounded after the folding
+    wide = {name: array.astype(np.float32) for name, array in feeds.items()}
+    (expected,) = run(compiled(widened(proto), **options), wide)
+    rounded = expected.astype(ours.dtype)
+    step = np.spacing(np.abs(expected).max().astype(np.float16)) * (8 if half == TensorProto.BFLOAT16 else 1)
+    np.testing.assert_allclose(ours.astype(np.float64), rounded.astype(np.float64), atol=float(step))
+    if net == "transformer":
+        np.testing.assert_array_equal(ours, rounded)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_onnxruntime_agrees(net: str) -> None:
+    proto = halved(NETS[net], TensorProto.FLOAT16)
+    feeds = feeds_of(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (ours,), theirs = run(compiled(proto), feeds), session.run(None, feeds)[0]
+    np.testing.assert_allclose(ours.astype(np.float64), theirs.astype(np.float64), atol=4e-3)
+
+
+def test_weights_stay_in_16_bits_and_large_constants_are_cast_at_run_time() -> None:
+    text = """big (float[1,600] x) => (float[600,600] y) <float[600,600] w, float[600,600] c> {
+        a = MatMul(x, w)  y = Add(a, c) }"""
+    proto = to_half(model(text))
+    package = compiled(proto)
+    assert sum(weight.nbytes for weight in package.weights) <= 1.25 * proto.ByteSize()
+    assert {weight.desc.dtype.short for weight in package.weights} == {"f16"}
+
+
+def test_a_cast_to_integers_reads_the_rounded_value() -> None:
+    proto = model("cast (float16[3] x, float16[3] z) => (int32[3] y, float[3] w) "
+                  "{ a = Mul(x, z)  y = Cast<to = 6>(a)  w = Cast<to = 1>(a) }")  # fmt: skip
+    feeds = {"x": np.array([0.1] * 3, np.float16), "z": np.array([29.999, 30, 2], np.float16)}
+    product = feeds["x"].astype(np.float32) * feeds["z"].astype(np.float32)
+    ours = run(compiled(proto), feeds)
+    np.testing.assert_array_equal(ours[0], product.astype(np.float16).astype(np.int32))
+    assert ours[0].tolist() == [3, 3, 0]
+    assert product[0] < 3
+    np.testing.assert_array_equal(ours[1], product)
+
+
+def test_inputs_and_outputs_may_stay_in_float32() -> None:
+    text = """mixed (float[1,4,6,6] x) => (float[1,4,6,6] y) <float16[4,4,3,3] w, float[4,4,1,1] v> {
+        h = Cast<to = 10>(x)  a = Conv<pads = [1,1,1,1]>(h, w)  r = Relu(a)  k = Cast<to = 1>(r)  c = Conv(k, v)
+        n = Cast<to = 10>(c)  s = Softmax<axis = 1>(n)  t = Mul(s, r)  y = Cast<to = 1>(t) }"""
+    proto = model(text)
+    package = compiled(proto)
+    assert host_ops(package) == []
+    # One Cast each into and out of 16 bits where the model rounds; none else.
+    assert [node.op_type for node in package.graph.nodes].count("Cast") == 4
+    feeds = feeds_of(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(run(package, feeds)[0], session.run(None, feeds)[0], atol=2e-3)
+
+
+def test_what_runs_on_the_host_gets_its_own_type() -> None:
+    text = "host (float16[4,4] x) => (float16[4,4] y) { a = Exp(x)  b = Det(a)  c = Mul(a, b)  y = Relu(c) }"
+    package = compiled(model(text))
+    x = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float16)
+    a = np.exp(x.astype(np.float32))
+    expected = np.maximum(a * np.linalg.det(a.astype(np.float16).astype(np.float32)), 0)
+    (ours,) = run(package, {"x": x})
+    assert ours.dtype == np.float16
+    np.testing.assert_allclose(ours.astype(np.float32), expected, rtol=5e-3, atol=1e-2)
+
+
+def test_without_the_pass_the_reference_evaluator_rounds_after_each_op() -> None:
+    proto = model("skip (float16[4] x) => (float16[4] y) { a = Exp(x)  y = Neg(a) }")
+    assert host_ops(compiled(proto, skip_pass=["InsertCastPass"])) == ["Exp", "Neg"]
