@@ -79,7 +79,7 @@ def layout_cast(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """
     leaves = not any(user.op_type == "Cast" for user in node.output.users)
     if node.output.desc.dtype in HALF_DTYPES and node.operand(0).desc.dtype is DType.FLOAT32 and leaves:
-        return Layout((), (None,))
+        return Layout((None,) * node.input_count, (None,))
     return layout_like_input(node, at_hand)
 
 

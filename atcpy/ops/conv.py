@@ -65,15 +65,21 @@ def check_bias(node: Node, channels: int) -> None:
 
 
 def half_weights_of_conv(node: Node) -> Sequence[int]:
-    """The filters."""
-    return (1,)
+    """The filters, where the convolution runs in blocks."""
+    return () if any(True for _ in _supports_blocks(node)) else (1,)
 
 
 def supports_conv(node: Node) -> Iterable[Reject]:
     """The kernels take float32 in two spatial dims with constant weights, which may be of 16 bits."""
+    x = node.operand(0).desc
+    if x.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, x.dtype.long)
+    yield from _supports_blocks(node)
+    yield from supports_weights(node, 1, half=(1,))
+
+
+def _supports_blocks(node: Node) -> Iterable[Reject]:
     x, w = node.operand(0), node.operand(1)
-    if x.desc.dtype is not DType.FLOAT32:
-        yield Reject("dtype", node.name, x.desc.dtype.long)
     if not x.desc.is_static:
         yield Reject("shape-unknown", node.name)
     elif len(x.desc.static_shape) != 4:
@@ -82,7 +88,6 @@ def supports_conv(node: Node) -> Iterable[Reject]:
         yield Reject("empty", node.name)
     if w.tensor is None:
         yield Reject("weights-not-constant", node.name)
-    yield from supports_weights(node, 1, half_weights_of_conv(node))
     bias = node.input(2)
     if bias is not None and bias.tensor is None:
         yield Reject("bias-not-constant", node.name)

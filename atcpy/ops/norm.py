@@ -13,6 +13,8 @@ from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 
+FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
+
 # --- inference ---------------------------------------------------------------------------------
 
 
@@ -77,11 +79,13 @@ def _axis(node: Node, rank: int) -> int:
 
 
 def supports_floats(node: Node) -> Iterable[Reject]:
-    """The kernels take float32, all dims known, and no statistics as outputs."""
-    for value in node.operands:
-        if value.desc.dtype is not DType.FLOAT32:
-            yield Reject("dtype", node.name, value.desc.dtype.long)
-            break
+    """The kernels take float32 or float64, all dims known, and no statistics as outputs."""
+    dtypes = [value.desc.dtype for value in node.operands]
+    if dtypes[0] not in FLOATS:
+        yield Reject("dtype", node.name, dtypes[0].long)
+    other = next((dtype for dtype in dtypes if dtype is not dtypes[0]), None)
+    if other is not None:
+        yield Reject("mixed-types", node.name, f"{dtypes[0].long} and {other.long}")
     if not all(value.desc.is_static for value in node.operands):
         yield Reject("shape-unknown", node.name)
     elif 0 in node.operand(0).desc.static_shape:
@@ -95,8 +99,7 @@ def supports_floats(node: Node) -> Iterable[Reject]:
 def supports_layer(node: Node) -> Iterable[Reject]:
     """Also: scale and bias have the normalized dims, and none is spread."""
     yield from supports_floats(node)
-    if node.int_attr("stash_type", DType.FLOAT32.onnx) != DType.FLOAT32.onnx:
-        yield Reject("stash-type", node.name)
+    yield from _supports_stash_type(node)
     if not all(value.desc.is_static for value in node.operands):
         return
     x = node.operand(0).desc.static_shape
@@ -110,7 +113,13 @@ def supports_layer(node: Node) -> Iterable[Reject]:
 def supports_group(node: Node) -> Iterable[Reject]:
     """Also: computes in float32."""
     yield from supports_floats(node)
-    if node.int_attr("stash_type", DType.FLOAT32.onnx) != DType.FLOAT32.onnx:
+    yield from _supports_stash_type(node)
+
+
+def _supports_stash_type(node: Node) -> Iterable[Reject]:
+    """Statistics are computed in the input's type, which must be no less precise than what is asked for."""
+    asked = DType.from_onnx(node.int_attr("stash_type", DType.FLOAT32.onnx))
+    if asked is not DType.FLOAT32 and asked is not node.operand(0).desc.dtype:
         yield Reject("stash-type", node.name)
 
 

@@ -11,6 +11,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from atcpy.ops.norm import evaluate_lrn
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
@@ -156,6 +157,45 @@ def test_statistics_have_the_dims_before_the_axis() -> None:
     assert [value.desc for value in node.outputs] == infer_by_onnx(node, known_constant)
 
 
+def normalized(arrays: list[Array], groups: object) -> Array:
+    """LayerNormalization over the last axis, or GroupNormalization, in double."""
+    x, scale, bias = arrays
+    rows = x if groups is None else x.reshape(len(x), int(str(groups)), -1)
+    centred = rows - rows.mean(-1, keepdims=True)
+    y = (centred / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+    column = (-1, *[1] * (x.ndim - 2)) if groups is not None else (-1,)
+    return np.asarray(y * scale.reshape(column) + bias.reshape(column))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("op_type", "vectors_of", "attrs"),
+    [
+        ("BatchNormalization", (6,) * 4, {}), ("InstanceNormalization", (6,) * 2, {}),
+        ("LayerNormalization", (5,) * 2, {}), ("RMSNormalization", (5,), {}),
+        ("GroupNormalization", (6,) * 2, {"num_groups": 2}), ("LRN", (), {"size": 3, "beta": 0.6}),
+    ],
+)  # fmt: skip
+def test_doubles_are_computed_in_double(
+    isa: str, op_type: str, vectors_of: tuple[int, ...], attrs: dict[str, object]
+) -> None:
+    rng = np.random.default_rng(5)
+    arrays = [rng.normal(2, 1, (2, 6, 4, 5)), *[rng.uniform(0.5, 2, count) for count in vectors_of]]
+    node = make_node(op_type, arrays, attrs)
+    opdef = find_opdef(node)
+    assert opdef is not None
+    assert list(opdef.engines[Engine.VECTOR](node)) == []
+    (ours,) = run_op(node, arrays, isa=isa, threads=2)
+    if op_type == "LRN":
+        expected = evaluate_lrn(node, arrays)[0]
+    elif op_type in {"LayerNormalization", "GroupNormalization"}:  # the reference takes statistics in float32
+        expected = normalized(arrays, groups=attrs.get("num_groups"))
+    else:
+        expected = reference_op(node, arrays)[0]
+    assert ours.dtype == np.float64
+    np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("op_type", "arrays", "attrs", "outputs", "reasons"),
     [
@@ -165,7 +205,9 @@ def test_statistics_have_the_dims_before_the_axis() -> None:
         ("LayerNormalization", [random((2, 3)), random((1, 3))], {}, 1, []),
         ("LayerNormalization", [random((2, 3)), random((1,))], {}, 1, ["broadcast"]),
         ("LayerNormalization", [random((2, 3)), random((3,))], {}, 2, ["statistics-used"]),
-        ("LayerNormalization", [random((2, 3)).astype("f8"), random((3,)).astype("f8")], {}, 1, ["dtype"]),
+        ("LayerNormalization", [random((2, 3)).astype("f8"), random((3,)).astype("f8")], {}, 1, []),
+        ("LayerNormalization", [random((2, 3)).astype("f2"), random((3,)).astype("f2")], {}, 1, ["dtype"]),
+        ("BatchNormalization", [random((1, 3, 2)).astype("f8"), *vectors(3, 4)], {}, 1, ["mixed-types"]),
         ("LayerNormalization", [random((2, 3)), random((3,))], {"stash_type": 11}, 1, ["stash-type"]),
         ("LRN", [random((3,))], {"size": 3}, 1, ["rank"]),
     ],

@@ -9,22 +9,26 @@ static const char *check(const struct task_view *task)
     const int64_t sizes[] = {p->n, p->c, p->pixels};
     if (task->n_src != BN_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
+    const enum atc_dtype dtype = task->src[BN_X].dtype;
+    const int64_t item = atc_item_bytes((int)dtype);
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "x is neither float32 nor float64";
     if (!atc_sizes_ok(sizes, 3, 1))
         return "a size is out of range";
     if (p->c0 != 1 && p->c0 != BATCHNORM_C0)
         return "c0 is neither 1 nor 16";
     const int64_t channels = ceil_div(p->c, p->c0) * p->c0;
     const int64_t elements = atc_mul(atc_mul(p->n, channels), p->pixels);
-    if (!atc_holds(task->src + BN_X, DTYPE_F32, elements, 4) ||
-        !atc_holds(task->dst, DTYPE_F32, elements, 4))
-        return "an operand is too small or not float32";
+    if (!atc_holds(task->src + BN_X, dtype, elements, item) ||
+        !atc_holds(task->dst, dtype, elements, item))
+        return "an operand is too small or of another type";
     if ((task->src[BN_MEAN].region == REGION_NONE) != (task->src[BN_VAR].region == REGION_NONE))
         return "mean without var";
     for (int i = BN_SCALE; i < BN_OPERANDS; i++) {
         const bool optional = i == BN_MEAN || i == BN_VAR;
         if (!(optional && task->src[i].region == REGION_NONE) &&
-            !atc_holds(task->src + i, DTYPE_F32, p->c, 4))
-            return "a vector is too small or not float32";
+            !atc_holds(task->src + i, dtype, p->c, item))
+            return "a vector is too small or of another type";
     }
     return NULL;
 }

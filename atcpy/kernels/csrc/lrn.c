@@ -9,12 +9,16 @@ static const char *check(const struct task_view *task)
     const int64_t sizes[] = {p->n, p->c, p->pixels, p->size};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
+    const enum atc_dtype dtype = task->src->dtype;
+    const int64_t item = atc_item_bytes((int)dtype);
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "x is neither float32 nor float64";
     if (!atc_sizes_ok(sizes, 4, 1))
         return "a size is out of range";
     const int64_t elements = atc_mul(atc_mul(p->n, p->c), p->pixels);
-    if (!atc_holds(task->src, DTYPE_F32, elements, 4) ||
-        !atc_holds(task->dst, DTYPE_F32, elements, 4))
-        return "an operand is too small or not float32";
+    if (!atc_holds(task->src, dtype, elements, item) ||
+        !atc_holds(task->dst, dtype, elements, item))
+        return "an operand is too small or of another type";
     return NULL;
 }
 

@@ -11,17 +11,21 @@ static const char *check(const struct task_view *task)
     const int64_t sizes[] = {p->rows, p->n, p->run, p->period};
     if (task->n_src != NORM_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
+    const enum atc_dtype dtype = task->src[NORM_X].dtype;
+    const int64_t item = atc_item_bytes((int)dtype);
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "x is neither float32 nor float64";
     if (!atc_sizes_ok(sizes, 4, 1))
         return "a size is out of range";
     if (p->n % p->run != 0)
         return "the runs do not fill a row";
     const int64_t elements = atc_mul(p->rows, p->n), entries = atc_mul(p->period, p->n / p->run);
-    if (!atc_holds(task->src + NORM_X, DTYPE_F32, elements, 4) ||
-        !atc_holds(task->dst, DTYPE_F32, elements, 4))
-        return "an operand is too small or not float32";
+    if (!atc_holds(task->src + NORM_X, dtype, elements, item) ||
+        !atc_holds(task->dst, dtype, elements, item))
+        return "an operand is too small or of another type";
     for (int i = NORM_SCALE; i < NORM_OPERANDS; i++)
-        if (task->src[i].region != REGION_NONE && !atc_holds(task->src + i, DTYPE_F32, entries, 4))
-            return "scale or bias is too small or not float32";
+        if (task->src[i].region != REGION_NONE && !atc_holds(task->src + i, dtype, entries, item))
+            return "scale or bias is too small or of another type";
     return NULL;
 }
 

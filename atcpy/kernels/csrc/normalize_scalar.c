@@ -3,28 +3,33 @@
 
 #include <math.h>
 
-void normalize_f32_scalar(const struct kernel_args *args)
-{
-    const struct normalize_params *p = args->params;
-    const float *scale = args->src[NORM_SCALE], *bias = args->src[NORM_BIAS];
-    for (int64_t row = args->begin; row < args->end; row++) {
-        const float *x = (const float *)args->src[NORM_X] + row * p->n;
-        float *y = (float *)args->dst[0] + row * p->n;
-        double sum = 0, squares = 0;
-        if (p->kind == NORMALIZE_LAYER)
-            for (int64_t i = 0; i < p->n; i++)
-                sum += x[i];
-        const float mean = (float)(sum / (double)p->n);
-        for (int64_t i = 0; i < p->n; i++) {
-            const float d = x[i] - mean;
-            squares += d * d;
-        }
-        const float inverse = (float)(1 / sqrt(squares / (double)p->n + p->epsilon));
-        const int64_t entry = row % p->period * (p->n / p->run);
-        for (int64_t i = 0; i < p->n; i++) {
-            const int64_t at = entry + i / p->run;
-            const float k = scale != NULL ? scale[at] : 1, b = bias != NULL ? bias[at] : 0;
-            y[i] = (x[i] - mean) * inverse * k + b;
-        }
+/* Sums are taken in double. */
+#define DEFINE(T, symbol)                                                                          \
+    void symbol(const struct kernel_args *args)                                                    \
+    {                                                                                              \
+        const struct normalize_params *p = args->params;                                           \
+        const T *scale = args->src[NORM_SCALE], *bias = args->src[NORM_BIAS];                      \
+        for (int64_t row = args->begin; row < args->end; row++) {                                  \
+            const T *x = (const T *)args->src[NORM_X] + row * p->n;                                \
+            T *y = (T *)args->dst[0] + row * p->n;                                                 \
+            double sum = 0, squares = 0;                                                           \
+            if (p->kind == NORMALIZE_LAYER)                                                        \
+                for (int64_t i = 0; i < p->n; i++)                                                 \
+                    sum += x[i];                                                                   \
+            const T mean = (T)(sum / (double)p->n);                                                \
+            for (int64_t i = 0; i < p->n; i++) {                                                   \
+                const T d = x[i] - mean;                                                           \
+                squares += d * d;                                                                  \
+            }                                                                                      \
+            const T inverse = (T)(1 / sqrt(squares / (double)p->n + p->epsilon));                  \
+            const int64_t entry = row % p->period * (p->n / p->run);                               \
+            for (int64_t i = 0; i < p->n; i++) {                                                   \
+                const int64_t at = entry + i / p->run;                                             \
+                const T k = scale != NULL ? scale[at] : 1, b = bias != NULL ? bias[at] : 0;        \
+                y[i] = (x[i] - mean) * inverse * k + b;                                            \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
+
+DEFINE(float, normalize_f32_scalar)
+DEFINE(double, normalize_f64_scalar)
