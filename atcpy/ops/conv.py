@@ -1,6 +1,8 @@
 """Conv, and FusedConv: a Conv with its bias, activation and residual in one kernel.
 
-FusedConv(x, w, b?, residual?) {activation, alpha, beta} = activation(Conv(x, w, b) + residual)
+FusedConv(x, w, b?, residual?, scale?) {activation, alpha, beta} = activation(Conv(x, w · scale, b) + residual)
+
+The scale is a factor of each output channel's weights, where these are of 16 bits.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     weights = Format(FormatKind.FRACTAL_Z, 1 if plain_input else C0, group)
     if is_depthwise(node):
         weights = Format(FormatKind.C1HWC0, C0)
-    inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0]
+    inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0, None]
     return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
 
 
@@ -122,7 +124,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
     sh, sw = sh if oh > 1 else 1, sw if ow > 1 else 1
     dh, dw = dh if kh > 1 else 1, dw if kw > 1 else 1
-    src = (*node.inputs, None, None)[:4]
+    src = (*node.inputs, None, None, None)[:5]
     params: dict[str, ParamValue] = {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,

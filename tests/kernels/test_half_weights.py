@@ -58,6 +58,22 @@ def test_conv(case: str, isa: str, half: type) -> None:
 
 @HALVES
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("case", CONVS)
+def test_a_scale_of_weights(case: str, isa: str, half: type) -> None:
+    x_shape, w_shape, attrs = CONVS[case]
+    rng = np.random.default_rng(8)
+    x, w = rng.standard_normal(x_shape, np.float32), narrow(rng, w_shape, half)
+    bias, scale = (rng.standard_normal(w_shape[0], np.float32) for _ in range(2))
+    node = make_node("FusedConv", [x, w, bias, None, scale], attrs, constants=(1, 2, 4))
+    ours = run_op(node, [x, w, bias, None, scale], blocked=x_shape[1] > 4, isa=isa, threads=2)[0]
+    product = w.astype(np.float32) * scale.reshape(-1, 1, 1, 1)
+    node = make_node("Conv", [x, product, bias], attrs, constants=(1, 2))
+    expected = run_op(node, [x, product, bias], blocked=x_shape[1] > 4, isa=isa, threads=2)[0]
+    np.testing.assert_array_equal(ours, expected)
+
+
+@HALVES
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_conv_transpose(case: str, isa: str, half: type) -> None:
     x_shape, w_shape, attrs = TRANSPOSED[case]

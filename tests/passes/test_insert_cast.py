@@ -80,9 +80,8 @@ def test_a_model_of_halves_is_the_one_of_floats_rounded_once(net: str, half: int
     package, feeds = compiled(proto), feeds_of(proto)
     assert host_ops(package) == []
     (ours,) = run(package, feeds)
-    options = {"skip_pass": ["ConvBatchnormFusionPass"]}  # of halves the same weights are rounded after the folding
     wide = {name: array.astype(np.float32) for name, array in feeds.items()}
-    (expected,) = run(compiled(widened(proto), **options), wide)
+    (expected,) = run(compiled(widened(proto)), wide)
     rounded = expected.astype(ours.dtype)
     step = np.spacing(np.abs(expected).max().astype(np.float16)) * (8 if half == TensorProto.BFLOAT16 else 1)
     np.testing.assert_allclose(ours.astype(np.float64), rounded.astype(np.float64), atol=float(step))

@@ -11,6 +11,20 @@ const char *const activation_names[] = {"",           "Relu",        "Clip",    
 
 DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
 
+const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
+                                  int64_t weights)
+{
+    for (int i = CONV_BIAS; i < task->n_src; i++) {
+        if (task->src[i].region == REGION_NONE)
+            continue;
+        if (!atc_holds(task->src + i, DTYPE_F32, i == CONV_RESIDUAL ? y : m, 4))
+            return "bias, residual or scale is too small or not float32";
+        if (i == CONV_SCALE && weights == WEIGHTS_F32)
+            return "a scale of weights that are not widened";
+    }
+    return NULL;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct conv2d_params *p = task->params;
@@ -47,11 +61,7 @@ static const char *check(const struct task_view *task)
     if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
         !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
         return "an operand is too small or of another type";
-    for (int i = CONV_BIAS; i < task->n_src; i++)
-        if (task->src[i].region != REGION_NONE &&
-            !atc_holds(task->src + i, DTYPE_F32, i == CONV_BIAS ? p->m : y, 4))
-            return "bias or residual is too small or not float32";
-    return NULL;
+    return conv2d_extras_problem(task, p->m, y, p->weights);
 }
 
 /* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
@@ -296,7 +306,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
         const bool ends = c1 + run == c1_here;
         const struct conv2d_run w =
-            conv2d_run_at(&d->w, d->isa, (first_block * b->c1 + c1) * weights_c1,
+            conv2d_run_at(&d->w, d->isa, first_block, (first_block * b->c1 + c1) * weights_c1,
                           b->c1 * weights_c1, run * weights_c1, blocks);
         struct conv2d_tile tile = {
             .taps = d->taps,
@@ -336,7 +346,10 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .isa = isa,
                       .b = block(p, args->cpu),
                       .x = args->src[CONV_X],
-                      .w = {args->src[CONV_W], (enum weight_type)p->weights, NULL},
+                      .w = {.all = args->src[CONV_W],
+                            .type = (enum weight_type)p->weights,
+                            .scale = args->src[CONV_SCALE],
+                            .m = p->m},
                       .bias = args->src[CONV_BIAS],
                       .residual = args->src[CONV_RESIDUAL],
                       .y = args->dst[0],

@@ -1,9 +1,11 @@
 /* conv2d: activation(conv(x, w) + bias + residual), in two spatial dims.
  *
  *     x         NC1HWC0, or NCHW where src_c0 is 1
- *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16], of the type
- * that `weights` names bias      [m], optional residual  NC1HWC0, of the result's dims, optional;
- * may be the destination itself y         NC1HWC0
+ *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16], of `weights`
+ *     bias      [m], optional
+ *     residual  NC1HWC0, of the result's dims, optional; may be the destination itself
+ *     scale     [m], a factor of each output channel's weights, optional; of 16-bit weights only
+ *     y         NC1HWC0
  *
  * A group reads cg input channels and makes mg output channels; with several groups both are
  * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
@@ -24,7 +26,7 @@ enum { CONV_C0 = 16 };
             ENUM(activation, activation_names) F64(alpha) F64(beta)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
 
-enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_OPERANDS };
+enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_SCALE, CONV_OPERANDS };
 
 /* Where a tap of the kernel reads, in floats from the tile's input and from its weights. With C0 =
  * 1 the weights of taps follow each other.
@@ -56,6 +58,10 @@ struct conv2d_tile {
     float alpha, beta;
 };
 
+/* Why bias, residual or scale do not fit m channels and a result of y elements; NULL if they do. */
+const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
+                                  int64_t weights);
+
 /* What an ISA brings: tables of micro-kernels by blocks and width, for C0 = 16 and C0 = 1. */
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
 struct conv2d_isa {
@@ -69,7 +75,9 @@ struct conv2d_isa {
 struct conv2d_weights {
     const void *all; /* of the package */
     enum weight_type type;
-    float *widened; /* room for those of a run */
+    const float *scale; /* NULL: none */
+    int64_t m;          /* channels that have one */
+    float *widened;     /* room for those of a run */
 };
 
 struct conv2d_run {
@@ -77,17 +85,24 @@ struct conv2d_run {
     int64_t stride; /* floats from one output block to the next */
 };
 
-/* The `count` weights from number `first` on of each of `blocks` blocks, which lie `stride` apart.
+/* The `count` weights from number `first` on of each of `blocks` blocks from `block` on, which lie
+ * `stride` apart.
  */
 static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
-                                              const struct conv2d_isa *isa, int64_t first,
-                                              int64_t stride, int64_t count, int blocks)
+                                              const struct conv2d_isa *isa, int64_t block,
+                                              int64_t first, int64_t stride, int64_t count,
+                                              int blocks)
 {
     if (w->type == WEIGHTS_F32)
         return (struct conv2d_run){(const float *)w->all + first, stride};
-    for (int b = 0; b < blocks; b++)
-        isa->widen(w->type, (const uint16_t *)w->all + first + b * stride, w->widened + b * count,
-                   count);
+    for (int b = 0; b < blocks; b++) {
+        float scale[CONV_C0] = {0};
+        const int64_t channel = (block + b) * CONV_C0;
+        for (int64_t i = 0; w->scale != NULL && i < min_i64(CONV_C0, w->m - channel); i++)
+            scale[i] = w->scale[channel + i];
+        isa->widen(w->type, (const uint16_t *)w->all + first + b * stride,
+                   w->scale != NULL ? scale : NULL, w->widened + b * count, count);
+    }
     return (struct conv2d_run){w->widened, count};
 }
 

@@ -34,10 +34,14 @@ static const char *check(const struct task_view *task)
     if (!atc_holds(task->src + DW_X, DTYPE_F32, x, 4) ||
         !weights_fit(task->src + DW_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
         return "an operand is too small or of another type";
-    for (int i = DW_BIAS; i < task->n_src; i++)
-        if (task->src[i].region != REGION_NONE &&
-            !atc_holds(task->src + i, DTYPE_F32, i == DW_BIAS ? p->c : y, 4))
-            return "bias or residual is too small or not float32";
+    for (int i = DW_BIAS; i < task->n_src; i++) {
+        if (task->src[i].region == REGION_NONE)
+            continue;
+        if (!atc_holds(task->src + i, DTYPE_F32, i == DW_RESIDUAL ? y : p->c, 4))
+            return "bias, residual or scale is too small or not float32";
+        if (i == DW_SCALE && p->weights == WEIGHTS_F32)
+            return "a scale of weights that are not widened";
+    }
     return NULL;
 }
 
@@ -79,8 +83,12 @@ static const float *weights_of(const struct kernel_args *args, int64_t block, wi
     const int64_t count = p->kh * p->kw * DW_C0;
     if (p->weights == WEIGHTS_F32)
         return (const float *)args->src[DW_W] + block * count;
+    float scale[DW_C0] = {0};
+    const float *scales = args->src[DW_SCALE];
+    for (int64_t i = 0; scales != NULL && i < DW_C0 && block * DW_C0 + i < p->c; i++)
+        scale[i] = scales[block * DW_C0 + i];
     widen((enum weight_type)p->weights, (const uint16_t *)args->src[DW_W] + block * count,
-          args->scratch, count);
+          scales != NULL ? scale : NULL, args->scratch, count);
     return args->scratch;
 }
 

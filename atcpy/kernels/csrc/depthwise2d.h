@@ -3,6 +3,7 @@
  *     x, residual, y  NC1HWC0, C0 = 16; the residual may be the destination itself
  *     w               C1HWC0: [c1, kh, kw, 16], of the type that `weights` names
  *     bias            [c], optional
+ *     scale           [c], a factor of each channel's weights, optional; of 16-bit weights only
  */
 #ifndef ATC_DEPTHWISE2D_H
 #define ATC_DEPTHWISE2D_H
@@ -19,7 +20,7 @@ enum { DW_C0 = 16 };
     F64(alpha) F64(beta)
 DECLARE_PARAMS(depthwise2d, DEPTHWISE2D_FIELDS)
 
-enum { DW_X, DW_W, DW_BIAS, DW_RESIDUAL, DW_OPERANDS };
+enum { DW_X, DW_W, DW_BIAS, DW_RESIDUAL, DW_SCALE, DW_OPERANDS };
 
 /* An item is DW_ROWS rows of results of one block of channels of one picture. */
 enum { DW_ROWS = 8 };

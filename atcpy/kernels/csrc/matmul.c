@@ -335,7 +335,7 @@ static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t 
     for (int64_t j = 0; j < it->columns; j += MATMUL_PANEL) {
         if (p->b_packed == 1) {
             const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
-            d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, to,
+            d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, NULL, to,
                           k * MATMUL_PANEL);
         } else {
             const int64_t at = it->b + k0 * p->b_row + (it->column + j) * p->b_col;

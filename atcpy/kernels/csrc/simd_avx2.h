@@ -58,10 +58,16 @@ static inline void vf_store(float *at, vf x)
     _mm256_storeu_ps(at, x);
 }
 
-/* Eight float16 at `at`, widened; and x rounded to nearest even. */
+/* Eight float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
 static inline vf vf_load_f16(const uint16_t *at)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+static inline vf vf_load_bf16(const uint16_t *at)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
 static inline void vf_store_f16(uint16_t *at, vf x)

@@ -53,10 +53,16 @@ static inline void vf_store(float *at, vf x)
     _mm512_storeu_ps(at, x);
 }
 
-/* Sixteen float16 at `at`, widened; and x rounded to nearest even. */
+/* Sixteen float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
 static inline vf vf_load_f16(const uint16_t *at)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+static inline vf vf_load_bf16(const uint16_t *at)
+{
+    const __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)at);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
 static inline void vf_store_f16(uint16_t *at, vf x)

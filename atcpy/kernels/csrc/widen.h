@@ -12,12 +12,20 @@ enum weight_type { WEIGHTS_F32, WEIGHTS_F16, WEIGHTS_BF16 };
 
 extern const char *const weight_types[];
 
-/* dst[i] = src[i] for n weights of a 16-bit type; one function an ISA. */
-typedef void (*widen_fn)(enum weight_type type, const uint16_t *src, float *dst, int64_t n);
+enum { WIDEN_LANES = 16 };
 
-void widen_scalar(enum weight_type type, const uint16_t *src, float *dst, int64_t n);
-void widen_avx2(enum weight_type type, const uint16_t *src, float *dst, int64_t n);
-void widen_avx512f(enum weight_type type, const uint16_t *src, float *dst, int64_t n);
+/* dst[i] = src[i] · scale[i % 16] for n weights of a 16-bit type, n being a multiple of 16; without
+ * a scale, 1. One function an ISA.
+ */
+typedef void (*widen_fn)(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                         int64_t n);
+
+void widen_scalar(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                  int64_t n);
+void widen_avx2(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                int64_t n);
+void widen_avx512f(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                   int64_t n);
 
 /* True if a slot holds so many weights of a type. */
 bool weights_fit(const struct atc_slot *slot, int64_t type, int64_t elements);

@@ -1,7 +1,8 @@
 /* Widening of weights, by the bits. */
 #include "widen.h"
 
-void widen_scalar(enum weight_type type, const uint16_t *src, float *dst, int64_t n)
+void widen_scalar(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                  int64_t n)
 {
     if (type == WEIGHTS_BF16)
         for (int64_t i = 0; i < n; i++)
@@ -9,4 +10,7 @@ void widen_scalar(enum weight_type type, const uint16_t *src, float *dst, int64_
     else
         for (int64_t i = 0; i < n; i++)
             dst[i] = f32_of_f16(src[i]);
+    if (scale != NULL)
+        for (int64_t i = 0; i < n; i++)
+            dst[i] *= scale[i % WIDEN_LANES];
 }

@@ -1,6 +1,8 @@
 """What the fusions into cube ops share: a residual or a bias, then one activation, before the result is stored.
 
 act(Cube(x, w, b) + r)  →  FusedCube(x, w, b, r) {activation=act}
+
+The scale of weights of 16 bits (FusedConv) stays.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _WITH_ATTRS: dict[str, tuple[float, float]] = {
 
 def cube(types: tuple[str, ...], weights: Pattern) -> Op:
     """A cube op, plain or fused already."""
-    return op(types, var("x"), weights, var("b", optional=True), var("r", optional=True), name="cube")
+    b, r, scale = var("b", optional=True), var("r", optional=True), const("scale", optional=True)
+    return op(types, var("x"), weights, b, r, scale, name="cube")
 
 
 def added(to: Op) -> Op:
@@ -84,7 +87,7 @@ def fused(
     m: Match, rw: Rewriter, op_type: str, bias: Value | None, residual: Value | None, attrs: dict[str, object]
 ) -> Value:
     """The fused op in the cube op's place."""
-    inputs = [m["x"], m["w"], bias, residual]
+    inputs = [m["x"], m["w"], bias, residual, m.get("scale")]
     while inputs[-1] is None and len(inputs) > 3:
         inputs.pop()
     value = rw.insert(op_type, *inputs, **attrs)
