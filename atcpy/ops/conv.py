@@ -67,8 +67,8 @@ def check_bias(node: Node, channels: int) -> None:
 
 
 def half_weights_of_conv(node: Node) -> Sequence[int]:
-    """The filters, where the convolution runs in blocks."""
-    return () if any(True for _ in _supports_blocks(node)) else (1,)
+    """The filters, where the convolution runs in blocks, or will when its shapes are known."""
+    return (1,) if all(reason.reason == "shape-unknown" for reason in _supports_blocks(node)) else ()
 
 
 def supports_conv(node: Node) -> Iterable[Reject]:

@@ -7,6 +7,7 @@ from atcpy.ir import DType, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
+from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_by_onnx, known_constant, type_problem
 
 
@@ -38,7 +39,7 @@ def infer_node(node: Node, known: KnownValues) -> None:
     opdef = find_opdef(node)
     dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in node.inputs])
     problem = type_problem(node.op_type, node.domain, dtypes)
-    if problem:
+    if problem and not _only_weights_differ(node, dtypes):
         raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
@@ -48,6 +49,16 @@ def infer_node(node: Node, known: KnownValues) -> None:
         elements = opdef.propagate(node, known)
         if elements is not None and _hold(node.output.desc.dtype, elements):
             known.set(node.output, elements)
+
+
+def _only_weights_differ(node: Node, dtypes: tuple[DType, ...]) -> bool:
+    """True if a pass left the weights in 16 bits and all else fits the op's schema."""
+    opdef = find_opdef(node)
+    if opdef is None or not node.passes:
+        return False
+    narrow = {place for place in opdef.half_weights(node) if dtypes[place] in HALF_DTYPES}
+    wide = tuple([DType.FLOAT32 if place in narrow else dtype for place, dtype in enumerate(dtypes)])
+    return bool(narrow) and not type_problem(node.op_type, node.domain, wide)
 
 
 def _hold(dtype: DType, elements: tuple[Dim, ...]) -> bool:

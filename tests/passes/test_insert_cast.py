@@ -8,11 +8,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from atcpy import InferenceSession
 from atcpy.ir import CompiledModel, Engine
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import convert_options
-from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
 from tests.half_models import to_half, widened
 from tests.models_in_text import model
@@ -147,3 +147,35 @@ def test_what_runs_on_the_host_gets_its_own_type() -> None:
 def test_without_the_pass_the_reference_evaluator_rounds_after_each_op() -> None:
     proto = model("skip (float16[4] x) => (float16[4] y) { a = Exp(x)  y = Neg(a) }")
     assert host_ops(compiled(proto, skip_pass=["InsertCastPass"])) == ["Exp", "Neg"]
+
+
+def check_by_onnxruntime(proto: onnx.ModelProto, feeds: dict[str, Array]) -> CompiledModel:
+    """Fails unless our results are near those of ONNX Runtime."""
+    package = compiled(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(run(package, feeds), session.run(None, feeds), strict=True):
+        np.testing.assert_allclose(ours.astype(np.float64), theirs.astype(np.float64), atol=4e-3)
+    return package
+
+
+def test_shapes_may_be_known_at_run_time_only() -> None:
+    text = """open (float16[N,3,H,9] x) => (float16[N,8] y) <float16[24,3,3,3] w, float16[24] b, float16[24,8] v,
+        float16[24] s, float16[24] h, float16[24] m, float16[24] var> {
+        a = Conv<pads = [1,1,1,1]>(x, w, b)  n = BatchNormalization(a, s, h, m, var)  r = Relu(n)
+        g = GlobalAveragePool(r)  f = Flatten(g)  y = MatMul(f, v) }"""
+    x = np.random.default_rng(0).standard_normal((2, 3, 7, 9)).astype(np.float16)
+    assert host_ops(check_by_onnxruntime(model(text), {"x": x})) == []
+
+
+def test_branches_compute_in_float32_too() -> None:
+    text = """branch (float16[4] x, bool c) => (float16[4] y) {
+        s = Exp(x)
+        z = If (c) <
+          then_branch = yes () => (float16[4] a) { a = Mul(s, x) },
+          else_branch = no () => (float16[4] b) { n = Neg(s)  b = Relu(n) }
+        >
+        y = Tanh(z) }"""
+    x = np.random.default_rng(0).standard_normal(4).astype(np.float16)
+    for c in (True, False):
+        package = check_by_onnxruntime(model(text), {"x": x, "c": np.array(c)})
+        assert host_ops(package) == []

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value
+from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
 from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.reference import infer_by_onnx
@@ -38,8 +38,8 @@ MAX_GROWTH = 512 * 1024
 @graph_pass(NAME, Stage.SPLIT, level=OoLevel.O0)
 def insert_cast(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Compute in float32 what no kernel computes in 16 bits."""
-    casts = _Casts(graph)
-    for node in graph.nodes:
+    casts = _Casts()
+    for node in walk(graph):
         if node.op_type in STRUCTURAL or not any(_is_half(value) for value in (*node.operands, *node.outputs)):
             continue
         record.matched += 1
@@ -54,8 +54,7 @@ def _is_half(value: Value) -> bool:
 class _Casts:
     """The values of 16 bits that are at hand in float32 as well."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self) -> None:
         self._wide: dict[Value, Value] = {}
         self._rounding: list[Node] = []  # the Casts to 16 bits, whether somebody reads them or not
         self._constants: list[Value] = []  # that became float32
@@ -67,11 +66,11 @@ class _Casts:
         if wide is None or to not in {DType.FLOAT32, DType.FLOAT64}:
             return False
         if to is DType.FLOAT32:
-            self._graph.replace_uses(node.output, wide)
+            _graph_of(node).replace_uses(node.output, wide)
             wide.producer.sources = (*wide.producer.sources, *node.sources)
-            self._graph.erase(node)
+            _graph_of(node).erase(node)
         else:
-            self._graph.set_input(node, 0, wide)
+            _graph_of(node).set_input(node, 0, wide)
             node.passes = (*node.passes, NAME)
         return True
 
@@ -87,7 +86,7 @@ class _Casts:
                 return False
         for index, value in enumerate(node.inputs):
             if value is not None and _is_half(value) and index not in narrow:
-                self._graph.set_input(node, index, self._widened(value))
+                _graph_of(node).set_input(node, index, self._widened(value))
         for value, desc in zip(node.outputs, results, strict=True):
             if value.desc.dtype is not desc.dtype:
                 self._round(value, desc)
@@ -98,13 +97,14 @@ class _Casts:
         """Removes the roundings and constants that nobody reads any more; what is float32 instead gets their names."""
         for narrow in [cast.output for cast in self._rounding] + self._constants:
             if narrow.use_count == 0:
-                self._graph.take_name(self._wide[narrow], narrow)
-                self._graph.erase(narrow.producer)
+                graph = _graph_of(narrow.producer)
+                graph.take_name(self._wide[narrow], narrow)
+                graph.erase(narrow.producer)
 
     def _is_mostly_wide(self, node: Node) -> bool:
         halves = {value for value in node.operands if _is_half(value) and not self._is_small_constant(value)}
         if not all(value.desc.is_static for value in halves):
-            return False
+            return bool(halves) and halves <= self._wide.keys()
         wide = sum(value.desc.elements for value in halves if value in self._wide)
         return wide > 0 and 2 * wide >= sum(value.desc.elements for value in halves)
 
@@ -118,7 +118,7 @@ class _Casts:
 
     def _widened_constant(self, value: Value) -> Value:
         tensor, maker = Tensor.of(value.array.astype(np.float32)), value.producer
-        wide = self._graph.add_const(tensor, value.name, before=maker)
+        wide = _graph_of(maker).add_const(tensor, value.name, before=maker)
         wide.producer.sources, wide.producer.passes = maker.sources, (*maker.passes, NAME)
         self._growth += value.desc.nbytes
         self._constants.append(value)
@@ -128,9 +128,8 @@ class _Casts:
         """A Cast right behind the maker of a value, for all its readers."""
         attrs = {"to": DType.FLOAT32.onnx}
         outputs = (f"{value.name}.{DType.FLOAT32.short}",)
-        cast = self._graph.insert_after(
-            value.producer, "Cast", [value], attrs, name=f"{value.name}_Cast", outputs=outputs
-        )
+        maker = value.producer
+        cast = _graph_of(maker).insert_after(maker, "Cast", [value], attrs, name=f"{value.name}_Cast", outputs=outputs)
         cast.output.desc = replace(value.desc, dtype=DType.FLOAT32)
         cast.passes = (NAME,)
         return cast.output
@@ -140,14 +139,20 @@ class _Casts:
         narrow = value.desc
         outputs = (f"{value.name}.{wide.dtype.short}",)
         attrs = {"to": narrow.dtype.onnx}
-        cast = self._graph.insert_after(value.producer, "Cast", [], attrs, name=f"{value.name}_Cast", outputs=outputs)
-        self._graph.replace_uses(value, cast.output)
-        self._graph.set_inputs(cast, [value])
-        self._graph.take_name(cast.output, value)
+        graph = _graph_of(value.producer)
+        cast = graph.insert_after(value.producer, "Cast", [], attrs, name=f"{value.name}_Cast", outputs=outputs)
+        graph.replace_uses(value, cast.output)
+        graph.set_inputs(cast, [value])
+        graph.take_name(cast.output, value)
         cast.output.desc, value.desc = narrow, wide
         cast.passes = (NAME,)
         self._wide[cast.output] = value
         self._rounding.append(cast)
+
+
+def _graph_of(node: Node) -> Graph:
+    assert node.graph is not None
+    return node.graph
 
 
 def _runs_in_c(node: Node) -> bool:
