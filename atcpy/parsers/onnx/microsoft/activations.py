@@ -101,5 +101,5 @@ def gated_add(e: Expansion) -> None:
 def scaled_silu(e: Expansion) -> None:
     """z · Sigmoid(z) for z = scale · X."""
     x, scale = e.operand("X"), e.input("scale")
-    z = e.scaled(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.op("CastLike", scale, x))
+    z = e.scaled(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.cast_like(scale, x))
     e.finish(e.op("Swish", z))

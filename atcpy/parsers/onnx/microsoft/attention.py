@@ -33,7 +33,7 @@ def scale_of(e: Expansion, q: Value) -> Value:
     if given:
         return e.number(given, q)
     size = e.op("Cast", e.dim(q, -1), to=DType.FLOAT32.onnx)
-    return e.op("CastLike", e.op("Reciprocal", e.op("Sqrt", size)), q)
+    return e.cast_like(e.op("Reciprocal", e.op("Sqrt", size)), q)
 
 
 def scores_of(e: Expansion, q: Value, k: Value, rank: int = 4) -> Value:
@@ -79,7 +79,7 @@ def padding_mask(e: Expansion, mask: Value, q: Value, k: Value, batch: Value) ->
 
 def _within_lengths(e: Expansion, mask: Value, k: Value, batch: Value) -> Value:
     """[B, 1, 1, T]: the key is before the end, and not before the start if the mask has B ends, then B starts."""
-    columns = e.op("CastLike", e.positions(None, e.dim(k, 2)), mask)
+    columns = e.cast_like(e.positions(None, e.dim(k, 2)), mask)
     size, items = _first_dim(mask), _first_dim(batch)
     if size is not None and size == items:
         return e.op("Less", columns, e.unsqueeze(mask, 1, 2, 3))

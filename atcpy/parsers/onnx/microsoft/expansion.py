@@ -90,7 +90,7 @@ class Expansion:
         """A scalar of the type of a value, whatever that turns out to be."""
         dtype = self.dtype(like)
         if dtype is None:
-            return self.op("CastLike", self.const("number", number, DType.FLOAT32), like)
+            return self.cast_like(self.const("number", number, DType.FLOAT32), like)
         if not _can_hold(dtype, number):
             raise self.invalid(f'{number:g} is no number of the type of "{like.name}", {dtype.long}')
         return self.const("number", number, dtype)
@@ -121,8 +121,18 @@ class Expansion:
         return first
 
     def transpose(self, value: Value, *perm: int) -> Value:
-        """The axes of a value in another order."""
+        """The axes of a value in another order; of one that is transposed already, its source's axes."""
+        before = value.producer.ints_attr("perm") if value.producer.op_type == "Transpose" else ()
+        if len(before) == len(perm):
+            return self.transpose(value.producer.operand(0), *(before[axis] for axis in perm))
         return value if perm == tuple(range(len(perm))) else self.op("Transpose", value, perm=perm)
+
+    def cast_like(self, value: Value, like: Value) -> Value:
+        """A value in the type of another, whatever that turns out to be."""
+        dtype = self.dtype(like)
+        if dtype is None:
+            return self.op("CastLike", value, like)
+        return value if self.dtype(value) is dtype else self.op("Cast", value, to=dtype.onnx)
 
     def reshape(self, value: Value, *dims: int) -> Value:
         """0 keeps a dim, one −1 takes what is left."""

@@ -20,7 +20,7 @@ def inverse(e: Expansion) -> None:
     if not isinstance(size, int) or size > _MOST_COLUMNS:
         columns = size if isinstance(size, int) else "unknown"
         raise e.unsupported(f"matrices of {columns} columns", f"give X a known size of up to {_MOST_COLUMNS}")
-    unit = e.op("CastLike", e.const("unit", np.eye(size)), x)
+    unit = e.cast_like(e.const("unit", np.eye(size)), x)
     both = e.op("Expand", unit, e.op("Shape", x))
     rows = e.op("Concat", x, both, axis=-1)
     for column in range(size):
@@ -30,11 +30,11 @@ def inverse(e: Expansion) -> None:
 
 def _eliminated(e: Expansion, rows: Value, column: int, size: int) -> Value:
     """Column `column` made that of the unit matrix, after its pivot's row was swapped to its place."""
-    own = e.op("CastLike", e.const("own", np.eye(size)[:, column : column + 1]), rows)
-    used = e.op("CastLike", e.const("used", np.arange(size)[:, None] < column), rows)
+    own = e.cast_like(e.const("own", np.eye(size)[:, column : column + 1]), rows)
+    used = e.cast_like(e.const("used", np.arange(size)[:, None] < column), rows)
     sizes = e.op("Abs", e.slice(rows, column, column + 1, -1))
     at = e.op("ArgMax", e.op("Sub", sizes, e.op("Mul", used, e.op("Add", sizes, e.number(1.0, rows)))), axis=-2)
-    pivots = e.op("CastLike", e.op("Equal", e.const("places", np.arange(size)[:, None]), at), rows)
+    pivots = e.cast_like(e.op("Equal", e.const("places", np.arange(size)[:, None]), at), rows)
     swap = e.op("Sub", own, pivots)
     rank = e.rank(e.operand("X"))
     across = e.transpose(swap, *range(rank - 2), rank - 1, rank - 2)

@@ -30,7 +30,8 @@ def _inverse_rms(e: Expansion, x: Value, axes: list[int]) -> Value:
 @microsoft("SkipLayerNormalization", "input skip gamma beta? bias?", "epsilon:f", outputs=(1, 4))
 def skip_layer_normalization(e: Expansion) -> None:
     """LayerNormalization(input + skip + bias); output 3 is the sum."""
-    total = e.sum(e.operand("input"), e.operand("skip"), e.input("bias"))
+    # A product before it takes the bias along, and then the skip.
+    total = e.sum(e.operand("input"), e.input("bias"), e.operand("skip"))
     first, *statistics = layer_norm(e, total, e.operand("gamma"), e.input("beta"))
     e.finish(first, *(statistics or ("", "")), total)
 
@@ -38,7 +39,8 @@ def skip_layer_normalization(e: Expansion) -> None:
 @microsoft("SkipSimplifiedLayerNormalization", "input skip gamma bias?", "epsilon:f", outputs=(1, 4))
 def skip_simplified_layer_normalization(e: Expansion) -> None:
     """RMSNormalization(input + skip + bias); output 3 is the sum."""
-    total = e.sum(e.operand("input"), e.operand("skip"), e.input("bias"))
+    # A product before it takes the bias along, and then the skip.
+    total = e.sum(e.operand("input"), e.input("bias"), e.operand("skip"))
     y = e.op("RMSNormalization", total, e.operand("gamma"), axis=-1, epsilon=e.node.float_attr("epsilon", _EPSILON))
     e.finish(y, _NO_MEAN, _inverse_rms(e, total, [-1]) if e.asks(2) else "", total)
 
@@ -73,7 +75,7 @@ def _group_norm(e: Expansion, x: Value, rank: int) -> Value:
     """GroupNormalization of what lies as the node's X does, and Swish if `activation` is 1."""
     is_last = e.node.int_attr("channels_last", 1)
     planes = channels_first(e, x) if is_last else x
-    params = [e.op("CastLike", e.operand(name), x) for name in ("gamma", "beta")]
+    params = [e.cast_like(e.operand(name), x) for name in ("gamma", "beta")]
     y = e.op(
         "GroupNormalization",
         planes,

@@ -10,7 +10,7 @@ from atcpy.parsers.onnx.microsoft.table import microsoft
 def integer_product(e: Expansion, a: Value, b: Value, zeros: tuple[Value | None, Value | None], scale: Value) -> Value:
     """scale · (a − zero) · (b − zero), exact up to the scale."""
     product = e.op("MatMulInteger", a, b, *zeros)
-    return e.op("Mul", e.op("CastLike", product, scale), scale)
+    return e.op("Mul", e.cast_like(product, scale), scale)
 
 
 @microsoft("MatMulIntegerToFloat", "A B a_scale b_scale a_zero_point? b_zero_point? bias?")
@@ -45,7 +45,7 @@ def qgemm(e: Expansion) -> None:
     c = e.input("C")
     if c is not None:
         step = e.scaled(e.op("Mul", a_scale, b_scale), alpha)
-        c = e.op("Mul", e.op("CastLike", c, step), step)
+        c = e.op("Mul", e.cast_like(c, step), step)
     y = e.op("Gemm", a, b, c, **e.node.attrs)
     scale, zero = e.input("y_scale"), e.input("y_zero_point")
     e.finish(y if scale is None else requantized(e, y, scale, zero, e.operand("A")))
