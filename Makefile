@@ -60,14 +60,14 @@ lint: $(STAMP) ## ruff
 type: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
-test: build ## all tests but conformance and fuzz
+test: build ## all tests but fuzz; of conformance a sample
 	$(PYTEST)
 
 golden: build ## rewrite tests/golden from what the compiler prints now; review the diff
 	$(PYTEST) tests/golden --golden=rewrite
 
-conformance: build ## every test case of the ONNX standard
-	$(PYTEST) tests/conformance
+conformance: build ## every test case of the ONNX standard on three engines; ACCEPT=1 adds what passes now to the list
+	$(PY) -m tests.conformance $(if $(ACCEPT),--accept)
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
@@ -113,7 +113,7 @@ fuzz: build $(FUZZ)/build.ninja ## task records, random and mutated real ones, t
 	$(PY) tests/csrc/seed_records.py $(FUZZ)/records.bin $(FUZZ_MODELS)
 	$(FUZZ)/tests/csrc/fuzz_plan -records=$(FUZZ)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
 
-ci: fmt-check lint type asan tsan test ## what .ci/run runs
+ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

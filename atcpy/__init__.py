@@ -12,18 +12,19 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from atcpy import errors
+    from atcpy import backend, errors
     from atcpy.ir.specialization import Specialize
     from atcpy.ops import register_operator
     from atcpy.runtime import InferenceSession
     from atcpy.stages.report import ConvertReport
 
-__all__ = ["InferenceSession", "__version__", "convert", "errors", "register_operator"]
+__all__ = ["InferenceSession", "__version__", "backend", "convert", "errors", "register_operator"]
 
 __version__ = "0.1.0"
 
 _LAZY = {
     "InferenceSession": ("atcpy.runtime", "InferenceSession"),
+    "backend": ("atcpy.backend", ""),
     "errors": ("atcpy.errors", ""),
     "register_operator": ("atcpy.ops", "register_operator"),
 }
