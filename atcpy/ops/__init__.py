@@ -1,6 +1,7 @@
 """The op records, one family a module. A module that is not imported here is unknown."""
 
 from atcpy.ops import (
+    attention,
     binary,
     cast,
     clip,
@@ -22,6 +23,7 @@ from atcpy.ops import (
     shape,
     slice,
     softmax,
+    spectral,
     structural,
     transpose,
     trilu,

@@ -61,6 +61,11 @@ def infer_group(node: Node, known: Known) -> Sequence[TensorDesc]:
     return infer_channelwise(node, known)
 
 
+def infer_as_input(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type."""
+    return [node.operand(0).desc.as_plain()]
+
+
 def infer_lrn(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The output is of the input's type."""
     if node.int_attr("size", 0) < 1:
@@ -269,3 +274,4 @@ register_operator(
         lower=lower_lrn,
     )
 )
+register_operator(OpDef(name="MeanVarianceNormalization", ge_type="MeanVarianceNormalization", infer=infer_as_input))
