@@ -80,11 +80,18 @@ class Upgrade:
         return self.insert("CastLike", [self.const(label, number, DType.FLOAT32), self.node.operand(index)])
 
     def insert(
-        self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None, *, outputs: int = 1
+        self,
+        op_type: str,
+        inputs: Iterable[Value | None],
+        attrs: dict[str, object] | None = None,
+        *,
+        outputs: int = 1,
+        domain: str = "",
     ) -> Value:
         """A new node in front of the node; its first output."""
+        name = f"{self.node.name}/{op_type}"
         added = self.graph.insert_before(
-            self.node, op_type, inputs, attrs, name=f"{self.node.name}/{op_type}", outputs=("",) * outputs
+            self.node, op_type, inputs, attrs, name=name, outputs=("",) * outputs, domain=domain
         )
         self.added.append(added)
         return added.output

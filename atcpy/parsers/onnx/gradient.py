@@ -1,0 +1,207 @@
+"""Gradient of ai.onnx.preview.training, written out: the nodes from `xs` to `y`, and the chain rule backwards.
+
+What is differentiated stands in the graph in front of the node; its inputs are the values at which. Results of one
+Gradient can be differentiated by the next.
+"""
+
+from collections.abc import Callable, Iterable
+
+from atcpy.ir import DType, Node, Value
+from atcpy.parsers.onnx.upgrade import Upgrade, normalizes
+
+Rule = Callable[[Upgrade, Node, Value], Iterable[Value | None]]
+_RULES: dict[str, Rule] = {}
+# What a gradient itself is made of: shapes and types carry none on.
+_FIRST_ONLY = {"Shape": 0, "CastLike": 1, "Expand": 1, "ReduceSum": 1}
+_HINT = "export the gradient as nodes of its own"
+
+
+def rule(op_types: str) -> Callable[[Rule], Rule]:
+    """Registers what gives, from the gradient of a node's result, those of its inputs."""
+
+    def register(function: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(op_types.split(), function))
+        return function
+
+    return register
+
+
+@normalizes("ai.onnx.preview.training::Gradient")
+def differentiate(up: Upgrade) -> None:
+    """dy/dx of each of `xs`, a tensor of its shape."""
+    names = [*_names(up, "xs"), *_names(up, "zs")]
+    if len(names) != up.node.input_count:
+        raise up.invalid(f"xs and zs name {len(names)} tensors, {up.node.input_count} are given")
+    made = {value.name: value for node in up.graph.nodes for value in node.outputs}
+    target = up.node.str_attr("y", "")
+    missing = [name for name in (*names, target) if name not in made]
+    if missing:
+        raise up.invalid(f'there is no value "{missing[0]}" in front of it')
+    starts = [made[name] for name in names]
+    path = _path(up, starts, made[target])
+    values: dict[Value, Value] = dict(zip(starts, up.node.operands, strict=True))
+    nodes = [_at(up, node, values) for node in path]
+    gradients = _backwards(up, nodes, values.get(made[target], made[target]))
+    results: list[Value | str] = []
+    for start in starts[: len(up.node.outputs)]:
+        x = values[start]
+        results.append(gradients[x] if x in gradients else _filled(up, x, 0.0))
+    up.replace_by(*results)
+
+
+def _names(up: Upgrade, name: str) -> tuple[str, ...]:
+    found = up.attrs.get(name, ())
+    assert isinstance(found, tuple)
+    return found
+
+
+def _path(up: Upgrade, starts: list[Value], target: Value) -> list[Node]:
+    """The nodes that compute `target` and depend on one of `starts`, in order."""
+    depends = set(starts)
+    forward: list[Node] = []
+    for node in up.graph.nodes:
+        if node is up.node:
+            break
+        if any(value in depends for value in _followed(node)):
+            forward.append(node)
+            depends.update(value for value in node.outputs if value not in depends)
+    needed = {target} - set(starts)
+    path: list[Node] = []
+    for node in reversed(forward):
+        if any(value in needed for value in node.outputs):
+            needed.update(value for value in _followed(node) if value in depends and value not in starts)
+            path.append(node)
+    return path[::-1]
+
+
+def _followed(node: Node) -> list[Value]:
+    """The inputs on whose elements a result depends, as far as that has a derivative."""
+    count = _FIRST_ONLY.get(node.op_type)
+    return node.operands if count is None else node.operands[:count]
+
+
+def _at(up: Upgrade, node: Node, values: dict[Value, Value]) -> Node:
+    """The node on the values that are given: itself, or a copy."""
+    inputs = [None if value is None else values.get(value, value) for value in node.inputs]
+    if node.op_type not in _RULES or node.domain or len(node.outputs) != 1:
+        raise up.unsupported(f"{node.op_type} has no derivative here", _HINT)
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    copy = up.insert(node.op_type, inputs, dict(node.attrs))
+    values[node.output] = copy
+    return copy.producer
+
+
+def _backwards(up: Upgrade, nodes: list[Node], target: Value) -> dict[Value, Value]:
+    gradients = {target: _filled(up, target, 1.0)}
+    for node in reversed(nodes):
+        if node.output not in gradients:
+            continue
+        for value, part in zip(node.inputs, _RULES[node.op_type](up, node, gradients[node.output]), strict=False):
+            if value is not None and part is not None:
+                before = gradients.get(value)
+                gradients[value] = part if before is None else up.insert("Add", [before, part])
+    return gradients
+
+
+def _filled(up: Upgrade, like: Value, number: float) -> Value:
+    return up.insert("Expand", [_number(up, number, like), up.insert("Shape", [like])])
+
+
+def _number(up: Upgrade, number: float, like: Value) -> Value:
+    return up.insert("CastLike", [up.const("number", number, DType.FLOAT32), like])
+
+
+def _summed(up: Upgrade, gradient: Value, like: Value) -> Value:
+    """The sum of a gradient over the axes along which a broadcast has repeated `like`."""
+    rank, own = up.rank_of(gradient), up.rank_of(like)
+    if rank is None or own is None:
+        raise up.unsupported(
+            f'the rank of "{like.name}" is not known', "export the model with the shapes of its inputs"
+        )
+    if rank > own:
+        lead = up.const("axes", list(range(rank - own)))
+        gradient = up.insert("ReduceSum", [gradient, lead], {"keepdims": 0})
+    if own == 0:
+        return gradient
+    equal = up.insert("Equal", [up.insert("Shape", [like]), up.insert("Shape", [gradient])])
+    axes = up.insert("Squeeze", [up.insert("NonZero", [up.insert("Not", [equal])]), up.const("axes", [0])])
+    return up.insert("ReduceSum", [gradient, axes], {"keepdims": 1, "noop_with_empty_axes": 1})
+
+
+# --- the derivatives ------------------------------------------------------------------------------
+
+
+@rule("Add")
+def of_sum(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """1, 1."""
+    return [_summed(up, g, value) for value in node.operands]
+
+
+@rule("Sub")
+def of_difference(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """1, −1."""
+    return _summed(up, g, node.operand(0)), _summed(up, up.insert("Neg", [g]), node.operand(1))
+
+
+@rule("Mul")
+def of_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """b, a."""
+    a, b = node.operands
+    return _summed(up, up.insert("Mul", [g, b]), a), _summed(up, up.insert("Mul", [g, a]), b)
+
+
+@rule("Div")
+def of_quotient(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """1/b, −y/b."""
+    a, b = node.operands
+    by_a = up.insert("Div", [g, b])
+    by_b = up.insert("Neg", [up.insert("Mul", [by_a, node.output])])
+    return _summed(up, by_a, a), _summed(up, by_b, b)
+
+
+@rule("MatMul")
+def of_matrix_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """g·bᵀ, aᵀ·g."""
+    a, b = node.operands
+    if up.rank_of(a) != 2 or up.rank_of(b) != 2:
+        raise up.unsupported("MatMul of other than matrices has no derivative here", _HINT)
+    turned = [up.insert("Transpose", [value], {"perm": (1, 0)}) for value in (a, b)]
+    return up.insert("MatMul", [g, turned[1]]), up.insert("MatMul", [turned[0], g])
+
+
+@rule("CastLike Expand ReduceSum")
+def of_shapes(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """What is repeated is summed; what is summed, its axes kept, is repeated."""
+    x = node.operand(0)
+    if node.op_type == "CastLike":
+        return [up.insert("CastLike", [g, x])]
+    if node.op_type == "Expand":
+        return [_summed(up, g, x)]
+    if not node.int_attr("keepdims", 1):
+        raise up.unsupported("ReduceSum that drops dims has no derivative here", _HINT)
+    return [up.insert("Expand", [g, up.insert("Shape", [x])])]
+
+
+@rule("Identity Neg Exp Log Sqrt Tanh Sigmoid Relu")
+def of_function(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+    """Element by element; where a result gives the derivative, it is used."""
+    x, y = node.operand(0), node.output
+    match node.op_type:
+        case "Identity":
+            return [g]
+        case "Neg":
+            return [up.insert("Neg", [g])]
+        case "Exp":
+            return [up.insert("Mul", [g, y])]
+        case "Log":
+            return [up.insert("Div", [g, x])]
+        case "Sqrt":
+            return [up.insert("Div", [g, up.insert("Add", [y, y])])]
+        case "Tanh":
+            slope = up.insert("Sub", [_number(up, 1.0, y), up.insert("Mul", [y, y])])
+        case "Sigmoid":
+            slope = up.insert("Mul", [y, up.insert("Sub", [_number(up, 1.0, y), y])])
+        case _:
+            slope = up.insert("CastLike", [up.insert("Greater", [x, _number(up, 0.0, x)]), x])
+    return [up.insert("Mul", [g, slope])]
