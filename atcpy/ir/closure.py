@@ -36,7 +36,7 @@ def captured_value(node: Node, data: Node) -> Value:
 def _close(node: Node) -> None:
     graph = node.graph
     assert graph is not None
-    first = own_operands(node)
+    first = max(own_operands(node), node.input_count)  # FlexAttention feeds its bodies what it computes itself
     captured: dict[Value, int] = {}
     for body in node.subgraphs:
         _close_body(body, captured, first if node.op_type != "If" else 0)

@@ -14,8 +14,9 @@ from atcpy.ir.clone import clone
 from atcpy.ir.closure import captured_value, formal_inputs
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, Sym
+from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis, unnamed_dim
-from atcpy.passes.infer import KnownValues
+from atcpy.passes.infer import KnownValues, infer_node
 
 # Infers and folds a body whose Data nodes have their types.
 Sweep = Callable[[Graph], None]
@@ -44,6 +45,9 @@ def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep) -> None:
             for body in node.subgraphs:  # SequenceMap and the like: their elements have no type of ours
                 for data in formal_inputs(body):
                     data.output.desc = UNKNOWN
+            opdef = find_opdef(node)
+            if opdef is not None and opdef.infer is not None:
+                infer_node(node, known)
 
 
 def branch(node: Node, condition: bool) -> Graph:

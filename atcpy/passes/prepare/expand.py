@@ -30,7 +30,7 @@ _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
 @graph_pass(NAME, Stage.PREPARE, after=(fold_constants.NAME,), required=True)
 def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Spell out ops that no engine runs."""
-    waiting = [node for node in graph.nodes if not any(True for _ in node.subgraphs)]
+    waiting = [node for node in graph.nodes if not any(True for _ in node.subgraphs) or _has_expansion(node)]
     for _ in range(MAX_ROUNDS):
         waiting = [created for node in waiting for created in _expand(graph, node, record)]
         if not waiting:
@@ -82,6 +82,12 @@ def _is_left_over(node: Node) -> bool:
         if not reasons or reasons & _STAYS:
             return False
     return True
+
+
+def _has_expansion(node: Node) -> bool:
+    """Only an op's record knows what to do with bodies."""
+    opdef = find_opdef(node)
+    return opdef is not None and opdef.expand is not None
 
 
 def _by_standard(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None:
