@@ -1,17 +1,22 @@
 """Attributes of nodes and models: Python values and `AttrDef`, back and forth.
 
 Kinds are those that Netron shows: s, i, f, b and lists of them. What has no such kind is kept exactly by a note: an
-attribute that holds a tensor is its text (`f32[2] [0.5, 1.0]`) and is named in `_atcpy_tensors`, an empty list is left
-out and named in `_atcpy_empty_lists`; a graph is a `GraphDef` of the model, named in the node's `subgraph_name`.
+attribute that holds a tensor is its text (`f32[2] [0.5, 1.0]`) and is named in `_atcpy_tensors`, one that holds the
+type of a value is its bytes in hex and is named in `_atcpy_types`, an empty list is left out and named in
+`_atcpy_empty_lists`; a graph is a `GraphDef` of the model, named in the node's `subgraph_name`.
 """
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atcpy.ir import DType, Tensor
 from atcpy.om.schema.ge_ir_pb2 import AttrDef
+
+if TYPE_CHECKING:
+    from onnx import TypeProto
 
 _LIST = AttrDef.ListValue
 
@@ -111,6 +116,17 @@ def tensor_to_text(tensor: Tensor) -> str:
     else:
         items = [bool(item) if tensor.dtype is DType.BOOL else int(item) for item in array]
     return f"{tensor.dtype.short}{json.dumps(list(tensor.shape))} {json.dumps(items)}"
+
+
+def text_to_type(text: str) -> "TypeProto":
+    """The type that was written; ValueError if none was."""
+    from google.protobuf.message import DecodeError
+    from onnx import TypeProto
+
+    try:
+        return TypeProto.FromString(bytes.fromhex(text))
+    except DecodeError as error:
+        raise ValueError(f"not the bytes of a type: {error}") from error
 
 
 _BY_SHORT = {dtype.short: dtype for dtype in DType}

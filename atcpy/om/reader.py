@@ -210,6 +210,7 @@ class _Model:
 
     def _read_attrs(self, node: Node, op: OpDef, depth: int) -> None:
         tensors = _strings(_attr(op, "_atcpy_tensors"))
+        types = _strings(_attr(op, "_atcpy_types"))
         graphs = _strings(_attr(op, "_atcpy_graphs"))
         for name in _strings(_attr(op, "_atcpy_empty_lists")):
             node.attrs[name] = ()
@@ -222,6 +223,8 @@ class _Model:
             value = attrs.get_attr(attr)
             if name in tensors:
                 value = _each(value, attrs.text_to_tensor)
+            elif name in types:
+                value = _each(value, attrs.text_to_type)
             elif name in graphs:
                 value = _each(value, lambda text: self._body(text, depth))
             node.attrs[name] = value
@@ -247,6 +250,7 @@ class _Model:
 _NOTES = frozenset(
     {
         "_atcpy_tensors",
+        "_atcpy_types",
         "_atcpy_graphs",
         "_atcpy_empty_lists",
         "_atcpy_op_type",

@@ -9,6 +9,8 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from onnx import TypeProto
+
 from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
 from atcpy.kernels.table import pack_task
 from atcpy.om import attrs, container, descs, inout, numbers, weights
@@ -276,6 +278,9 @@ class _GraphWriter:
             elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
                 notes["_atcpy_graphs"].append(name)
                 value = tuple(_enlist(item, op, graphs) for item in value if isinstance(item, Graph))
+            elif isinstance(value, TypeProto):
+                notes["_atcpy_types"].append(name)
+                value = value.SerializeToString(deterministic=True).hex()
             elif value == ():
                 notes["_atcpy_empty_lists"].append(name)
                 continue

@@ -15,6 +15,7 @@ from atcpy.ops import (
     matmul,
     ml,
     norm,
+    optional,
     pad,
     pool,
     random,

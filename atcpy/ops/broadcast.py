@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import NC1HWC0, Format, Node, Reject, Shape, StaticShape, TensorDesc, Value
+from atcpy.ir import NC1HWC0, DType, Format, Node, Reject, Shape, StaticShape, TensorDesc, Value
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.opdef import Layout
@@ -40,9 +40,11 @@ def _broadcast_dim(node: Node, dims: Sequence[Dim], axis: int) -> Dim:
 
 def infer_same_type(node: Node, values: Sequence[Value]) -> TensorDesc:
     """The type of an op whose operands have one element type and broadcast."""
-    dtype = values[0].desc.dtype
-    for value in values[1:]:
-        if value.desc.dtype is not dtype:
+    dtype = DType.UNDEFINED  # as long as no operand's type is known
+    for value in values:
+        if dtype is DType.UNDEFINED:
+            dtype = value.desc.dtype
+        elif value.desc.dtype not in (dtype, DType.UNDEFINED):
             raise ModelInvalid(
                 "EZ8888", where=node, what=f"operands are {dtype.long} and {value.desc.dtype.long}, must be of one type"
             )

@@ -65,7 +65,7 @@ def page(results: Results) -> str:
         "",
         "| case | atcpy |",
         "| --- | --- |",
-        *_rows(random, ours),
+        *(f"| {name} | {ours[name].status.value} |" for name in random),
         "",
     ]
     return "\n".join(lines)
