@@ -53,10 +53,7 @@ def page(results: Results) -> str:
     lines = [HEAD, "## Counts", "", *_counts(results)]
     random = [name for name in sorted(RANDOM) if name in ours]
     failed = [name for name in sorted(ours) if ours[name].status is not Status.PASS and name not in RANDOM]
-    lines += ["", "## Not passed by atcpy, by cause", "", "| cause | cases |", "| --- | --- |"]
-    causes = Counter(_cause(ours[name]) for name in failed)
-    lines += [f"| {cause} | {count} |" for cause, count in sorted(causes.items(), key=lambda item: (-item[1], item[0]))]
-    lines += ["", "| case | reason |", "| --- | --- |", *_rows(failed, ours)]
+    lines += ["", "## Not passed by atcpy, by cause", "", *_failures(failed, ours)]
     lines += [
         "",
         "## Random draws",
@@ -69,6 +66,15 @@ def page(results: Results) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _failures(failed: list[str], ours: Mapping[str, Outcome]) -> list[str]:
+    if not failed:
+        return ["None but random draws."]
+    causes = Counter(_cause(ours[name]) for name in failed)
+    counts = (f"| {cause} | {count} |" for cause, count in sorted(causes.items(), key=lambda item: (-item[1], item[0])))
+    table = ["| cause | cases |", "| --- | --- |", *counts]
+    return [*table, "", "| case | reason |", "| --- | --- |", *_rows(failed, ours)]
 
 
 def _counts(results: Results) -> Iterator[str]:
