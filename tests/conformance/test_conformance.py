@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+import typer
 
+from tests.conformance import __main__ as program
 from tests.conformance.cases import RANDOM, SLOW_MODULES, load_cases
 from tests.conformance.compare import difference
-from tests.conformance.outcome import Outcome, Status
+from tests.conformance.outcome import Outcome, Status, read_outcomes
 from tests.conformance.page import page
 from tests.conformance.pool import Lost, run_jobs
 from tests.conformance.ratchet import passing, read_ratchet
@@ -52,6 +56,29 @@ def test_a_worker_that_dies_or_hangs_costs_its_own_job_only() -> None:
     assert answers == {**{job: job * job for job in range(10)}, **lost}
 
 
+@pytest.mark.parametrize(("status", "fails"), [(Status.PASS, False), (Status.WRONG, True), (Status.TIMEOUT, True)])
+def test_a_case_that_stops_passing_fails_the_run(
+    status: Status, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "load_cases", list)
+    monkeypatch.setattr(program, "run_cases", lambda *_, **__: {"atcpy": {"test_a": Outcome(status)}})
+    monkeypatch.setattr(program, "read_ratchet", lambda: ["test_a"])
+    with pytest.raises(typer.Exit) if fails else nullcontext():
+        program.main(engine=["atcpy"], outcomes=tmp_path / "outcomes.json")
+
+
+def test_what_passes_is_added_when_it_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = {"test_a": Outcome(Status.PASS), "test_b": Outcome(Status.WRONG), "test_bernoulli": Outcome(Status.PASS)}
+    written: list[set[str]] = []
+    monkeypatch.setattr(program, "load_cases", list)
+    monkeypatch.setattr(program, "run_cases", lambda *_, **__: {"atcpy": outcomes})
+    monkeypatch.setattr(program, "read_ratchet", list)
+    monkeypatch.setattr(program, "write_ratchet", written.append)
+    program.main(engine=["atcpy"], accept=True, outcomes=tmp_path / "outcomes.json")
+    assert written == [{"test_a"}]
+    assert read_outcomes(tmp_path / "outcomes.json")["atcpy"] == outcomes
+
+
 F32 = np.float32
 
 
@@ -60,7 +87,7 @@ F32 = np.float32
     [
         ([F32(1)], [F32(1.0005)], ""),
         ([F32(1)], [F32(1.002)], "result 0: 1 of 1 elements, the first [] is"),
-        ([np.array([1, 2])], [np.array([1, 3])], "result 0: 1 of 2 elements, the first [1] is 3.0, not 2.0"),
+        ([np.array([1, 2])], [np.array([1, 3])], "result 0: 1 of 2 elements, the first [1] is 3, not 2"),
         ([F32(1)], [np.float64(1)], "result 0: type float64, not float32"),
         ([np.zeros((1, 2))], [np.zeros(2)], "result 0: shape [2], not [1, 2]"),
         ([np.array([np.nan, np.inf])], [np.array([np.nan, np.inf])], ""),
