@@ -13,6 +13,7 @@ import numpy as np
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.om.atomic import atomic_write
+from atcpy.options import MAX_DIM, read_int
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 
 if TYPE_CHECKING:
@@ -77,6 +78,15 @@ def split_assignment(option: str, text: str, ports: Sequence[Port]) -> tuple[Por
     known = [port.name for port in ports]
     hint = did_you_mean(name, known) or "the inputs are " + ", ".join(known)
     raise UsageError("E10404", f'--{option}: no input "{name}"', where=Where(option=option), hint=hint)
+
+
+def read_shapes(texts: Iterable[str], ports: Sequence[Port]) -> dict[str, tuple[int, ...]]:
+    """`--shape x=1,3,8,8`, once an input."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        port, sizes = split_assignment("shape", text, ports)
+        shapes[port.name] = tuple(read_int("shape", part, 0, MAX_DIM) for part in sizes.split(",") if part.strip())
+    return shapes
 
 
 def read_input(port: Port, text: str) -> Array:

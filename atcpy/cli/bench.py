@@ -41,6 +41,10 @@ def bench(
     min_time: Annotated[str, typer.Option("--min_time", metavar="S", help="Seconds to time, a side.")] = "3",
     layers: Annotated[bool, typer.Option("--layers", help="Time by task.")] = False,
     input_data: Annotated[str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name.")] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),
+    ] = None,
     fail_over: Annotated[
         str | None, typer.Option("--fail_over", metavar="R", help="Fail if the other side is more than R times faster.")
     ] = None,
@@ -54,7 +58,7 @@ def bench(
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
     counts = _thread_counts(run)
     model = _other_model(Path(package), vs, vs_model)
-    feeds = _feeds(Path(package), model, input_data, counts[0])
+    feeds = _feeds(Path(package), model, input_data, shape or [])
     runs = []
     lines: list[str] = []
     for threads in counts:
@@ -94,10 +98,11 @@ def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | 
         raise
 
 
-def _feeds(package: Path, model: Path | None, input_data: str | None, threads: int) -> Any:
+def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: list[str]) -> Any:
     from atcpy import InferenceSession
-    from atcpy.cli.arrays import load_npz
+    from atcpy.cli.arrays import load_npz, read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds
+    from atcpy.verify.sizes import with_sizes
     from atcpy.verify.verification import session_ports
 
     if input_data is not None:
@@ -107,7 +112,8 @@ def _feeds(package: Path, model: Path | None, input_data: str | None, threads: i
         from atcpy.parsers.onnx import read_model
 
         bounds = integer_bounds(read_model(model).model)
-    return make_feeds(session_ports(InferenceSession(package, threads=threads)), Fill(), bounds)
+    ports = session_ports(InferenceSession(package, threads=1))
+    return make_feeds(with_sizes(ports, read_shapes(shapes, ports)), Fill(), bounds)
 
 
 def _sides(package: Path, vs: str | None, model: Path | None, threads: int) -> "list[Side]":

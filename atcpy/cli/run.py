@@ -9,7 +9,8 @@ import typer
 
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, group, raise_os_error
-from atcpy.report.units import duration, shape
+from atcpy.report.units import duration
+from atcpy.report.units import shape as shape_text
 
 if TYPE_CHECKING:
     from atcpy.verify.inputs import Array, Feeds, Port
@@ -32,6 +33,10 @@ def run_(
     npz: Annotated[str | None, typer.Option("--npz", metavar="F", help="Inputs by name, in one file.")] = None,
     fill: Annotated[
         str | None, typer.Option("--fill", metavar="F", help="For the other inputs: ones, zeros or random:SEED.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),
     ] = None,
     image: Annotated[
         list[str] | None, typer.Option("--image", metavar="[NAME=]P", help="A picture, PNG or JPEG; repeatable.")
@@ -56,12 +61,14 @@ def run_(
 ) -> Outcome:
     """Run a package on arrays or pictures."""
     from atcpy import InferenceSession
-    from atcpy.cli.arrays import save_folder, save_npz
+    from atcpy.cli.arrays import read_shapes, save_folder, save_npz
+    from atcpy.verify.sizes import with_sizes
     from atcpy.verify.verification import session_ports
 
     classes = None if labels is None else read_labels(labels)
     session = InferenceSession(package, threads=run.option("threads"))
     ports = session_ports(session)
+    ports = with_sizes(ports, read_shapes(shape or [], ports))
     feeds = gather_feeds(ports, inputs or [], npz, fill)
     feeds |= _pictures(ports, image or [], mean, std, layout)
     names = [o.strip() for o in outputs.split(",")] if outputs else [arg.name for arg in session.get_outputs()]
@@ -148,7 +155,8 @@ def _lines(records: Sequence[dict[str, Any]], arrays: "dict[str, Array]") -> Ite
     for record, array in zip(records, arrays.values(), strict=True):
         figures = "  ".join(f"{key} {record[key]:.6g}" for key in ("min", "max", "mean") if record[key] is not None)
         odd = "".join(f"  {key} {record[key]}" for key in ("nan", "inf") if record[key])
-        yield f"{record['name']}  {record['dtype']} {shape(record['shape'])}  {figures}{odd}   {_first(array)}".rstrip()
+        head = f"{record['name']}  {record['dtype']} {shape_text(record['shape'])}"
+        yield f"{head}  {figures}{odd}   {_first(array)}".rstrip()
         for place, best in enumerate(record.get("top", ()), 1):
             yield f"  {place}  {best['label']}  {best['score']:.6g}"
         if record["path"]:

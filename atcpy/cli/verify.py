@@ -27,6 +27,10 @@ def verify(
     input_data: Annotated[
         str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name, in one file.")
     ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),
+    ] = None,
     random: Annotated[
         int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="Seed of the made inputs.")
     ] = 0,
@@ -46,6 +50,7 @@ def verify(
         None if against is None else Path(against),
         fill=Fill("random", random),
         feeds=None if input_data is None else load_npz(input_data),
+        shapes=_shapes(package, shape or []),
         tolerance=Tolerance(atol, rtol, cosine),
         oracle=oracle,
         threads=run.option("threads"),
@@ -57,6 +62,14 @@ def verify(
     return Outcome(report, verdict_lines(report), report.error)
 
 
+def _shapes(package: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
+    from atcpy import InferenceSession
+    from atcpy.cli.arrays import read_shapes
+    from atcpy.verify.verification import session_ports
+
+    return read_shapes(texts, session_ports(InferenceSession(package, threads=1))) if texts else {}
+
+
 def verdict_lines(report: "VerifyReport") -> list[str]:
     """The oracle, a line an output, and the verdict."""
     return list(_verdict(report))
@@ -64,6 +77,8 @@ def verdict_lines(report: "VerifyReport") -> list[str]:
 
 def _verdict(report: "VerifyReport") -> Iterator[str]:
     yield f"oracle   {report.oracle}   inputs {report.inputs}   against {report.against}"
+    if report.shapes:
+        yield f"shapes   {'   '.join(report.shapes)}   (the worst of each output is shown)"
     width = max((len(output.name) for output in report.outputs), default=0)
     for output in report.outputs:
         yield f"output   {output.name:<{width}}   {output.dtype}  {_figures(output)}"

@@ -51,6 +51,7 @@ class PackageView:
             "outputs": [_port(v.desc, name) for v, name in zip(_results(graph), self._output_names(), strict=True)],
             "nodes_before": graph.node_count_before,
             "task_count": len(self.package.tasks),
+            "unknown_shapes": self.package.has_unknown_shapes,
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
             "passes": [
@@ -247,7 +248,12 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
     source = summary["source"]
     opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
-    tasks = f"{count_of(summary['nodes_before'], 'node')} → {count_of(summary['task_count'], 'task')}"
+    made = (
+        "compiled for the shapes that it meets"
+        if summary["unknown_shapes"]
+        else count_of(summary["task_count"], "task")
+    )
+    tasks = f"{count_of(summary['nodes_before'], 'node')} → {made}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
     for kind in ("inputs", "outputs"):

@@ -30,7 +30,8 @@ def convert_summary(report: ConvertReport, model: str, seconds: float, *, soc_is
 def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bool) -> Iterator[str]:
     took = f"in {duration(seconds)}"
     yield f"{report.output}  {size(report.bytes)}  sha256 {report.sha256[:4]}…  {took}"
-    nodes = f"{count_of(report.nodes_before, 'node')} → {count_of(report.task_count, 'task')}"
+    tasks = "compiled for the shapes that it meets" if report.unknown_shapes else count_of(report.task_count, "task")
+    nodes = f"{count_of(report.nodes_before, 'node')} → {tasks}"
     yield f"  from       {Path(model).name} ({_origin(report.source)})  {nodes}"
     yield from _ports("inputs", report.inputs)
     yield from _ports("outputs", report.outputs)
@@ -43,7 +44,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         ops = counts({op.op: op.count for op in report.host_cpu_ops})
         yield f"  host_cpu   {ops}   (no kernel: the ONNX reference evaluator runs them, slowly)"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
-    yield f"  arena      {_arena(report.memory)}"
+    if not report.unknown_shapes:
+        yield f"  arena      {_arena(report.memory)}"
     yield f"  passes     {_passes(report.passes)}   (all: atcpy inspect --passes)"
     yield f"  transdata  {report.transdata.inserted} inserted · {report.transdata.cancelled} cancelled"
     yield f"  stages     {' · '.join(f'{s.name} {duration(s.seconds)}' for s in report.stages)}"

@@ -18,7 +18,7 @@ import onnx
 
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
-from atcpy.ir import CompiledModel, Engine, Graph
+from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
@@ -194,7 +194,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
 
 def _host_warnings(graph: Graph) -> tuple[AtcWarning, ...]:
     first: dict[str, str] = {}
-    for node in graph.nodes:
+    for node in walk(graph):
         if node.engine is Engine.HOST_CPU:
             first.setdefault(node.op_type, node.name)
     return tuple(
@@ -223,6 +223,7 @@ def _report(
         outputs=tuple(reporting.port_info(port) for port in compiled.outputs),
         nodes_before=nodes_before,
         task_count=len(compiled.tasks),
+        unknown_shapes=compiled.has_unknown_shapes,
         engines=reporting.count_engines(compiled.graph),
         host_cpu_ops=reporting.count_host_ops(compiled.graph),
         passes=reporting.pass_counts(decisions.counts()),

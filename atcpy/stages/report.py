@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
-from atcpy.ir.graph import Graph
+from atcpy.ir.graph import Graph, walk
 from atcpy.passes.compile.lower import is_view
 
 STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
@@ -86,6 +86,7 @@ class ConvertReport:
     outputs: tuple[PortInfo, ...]
     nodes_before: int
     task_count: int
+    unknown_shapes: bool  # no tasks yet: the graph is compiled for the shapes that it meets
     engines: dict[str, int]
     host_cpu_ops: tuple[OpCount, ...]
     passes: tuple[PassCount, ...]
@@ -100,7 +101,7 @@ class ConvertReport:
 def count_engines(graph: Graph) -> dict[str, int]:
     """Nodes by engine, in the engines' order; HOST_CPU is always told."""
     counts = {engine.value: 0 for engine in Engine}
-    for node in graph.nodes:
+    for node in walk(graph):
         if node.op_type not in STRUCTURAL and node.engine is not None:
             counts[node.engine.value] += 1
     return {name: count for name, count in counts.items() if count or name == Engine.HOST_CPU.value}
@@ -109,7 +110,7 @@ def count_engines(graph: Graph) -> dict[str, int]:
 def count_host_ops(graph: Graph) -> tuple[OpCount, ...]:
     """Ops that run on HOST_CPU, most frequent first."""
     counts: dict[str, int] = {}
-    for node in graph.nodes:
+    for node in walk(graph):
         if node.engine is Engine.HOST_CPU and not is_view(node):
             counts[node.op_type] = counts.get(node.op_type, 0) + 1
     return tuple(OpCount(op, count) for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))

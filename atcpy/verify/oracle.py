@@ -1,6 +1,6 @@
 """The oracles: ONNX Runtime, and the ONNX reference evaluator where that cannot run a model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def _draws(node: onnx.NodeProto) -> bool:
     return False
 
 
-def missing_inputs(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[str]:
+def missing_inputs(model: onnx.ModelProto, feeds: Container[str]) -> list[str]:
     """Inputs of the model without a feed and without a default."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     return [value.name for value in model.graph.input if value.name not in defaults and value.name not in feeds]

@@ -1,13 +1,15 @@
 """Verify a package: the same inputs through it and through an oracle that runs its model, each output compared."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from atcpy import InferenceSession
-from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
-from atcpy.om import reader
+from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, group, raise_os_error
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
@@ -15,6 +17,7 @@ from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compar
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
+from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class VerifyReport:
     inputs: str
     same_source: bool
     outputs: tuple[OutputReport, ...]
+    shapes: tuple[str, ...] = ()  # at which a package of open dims was run
 
     @property
     def error(self) -> AtcError | None:
@@ -41,65 +45,114 @@ def verify(
     *,
     fill: Fill = Fill(),  # noqa: B008
     feeds: Mapping[str, object] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     tolerance: Tolerance = Tolerance(),  # noqa: B008
     oracle: str | None = None,
     threads: int | None = None,
     allow_hardlinks: bool = False,
     step: Callable[[str], None] = lambda text: None,
 ) -> VerifyReport:
-    """Compare `package` with the model `against`, by default the recorded one beside it."""
+    """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open
+    get the sizes of `shapes`, or those of three trials that the oracle takes.
+    """
     step("loading the package")
     session = InferenceSession(package, threads=threads)
-    recorded = reader.read_model(reader.read_package(package)).source.sha256
+    recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, recorded)
     step("reading the model")
     file = read_model(path, allow_hardlinks=allow_hardlinks)
-    ports = session_ports(session)
     given: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
-    made = make_feeds((port for port in ports if port.name not in given), fill, integer_bounds(file.model))
-    given = {**given, **made}
-    if missing := missing_inputs(file.model, given):
+    ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in given]
+    bounds = integer_bounds(file.model)
+    if missing := missing_inputs(file.model, {port.name for port in session.get_inputs()}):
         what = f'{path} has an input "{missing[0]}" that the package has not'
         raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
     names = [output.name for output in session.get_outputs()]
-    step("running the oracle")
     judge = find_oracle(path, file.model, names, oracle, threads or default_threads())
-    expected = judge.run(given, names)
-    step("running the package")
-    actual = session.run(names, given)
     random, steps = behind_random(file.model), quantization_steps(file.model)
-    outputs = tuple(
-        compare_kind(name, a, e)
-        if name in random
-        else compare(name, a, e, replace(tolerance, step=steps.get(name, 0.0)))
-        for name, a, e in zip(names, actual, expected, strict=True)
-    )
-    if tolerance == Tolerance():
-        outputs = _arbitrate(outputs, actual, expected, path, given)
+    turns: list[tuple[OutputReport, ...]] = []
+    tried: list[str] = []
+    refused: VerifyFailed | None = None
+    for sized in trials(ports):
+        fed = {**given, **make_feeds(sized, fill, bounds)}
+        step(f"running the oracle {describe(sized)}")
+        try:
+            expected = judge.run(fed, names)
+        except VerifyFailed as error:
+            refused = error
+            continue
+        step("running the package")
+        actual = session.run(names, fed)
+        pairs = list(paired(names, actual, expected))
+        outputs = tuple(
+            compare_kind(name, a, e)
+            if name.partition("[")[0] in random
+            else compare(name, a, e, replace(tolerance, step=steps.get(name, 0.0)))
+            for name, a, e in pairs
+        )
+        if tolerance == Tolerance():
+            outputs = _arbitrate(outputs, pairs, path, fed)
+        turns.append(outputs)
+        tried.append(describe(sized))
+        if len(turns) == TRIALS:
+            break
+    if not turns and refused is not None:
+        if any(map(is_open, ports)):
+            refused.hint = "say which shapes it takes: --shape NAME=1,3,224,224"
+        raise refused
+    worst = tuple(max(column, key=_badness) for column in _by_output(turns))
     how = (
         "given"
-        if feeds is not None and not made
+        if feeds is not None and not ports
         else f"{fill.kind}:{fill.seed}"
         if fill.kind == "random"
         else fill.kind
     )
-    passed = all(output.passed for output in outputs)
-    return VerifyReport(passed, judge.name, str(path), how, file.source.sha256 == recorded, outputs)
+    passed = all(output.passed for turn in turns for output in turn)
+    shown = tuple(tried) if any(map(is_open, ports)) else ()
+    return VerifyReport(passed, judge.name, str(path), how, file.source.sha256 == recorded, worst, shown)
+
+
+def _badness(output: OutputReport) -> tuple[bool, float]:
+    return not output.passed, output.max_abs / (output.atol or 1.0)
+
+
+def _by_output(turns: Sequence[tuple[OutputReport, ...]]) -> Iterator[list[OutputReport]]:
+    """The reports of each output over all turns; a sequence may have other elements in each."""
+    by_name: dict[str, list[OutputReport]] = {}
+    for turn in turns:
+        for output in turn:
+            by_name.setdefault(output.name, []).append(output)
+    yield from by_name.values()
+
+
+def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[str, Array, Array]]:
+    """Arrays to compare: of a sequence each element, of a map its keys and its values."""
+    for name, a, e in zip(names, actual, expected, strict=True):
+        if isinstance(e, list) and isinstance(a, list) and len(a) == len(e):
+            yield from paired([f"{name}[{index}]" for index in range(len(e))], a, e)
+        elif isinstance(e, dict) and isinstance(a, dict):
+            for part, mine, theirs in (("keys", a.keys(), e.keys()), ("values", a.values(), e.values())):
+                yield f"{name}[{part}]", np.array(list(mine)), np.array(list(theirs))
+        elif e is None and a is None:
+            continue
+        else:
+            yield name, np.asarray(a), np.asarray(e)
 
 
 def _arbitrate(
-    outputs: tuple[OutputReport, ...], actual: Sequence[Array], expected: Sequence[Array], path: Path, feeds: Feeds
+    outputs: tuple[OutputReport, ...], pairs: Sequence[tuple[str, Array, Array]], path: Path, feeds: Feeds
 ) -> tuple[OutputReport, ...]:
     """Outputs that differ too much from the oracle's, judged once more against float64."""
-    doubtful = [output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32]
+    doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
     exact = evaluate_in_float64(path, feeds) if doubtful else None
     if exact is None:
         return outputs
     return tuple(
         replace(output, passed=True, arbitrated=True)
-        if output.name in doubtful and is_as_right(ours, theirs, exact[output.name], output.atol)
+        if name in doubtful and name in exact and is_as_right(ours, theirs, exact[name], output.atol)
         else output
-        for output, ours, theirs in zip(outputs, actual, expected, strict=True)
+        for output, (name, ours, theirs) in zip(outputs, pairs, strict=True)
     )
 
 

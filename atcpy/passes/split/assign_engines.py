@@ -6,7 +6,7 @@ from atcpy.errors import AtcError, Unsupported, raise_all
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
 from atcpy.ops import find_opdef
 from atcpy.ops.opdef import ENGINE_COST
-from atcpy.ops.reference import find_schema
+from atcpy.ops.reference import find_schema, function_body
 from atcpy.options import SplitOptions, Stage
 from atcpy.passes.base import graph_pass
 
@@ -48,9 +48,17 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
         rejects.extend(reasons)
     if is_open and opdef is not None and opdef.is_eager:
         return Engine.GE_LOCAL, rejects
+    if is_open and _will_be_spelled_out(node):
+        return Engine.VECTOR, rejects
     if find_schema(node.op_type, node.domain) is None:
         return None, [*rejects, Reject("not-standard", node.name)]
     return Engine.HOST_CPU, rejects
+
+
+def _will_be_spelled_out(node: Node) -> bool:
+    """Will the op become others, once its shapes are known?"""
+    opdef = find_opdef(node)
+    return (opdef is not None and opdef.expand is not None) or function_body(node) is not None
 
 
 def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:

@@ -1,0 +1,61 @@
+"""Sizes for the dims that a package leaves open: what the user says, else a few to try.
+
+Which sizes a model takes, it does not say: a window must fit, strides must divide. So several are
+tried, small and large, first dims as batches; the oracle refuses those that do not fit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from atcpy.errors import UsageError, Where
+from atcpy.verify.inputs import Port
+
+TRIALS = 3  # shapes that a package is verified at, if it takes any
+_BATCHES = (1, 2, 3)
+_SIZES = (64, 32, 96, 8, 13, 1, 224, 256, 512, 1024, 2048, 4096)
+
+
+def is_open(port: Port) -> bool:
+    """Does it have a dim without size?"""
+    return any(not isinstance(dim, int) for dim in port.shape)
+
+
+def with_sizes(ports: Sequence[Port], shapes: Mapping[str, Sequence[int]]) -> list[Port]:
+    """The ports with the shapes that the user gives; a size of one name holds for all ports."""
+    sizes: dict[str, int] = {}
+    for port in ports:
+        wanted = shapes.get(port.name)
+        if wanted is None:
+            continue
+        if len(wanted) != len(port.shape) and port.shape:
+            what = f"--shape: {port.name} has rank {len(port.shape)}, {len(wanted)} sizes given"
+            raise UsageError("E10049", what, where=Where(option="shape", value=port.name))
+        sizes.update((dim, size) for dim, size in zip(port.shape, wanted, strict=False) if isinstance(dim, str))
+    return [
+        replace(port, shape=tuple(shapes[port.name]))
+        if port.name in shapes
+        else replace(port, shape=tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in port.shape))
+        for port in ports
+    ]
+
+
+def trials(ports: Sequence[Port]) -> Iterator[list[Port]]:
+    """The ports with every dim sized, again and again with other sizes."""
+    if not any(is_open(port) for port in ports):
+        yield list(ports)
+        return
+    batches = {port.shape[0] for port in ports if port.shape}
+    for turn, size in enumerate(_SIZES):
+        batch = _BATCHES[turn % len(_BATCHES)]
+        yield [
+            replace(
+                port,
+                shape=tuple(dim if isinstance(dim, int) else batch if dim in batches else size for dim in port.shape),
+            )
+            for port in ports
+        ]
+
+
+def describe(ports: Sequence[Port]) -> str:
+    """`x:2,8;y:2`, as `--input_shape` would have it."""
+    return ";".join(f"{port.name}:{','.join(map(str, port.shape))}" for port in ports)
