@@ -81,6 +81,12 @@ def to_node_proto(node: Node) -> onnx.NodeProto:
     return proto
 
 
+def is_function(node: Node) -> bool:
+    """Does the standard define the op by others?"""
+    schema: Any = find_schema(node.op_type, node.domain)
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def function_body(node: Node) -> onnx.FunctionProto | None:
     """The function that the standard defines a node's op by, its attributes put in; None if there is none whose
     ops mean what they mean at the canonical opset.

@@ -86,7 +86,6 @@ class ConvertReport:
     outputs: tuple[PortInfo, ...]
     nodes_before: int
     task_count: int
-    unknown_shapes: bool  # no tasks yet: the graph is compiled for the shapes that it meets
     engines: dict[str, int]
     host_cpu_ops: tuple[OpCount, ...]
     passes: tuple[PassCount, ...]
@@ -95,7 +94,8 @@ class ConvertReport:
     transdata: TransDataCount
     gears: tuple[str, ...] = ()
     stages: tuple[StageTime, ...]
-    warnings: tuple[AtcWarning, ...]
+    unknown_shapes: bool = False  # no tasks yet: the graph is compiled for the shapes that it meets
+    warnings: tuple[AtcWarning, ...] = ()
 
 
 def count_engines(graph: Graph) -> dict[str, int]:

@@ -6,7 +6,7 @@ from atcpy.errors import AtcError, Unsupported, raise_all
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
 from atcpy.ops import find_opdef
 from atcpy.ops.opdef import ENGINE_COST
-from atcpy.ops.reference import find_schema, function_body
+from atcpy.ops.reference import find_schema, is_function
 from atcpy.options import SplitOptions, Stage
 from atcpy.passes.base import graph_pass
 
@@ -58,7 +58,7 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
 def _will_be_spelled_out(node: Node) -> bool:
     """Will the op become others, once its shapes are known?"""
     opdef = find_opdef(node)
-    return (opdef is not None and opdef.expand is not None) or function_body(node) is not None
+    return (opdef is not None and opdef.expand is not None) or is_function(node)
 
 
 def _no_engine(node: Node, rejects: list[Reject]) -> AtcError:
