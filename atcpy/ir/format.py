@@ -27,6 +27,8 @@ class FormatKind(Enum):
     # outermost: what the direct convolution reads in one stream. Not a GE format.
     N1C1HWC0N0 = 1001
     N1C1HWC0N0_T = 1002  # the same of a ConvTranspose's weights, which have input channels outermost
+    N1K1N0K0 = 1003  # 8-bit weights of a convolution, with the sums that zero points need
+    N1K1N0K0_T = 1004  # the same of a matrix [K, N]
 
 
 PLAIN_KINDS = frozenset({FormatKind.ND, FormatKind.NCHW, FormatKind.NHWC, FormatKind.NCDHW, FormatKind.NDHWC})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,20 @@ class Rewriter:
         """Adds a node before the root and returns its output; the frame infers its type."""
         return self.insert_many(op_type, *inputs, outputs=1, **attrs)[0]
 
+    def insert_from(self, domain: str, op_type: str, *inputs: Value | None) -> Value:
+        """The same for an op of another domain, without attributes."""
+        return self._insert(domain, op_type, inputs, 1, {})[0]
+
     def insert_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
         """The same with so many outputs."""
-        node = self.graph.insert_before(self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs)
+        return self._insert("", op_type, inputs, outputs, attrs)
+
+    def _insert(
+        self, domain: str, op_type: str, inputs: Sequence[Value | None], outputs: int, attrs: Mapping[str, object]
+    ) -> list[Value]:
+        node = self.graph.insert_before(
+            self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs, domain=domain
+        )
         node.sources, node.passes = self._sources, self._passes
         self.created.append(node)
         return list(node.outputs)

@@ -18,6 +18,8 @@ from atcpy.ops import (
     optional,
     pad,
     pool,
+    qgemm,
+    quantize,
     random,
     recurrent,
     reduce,

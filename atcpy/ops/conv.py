@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
+from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
@@ -24,11 +24,11 @@ C0 = NC1HWC0.c0
 MAX_PLAIN_CHANNELS = 4
 
 
-def conv_window(node: Node) -> Window:
-    """The window of a Conv node; the kernel's size comes from the weights."""
-    x, w = node.operand(0).desc.shape, node.operand(1).desc.static_shape
+def conv_window(node: Node, weights: Value) -> Window:
+    """The window of a convolution; the kernel's size comes from the weights."""
+    x = node.operand(0).desc.shape
     assert x is not None
-    return window_of(node, tuple(w[2:]), x[2:])
+    return window_of(node, tuple(weights.desc.static_shape[2:]), x[2:])
 
 
 def infer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -119,7 +119,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     n, c, h, w = x.desc.static_shape
     m, _, kh, kw = node.operand(1).desc.static_shape
     _, _, oh, ow = y.desc.static_shape
-    window = conv_window(node)
+    window = conv_window(node, node.operand(1))
     (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
     # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
     sh, sw = sh if oh > 1 else 1, sw if ow > 1 else 1

@@ -186,7 +186,7 @@ class PackageView:
 
 def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
     """The first row of each family and element type that this CPU can run; 0 is any type."""
-    order = ["scalar", "avx2", "avx512f"]
+    order = ["scalar", "avx2", "avx512f", "avx512vnni"]
     level = order.index(_kernels.cpu()[0]) if _kernels.cpu()[0] in order else len(order)
     found: dict[tuple[str, int], str] = {}
     for row in kernel_table():

@@ -77,6 +77,15 @@ CASES: tuple[str, ...] = (
     "(float[2,5,6] x) => (float[2,5,6] y) { y = Trilu(x) }",
     "(float[2,5,7] x) => (float[2,5,7] y) { y = Trilu<upper = 0>(x) }",
     "(float[3,4] x) => (float[2,6] y) { s = Constant<value_ints = [2,6]>()  y = Reshape(x, s) }",
+    """(float[5,37] a, float[37,19] b) => (float[5,19] y)
+       { p, s, z = DynamicQuantizeLinear(a)  q, t, u = DynamicQuantizeLinear(b)
+         c = MatMulInteger(p, q, z, u)  y = Cast<to = 1>(c) }""",
+    """(float[1,20,9,7] x) => (float[1,24,5,4] y) <float[24,20,3,3] w>
+       { s = Constant<value_float = 0.03125>()  z = Constant<value = uint8 {128}>()
+         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+         v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
+         c = Conv<pads = [1,1,1,1], strides = [2,2]>(b, u)
+         d = QuantizeLinear(c, s, z)  y = DequantizeLinear(d, s, z) }""",
     """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
        { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
 )  # fmt: skip

@@ -97,6 +97,8 @@ def _fill(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     kind = info.type.tensor_type
     shape = [dim.dim_value for dim in kind.shape.dim]
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    if dtype.kind in "iu" and dtype.itemsize == 1:  # quantised weights: every value of the type
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
     # Variances must be positive: the name says which they are.
     noise = rng.uniform(0.5, 1.5, shape) if info.name.startswith("var") else rng.standard_normal(shape) * 0.3
     return noise.astype(dtype)

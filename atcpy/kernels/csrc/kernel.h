@@ -16,7 +16,8 @@
 enum atc_isa {
     ISA_SCALAR = 0,
     ISA_AVX2 = 1,
-    ISA_AVX512F = 2,
+    ISA_AVX512F = 2,    /* with BW, DQ and VL */
+    ISA_AVX512VNNI = 3, /* AVX512F and products of bytes */
 };
 
 /* The CPU that this process runs on. */

@@ -9,8 +9,13 @@ from atcpy.passes.prepare import (
     hard_swish,
     merge_equal,
     one_spatial_dim,
+    qlinear_conv,
+    qlinear_matmul,
+    quantize_clip,
+    quantized_moves,
     remove_dead,
     remove_identity,
+    remove_requantize,
     swish,
     transpose_weights,
 )

@@ -28,21 +28,43 @@ MAX_FOLD_WORK = 10**9  # element operations a node
 
 NAME = "ConstantFoldingPass"
 NEVER_FOLDED = frozenset({"Data", "Const", "NetOutput", "PlaceHolder", "End"})
+# Quantised weights stay what they are until the products that take them as integers have been found.
+FOLDED_LATER = NEVER_FOLDED | {"DequantizeLinear"}
 
 
 @graph_pass(NAME, Stage.PREPARE, required=True)
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
-    _Sweep(record, options, _Budget(graph, options)).run(graph)
+    _Sweep(record, options, _Budget(graph, options), FOLDED_LATER).run(graph)
+
+
+@graph_pass(
+    "DequantizedConstantFoldingPass",
+    Stage.PREPARE,
+    after=("QGemmFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
+)
+def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Fold what depends on quantised constants that no integer kernel took."""
+    if any(_may_have_dequantized(node) for node in graph.nodes):
+        _Sweep(record, options, _Budget(graph, options), NEVER_FOLDED).run(graph)
+
+
+def _may_have_dequantized(node: Node) -> bool:
+    if any(True for _ in node.subgraphs):
+        return True
+    return node.op_type == "DequantizeLinear" and node.operand(0).tensor is not None
 
 
 class _Sweep:
     """One walk over a graph and, as it comes to them, the bodies in it."""
 
-    def __init__(self, record: PassRecord, options: PrepareOptions, budget: _Budget) -> None:
+    def __init__(
+        self, record: PassRecord, options: PrepareOptions, budget: _Budget, kept: frozenset[str]
+    ) -> None:
         self._record = record
         self._options = options
         self._budget = budget
+        self._kept = kept
         self._known = KnownValues()
 
     def run(self, graph: Graph) -> None:
@@ -69,7 +91,7 @@ class _Sweep:
                     self._visit(graph, inner, problems, unknown)
                 return
             infer_node(node, self._known)
-            if node.op_type not in NEVER_FOLDED and self._options.level >= OoLevel.O1:
+            if node.op_type not in self._kept and self._options.level >= OoLevel.O1:
                 _fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
             problems.append(error)

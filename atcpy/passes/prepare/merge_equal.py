@@ -12,7 +12,9 @@ from atcpy.passes.base import graph_pass
 KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
 
 
-@graph_pass("CommonSubexpressionEliminationPass", Stage.PREPARE, after=("IdentityPass",))
+@graph_pass(
+    "CommonSubexpressionEliminationPass", Stage.PREPARE, after=("IdentityPass", "DequantizedConstantFoldingPass")
+)
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Compute equal things once."""
     first: dict[Hashable, Node] = {}
