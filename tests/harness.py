@@ -24,6 +24,7 @@ def make_node(
     *,
     constants: Sequence[int] = (),
     outputs: int = 1,
+    domain: str = "",
 ) -> Node:
     """A graph with one node of the op; inputs listed in `constants` are Const, the others Data."""
     graph = Graph("test")
@@ -39,7 +40,8 @@ def make_node(
             value = values[-1]
             assert value is not None
             value.desc = TensorDesc.plain(DType.from_numpy(array.dtype), array.shape)
-    node = graph.append(op_type, values, attrs or {}, outputs=[f"o{index}" for index in range(outputs)])
+    names = [f"o{index}" for index in range(outputs)]
+    node = graph.append(op_type, values, attrs or {}, outputs=names, domain=domain)
     opdef = find_opdef(node)
     infer = opdef.infer if opdef is not None and opdef.infer is not None else infer_by_onnx
     for value, desc in zip(node.outputs, infer(node, known_constant), strict=False):

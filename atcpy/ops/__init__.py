@@ -18,6 +18,7 @@ from atcpy.ops import (
     optional,
     pad,
     pool,
+    qelementwise,
     qgemm,
     quantize,
     random,

@@ -95,9 +95,9 @@ def _supports_blocks(node: Node) -> Iterable[Reject]:
         yield Reject("bias-not-constant", node.name)
 
 
-def is_depthwise(node: Node) -> bool:
+def is_depthwise(node: Node, weights: Value) -> bool:
     """One filter a channel: a kernel and a weight format of its own."""
-    w = node.operand(1).desc.static_shape
+    w = weights.desc.static_shape
     return w[1] == 1 and node.int_attr("group", 1) == w[0] > 1
 
 
@@ -107,7 +107,7 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
     weights = Format(FormatKind.FRACTAL_Z, 1 if plain_input else C0, group)
-    if is_depthwise(node):
+    if is_depthwise(node, node.operand(1)):
         weights = Format(FormatKind.C1HWC0, C0)
     inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0, None]
     return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
@@ -131,7 +131,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
         "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
         "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
     }  # fmt: skip
-    if is_depthwise(node):
+    if is_depthwise(node, node.operand(1)):
         yield KernelCall("depthwise2d", src, (y,), params)
         return
     src_c0, group = x.desc.format.c0 or 1, node.int_attr("group", 1)
@@ -145,7 +145,7 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="Conv",
-        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node) else "Conv2D",
+        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
         infer=infer_conv,
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv,
@@ -156,7 +156,7 @@ register_operator(
 register_operator(
     OpDef(
         name="FusedConv",
-        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node) else "Conv2D",
+        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
         infer=infer_conv,
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv,

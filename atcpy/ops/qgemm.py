@@ -13,7 +13,7 @@ from math import prod
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
-from atcpy.ops.conv import MAX_PLAIN_CHANNELS, conv_window
+from atcpy.ops.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 
 C0 = NC1HWC0.c0
@@ -139,6 +139,8 @@ def layout_integer_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Rej
     of = operands_of(node)
     channels, group = of.x.desc.static_shape[1], node.int_attr("group", 1)
     outputs = of.w.desc.static_shape[0]
+    if is_depthwise(node, of.w):
+        return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
     if group > 1 and ((channels // group) % C0 or (outputs // group) % C0):
         return Reject("channel-axis", node.name, f"{group} groups")
     plain = channels <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
@@ -148,7 +150,7 @@ def layout_integer_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Rej
 # --- lowering ----------------------------------------------------------------------------------
 
 
-def _launch(node: Node, params: dict[str, ParamValue], weights: Format | None) -> KernelCall:
+def _launch(family: str, node: Node, params: dict[str, ParamValue], weights: Format | None) -> KernelCall:
     of = operands_of(node)
     src = (of.x, of.x_zero, of.w, of.w_zero, of.bias, of.x_scale, of.w_scale, of.y_scale, of.y_zero)
     counts = {
@@ -157,13 +159,13 @@ def _launch(node: Node, params: dict[str, ParamValue], weights: Format | None) -
     }
     types: dict[str, ParamValue] = {
         "x_signed": int(of.x.desc.dtype is DType.INT8), "w_signed": int(of.w.desc.dtype is DType.INT8),
-        "result": node.output.desc.dtype.short, "w_packed": int(weights is not None),
+        "result": node.output.desc.dtype.short,
     }  # fmt: skip
-    return KernelCall("qgemm", src, (node.output,), {**params, **counts, **types}, {2: weights} if weights else {})
+    return KernelCall(family, src, (node.output,), {**params, **counts, **types}, {2: weights} if weights else {})
 
 
 def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
-    """One launch of `qgemm`."""
+    """One launch of `qgemm`, or of `qdepthwise`."""
     of = operands_of(node)
     n, c, h, w = of.x.desc.static_shape
     m, cg, kh, kw = of.w.desc.static_shape
@@ -172,13 +174,17 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
     (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
     src_c0 = of.x.desc.format.c0 or 1
     params: dict[str, ParamValue] = {
-        "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
+        "n": n, "c": c, "h": h, "w": w, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
         "sh": sh if oh > 1 else 1, "sw": sw if ow > 1 else 1, "dh": dh if kh > 1 else 1, "dw": dw if kw > 1 else 1,
-        "pt": pt, "pl": pl, "group": group, "cg": cg, "mg": m // group,
-        "src_c0": src_c0, "dst_c0": node.output.desc.format.c0 or 1,
+        "pt": pt, "pl": pl,
     }  # fmt: skip
-    yield _launch(node, params, Format(FormatKind.N1K1N0K0, src_c0, group))
+    if src_c0 == C0 and is_depthwise(node, of.w):
+        yield _launch("qdepthwise", node, params, Format(FormatKind.C1HWC0, C0))
+        return
+    params |= {"m": m, "group": group, "cg": cg, "mg": m // group}
+    params |= {"src_c0": src_c0, "dst_c0": node.output.desc.format.c0 or 1, "w_packed": 1}
+    yield _launch("qgemm", node, params, Format(FormatKind.N1K1N0K0, src_c0, group))
 
 
 def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
@@ -193,7 +199,7 @@ def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
         "src_c0": k, "dst_c0": n, "w_batched": int(not shared),
     }  # fmt: skip
     packed = of.w.tensor is not None and len(w) == 2
-    yield _launch(node, params, MATRIX if packed else None)
+    yield _launch("qgemm", node, params | {"w_packed": int(packed)}, MATRIX if packed else None)
 
 
 for _name in ("ConvInteger", "QLinearConv"):

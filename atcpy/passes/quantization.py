@@ -20,12 +20,13 @@ class Steps:
     scale: Array
     zero: Array
 
-    def quantize(self, x: float) -> Array:
-        """The integer of a float, by the standard: halves to even, saturated."""
+    def quantize(self, x: float | Array) -> Array:
+        """The integers of floats, by the standard: halves to even, saturated; NaN is the least, as in the kernels."""
         info = np.iinfo(self.zero.dtype)
         with np.errstate(all="ignore"):
-            rounded = np.rint(np.float32(x) / self.scale) + self.zero.astype(np.float32)
-        return np.asarray(np.clip(rounded, info.min, info.max).astype(self.zero.dtype))
+            rounded = np.rint(np.asarray(x, np.float32) / self.scale) + self.zero.astype(np.float32)
+        bounded = np.where(np.isnan(rounded), info.min, np.clip(rounded, info.min, info.max))
+        return np.asarray(bounded.astype(self.zero.dtype))
 
     @property
     def dtype(self) -> DType:

@@ -102,6 +102,19 @@ def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: b
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=20, deadline=None)
+@given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
+def test_one_filter_a_channel(isa: str, case: dict[str, object], channels: int, threads: int) -> None:
+    arrays, attrs = conv_case({**case, "c": 1, "m": 1, "group": channels})
+    x, w, x_zero, w_zero = arrays
+    assert x is not None and w is not None
+    expected = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    node = make_node("ConvInteger", arrays, attrs, constants=[1])
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=threads)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=20, deadline=None)
 @given(case=CONVS, y_type=TYPES, each=st.booleans(), bias=st.booleans(), step=st.sampled_from([1.0, 16.0, 4096.0]))
 def test_qlinear_conv_rounds_to_even(
     isa: str, case: dict[str, object], y_type: str, each: bool, bias: bool, step: float

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
+const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
 static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
 
 DESCRIBE_PARAMS(qgemm, QGEMM_FIELDS)
@@ -48,10 +48,6 @@ static const char *check_sizes(const struct qgemm_params *p)
     if (p->w_packed < 0 || p->w_packed > 1 || p->w_batched < 0 || p->w_batched > 1 ||
         (p->w_packed == 1 && p->w_batched == 1) || (p->w_packed == 0 && !is_matrix(p)))
         return "weights cannot lie so";
-    if ((p->w_zeros != 1 && p->w_zeros != p->m) || (p->w_scales != 1 && p->w_scales != p->m))
-        return "zero points or scales are neither one nor one a column";
-    if (p->x_signed < 0 || p->x_signed > 1 || p->w_signed < 0 || p->w_signed > 1)
-        return "a sign is neither 0 nor 1";
     return NULL;
 }
 
@@ -63,38 +59,55 @@ static bool fits(const struct atc_slot *slot, enum atc_dtype dtype, int64_t elem
     return atc_holds(slot, dtype, elements, atc_item_bytes((int)dtype));
 }
 
+const char *qgemm_check_operands(const struct task_view *task, const struct qgemm_types *types)
+{
+    const struct atc_slot *src = task->src;
+    if ((types->w_zeros != 1 && types->w_zeros != types->columns) ||
+        (types->w_scales != 1 && types->w_scales != types->columns))
+        return "zero points or scales are neither one nor one a column";
+    if (types->x_signed < 0 || types->x_signed > 1 || types->w_signed < 0 || types->w_signed > 1)
+        return "a sign is neither 0 nor 1";
+    const enum atc_dtype x = byte_type(types->x_signed), w = byte_type(types->w_signed);
+    const enum atc_dtype y = types->y;
+    if (src[QGEMM_X].dtype != x || src[QGEMM_W].dtype != w || task->dst->dtype != y)
+        return "an operand is of another type";
+    if (!fits(src + QGEMM_X_ZERO, x, 1, true) ||
+        !fits(src + QGEMM_W_ZERO, w, types->w_zeros, true) || !fits(src + QGEMM_Y_ZERO, y, 1, true))
+        return "a zero point is too small or of another type";
+    const bool scaled = y != DTYPE_I32, requantised = scaled && y != DTYPE_F32;
+    if (!fits(src + QGEMM_BIAS, y == DTYPE_F32 ? y : DTYPE_I32, types->columns, true) ||
+        !fits(src + QGEMM_X_SCALE, DTYPE_F32, 1, !scaled) ||
+        !fits(src + QGEMM_W_SCALE, DTYPE_F32, types->w_scales, !scaled) ||
+        !fits(src + QGEMM_Y_SCALE, DTYPE_F32, 1, !requantised))
+        return "bias or a scale is missing, too small or of another type";
+    return NULL;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct qgemm_params *p = task->params;
     if (task->n_src != QGEMM_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
     const char *reason = check_sizes(p);
+    if (reason == NULL)
+        reason = qgemm_check_operands(task, &(struct qgemm_types){p->x_signed, p->w_signed,
+                                                                  result_types[p->result], p->m,
+                                                                  p->w_zeros, p->w_scales});
     if (reason != NULL)
         return reason;
-    const struct atc_slot *src = task->src;
-    const enum atc_dtype x = byte_type(p->x_signed), w = byte_type(p->w_signed);
-    const enum atc_dtype y = result_types[p->result];
 
     const int64_t pixels = atc_mul(p->n, atc_mul(p->h, p->w));
-    const int64_t xs = atc_mul(ceil_div(p->c, p->src_c0) * p->src_c0, pixels);
+    const int64_t x = atc_mul(ceil_div(p->c, p->src_c0) * p->src_c0, pixels);
     const int64_t panels = atc_mul(p->group, ceil_div(p->mg, QGEMM_PANEL));
-    const int64_t ws = p->w_packed == 1
-                           ? atc_mul(panels, atc_mul(qgemm_k1(p) + 1, QGEMM_BLOCK))
-                           : atc_mul(p->w_batched == 1 ? p->n : 1, atc_mul(p->cg, p->m));
-    const int64_t ys =
+    const int64_t w = p->w_packed == 1
+                          ? atc_mul(panels, atc_mul(qgemm_k1(p) + 1, QGEMM_BLOCK))
+                          : atc_mul(p->w_batched == 1 ? p->n : 1, atc_mul(p->cg, p->m));
+    const int64_t y =
         atc_mul(ceil_div(p->m, p->dst_c0) * p->dst_c0, atc_mul(p->n, atc_mul(p->oh, p->ow)));
-    if (!fits(src + QGEMM_X, x, xs, false) || !fits(src + QGEMM_W, w, ws, false) ||
-        !fits(task->dst, y, ys, false))
-        return "an operand is too small or of another type";
-    if (!fits(src + QGEMM_X_ZERO, x, 1, true) || !fits(src + QGEMM_W_ZERO, w, p->w_zeros, true) ||
-        !fits(src + QGEMM_Y_ZERO, y, 1, true))
-        return "a zero point is too small or of another type";
-    const bool scaled = y != DTYPE_I32, requantised = scaled && y != DTYPE_F32;
-    if (!fits(src + QGEMM_BIAS, y == DTYPE_F32 ? y : DTYPE_I32, p->m, true) ||
-        !fits(src + QGEMM_X_SCALE, DTYPE_F32, 1, !scaled) ||
-        !fits(src + QGEMM_W_SCALE, DTYPE_F32, p->w_scales, !scaled) ||
-        !fits(src + QGEMM_Y_SCALE, DTYPE_F32, 1, !requantised))
-        return "bias or a scale is missing, too small or of another type";
+    if (!atc_holds(task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
+        !atc_holds(task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
+        !atc_holds(task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
+        return "an operand is too small";
     return NULL;
 }
 
@@ -203,35 +216,41 @@ static int32_t zero_at(const uint8_t *zeros, int64_t count, int64_t at, bool is_
     return is_signed ? (int8_t)byte : byte;
 }
 
+void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
+                int64_t first, int64_t columns, int64_t w_scales)
+{
+    const float *x_scale = args->src[QGEMM_X_SCALE], *w_scale = args->src[QGEMM_W_SCALE];
+    const float *y_scale = args->src[QGEMM_Y_SCALE];
+    const void *bias = args->src[QGEMM_BIAS];
+    for (int64_t i = 0; i < columns; i++) {
+        const int64_t m = first + i;
+        if (bias != NULL && result == QGEMM_F32)
+            to->bias[i] = ((const float *)bias)[m];
+        else if (bias != NULL)
+            to->start[i] = ((const int32_t *)bias)[m];
+        if (result != QGEMM_I32)
+            to->scale[i] = *x_scale * w_scale[w_scales == 1 ? 0 : m];
+        if (result == QGEMM_I8 || result == QGEMM_U8)
+            to->scale[i] /= *y_scale;
+    }
+}
+
 /* What the columns of a panel need, from its sums and the scales and zero points. */
 static void fill_columns(const struct drive *d, int64_t first, int64_t columns,
                          const uint8_t *panel, struct qgemm_columns *to)
 {
     const struct qgemm_params *p = d->p;
-    const void *const *src = d->args->src;
-    const float *x_scale = src[QGEMM_X_SCALE], *w_scale = src[QGEMM_W_SCALE];
-    const float *y_scale = src[QGEMM_Y_SCALE];
     const uint32_t products = (uint32_t)(p->cg * p->kh * p->kw);
     int32_t sums[QGEMM_PANEL];
     memcpy(sums, panel + d->b.panel_bytes - QGEMM_BLOCK, sizeof sums);
     *to = (struct qgemm_columns){0};
+    qgemm_fill(to, d->args, (enum qgemm_result)p->result, first, columns, p->w_scales);
     for (int64_t i = 0; i < columns; i++) {
-        const int64_t m = first + i;
-        const int32_t zero = zero_at(src[QGEMM_W_ZERO], p->w_zeros, m, d->p->w_signed == 1);
+        const int32_t zero =
+            zero_at(d->args->src[QGEMM_W_ZERO], p->w_zeros, first + i, p->w_signed == 1);
         const uint32_t sum = (uint32_t)sums[i] - products * (uint32_t)zero;
-        uint32_t start = 0 - (uint32_t)d->x_zero * sum;
-        to->w_zero[i] = d->p->w_signed == 1 ? zero : zero - 128;
-        if (src[QGEMM_BIAS] != NULL) {
-            if (p->result == QGEMM_F32)
-                to->bias[i] = ((const float *)src[QGEMM_BIAS])[m];
-            else
-                start += (uint32_t)((const int32_t *)src[QGEMM_BIAS])[m];
-        }
-        to->start[i] = (int32_t)start;
-        if (p->result != QGEMM_I32)
-            to->scale[i] = *x_scale * w_scale[p->w_scales == 1 ? 0 : m];
-        if (p->result == QGEMM_I8 || p->result == QGEMM_U8)
-            to->scale[i] /= *y_scale;
+        to->start[i] = (int32_t)((uint32_t)to->start[i] - (uint32_t)d->x_zero * sum);
+        to->w_zero[i] = p->w_signed == 1 ? zero : zero - 128;
     }
 }
 

@@ -93,6 +93,20 @@ struct qgemm_isa {
 
 void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);
 
+/* What the checkers of integer products share: types, scales, zero points and bias. */
+struct qgemm_types {
+    int64_t x_signed, w_signed;
+    enum atc_dtype y;
+    int64_t columns, w_zeros, w_scales;
+};
+
+const char *qgemm_check_operands(const struct task_view *task, const struct qgemm_types *types);
+extern const char *const qgemm_results[];
+
+/* Scales and biases of `columns` columns from `first` on; the rest of `to` is left alone. */
+void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
+                int64_t first, int64_t columns, int64_t w_scales);
+
 /* Packing: qgemm_pack.c. */
 static inline int64_t qgemm_k(const struct qgemm_params *p)
 {

@@ -9,6 +9,7 @@ from atcpy.passes.prepare import (
     hard_swish,
     merge_equal,
     one_spatial_dim,
+    qlinear_binary,
     qlinear_conv,
     qlinear_matmul,
     quantize_clip,

@@ -41,7 +41,7 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
 @graph_pass(
     "DequantizedConstantFoldingPass",
     Stage.PREPARE,
-    after=("QGemmFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
+    after=("QGemmFusionPass", "QLinearBinaryFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
 )
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Fold what depends on quantised constants that no integer kernel took."""
@@ -58,9 +58,7 @@ def _may_have_dequantized(node: Node) -> bool:
 class _Sweep:
     """One walk over a graph and, as it comes to them, the bodies in it."""
 
-    def __init__(
-        self, record: PassRecord, options: PrepareOptions, budget: _Budget, kept: frozenset[str]
-    ) -> None:
+    def __init__(self, record: PassRecord, options: PrepareOptions, budget: _Budget, kept: frozenset[str]) -> None:
         self._record = record
         self._options = options
         self._budget = budget

@@ -1,0 +1,97 @@
+"""Look results up: what lies between a DequantizeLinear and a QuantizeLinear and takes each element by itself.
+
+QuantizeLinear(f(g(DequantizeLinear(x))))  →  ByteTable(x, table)
+
+A byte has 256 values: the table has what the ops of the standard give for each. With no op in between,
+it changes scale and zero point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.options import OptimizeOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.quantization import rejects_bytes, rejects_steps, steps_of
+
+NAME = "ByteTableFusionPass"
+_UNARY = frozenset(
+    {
+        "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh", "Elu", "Selu", "Celu",
+        "Gelu", "Softplus", "Softsign", "Mish", "Erf", "Exp", "Log", "Sqrt", "Abs", "Neg", "Reciprocal",
+        "ThresholdedRelu",
+    }
+)  # fmt: skip
+_BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})  # with one constant number
+
+
+@graph_pass(NAME, Stage.OPTIMIZE)
+def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
+    """Look functions of quantised bytes up in a table."""
+    for node in graph.nodes:
+        if node.op_type != "QuantizeLinear":
+            continue
+        chain = _chain_before(node)
+        source = chain[0].operand(0).producer if chain else node.operand(0).producer
+        if source.op_type != "DequantizeLinear" or source.engine is not Engine.VECTOR:
+            continue
+        record.matched += 1
+        rejects: list[Reject] = [
+            reject for end in (source, node) for reasons in (rejects_bytes, rejects_steps) for reject in reasons(end)
+        ]
+        if rejects:
+            record.reject(*rejects)
+            continue
+        _replace(graph, [source, *chain, node])
+        record.applied += 1
+
+
+def _chain_before(node: Node) -> list[Node]:
+    """The elementwise nodes in front of a node that nobody else reads, the first of them first."""
+    chain: list[Node] = []
+    value = node.operand(0)
+    while _takes_each_by_itself(value.producer) and value.use_count == 1:
+        chain.append(value.producer)
+        value = value.producer.operand(0)
+    return chain[::-1]
+
+
+def _takes_each_by_itself(node: Node) -> bool:
+    others = node.operands[1:]
+    if node.op_type not in _UNARY | _BINARY or node.domain or (node.op_type in _BINARY and len(others) != 1):
+        return False
+    return all(value.tensor is not None and value.desc.elements == 1 for value in others) and (
+        node.operand(0).desc.shape == node.output.desc.shape
+    )
+
+
+def _replace(graph: Graph, nodes: Sequence[Node]) -> None:
+    source, *chain, last = nodes
+    floats = _dequantized(source)
+    for node in chain:
+        opdef = find_opdef(node)
+        evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
+        with np.errstate(all="ignore"):
+            arrays = [floats, *(None if value is None else value.array for value in node.inputs[1:])]
+            floats = np.asarray(evaluate(node, arrays)[0], np.float32).reshape(-1)
+    rw = Rewriter(graph, last, NAME, nodes)
+    table = rw.const(steps_of(last).quantize(floats), name=f"{last.name}_table")
+    found: Value = rw.insert("ByteTable", source.operand(0), table)
+    found.producer.engine, table.producer.engine = last.engine, Engine.GE_LOCAL
+    infer_node(found.producer, KnownValues())
+    rw.replace(last.output, found)
+    erase_dead(graph, [last])
+
+
+def _dequantized(node: Node) -> Array:
+    """The floats of all bytes, in the order of their bits."""
+    steps = steps_of(node)
+    every = np.arange(256, dtype=np.uint8).view(steps.zero.dtype)
+    return np.asarray((every.astype(np.int32) - steps.zero).astype(np.float32) * steps.scale)
