@@ -1,4 +1,4 @@
-"""Ops of ai.onnx.ml for which the standard has no shape functions: scaling, filling in, linear and SVM regression."""
+"""Ops of ai.onnx.ml without good shape functions in the standard: scaling, filling in, linear and SVM models."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def infer_svm(node: Node, known: Known) -> Sequence[TensorDesc]:
 def infer_vectorizer(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The rows of all inputs behind each other, each as long as `inputdimensions` says."""
     return [_rows(node, sum(node.ints_attr("inputdimensions")))]
+
+
+def infer_linear_classifier(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """A label for each row of features, and a score for each label; ONNX counts intercepts, which may be left out."""
+    texts, numbers = (node.attrs.get(f"classlabels_{kind}", ()) for kind in ("strings", "ints"))
+    assert isinstance(texts, tuple) and isinstance(numbers, tuple)
+    scores = _rows(node, max(len(texts), len(numbers), 1))
+    shape = None if scores.shape is None else scores.shape[:1]
+    return [TensorDesc.plain(DType.STRING if texts else DType.INT64, shape), scores]
 
 
 def _check_transform(node: Node) -> None:
@@ -99,6 +108,7 @@ def _register(name: str, infer: Infer, evaluate: Evaluate | None = None) -> None
 
 _register("FeatureVectorizer", infer_vectorizer)
 _register("Imputer", infer_as_input)
+_register("LinearClassifier", infer_linear_classifier)
 _register("LinearRegressor", infer_linear, evaluate_linear)
 _register("Normalizer", infer_as_floats, evaluate_normalizer)
 _register("SVMRegressor", infer_svm)

@@ -18,24 +18,25 @@ X = np.array([[1, -2, 0.5], [0, 0, 0], [np.nan, 3, -4]], np.float32)
 WHOLE = np.array([[1, -2, 7], [0, 0, 7], [5, 3, -4]], np.int64)
 
 
-def agree(op_type: str, arrays: Sequence[Array], attrs: dict[str, object]) -> None:
+def agree(op_type: str, arrays: Sequence[Array], attrs: dict[str, object], *, outputs: Sequence[str] = ("y",)) -> None:
     names = [f"x{index}" for index in range(len(arrays))]
-    node = helper.make_node(op_type, names, ["y"], domain=ML, **attrs)
+    node = helper.make_node(op_type, names, outputs, domain=ML, **attrs)
     ports = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in zip(names, arrays, strict=True)
     ]
     dtype = helper.np_dtype_to_tensor_dtype(arrays[0].dtype) if op_type == "Imputer" else TensorProto.FLOAT
-    result = helper.make_tensor_value_info("y", dtype, None)
-    graph = helper.make_graph([node], "g", ports, [result])
+    types = [TensorProto.INT64 if name == "label" else dtype for name in outputs]
+    results = [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(outputs, types, strict=True)]
+    graph = helper.make_graph([node], "g", ports, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 1), helper.make_opsetid("", 21)])
     model.ir_version = 10
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, dict(zip(names, arrays, strict=True)))
-    (found,) = atcpy.backend.run_model(model, list(arrays))
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    wanted = session.run(None, dict(zip(names, arrays, strict=True)))
+    for found, expected in zip(atcpy.backend.run_model(model, list(arrays)), wanted, strict=True):
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("x", [X, WHOLE], ids=["float32", "int64"])
@@ -54,6 +55,26 @@ def test_linear_regressor() -> None:
     agree("LinearRegressor", [X[:2]], {"coefficients": [0.5, 1.0, -2.0], "intercepts": [0.25]})
     agree("LinearRegressor", [X[:2]], {"coefficients": [0.5, 1, -2, 1, 1, 1], "intercepts": [1.0, 2.0], "targets": 2})
     agree("LinearRegressor", [X[:2]], {"coefficients": [0.5, 1, -2, 1, 1, 1], "targets": 2})
+
+
+CLASSES: dict[str, object] = {
+    "coefficients": [0.5, 1.0, -2.0, 1.0, 0.0, 1.0, -1.0, 2.0, 0.5],
+    "classlabels_ints": [4, 5, 6],
+}
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_linear_classifier(transform: str) -> None:
+    attrs = {**CLASSES, "post_transform": transform, "intercepts": [0.5, -1.0, 0.0]}
+    agree("LinearClassifier", [X[:2]], attrs, outputs=("label", "scores"))
+
+
+def test_without_intercepts_nothing_is_added() -> None:
+    def run(**attrs: object) -> list[object]:
+        node = helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain=ML, **CLASSES, **attrs)
+        return [array.tolist() for array in atcpy.backend.run_node(node, [X[:2]], opset_version=1)]
+
+    assert run() == run(intercepts=[0.0, 0.0, 0.0])
 
 
 def test_imputer_and_vectorizer() -> None:

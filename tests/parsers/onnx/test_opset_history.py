@@ -64,5 +64,5 @@ def test_every_step_is_named_on_the_page() -> None:
 
 def test_every_opset_module_is_registered() -> None:
     folder = Path(opsets.__file__).parent
-    files = {path.stem for path in folder.glob("*opset_*.py")} | {"normalize", "microsoft"}
+    files = {path.stem for path in folder.glob("*opset_*.py")} | {"normalize", "microsoft", "gradient", "optimizers"}
     assert {module.__name__.rpartition(".")[2] for module in opsets.STEPS} == files
