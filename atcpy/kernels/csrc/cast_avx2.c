@@ -1,4 +1,9 @@
 /* cast between all types, compiled for AVX2. */
+#include "simd_avx2.h"
+
+#include "half_simd.h"
+
+#define CAST_HALF_SIMD
 #include "cast_loops.h"
 
 void cast_any_avx2(const struct kernel_args *args)

@@ -1,4 +1,9 @@
 /* cast between all types, compiled for AVX-512. */
+#include "simd_avx512.h"
+
+#include "half_simd.h"
+
+#define CAST_HALF_SIMD
 #include "cast_loops.h"
 
 void cast_any_avx512f(const struct kernel_args *args)

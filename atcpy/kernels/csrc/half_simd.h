@@ -1,4 +1,4 @@
-/* float16 and float32 by the instructions for it. Included by files of one ISA, after its simd
+/* float16 and float32 by the instructions for them. Included by files of one ISA, after its simd
  * header. Tails go by bits, with the same results.
  */
 #include "half.h"
