@@ -6,7 +6,7 @@ from functools import cache
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
-from atcpy.ops import all_opdefs
+from atcpy.ops import OpDef, all_opdefs
 from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
@@ -34,8 +34,16 @@ _REGISTER = "register it: --custom-ops my_ops.py with @atcpy.register_operator"
 
 @cache
 def known_ops() -> frozenset[tuple[str, str]]:
-    """The ops beyond the standard that have a record."""
-    return frozenset((opdef.domain, opdef.name) for opdef in all_opdefs() if opdef.domain)
+    """The ops beyond the standard that have a record, but for those of ours that passes make and models spell wider."""
+    return frozenset(
+        (opdef.domain, opdef.name)
+        for opdef in all_opdefs()
+        if opdef.domain and not (_is_ours(opdef) and extra_rule(opdef.name, opdef.domain))
+    )
+
+
+def _is_ours(opdef: OpDef) -> bool:
+    return opdef.lower is not None and opdef.lower.__module__.startswith("atcpy.")
 
 
 def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError:

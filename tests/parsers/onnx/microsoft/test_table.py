@@ -9,6 +9,7 @@ import pytest
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.parsers.onnx.microsoft.table import RULES
+from atcpy.parsers.onnx.rules import find_rule
 from tests.parsers.onnx.canonical import ops_of, parsed
 from tests.parsers.onnx.microsoft.cases import floats, make_model
 
@@ -25,6 +26,10 @@ def test_a_rule_says_what_the_schema_says(key: tuple[str, str]) -> None:
     assert set(rule.required) == {name for name, attr in schema.attributes.items() if attr.required}
     assert rule.inputs == (schema.min_input, schema.max_input)
     assert rule.outputs == (schema.min_output, schema.max_output)
+
+
+def test_records_that_passes_make_nodes_of_do_not_shadow_the_table() -> None:
+    assert [key for key in RULES if find_rule(key[1], key[0], 1) != RULES[key]] == []
 
 
 def test_every_op_is_named_on_the_page() -> None:
