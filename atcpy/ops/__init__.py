@@ -8,6 +8,7 @@ from atcpy.ops import (
     concat,
     conv,
     conv_transpose,
+    einsum,
     elementwise,
     expand,
     flex_attention,

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc
+from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.structural import same_as_input
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
 
@@ -229,6 +230,40 @@ def evaluate_lrn(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
     return [np.asarray(x / power ** node.float_attr("beta", 0.75), x.dtype)]
 
 
+# --- in other ops --------------------------------------------------------------------------------
+
+
+def expand_training(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None:
+    """Normalizes with the statistics of this batch, and moves the running ones towards them."""
+    if not node.int_attr("training_mode", 0):
+        return None
+    x, scale, bias, *before = node.operands
+    if x.desc.shape is None:
+        return Reject("shape-unknown", node.name)
+    axes = rw.const(np.array([axis for axis in range(len(x.desc.shape)) if axis != 1]))
+    mean = rw.insert("ReduceMean", x, axes, keepdims=1)
+    apart = rw.insert("Sub", x, mean)
+    now = [rw.insert("ReduceMean", value, axes, keepdims=0) for value in (x, rw.insert("Mul", apart, apart))]
+    epsilon, momentum = node.float_attr("epsilon", 1e-5), node.float_attr("momentum", 0.9)
+    y = rw.insert("BatchNormalization", x, scale, bias, *now, epsilon=epsilon)
+    kept, taken = (rw.const(part, dtype=before[0].desc.dtype) for part in (momentum, 1 - momentum))
+    running = [
+        rw.insert("Add", rw.insert("Mul", old, kept), rw.insert("Mul", new, taken))
+        for old, new in zip(before, now, strict=True)
+    ]
+    return [y, *running]
+
+
+def expand_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
+    """x / |x|, where |x| is not 0."""
+    x, kind = node.operand(0), {1: "ReduceL1", 2: "ReduceL2"}.get(node.int_attr("p", 2))
+    if kind is None:
+        raise ModelInvalid("E13014", where=node, what=f"p = {node.int_attr('p', 2)}")
+    norm = rw.insert(kind, x, rw.const(np.array([node.int_attr("axis", -1)])), keepdims=1)
+    zero, one = (rw.const(number, dtype=x.desc.dtype) for number in (0, 1))
+    return [rw.insert("Div", x, rw.insert("Where", rw.insert("Equal", norm, zero), one, norm))]
+
+
 # --- records -----------------------------------------------------------------------------------
 
 for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormalization", "InstanceNorm")):
@@ -237,6 +272,7 @@ for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormaliza
             name=_name,
             ge_type=_ge_type,
             infer=infer_channelwise,
+            expand=expand_training,
             engines={Engine.VECTOR: supports_floats},
             layout=layout_channelwise,
             lower=lower_channelwise,
@@ -264,6 +300,7 @@ register_operator(
         inplace=(0,),
     )
 )
+register_operator(OpDef(name="LpNormalization", ge_type="LpNormalization", infer=same_as_input, expand=expand_lp))
 register_operator(
     OpDef(
         name="LRN",

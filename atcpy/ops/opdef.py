@@ -22,8 +22,9 @@ Infer = Callable[[Node, Known], Sequence[TensorDesc]]
 Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 Supports = Callable[[Node], Iterable[Reject]]
-# Other nodes that compute the same, made by the rewriter: the outputs, or why there are none.
-Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject]
+# Other nodes that compute the same, made by the rewriter: the outputs, or why there are none; None if the record has
+# none for this node.
+Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject | None]
 ParamValue = int | float | str | Sequence[int]
 
 # GE's compute cost: the cheapest engine that supports a node gets it.
@@ -99,7 +100,7 @@ class OpDef:
     infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
     propagate: the elements of output 0, for shape arithmetic.
     evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
-    expand: the ops that take its place if no engine runs it; None: the function of the standard, if any.
+    expand: the ops that take its place if no engine runs it; else it is the function of the standard, if any.
     engines: who can run it; each function yields the reasons against a given node.
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.

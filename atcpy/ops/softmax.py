@@ -1,12 +1,14 @@
-"""Softmax and LogSoftmax along one axis."""
+"""Softmax, LogSoftmax and Hardmax along one axis."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
+from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 
 KINDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
@@ -54,6 +56,22 @@ def lower_softmax(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("softmax", (x,), (node.output,), params)
 
 
+def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
+    """1 where the place along the axis is that of the first largest element, else 0."""
+    x = node.operand(0)
+    if x.desc.shape is None:
+        return Reject("shape-unknown", node.name)
+    rank = len(x.desc.shape)
+    axis = softmax_axis(node, rank)
+    size = x.desc.shape[axis] if rank else 1
+    if not isinstance(size, int):
+        return Reject("shape-unknown", node.name)
+    places = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
+    largest = rw.insert("ArgMax", x, axis=axis, keepdims=1)
+    return [rw.insert("Cast", rw.insert("Equal", places, largest), to=x.desc.dtype.onnx)]
+
+
+register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax))
 for _name, _ge_type in _GE_TYPES.items():
     register_operator(
         OpDef(

@@ -46,16 +46,15 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
         return ()
     opdef = find_opdef(node)
     rw = Rewriter(graph, node, NAME)
-    results: Sequence[Value] | Reject | None
-    if opdef is not None and opdef.expand is not None:
-        results = opdef.expand(node, rw)
-    else:
+    results = None if opdef is None or opdef.expand is None else opdef.expand(node, rw)
+    if results is None:
         results = _by_standard(node, rw)
     if results is None:
         return ()
     record.matched += 1
     if isinstance(results, Reject):
         record.reject(results)
+        erase_dead(graph, rw.created)
         return ()
     known = KnownValues()
     for created in rw.created:
