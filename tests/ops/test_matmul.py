@@ -236,3 +236,15 @@ def test_names_its_reasons() -> None:
     full = [np.zeros((2, 2), np.float32)] * 4
     scaled = make_node("FusedMatMul", full, {"scale": 0.5})
     assert [reject.reason for reject in supports_matmul(scaled)] == ["scale-with-residual"]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_large_residual_is_rounded_to_once(rows: int, isa: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((rows, 900)).astype(np.float32), rng.standard_normal((900, 20)).astype(np.float32)
+    residual = np.full((rows, 20), 4096, np.float32)
+    arrays = [a, b, None, residual]
+    ours = run_op(make_node("FusedMatMul", arrays, constants=[1]), arrays, isa=isa)[0]
+    # Two blocks of k: twice half a unit in the last place of 4096, and what the products are off.
+    np.testing.assert_allclose(ours, a.astype(np.float64) @ b + 4096, rtol=0, atol=2 * 2**-12 + 1e-4)

@@ -49,7 +49,9 @@ static inline bool is_finished(const struct matmul_tile *t)
     return !t->last || (t->scale == 1 && t->bias == NULL && t->activation == ACT_NONE);
 }
 
-/* One function a number of rows: the loops over them unroll into registers. */
+/* One function a number of rows: the loops over them unroll into registers. What the sums begin
+ * from is added last: a residual that is large beside the products would round each of them.
+ */
 static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int rows)
 {
     __m256 acc[MAX_ROWS][HALVES];
@@ -58,7 +60,7 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int h = 0; h < HALVES; h++)
-            acc[i][h] = start == NULL ? _mm256_setzero_ps() : load_half(t, start + i * t->y_row, h);
+            acc[i][h] = _mm256_setzero_ps();
 
     /* A base for three rows, so that bases and stride stay in registers. */
     const int64_t a_row = t->a_row;
@@ -73,6 +75,12 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         }
     }
 
+    if (start != NULL)
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int h = 0; h < HALVES; h++)
+                acc[i][h] = _mm256_add_ps(acc[i][h], load_half(t, start + i * t->y_row, h));
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
@@ -91,7 +99,7 @@ static void micro_1(const struct matmul_tile *t)
     for (int s = 0; s < ROW_SUMS; s++)
 #pragma GCC unroll 2
         for (int h = 0; h < HALVES; h++)
-            acc[s][h] = s == 0 && start != NULL ? load_half(t, start, h) : _mm256_setzero_ps();
+            acc[s][h] = _mm256_setzero_ps();
     const float *a = t->a, *p = t->b;
     int64_t k = 0;
     for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * MATMUL_PANEL) {
@@ -110,10 +118,13 @@ static void micro_1(const struct matmul_tile *t)
             acc[0][h] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + k), _mm256_loadu_ps(p + h * LANES),
                                         acc[0][h]);
 #pragma GCC unroll 2
-    for (int h = 0; h < HALVES; h++)
-        store_half(t, t->dst, h,
-                   _mm256_add_ps(_mm256_add_ps(acc[0][h], acc[1][h]),
-                                 _mm256_add_ps(acc[2][h], acc[3][h])));
+    for (int h = 0; h < HALVES; h++) {
+        __m256 sum =
+            _mm256_add_ps(_mm256_add_ps(acc[0][h], acc[1][h]), _mm256_add_ps(acc[2][h], acc[3][h]));
+        if (start != NULL)
+            sum = _mm256_add_ps(sum, load_half(t, start, h));
+        store_half(t, t->dst, h, sum);
+    }
     if (!is_finished(t))
         finish(t, 1);
 }

@@ -46,7 +46,9 @@ static inline bool activates_later(const struct matmul_tile *t)
     return t->last && t->activation != ACT_NONE && t->activation != ACT_RELU;
 }
 
-/* One function a (blocks, rows): the loops over them unroll into registers. */
+/* One function a (blocks, rows): the loops over them unroll into registers. What the sums begin
+ * from is added last: a residual that is large beside the products would round each of them.
+ */
 static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int blocks,
                                                         int rows)
 {
@@ -58,13 +60,11 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
         mask[b] = panel_mask(t, b);
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++)
-            acc[b][i] = start == NULL
-                            ? _mm512_setzero_ps()
-                            : _mm512_maskz_loadu_ps(mask[b], start + i * t->y_row + b * LANES);
+            acc[b][i] = _mm512_setzero_ps();
     }
 
-    /* Where the next sums begin, or these end: by then it is in L1. */
-    const float *soon = t->first ? t->dst : t->dst + rows * t->y_row;
+    /* What is added at the end, or where the sums go: by then it is in L1. */
+    const float *soon = start != NULL ? start : t->dst;
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
@@ -94,6 +94,13 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
             a[i]++;
     }
 
+    if (start != NULL)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < rows; i++)
+                acc[b][i] = _mm512_add_ps(
+                    acc[b][i], _mm512_maskz_loadu_ps(mask[b], start + i * t->y_row + b * LANES));
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14
@@ -114,9 +121,7 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 4
         for (int s = 0; s < ROW_SUMS; s++)
-            acc[b][s] = s == 0 && start != NULL
-                            ? _mm512_maskz_loadu_ps(panel_mask(t, b), start + b * LANES)
-                            : _mm512_setzero_ps();
+            acc[b][s] = _mm512_setzero_ps();
     int64_t k = 0;
     for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * LANES) {
 #pragma GCC unroll 4
@@ -136,8 +141,10 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++) {
         const __mmask16 mask = panel_mask(t, b);
-        const __m512 sum =
+        __m512 sum =
             _mm512_add_ps(_mm512_add_ps(acc[b][0], acc[b][1]), _mm512_add_ps(acc[b][2], acc[b][3]));
+        if (start != NULL)
+            sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, start + b * LANES));
         _mm512_mask_storeu_ps(t->dst + b * LANES, mask, t->last ? finish(t, sum, 0, b, mask) : sum);
     }
     if (activates_later(t))

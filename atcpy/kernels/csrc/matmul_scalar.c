@@ -23,9 +23,11 @@ static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t 
         for (int64_t i = it->row; i < it->row + it->rows; i++) {                                   \
             for (int64_t j = it->column; j < it->column + it->columns; j++) {                      \
                 const int64_t at = it->y + i * p->y_row + j;                                       \
-                type sum = residual != NULL ? residual[at] : 0;                                    \
+                type sum = 0;                                                                      \
                 for (int64_t k = 0; k < p->k; k++)                                                 \
                     sum += a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j)); \
+                if (residual != NULL)                                                              \
+                    sum += residual[at];                                                           \
                 sum = SCALE(sum, p->scale);                                                        \
                 if (bias != NULL)                                                                  \
                     sum += SCALE(bias[i * p->bias_row + j * p->bias_col], p->bias_scale);          \
