@@ -68,7 +68,9 @@ def check_bias(node: Node, channels: int) -> None:
 
 def half_weights_of_conv(node: Node) -> Sequence[int]:
     """The filters, where the convolution runs in blocks, or will when its shapes are known."""
-    return (1,) if all(reason.reason == "shape-unknown" for reason in _supports_blocks(node)) else ()
+    in_two_dims = len(node.operand(1).desc.shape or ()) == 4
+    reasons = {reason.reason for reason in _supports_blocks(node)}
+    return (1,) if in_two_dims and reasons <= {"shape-unknown"} else ()
 
 
 def supports_conv(node: Node) -> Iterable[Reject]:

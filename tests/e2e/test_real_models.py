@@ -35,6 +35,7 @@ NAMES = [
     "face_landmark_mesh",
     "selfie_seg_landscape",
     "superres_10",
+    "squeezenet_fp16",
 ]
 needs_models = pytest.mark.skipif(not MODELS.exists(), reason="needs ../shared/models/real")
 
