@@ -15,6 +15,7 @@ from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ops.half import supports_weights
+from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, output_size, window_of
 
@@ -83,6 +84,7 @@ def supports_conv(node: Node) -> Iterable[Reject]:
 
 
 def _supports_blocks(node: Node) -> Iterable[Reject]:
+    """The blocked kernels take float32 in two spatial dims with constant weights."""
     x, w = node.operand(0), node.operand(1)
     if not x.desc.is_static:
         yield Reject("shape-unknown", node.name)
@@ -100,11 +102,22 @@ def _supports_blocks(node: Node) -> Iterable[Reject]:
 def is_depthwise(node: Node, weights: Value) -> bool:
     """One filter a channel: a kernel and a weight format of its own."""
     w = weights.desc.static_shape
+    if not node.operand(1).desc.is_static:
+        return False
+    w = node.operand(1).desc.static_shape
     return w[1] == 1 and node.int_attr("group", 1) == w[0] > 1
+
+
+def direct_reason(node: Node) -> Reject | None:
+    """Why a convolution does not run in blocks, or None if it does."""
+    return next(iter(supports_conv(node)), None)
 
 
 def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0, weights in FRACTAL_Z; few input channels stay in NCHW."""
+    reason = direct_reason(node)
+    if reason is not None:
+        return reason
     c = node.operand(0).desc.static_shape[1]
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
@@ -116,7 +129,10 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 
 def lower_conv(node: Node) -> Iterable[KernelCall]:
-    """One launch of `conv2d`, or of `depthwise2d`."""
+    """One launch of `conv2d`, or of `depthwise2d`; what these do not take is convolved directly."""
+    if direct_reason(node) is not None:
+        yield from lower_direct(node, conv_window(node), transposed=False)
+        return
     x, y = node.operand(0), node.output
     n, c, h, w = x.desc.static_shape
     m, _, kh, kw = node.operand(1).desc.static_shape
@@ -144,12 +160,20 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("conv2d", src, (y,), params, const_formats={1: weights})
 
 
+def type_in_ge(node: Node) -> str:
+    """GE has an op for depthwise weights and one for volumes."""
+    if len(node.operand(1).desc.shape or ()) == 5:
+        return "Conv3D"
+    return "DepthwiseConv2D" if is_depthwise(node) else "Conv2D"
+
+
 register_operator(
     OpDef(
         name="Conv",
         ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
+        ge_type=type_in_ge,
         infer=infer_conv,
-        engines={Engine.AICORE: supports_conv},
+        engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
         layout=layout_conv,
         lower=lower_conv,
         half_weights=half_weights_of_conv,
@@ -159,6 +183,7 @@ register_operator(
     OpDef(
         name="FusedConv",
         ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
+        ge_type=type_in_ge,
         infer=infer_conv,
         engines={Engine.AICORE: supports_conv},
         layout=layout_conv,

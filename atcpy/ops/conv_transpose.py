@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Engine, Format, FormatKind, Node, TensorDesc
+from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ops.conv import C0, check_bias, half_weights_of_conv, supports_conv
+from atcpy.ops.conv import C0, check_bias, direct_reason, supports_conv
+from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, positive_ints, window_of
 
@@ -109,15 +111,21 @@ def transposed_window(node: Node) -> Window:
     return Window(kernel, window.strides, window.dilations, begins, ends)
 
 
-def layout_conv_transpose(node: Node, at_hand: tuple[Format, ...]) -> Layout:
+def layout_conv_transpose(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0, weights as the kernel reads them."""
+    reason = direct_reason(node)
+    if reason is not None:
+        return reason
     weights = Format(FormatKind.N1C1HWC0N0_T, C0, node.int_attr("group", 1))
     inputs: list[Format | None] = [NC1HWC0, weights, None, NC1HWC0]
     return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
 
 
 def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
-    """One launch of `conv_transpose2d`."""
+    """One launch of `conv_transpose2d`, or of the direct kernel."""
+    if direct_reason(node) is not None:
+        yield from lower_direct(node, transposed_window(node), transposed=True)
+        return
     x, y = node.operand(0), node.output
     n, c, h, w = x.desc.static_shape
     _, m, oh, ow = y.desc.static_shape
@@ -139,7 +147,7 @@ register_operator(
         name="ConvTranspose",
         ge_type="ConvTranspose",
         infer=infer_conv_transpose,
-        engines={Engine.AICORE: supports_conv},
+        engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
         half_weights=half_weights_of_conv,

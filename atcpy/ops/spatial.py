@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Sym
+
+MAX_SPATIAL = 3  # what the kernels of plain tensors count
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,8 @@ def positive_ints(node: Node, name: str, rank: int, default: int) -> tuple[int, 
     if any(value < 1 for value in values):
         raise ModelInvalid("E13014", where=node, what=f"{name} = {list(values)} must be positive")
     return values
+
+
+def leading(values: Sequence[int], fill: int) -> list[int]:
+    """As many values as the kernels of plain tensors count, the last ones those given."""
+    return [fill] * (MAX_SPATIAL - len(values)) + list(values)

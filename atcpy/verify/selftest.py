@@ -34,6 +34,9 @@ CASES: tuple[str, ...] = (
        { y = MaxPool<kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]>(x) }""",
     """(float[1,18,8,8] x) => (float[1,18,4,4] y)
        { y = AveragePool<kernel_shape = [2,2], strides = [2,2]>(x) }""",
+    """(float[1,3,8,8] x) => (float[1,3,8,8] y)
+       { m, i = MaxPool<kernel_shape = [2,2], strides = [2,2]>(x)
+         y = MaxUnpool<kernel_shape = [2,2], strides = [2,2]>(m, i) }""",
     "(float[1,19,6,6] x) => (float[1,19,1,1] y) { y = GlobalAveragePool(x) }",
     "(float[1,19,6,6] x) => (float[1,19,1,1] y) { y = GlobalMaxPool(x) }",
     """(float[2,3,21] a, float[3,1] b) => (float[2,3,21] y)
@@ -52,6 +55,7 @@ CASES: tuple[str, ...] = (
     "(float[3,5,24] x) => (float[3,5,24] y) <float[24] s, float[24] b> { y = LayerNormalization<axis = -1>(x, s, b) }",
     """(float[1,6,5,5] x) => (float[1,10,10,10] y) <float[6,10,2,2] w>
        { y = ConvTranspose<strides = [2,2]>(x, w) }""",
+    "(float[1,4,21] x, float[6,4,3] w) => (float[1,6,19] y) { y = Conv(x, w) }",
     "(float[3,4] x, float[3,4] z) => (float[3,4] y) { c = Greater(x, z)  y = Where(c, x, z) }",
     """(float[3,1] x) => (float[3,5] y) { s = Constant<value_ints = [3,5]>()  y = Expand(x, s) }""",
     "(float[1,16,3,3] a, float[1,8,3,3] b) => (float[1,24,3,3] y) { y = Concat<axis = 1>(a, b) }",

@@ -15,7 +15,6 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.pool import KINDS
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
@@ -107,7 +106,9 @@ def test_nan_and_infinity_pass(isa: str, blocked: bool) -> None:
     x[0, :, 4, 5], x[0, 3, 10, 30], x[0, :, 15:18, 20:23] = np.nan, np.inf, -np.inf
     attrs: Attrs = {"kernel_shape": (3, 3)}
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).reshape(1, 17, 18, 37, 9)
-    largest, mean = (run_op(make_node(op, [x], attrs), [x], blocked=blocked, isa=isa)[0] for op in KINDS)
+    largest, mean = (
+        run_op(make_node(op, [x], attrs), [x], blocked=blocked, isa=isa)[0] for op in ("MaxPool", "AveragePool")
+    )
     np.testing.assert_array_equal(largest, windows.max(-1))
     np.testing.assert_allclose(mean, windows.mean(-1), rtol=0, atol=1e-6)
 
@@ -118,7 +119,7 @@ def test_padding_lanes_reach_no_result() -> None:
     assert run_op(node, [x], blocked=True)[0].tobytes() == run_op(node, [x], blocked=True, isa="scalar")[0].tobytes()
 
 
-@given(case=pools(), op_type=st.sampled_from(sorted(KINDS)))
+@given(case=pools(), op_type=st.sampled_from(["MaxPool", "AveragePool"]))
 @settings(max_examples=60)
 def test_inference_agrees_with_onnx(case: tuple[Array, Attrs], op_type: str) -> None:
     x, attrs = case
@@ -138,16 +139,13 @@ def test_indices_are_of_type_int64() -> None:
     x = np.zeros((1, 2, 4, 4), np.float32)
     node = make_node("MaxPool", [x], {"kernel_shape": (2, 2)}, outputs=2)
     assert [value.desc for value in node.outputs] == infer_by_onnx(node, known_constant)
-    assert reasons("MaxPool", x, {"kernel_shape": (2, 2)}, outputs=2) == ["indices-used"]
 
 
 def test_what_the_kernels_cannot_do_is_said() -> None:
     image = np.zeros((1, 2, 4, 4), np.float32)
     assert reasons("MaxPool", image, {"kernel_shape": (2, 2)}) == []
-    assert reasons("MaxPool", image[0], {"kernel_shape": (2,)}) == ["rank"]
-    assert reasons("MaxPool", image[None], {"kernel_shape": (1, 2, 2)}) == ["rank"]
+    assert reasons("MaxPool", image[None, None], {"kernel_shape": (1, 1, 2, 2)}) == ["rank"]
     assert reasons("AveragePool", image.astype(np.float16), {"kernel_shape": (2, 2)}) == ["dtype"]
-    assert reasons("MaxPool", image[:0], {"kernel_shape": (2, 2)}) == ["empty"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""Conv and ConvTranspose on plain tensors: every row against ONNX Runtime in one to three spatial dims."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from atcpy.ir import Engine
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+
+Attrs = dict[str, object]
+Case = tuple[list[Array | None], Attrs]
+
+
+def ort(op_type: str, arrays: list[Array | None], attrs: Attrs) -> Array:
+    """ONNX Runtime's result, in float32."""
+    feeds = {name: array.astype(np.float32) for name, array in zip("xwb", arrays, strict=True) if array is not None}
+    node = helper.make_node(op_type, list(feeds), ["y"])
+    node.attribute.extend(helper.make_attribute(name, value) for name, value in attrs.items())
+    graph = helper.make_graph(
+        [node],
+        "conv",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    result: Array = session.run(None, feeds)[0]
+    return result
+
+
+@st.composite
+def windows(draw: st.DrawFn, op_type: str) -> Case:
+    """Operands and attributes of a convolution whose result is not empty."""
+    size, rank = st.integers, draw(st.integers(1, 3))
+    group, n = draw(st.sampled_from([1, 1, 2, 3])), draw(size(1, 2))
+    c, m = draw(size(1, 5)), draw(size(1, 5))
+    kernel = tuple(draw(size(1, 3)) for _ in range(rank))
+    strides, dilations = tuple(draw(size(1, 3)) for _ in kernel), tuple(draw(size(1, 2)) for _ in kernel)
+    begins, ends = [draw(size(0, 2)) for _ in kernel], [draw(size(0, 2)) for _ in kernel]
+    attrs: Attrs = {"strides": strides, "dilations": dilations, "group": group}
+    if draw(st.booleans()) and op_type == "Conv":
+        attrs["auto_pad"] = draw(st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID"]))
+        if attrs["auto_pad"] != "VALID":
+            attrs["dilations"] = dilations = (1,) * rank  # ORT forgets them here
+    else:
+        attrs["pads"] = (*begins, *ends)
+    spatial = [(k - 1) * d + 1 + draw(size(0, 9)) for k, d in zip(kernel, dilations, strict=True)]
+    w_shape: tuple[int, ...] = (group * m, c)
+    if op_type == "ConvTranspose":
+        w_shape = (group * c, m)
+        spatial = [size + 5 for size in spatial]  # more than the pads take
+        attrs["output_padding"] = tuple(draw(size(0, stride - 1)) for stride in strides)
+    rng = np.random.default_rng(draw(size(0, 2**32)))
+    shapes = [(n, group * c, *spatial), (*w_shape, *kernel), (group * m,)]
+    arrays: list[Array | None] = [rng.standard_normal(shape) for shape in shapes]
+    return arrays if draw(st.booleans()) else [*arrays[:2], None], attrs
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), double=st.booleans())
+def test_agrees_with_onnxruntime(op_type: str, isa: str, data: st.DataObject, double: bool) -> None:
+    arrays, attrs = data.draw(windows(op_type))
+    expected = ort(op_type, arrays, attrs)
+    dtype = np.float64 if double else np.float32
+    typed = [None if array is None else array.astype(dtype) for array in arrays]
+    ours = run_op(make_node(op_type, typed, attrs), typed, isa=isa, threads=2)[0]
+    assert ours.dtype == dtype
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * scale)
+
+
+def test_empty_operands_give_the_bias() -> None:
+    bias = np.arange(4, dtype=np.float32)
+    arrays = [np.ones((2, 0, 5), np.float32), np.ones((4, 0, 3), np.float32), bias]
+    ours = run_op(make_node("Conv", arrays, {}), arrays)[0]
+    np.testing.assert_array_equal(ours, np.broadcast_to(bias[:, None], (2, 4, 3)))
+    arrays[0] = np.ones((0, 0, 5), np.float32)
+    assert run_op(make_node("Conv", arrays, {}), arrays)[0].shape == (0, 4, 3)
+
+
+def test_nan_reaches_what_it_touches_only() -> None:
+    x, w = np.ones((1, 1, 9), np.float32), np.ones((1, 1, 3), np.float32)
+    x[0, 0, 4] = np.nan
+    ours = run_op(make_node("Conv", [x, w], {"pads": (1, 1)}), [x, w])[0]
+    assert list(np.flatnonzero(np.isnan(ours))) == [3, 4, 5]
+
+
+def test_what_the_kernel_cannot_do_is_said() -> None:
+    x, w = np.ones((1, 1, 1, 2, 2, 2), np.float32), np.ones((1, 1, 1, 1, 1, 1), np.float32)
+    for arrays, reason in (([x, w], "rank"), ([x[0], w[0]], None), ([x.astype("f2"), w.astype("f2")], "dtype")):
+        node = make_node("Conv", arrays, {})
+        opdef = find_opdef(node)
+        assert opdef is not None
+        assert next((reject.reason for reject in opdef.engines[Engine.VECTOR](node)), None) == reason
