@@ -22,6 +22,7 @@ from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
 
 _OPSET = 17
+_OPSET_OF = {"Col2Im": 18}
 CASES: tuple[str, ...] = (
     """(float[1,20,9,7] x) => (float[1,24,5,4] y) <float[24,20,3,3] w, float[24] b>
        { y = Conv<pads = [1,1,1,1], strides = [2,2]>(x, w, b) }""",
@@ -72,6 +73,16 @@ CASES: tuple[str, ...] = (
     """(float[1,5,4,4] x) => (float[1,5,8,8] y)
        { e = Constant<value_floats = [1.0,1.0,2.0,2.0]>()  y = Resize<mode = "linear",
          coordinate_transformation_mode = "half_pixel">(x, , e) }""",
+    """(float[1,2,5,6] x) => (float[1,2,9,8] y)
+       { e = Constant<value_ints = [1,2,9,8]>()  y = Resize<mode = "cubic">(x, , , e) }""",
+    """(float[1,2,5,6] x, float[1,3,4,2] g) => (float[1,2,3,4] y) { y = GridSample<mode = "bilinear">(x, g) }""",
+    """(float[1,2,8,8] x, float[3,4] r) => (float[3,2,2,2] y)
+       { b = Constant<value_ints = [0,0,0]>()  y = RoiAlign<output_height = 2, output_width = 2>(x, r, b) }""",
+    """(float[1,8,4] x) => (float[1,2,4,4] y)
+       { i = Constant<value_ints = [4,4]>()  b = Constant<value_ints = [2,2]>()
+         y = Col2Im<strides = [2,2]>(x, i, b) }""",
+    """(float[1,40,1] x) => (float[1,4,7,2] y)
+       { s = Constant<value_int = 8>()  l = Constant<value_int = 12>()  y = STFT(x, s, , l) }""",
     "(float[9,4] x, int64[5] i) => (float[5,4] y) { y = Gather<axis = 0>(x, i) }",
     "(float[3,4] x) => (int32[3,4] y) { y = Cast<to = 6>(x) }",
     """(float[4,5,7] x) => (float[4,2,5,19] y, float[2,5,19] h) <float[2,76,7] w, float[2,76,19] r, float[2,152] b>
@@ -126,7 +137,8 @@ def untested_families(reports: list[CaseReport]) -> list[str]:
 
 def build(text: str, *, seed: int) -> onnx.ModelProto:
     """The model of a case."""
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {_OPSET}]> selftest {text}')
+    opset = next((number for op, number in _OPSET_OF.items() if f"{op}<" in text), _OPSET)
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> selftest {text}')
     made = {name for node in model.graph.node for name in node.output}
     rng = np.random.default_rng(seed)
     for value in model.graph.value_info:

@@ -94,16 +94,15 @@ def test_agrees_with_the_reference_too(mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attrs", "scales", "reason"),
+    ("attrs", "roi", "reason"),
     [
-        ({"mode": "cubic"}, [1, 1, 2, 2], "mode"),
-        ({"antialias": 1, "mode": "linear"}, [1, 1, 0.5, 0.5], "antialias"),
-        ({"coordinate_transformation_mode": "tf_crop_and_resize"}, [1, 1, 2, 2], "coordinates"),
-        ({}, [1, 2, 2, 2], "batch-or-channels-resized"),
+        ({"mode": "spline"}, None, "mode"),
+        ({"coordinate_transformation_mode": "tf_crop_and_resize"}, np.zeros(3, np.float32), "coordinates"),
+        ({"coordinate_transformation_mode": "somewhere"}, None, "coordinates"),
     ],
 )
-def test_reasons(attrs: dict[str, object], scales: list[float], reason: str) -> None:
-    arrays = [arange((1, 2, 4, 4)), np.zeros(8, np.float32), np.array(scales, np.float32)]
+def test_reasons(attrs: dict[str, object], roi: Array | None, reason: str) -> None:
+    arrays = [arange((1, 2, 4, 4)), roi, np.array([1, 1, 2, 2], np.float32)]
     node = make_node("Resize", arrays, attrs, constants=(1, 2))
     assert [reject.reason for reject in supports_resize(node)] == [reason]
 

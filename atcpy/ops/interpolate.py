@@ -1,0 +1,134 @@
+"""Tables of separable interpolation: of which places along a dim a result is mixed, and how.
+
+Where a result lies is computed in float32, with ONNX Runtime's formulas; what each place counts, in
+float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from atcpy.ir.tensor import Array
+
+OUTSIDE = -1  # a place that stands for `extrapolation_value`
+MODES = frozenset({"nearest", "linear", "cubic"})
+COORDINATES = frozenset(
+    {
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "tf_crop_and_resize",
+    }
+)  # fmt: skip
+ROUNDINGS = frozenset({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
+F32 = np.float32
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How Resize interpolates: its attributes."""
+
+    mode: str
+    coordinates: str
+    rounding: str
+    antialias: bool
+    exclude_outside: bool
+    cubic_a: float
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dim: its sizes, the scale, and the part of it that is taken, from 0 to 1."""
+
+    size: int
+    result: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """[result, taps] each."""
+
+    places: Places
+    weights: Floats
+
+
+def table_of(axis: Axis, kind: Kind) -> Table:
+    """The table of one dim."""
+    cropped = kind.coordinates == "tf_crop_and_resize"
+    if axis.scale == 1 and axis.size == axis.result and not cropped:
+        return _one_tap(np.arange(axis.size))
+    at = _coordinates(axis, kind.coordinates).astype(np.float64)
+    table = _taps(at, axis, kind)
+    if cropped:
+        table.places[(at < 0) | (at > axis.size - 1)] = OUTSIDE
+    return table
+
+
+def _one_tap(places: Array) -> Table:
+    return Table(places.astype(np.int32)[:, None], np.ones((len(places), 1)))
+
+
+def _coordinates(axis: Axis, kind: str) -> npt.NDArray[np.float32]:
+    """Where results lie in the source, in its pixels."""
+    at = np.arange(axis.result, dtype=F32)
+    size, result, scale = F32(axis.size), F32(axis.result), F32(axis.scale)
+    middle = (at + F32(0.5)) / scale - F32(0.5)
+    match kind:
+        case "half_pixel":
+            return middle
+        case "half_pixel_symmetric":
+            return size / 2 * (1 - result / (scale * size)) + middle
+        case "pytorch_half_pixel":
+            return middle if axis.result > 1 else 0 * at
+        case "align_corners":
+            return at * (size - 1) / (result - 1) if axis.result > 1 else 0 * at
+        case "tf_crop_and_resize":
+            start, end = F32(axis.start), F32(axis.end)
+            if axis.result == 1:
+                return 0 * at + F32(0.5) * (start + end) * (size - 1)
+            return start * (size - 1) + at * ((end - start) * (size - 1) / (result - 1))
+        case _:
+            return at / scale
+
+
+def _taps(at: Floats, axis: Axis, kind: Kind) -> Table:
+    last = axis.size - 1
+    if kind.mode == "nearest":
+        return _one_tap(np.clip(_rounded(at, kind.rounding), 0, last))
+    whole = np.floor(at)
+    shrink = min(axis.scale, 1.0) if kind.antialias else 1.0
+    radius = 1 if kind.mode == "linear" else 2
+    first = int(np.floor(-radius / shrink)) + 1
+    offsets = np.arange(first, 1 - first + 1)
+    distances = np.abs(offsets - (at - whole)[:, None]) * shrink
+    weights = np.clip(1 - distances, 0, 1) if kind.mode == "linear" else _cubic(distances, kind.cubic_a)
+    places = whole[:, None] + offsets
+    if kind.exclude_outside:
+        weights[(places < 0) | (places > last)] = 0
+    if kind.exclude_outside or kind.antialias:
+        weights /= weights.sum(1, keepdims=True)
+    return Table(np.clip(places, 0, last).astype(np.int32), weights)
+
+
+def _cubic(x: Floats, a: float) -> Floats:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _rounded(at: Floats, rounding: str) -> Floats:
+    match rounding:
+        case "round_prefer_floor":
+            return np.ceil(at - 0.5)
+        case "round_prefer_ceil":
+            return np.floor(at + 0.5)
+        case "floor":
+            return np.floor(at)
+        case _:
+            return np.ceil(at)

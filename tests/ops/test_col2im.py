@@ -1,0 +1,52 @@
+"""Col2Im and CenterCropPad against the ONNX reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir.tensor import Array
+from tests.harness import make_node, reference_op, run_op
+from tests.ops.exact import arange, assert_same
+
+Attrs = dict[str, object]
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[list[Array], Attrs]:
+    """Columns and attributes that fit an image of one to three dims."""
+    size, rank = st.integers, draw(st.integers(1, 3))
+    block = [draw(size(1, 3)) for _ in range(rank)]
+    dilations, strides = [draw(size(1, 2)) for _ in block], [draw(size(1, 3)) for _ in block]
+    begins, ends = [draw(size(0, 1)) for _ in block], [draw(size(0, 1)) for _ in block]
+    image = [(k - 1) * d + 1 + draw(size(0, 4)) for k, d in zip(block, dilations, strict=True)]
+    reach = [(k - 1) * d + 1 for k, d in zip(block, dilations, strict=True)]
+    columns = [
+        (i + b + e - r) // s + 1 for i, b, e, r, s in zip(image, begins, ends, reach, strides, strict=True)
+    ]  # fmt: skip
+    shape = (draw(size(1, 2)), draw(size(1, 2)) * int(np.prod(block)), int(np.prod(columns)))
+    x = np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype(draw(st.sampled_from(["f4", "f8"])))
+    attrs: Attrs = {"dilations": tuple(dilations), "strides": tuple(strides), "pads": (*begins, *ends)}
+    return [x, np.array(image), np.array(block)], attrs
+
+
+@settings(max_examples=50, deadline=None)
+@given(case=blocks())
+def test_col2im_agrees_with_the_reference(case: tuple[list[Array], Attrs]) -> None:
+    arrays, attrs = case
+    node = make_node("Col2Im", arrays, attrs, constants=(1, 2))
+    np.testing.assert_array_equal(run_op(node, arrays, threads=2)[0], reference_op(node, arrays)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float16])
+@pytest.mark.parametrize(
+    ("sizes", "axes"), [((3, 4, 8), None), ((9, 2), (-1, 0)), ((5, 6, 7), None), ((1, 11, 6), None), ((0,), (1,))]
+)
+def test_crop_and_pad_agree_with_the_reference(
+    dtype: type, sizes: tuple[int, ...], axes: tuple[int, ...] | None
+) -> None:
+    arrays = [arange((5, 6, 7), dtype), np.array(sizes)]
+    node = make_node("CenterCropPad", arrays, {} if axes is None else {"axes": axes}, constants=(1,))
+    assert_same(run_op(node, arrays), reference_op(node, arrays))
