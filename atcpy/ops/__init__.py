@@ -35,7 +35,6 @@ from atcpy.ops import (
     shape,
     slice,
     softmax,
-    spectral,
     structural,
     transpose,
     trilu,

@@ -14,8 +14,8 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
-from atcpy.ops.half import supports_weights
 from atcpy.ops.conv_direct import lower_direct, supports_direct
+from atcpy.ops.half import supports_weights
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, output_size, window_of
 
@@ -84,7 +84,6 @@ def supports_conv(node: Node) -> Iterable[Reject]:
 
 
 def _supports_blocks(node: Node) -> Iterable[Reject]:
-    """The blocked kernels take float32 in two spatial dims with constant weights."""
     x, w = node.operand(0), node.operand(1)
     if not x.desc.is_static:
         yield Reject("shape-unknown", node.name)
@@ -101,10 +100,9 @@ def _supports_blocks(node: Node) -> Iterable[Reject]:
 
 def is_depthwise(node: Node, weights: Value) -> bool:
     """One filter a channel: a kernel and a weight format of its own."""
-    w = weights.desc.static_shape
-    if not node.operand(1).desc.is_static:
+    if not weights.desc.is_static:
         return False
-    w = node.operand(1).desc.static_shape
+    w = weights.desc.static_shape
     return w[1] == 1 and node.int_attr("group", 1) == w[0] > 1
 
 
@@ -131,7 +129,7 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 def lower_conv(node: Node) -> Iterable[KernelCall]:
     """One launch of `conv2d`, or of `depthwise2d`; what these do not take is convolved directly."""
     if direct_reason(node) is not None:
-        yield from lower_direct(node, conv_window(node), transposed=False)
+        yield from lower_direct(node, conv_window(node, node.operand(1)), transposed=False)
         return
     x, y = node.operand(0), node.output
     n, c, h, w = x.desc.static_shape
@@ -164,13 +162,12 @@ def type_in_ge(node: Node) -> str:
     """GE has an op for depthwise weights and one for volumes."""
     if len(node.operand(1).desc.shape or ()) == 5:
         return "Conv3D"
-    return "DepthwiseConv2D" if is_depthwise(node) else "Conv2D"
+    return "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D"
 
 
 register_operator(
     OpDef(
         name="Conv",
-        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
         ge_type=type_in_ge,
         infer=infer_conv,
         engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
@@ -182,7 +179,6 @@ register_operator(
 register_operator(
     OpDef(
         name="FusedConv",
-        ge_type=lambda node: "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D",
         ge_type=type_in_ge,
         infer=infer_conv,
         engines={Engine.AICORE: supports_conv},

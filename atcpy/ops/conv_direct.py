@@ -17,16 +17,20 @@ DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64})
 def supports_direct(node: Node) -> Iterable[Reject]:
     """Known shapes of up to three spatial dims."""
     x = node.operand(0).desc
-    if x.dtype not in DTYPES:
+    if x.dtype not in DTYPES or any(value.desc.dtype is not x.dtype for value in node.operands):
         yield Reject("dtype", node.name, x.dtype.long)
     if not all(value.desc.is_static for value in (*node.operands, node.output)):
         yield Reject("shape-unknown", node.name)
     elif len(x.static_shape) > MAX_SPATIAL + 2:
         yield Reject("rank", node.name, f"{len(x.static_shape) - 2} spatial dims")
+    elif 0 in x.static_shape[2:]:
+        yield Reject("empty", node.name)
 
 
 def lower_direct(node: Node, window: Window, *, transposed: bool) -> Iterable[KernelCall]:
     """One launch of `convnd`."""
+    if 0 in node.output.desc.static_shape:
+        return
     n, c, *spatial = node.operand(0).desc.static_shape
     _, m, *result = node.output.desc.static_shape
     group = node.int_attr("group", 1)

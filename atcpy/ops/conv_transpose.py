@@ -14,8 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
-from atcpy.ops.conv import C0, check_bias, half_weights_of_conv, supports_conv
-from atcpy.ops.conv import C0, check_bias, direct_reason, supports_conv
+from atcpy.ops.conv import C0, check_bias, direct_reason, half_weights_of_conv, supports_conv
 from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.spatial import Window, positive_ints, window_of

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
+from atcpy.ir import DType, Engine, Node, Reject, Value
 from atcpy.ops.axes import normal_axis
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, register_operator
 from atcpy.ops.reference import known_constant
 from atcpy.ops.shape_values import integers
+from atcpy.ops.spectral import infer_stft
 
 DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64})
 MAX_LENGTH = 1 << 22
@@ -80,22 +80,6 @@ def frame_length(node: Node) -> int | None:
             return None
         default = window.desc.elements
     return _number(node.input(3), default)
-
-
-def infer_stft(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """[N, L, parts] gives [N, frames, bins, 2]; half of the bins unless `onesided` is 0, which ONNX's own
-    shape function takes for the default.
-    """
-    x, length, step = node.operand(0).desc, frame_length(node), _number(node.input(1), 0)
-    if x.is_static and len(x.static_shape) not in {2, 3}:
-        raise ModelInvalid("EZ8888", where=node, what=f"a signal of rank {len(x.static_shape)}")
-    if length is None or step is None:
-        return [TensorDesc.plain(x.dtype, None)]
-    n, samples = x.static_shape[:2]
-    if step < 1 or not 1 <= length <= samples:
-        raise ModelInvalid("EZ8888", where=node, what=f"frames of {length}, a step of {step} in {samples} samples")
-    bins = length // 2 + 1 if node.int_attr("onesided", 1) else length
-    return [TensorDesc.plain(x.dtype, (n, (samples - length) // step + 1, bins, 2))]
 
 
 def supports_stft(node: Node) -> Iterable[Reject]:

@@ -52,6 +52,8 @@ def supports_grid_sample(node: Node) -> Iterable[Reject]:
 
 def lower_grid_sample(node: Node) -> Iterable[KernelCall]:
     """One launch of `grid_sample`."""
+    if 0 in node.output.desc.static_shape:
+        return
     x, grid = node.operand(0), node.operand(1)
     n, c, *spatial = x.desc.static_shape
     params: dict[str, ParamValue] = {

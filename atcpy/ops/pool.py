@@ -161,6 +161,8 @@ def supports_unpool(node: Node) -> Iterable[Reject]:
         return
     if not 3 <= len(x.static_shape) <= MAX_SPATIAL + 2:
         yield Reject("rank", node.name, f"{len(x.static_shape) - 2} spatial dims")
+    elif min(unpooled_sizes(node, x.static_shape)) < 1:
+        yield Reject("empty", node.name)
     elif any(
         size > there for size, there in zip(unpooled_sizes(node, x.static_shape), y.static_shape[2:], strict=True)
     ):
@@ -170,6 +172,8 @@ def supports_unpool(node: Node) -> Iterable[Reject]:
 def lower_unpool(node: Node) -> Iterable[KernelCall]:
     """One launch of `unpool`."""
     x, indices, y = node.operand(0), node.operand(1), node.output
+    if 0 in y.desc.static_shape:
+        return
     params: dict[str, ParamValue] = {
         "planes": math.prod(x.desc.static_shape[:2]), "n": x.desc.elements, "item": item_bytes(x.desc.dtype),
         "in": leading(unpooled_sizes(node, x.desc.static_shape), 1), "out": leading(y.desc.static_shape[2:], 1),

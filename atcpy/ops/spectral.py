@@ -8,7 +8,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Node, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ops.axes import unnamed_dim
-from atcpy.ops.opdef import Known, OpDef, register_operator
+from atcpy.ops.opdef import Known
 
 
 def infer_stft(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -44,6 +44,3 @@ def _frame_length(node: Node, known: Known) -> int | None:
 def _scalar(node: Node, index: int, known: Known) -> int | None:
     elements = known(node.input(index))
     return elements[0] if elements and isinstance(elements[0], int) else None
-
-
-register_operator(OpDef(name="STFT", ge_type="STFT", infer=infer_stft))

@@ -11,11 +11,11 @@ static int64_t volume(const int64_t *dims)
 static const char *check(const struct task_view *task)
 {
     const struct convnd_params *p = task->params;
-    const int64_t counts[] = {p->n, p->cg, p->mg};
+    const int64_t counts[] = {p->n, p->group, p->mg};
     if (task->n_src < 2 || task->n_src > CONVND_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 3, 0) || !atc_sizes_ok(&p->group, 1, 1) ||
-        !atc_sizes_ok(p->in, CONVND_DIMS, 0) || !atc_sizes_ok(p->out, CONVND_DIMS, 0) ||
+    if (!atc_sizes_ok(counts, 3, 1) || !atc_sizes_ok(&p->cg, 1, 0) ||
+        !atc_sizes_ok(p->in, CONVND_DIMS, 1) || !atc_sizes_ok(p->out, CONVND_DIMS, 1) ||
         !atc_sizes_ok(p->kernel, CONVND_DIMS, 1) || !atc_sizes_ok(p->stride, CONVND_DIMS, 1) ||
         !atc_sizes_ok(p->dilation, CONVND_DIMS, 1) || !atc_sizes_ok(p->pad, CONVND_DIMS, 0))
         return "a size is out of range";
@@ -27,6 +27,9 @@ static const char *check(const struct task_view *task)
             ATC_TOO_BIG)
             return "the windows reach too far";
     }
+    /* Without input channels, no operand bounds these. */
+    if (volume(p->in) >= ATC_TOO_BIG || volume(p->kernel) >= ATC_TOO_BIG)
+        return "a size is out of range";
     const enum atc_dtype dtype = (enum atc_dtype)task->src[CONVND_X].dtype;
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "operands are of an unknown type";
@@ -47,7 +50,7 @@ static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct convnd_params *p = params;
-    return p->out[2] == 0 ? 0 : p->n * p->group * p->mg * p->out[0] * p->out[1];
+    return p->n * p->group * p->mg * p->out[0] * p->out[1];
 }
 
 static int64_t work(const void *params)

@@ -13,10 +13,11 @@ enum { MAX_LENGTH = 1 << 26 };
 static const char *check(const struct task_view *task)
 {
     const struct fourier_params *p = task->params;
-    const int64_t counts[] = {p->outer, p->length, p->inner, p->frames, p->step};
+    const int64_t counts[] = {p->outer, p->length, p->inner, p->frames};
     if (task->n_src < 1 || task->n_src > FOURIER_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 5, 0) || p->n < 1 || p->n > MAX_LENGTH)
+    if (!atc_sizes_ok(counts, 4, 1) || !atc_sizes_ok(&p->step, 1, 0) || p->n < 1 ||
+        p->n > MAX_LENGTH)
         return "a size is out of range";
     if (p->parts != 1 && p->parts != 2)
         return "numbers have neither one nor two parts";

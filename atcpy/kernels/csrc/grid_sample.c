@@ -19,8 +19,8 @@ static const char *check(const struct task_view *task)
     const int64_t counts[] = {p->n, p->c};
     if (task->n_src != GRID_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 2, 0) || !atc_sizes_ok(p->in, GRID_DIMS, 1) ||
-        !atc_sizes_ok(p->out, GRID_DIMS, 0))
+    if (!atc_sizes_ok(counts, 2, 1) || !atc_sizes_ok(p->in, GRID_DIMS, 1) ||
+        !atc_sizes_ok(p->out, GRID_DIMS, 1))
         return "a size is out of range";
     for (int i = 0; i < GRID_DIMS; i++)
         if (p->in[i] > MAX_SIDE)

@@ -48,7 +48,7 @@ static const char *check(const struct task_view *task)
     const int64_t counts[] = {p->outer, p->inner};
     if (task->n_src < 2 || task->n_src > INTERP_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 2, 0) || !atc_sizes_ok(p->in, INTERP_DIMS, 1) ||
+    if (!atc_sizes_ok(counts, 2, 1) || !atc_sizes_ok(p->in, INTERP_DIMS, 1) ||
         !atc_sizes_ok(p->out, INTERP_DIMS, 1) || !atc_sizes_ok(p->taps, INTERP_DIMS, 1))
         return "a size is out of range";
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
@@ -74,7 +74,7 @@ static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct interp_params *p = params;
-    return p->inner == 0 ? 0 : p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3];
+    return p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3];
 }
 
 static int64_t work(const void *params)
