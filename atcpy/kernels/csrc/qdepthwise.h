@@ -8,7 +8,7 @@
 #ifndef ATC_QDEPTHWISE_H
 #define ATC_QDEPTHWISE_H
 
-#include "qgemm_finish.h"
+#include "qgemm.h"
 
 enum { QDW_C0 = QGEMM_PANEL };
 
@@ -41,9 +41,17 @@ static inline struct qdw_plan qdw_plan(const struct qdepthwise_params *p)
     };
 }
 
-/* `results` neighbouring sums over all pairs of taps; `in` steps by `step` words a result. */
-typedef void (*qdw_micro)(const uint32_t *in, int64_t step, const int64_t *offsets,
-                          const uint32_t *weights, int64_t taps, int results,
-                          int32_t sums[][QDW_C0]);
+/* What `results` neighbouring windows are summed up from; `in` steps by `step` words a result. */
+struct qdw_windows {
+    const uint32_t *in;
+    int64_t step;
+    const int64_t *offsets; /* of the pairs of taps */
+    const uint32_t *weights;
+    int64_t taps;
+    int results;
+};
+
+/* Sums and finishes them; the tile says where to. */
+typedef void (*qdw_micro)(const struct qdw_windows *windows, const struct qgemm_tile *tile);
 
 #endif

@@ -1,6 +1,8 @@
 /* The loops of qdepthwise around a micro-kernel; the file of each ISA compiles them. */
 #include "qdepthwise.h"
 
+#include <string.h>
+
 struct qdw {
     const struct qdepthwise_params *p;
     const struct kernel_args *args;
@@ -22,6 +24,18 @@ static inline const uint8_t *pixel(const uint8_t *row, int64_t column, int64_t w
     return column < 0 || column >= width ? outside : row + column * QDW_C0;
 }
 
+/* Two taps a lane. */
+static inline void pair(uint32_t *restrict to, const uint8_t *restrict low,
+                        const uint8_t *restrict high, uint8_t flip)
+{
+    uint8_t l[QDW_C0], h[QDW_C0];
+    memcpy(l, low, sizeof l);
+    memcpy(h, high, sizeof h);
+    const uint32_t both = flip * UINT32_C(0x00010001);
+    for (int i = 0; i < QDW_C0; i++)
+        to[i] = ((uint32_t)l[i] | (uint32_t)h[i] << 16) ^ both;
+}
+
 static void pack(const struct qdw *d, const uint8_t *plane, int64_t first_row)
 {
     const struct qdepthwise_params *p = d->p;
@@ -34,11 +48,18 @@ static void pack(const struct qdw *d, const uint8_t *plane, int64_t first_row)
         const bool inside = at >= 0 && at < p->h;
         const uint8_t *row = plane + (inside ? at * p->w * QDW_C0 : 0);
         const int64_t width = inside ? p->w : 0;
-        for (int64_t q = 0; q < d->plan.columns; q++, to += QDW_C0) {
-            const uint8_t *low = pixel(row, q - p->pl, width, outside);
-            const uint8_t *high = pixel(row, q - p->pl + p->dw, width, outside);
-            for (int i = 0; i < QDW_C0; i++)
-                to[i] = (uint32_t)(low[i] ^ flip) | (uint32_t)(high[i] ^ flip) << 16;
+        /* Positions whose taps both lie inside need no test. */
+        const int64_t begin = min_i64(p->pl, d->plan.columns);
+        const int64_t end = min_i64(width - p->dw + p->pl, d->plan.columns);
+        int64_t q = 0;
+        for (; q < d->plan.columns; q++, to += QDW_C0) {
+            if (q == begin)
+                for (const uint8_t *at_q = row; q < end; q++, to += QDW_C0, at_q += QDW_C0)
+                    pair(to, at_q, at_q + p->dw * QDW_C0, flip);
+            if (q == d->plan.columns)
+                break;
+            pair(to, pixel(row, q - p->pl, width, outside),
+                 pixel(row, q - p->pl + p->dw, width, outside), flip);
         }
     }
 }
@@ -81,14 +102,18 @@ static void take_weights(struct qdw *d, int64_t block)
 static void run_row(struct qdw *d, const uint32_t *in)
 {
     const struct qdepthwise_params *p = d->p;
-    const int64_t step = p->sw * QDW_C0, taps = p->kh * d->plan.pairs;
-    int32_t sums[QDW_WIDTH][QDW_C0];
+    struct qdw_windows windows = {
+        .in = in,
+        .step = p->sw * QDW_C0,
+        .offsets = d->offsets,
+        .weights = d->weights,
+        .taps = p->kh * d->plan.pairs,
+    };
     for (int64_t x = 0; x < p->ow; x += QDW_WIDTH) {
-        const int results = (int)min_i64(QDW_WIDTH, p->ow - x);
-        d->micro(in + x * step, step, d->offsets, d->weights, taps, results, sums);
-        for (int i = 0; i < results; i++)
-            qgemm_finish(&d->tile, sums[i], i, 0, 1);
-        d->tile.dst += results * d->tile.dst_row;
+        windows.results = (int)min_i64(QDW_WIDTH, p->ow - x);
+        d->micro(&windows, &d->tile);
+        windows.in += QDW_WIDTH * windows.step;
+        d->tile.dst += windows.results * d->tile.dst_row;
     }
 }
 

@@ -1,9 +1,7 @@
 /* qgemm on AVX2: up to 3 rows of a panel. Bytes are widened to 16 bits, whose products vpmaddwd
  * adds exactly; vpmaddubsw would saturate.
  */
-#include "qgemm_finish.h"
-
-#include <immintrin.h>
+#include "qgemm_finish_avx2.h"
 
 enum { MAX_ROWS = 3, QUARTERS = 4 };
 
@@ -40,14 +38,13 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
                 acc[i][q] = _mm256_add_epi32(acc[i][q], _mm256_madd_epi16(four[i], columns));
         }
     }
+#pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
-        int32_t sums[QGEMM_PANEL];
-        for (int q = 0; q < QUARTERS; q += 2) {
-            const __m256i both = _mm256_hadd_epi32(acc[i][q], acc[i][q + 1]);
-            _mm256_storeu_si256((__m256i *)(void *)(sums + q * 4),
-                                _mm256_permute4x64_epi64(both, 0xd8));
-        }
-        qgemm_finish(t, sums, i, 0, 1);
+        __m256i half[2];
+        for (int h = 0; h < 2; h++)
+            half[h] =
+                _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[i][2 * h], acc[i][2 * h + 1]), 0xd8);
+        qgemm_finish_avx2(t, half[0], half[1], i, 0, 1);
     }
 }
 

@@ -1,7 +1,7 @@
 /* qgemm on AVX-512 VNNI: up to 12 rows of two panels in 24 accumulators, x broadcast. */
-#include "qgemm_finish.h"
+#include "qgemm_finish_avx512.h"
 
-#include <immintrin.h>
+#include <string.h>
 
 enum { MAX_BLOCKS = QGEMM_MAX_BLOCKS, MAX_ROWS = 12 };
 
@@ -47,15 +47,11 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
             x[i] += QGEMM_K0;
     }
 
-    int32_t sums[MAX_BLOCKS][MAX_ROWS][QGEMM_PANEL];
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
-            _mm512_storeu_si512(sums[b][i], acc[b][i]);
-    for (int b = 0; b < blocks; b++)
-        for (int i = 0; i < rows; i++)
-            qgemm_finish(t, sums[b][i], i, b, blocks);
+            qgemm_finish_avx512(t, acc[b][i], i, b, blocks);
 }
 
 #define DEFINE(blocks, rows)                                                                       \

@@ -15,14 +15,28 @@ static void copy_flipped(uint8_t *restrict to, const uint8_t *restrict from, int
         to[i] = from[i] ^ flip;
 }
 
-/* The 16 channels of a pixel in NC1HWC0, as two words; `keep` has the channels that there are. */
-static inline void copy_block(uint8_t *to, const uint8_t *from, const uint64_t keep[2],
-                              uint64_t flip)
+/* How the 16 channels of a pixel in NC1HWC0 are copied: `keep` has the channels that there are. */
+struct copy16 {
+    uint64_t flip, keep[2], outside[2];
+};
+
+static struct copy16 copy16_of(const struct qgemm_source *s, int64_t channels)
+{
+    struct copy16 copy = {.flip = UINT64_C(0x0101010101010101) * s->flip};
+    uint8_t bytes[16] = {0};
+    memset(bytes, 0xff, (size_t)channels);
+    memcpy(copy.keep, bytes, sizeof bytes);
+    memset(bytes, s->outside, (size_t)channels);
+    memcpy(copy.outside, bytes, sizeof bytes);
+    return copy;
+}
+
+static inline void copy_block(const struct copy16 *copy, uint8_t *to, const uint8_t *from)
 {
     uint64_t words[2];
     memcpy(words, from, sizeof words);
-    words[0] = (words[0] ^ flip) & keep[0];
-    words[1] = (words[1] ^ flip) & keep[1];
+    words[0] = (words[0] ^ copy->flip) & copy->keep[0];
+    words[1] = (words[1] ^ copy->flip) & copy->keep[1];
     memcpy(to, words, sizeof words);
 }
 
@@ -50,39 +64,45 @@ struct window {
     struct taps rows, columns;
 };
 
-static void pack_window_16(const struct qgemm_source *s, const struct window *w, int64_t channels,
-                           uint8_t *to)
+static void pack_window_16(const struct qgemm_params *p, const struct copy16 *copy,
+                           const struct window *w, uint8_t *to)
 {
-    const struct qgemm_params *p = s->p;
-    const uint64_t flip = UINT64_C(0x0101010101010101) * s->flip;
-    uint64_t keep[2];
-    uint8_t mask[16] = {0}, outside[16] = {0};
-    memset(mask, 0xff, (size_t)channels);
-    memset(outside, s->outside, (size_t)channels);
-    memcpy(keep, mask, sizeof keep);
     for (int64_t i = 0; i < p->kh; i++) {
         const bool inside = i >= w->rows.begin && i < w->rows.end;
         const int64_t begin = inside ? w->columns.begin : p->kw;
         const int64_t end = inside ? w->columns.end : p->kw;
         int64_t j = 0;
         for (; j < begin; j++, to += 16)
-            memcpy(to, outside, 16);
+            memcpy(to, copy->outside, 16);
         if (j < end) {
             const uint8_t *from = w->plane + ((w->y + i * p->dh) * p->w + w->x + j * p->dw) * 16;
             for (; j < end; j++, to += 16, from += p->dw * 16)
-                copy_block(to, from, keep, flip);
+                copy_block(copy, to, from);
         }
         for (; j < p->kw; j++, to += 16)
-            memcpy(to, outside, 16);
+            memcpy(to, copy->outside, 16);
     }
+}
+
+/* One tap that is never outside: a pixel's blocks of channels. */
+static void pack_pixel_16(const struct qgemm_params *p, const struct copy16 *full,
+                          const struct copy16 *last, const uint8_t *from, uint8_t *to)
+{
+    const int64_t plane = p->h * p->w * 16, c1 = ceil_div(p->cg, 16);
+    for (int64_t b = 0; b + 1 < c1; b++, from += plane, to += 16)
+        copy_block(full, to, from);
+    copy_block(last, to, from);
 }
 
 static void pack_window_1(const struct qgemm_source *s, const struct window *w, uint8_t *to)
 {
     const struct qgemm_params *p = s->p;
+    const bool all = w->columns.begin == 0 && w->columns.end == p->kw;
     for (int64_t i = 0; i < p->kh; i++, to += p->kw) {
-        memset(to, s->outside, (size_t)p->kw);
-        if (i < w->rows.begin || i >= w->rows.end || w->columns.begin == w->columns.end)
+        const bool inside = i >= w->rows.begin && i < w->rows.end;
+        if (!inside || !all)
+            memset(to, s->outside, (size_t)p->kw);
+        if (!inside || w->columns.begin == w->columns.end)
             continue;
         const uint8_t *from =
             w->plane + (w->y + i * p->dh) * p->w + w->x + w->columns.begin * p->dw;
@@ -99,22 +119,30 @@ void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t
     const int64_t c1_all = ceil_div(p->c, c0), c1 = ceil_div(p->cg, c0);
     const int64_t plane = p->h * p->w * c0;
     const uint8_t *x = s->x + (n * c1_all + g * p->cg / c0) * plane;
+    const struct copy16 full = copy16_of(s, 16), last = copy16_of(s, (p->cg - 1) % 16 + 1);
+    const bool pixels = taps == 1 && p->pt == 0 && p->pl == 0 && (p->oh - 1) * p->sh < p->h &&
+                        (p->ow - 1) * p->sw < p->w;
     for (int64_t r = 0; r < rows; r++, to += row_bytes) {
         const int64_t oy = (first + r) / p->ow, ox = (first + r) % p->ow;
         struct window w = {.y = oy * p->sh - p->pt, .x = ox * p->sw - p->pl};
+        memset(to + k, 0, (size_t)(row_bytes - k));
+        if (c0 != 1 && c0 != 16) { /* rows of a matrix */
+            copy_flipped(to, x + (w.y * p->w + w.x) * c0, c0, s->flip);
+            continue;
+        }
+        if (c0 == 16 && pixels) {
+            pack_pixel_16(p, &full, &last, x + (w.y * p->w + w.x) * 16, to);
+            continue;
+        }
         w.rows = taps_inside(w.y, p->dh, p->kh, p->h);
         w.columns = taps_inside(w.x, p->dw, p->kw, p->w);
-        if (c0 != 1 && c0 != 16)
-            copy_flipped(to, x + (w.y * p->w + w.x) * c0, c0, s->flip); /* one tap, never outside */
-        else
-            for (int64_t b = 0; b < c1; b++) {
-                w.plane = x + b * plane;
-                if (c0 == 16)
-                    pack_window_16(s, &w, min_i64(16, p->cg - b * 16), to + b * taps * 16);
-                else
-                    pack_window_1(s, &w, to + b * taps);
-            }
-        memset(to + k, 0, (size_t)(row_bytes - k));
+        for (int64_t b = 0; b < c1; b++) {
+            w.plane = x + b * plane;
+            if (c0 == 16)
+                pack_window_16(p, b + 1 < c1 ? &full : &last, &w, to + b * taps * 16);
+            else
+                pack_window_1(s, &w, to + b * taps);
+        }
     }
 }
 

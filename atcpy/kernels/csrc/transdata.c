@@ -61,6 +61,12 @@ bool transdata_is_b32_by_16(const struct task_view *task)
     return p->item == 4 && p->c0 == 16;
 }
 
+bool transdata_is_b8_by_16(const struct task_view *task)
+{
+    const struct transdata_params *p = task->params;
+    return p->item == 1 && p->c0 == 16;
+}
+
 void transdata_drive(const struct kernel_args *args, transdata_pack pack, transdata_unpack unpack)
 {
     const struct transdata_params *p = args->params;

@@ -27,7 +27,8 @@ typedef void (*transdata_unpack)(uint8_t *plain, const uint8_t *blocked,
 
 void transdata_drive(const struct kernel_args *args, transdata_pack pack, transdata_unpack unpack);
 
-/* True if elements are of 4 bytes in blocks of 16: what the vector rows take. */
+/* True if elements are of 4 bytes, or bytes, in blocks of 16: what the vector rows take. */
 bool transdata_is_b32_by_16(const struct task_view *task);
+bool transdata_is_b8_by_16(const struct task_view *task);
 
 #endif
