@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from atcpy.errors import Where
 from atcpy.ir.desc import UNKNOWN, TensorDesc
 from atcpy.ir.engine import Engine
@@ -166,8 +168,10 @@ class Node:
         return value
 
     def float_attr(self, name: str, default: float) -> float:
-        """A floating-point attribute."""
-        value = self.attrs.get(name, default)
+        """A floating-point attribute. ONNX has them in float32, the standard's defaults included."""
+        value = self.attrs.get(name)
+        if value is None:
+            return float(np.float32(default))
         assert isinstance(value, int | float), f"{self.name}: {name} is {value!r}"
         return float(value)
 
