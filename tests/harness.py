@@ -13,6 +13,7 @@ from atcpy.formats import find_format
 from atcpy.ir import NC1HWC0, DType, Format, Graph, Node, Region, Reject, Slot, Tensor, TensorDesc, Value
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from atcpy.om.weights import pack_bits, unpack_bits
 from atcpy.ops import KernelCall, find_opdef
 from atcpy.ops.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 
@@ -75,7 +76,7 @@ def run_op(
         _set_const_formats(call)
     for value, array in zip(node.inputs, arrays, strict=True):
         if value is not None and array is not None:
-            memory[value] = np.ascontiguousarray(_store(value.desc, array))
+            memory[value] = _packed(value.desc, np.ascontiguousarray(_store(value.desc, array)))
             if value.tensor is None and value.desc.storage_shape is not None:
                 _spoil_padding(value.desc, memory[value])
     for call in calls:  # constants that lowering made
@@ -83,7 +84,7 @@ def run_op(
             if value is not None and value.tensor is not None and value not in memory:
                 memory[value] = np.ascontiguousarray(value.array)
     for value in node.outputs:
-        memory[value] = np.empty(value.desc.memory_shape, value.desc.dtype.numpy)
+        memory[value] = _packed(value.desc, np.empty(value.desc.memory_shape, value.desc.dtype.numpy))
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
     for call in calls:
         run_call(call, memory, isa=isa, threads=threads)
@@ -143,6 +144,10 @@ def _set_const_formats(call: KernelCall) -> None:
         _store_as(value, form)
 
 
+def _packed(desc: TensorDesc, array: Array) -> Array:
+    return pack_bits(array, desc.dtype) if desc.dtype.bits < 8 else array
+
+
 def _store(desc: TensorDesc, array: Array) -> Array:
     return array if desc.storage_shape is None else find_format(desc.format).pack(array)
 
@@ -154,6 +159,8 @@ def _spoil_padding(desc: TensorDesc, packed: Array) -> None:
 
 
 def _load(desc: TensorDesc, array: Array) -> Array:
+    if desc.dtype.bits < 8:
+        array = unpack_bits(array, desc.dtype, desc.elements).view(desc.dtype.numpy).reshape(desc.static_shape)
     return array if desc.storage_shape is None else find_format(desc.format).unpack(array, desc.static_shape)
 
 

@@ -14,7 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
-from atcpy.ops.broadcast import broadcast_shapes, collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
+from atcpy.ops.broadcast import collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
 from atcpy.ops.elementwise import FLOATS, INTS, unary_call
 from atcpy.ops.opdef import (
     Evaluate,
@@ -35,11 +35,15 @@ NUMBERS = FLOATS | INTS
 Function = Callable[[Array, Array], Array]
 
 
+def broadcast_params(a: Value, b: Value, y: Value) -> dict[str, ParamValue]:
+    """How a kernel of two operands walks them."""
+    dims, (a_strides, b_strides) = collapsed_walk([a, b], y)
+    return {"rank": len(dims), "dims": dims, "a_strides": a_strides, "b_strides": b_strides}
+
+
 def binary_call(op: str, a: Value, b: Value, y: Value) -> KernelCall:
     """A launch of the `binary` family."""
-    dims, (a_strides, b_strides) = collapsed_walk([a, b], y)
-    walk: dict[str, ParamValue] = {"rank": len(dims), "dims": dims, "a_strides": a_strides, "b_strides": b_strides}
-    return KernelCall("binary", (a, b), (y,), {"op": op, **walk})
+    return KernelCall("binary", (a, b), (y,), {"op": op, **broadcast_params(a, b, y)})
 
 
 def infer_binary(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -110,7 +114,7 @@ def equal(a: Dim, b: Dim) -> Dim:
 
 
 def layout_divide(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
-    """Integers stay plain: a zero in the padding would be a division by zero."""
+    """Integers stay plain: a zero in the padding would be a division by zero, also where a power is below it."""
     if node.operand(0).desc.dtype.is_int:
         return Reject("integer-division", node.name)
     return layout_broadcast(node, at_hand)
@@ -137,6 +141,13 @@ def evaluate_divide(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arra
 
 def _fmod(node: Node) -> str:
     return "FMod" if node.int_attr("fmod", 0) else "Mod"
+
+
+def _shift(node: Node) -> str:
+    direction = node.str_attr("direction", "")
+    if direction not in {"LEFT", "RIGHT"}:
+        raise ModelInvalid("E13014", where=node, what=f"direction = {direction!r}, must be LEFT or RIGHT")
+    return f"Shift{direction.title()}"
 
 
 _DIVISIONS = frozenset({"Div", "Mod"})
@@ -230,6 +241,7 @@ def _register_truth() -> None:
     bits: Mapping[str, Function] = {"And": np.bitwise_and, "Or": np.bitwise_or, "Xor": np.bitwise_xor}
     for name, function in bits.items():
         _register(f"Bitwise{name}", f"Bitwise{name}", INTS, evaluate=evaluate_with(function))
+    _register("BitShift", "BitShift", INTS, op=_shift)
 
 
 _register_arithmetic()
@@ -257,51 +269,6 @@ register_operator(
         engines={Engine.VECTOR: lambda node: supports_binary(node, NUMBERS)},
         layout=layout_broadcast,
         lower=lambda node: lower_chain(node, "PRelu"),
-        inplace=(0,),
-        is_elementwise=True,
-    )
-)
-
-
-def infer_pow(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """The base gives the type; the exponent may be of another one."""
-    shapes = [value.desc.shape for value in node.operands]
-    return [TensorDesc.plain(node.operand(0).desc.dtype, broadcast_shapes(node, shapes))]
-
-
-def supports_pow(node: Node) -> Iterable[Reject]:
-    """One constant exponent, of any type, for floats; else both of one type."""
-    base, exponent = node.operand(0).desc.dtype, node.operand(1).desc.dtype
-    if exponent is not base and (constant_exponent(node) is None or base not in FLOATS):
-        yield Reject("mixed-types", node.name, f"{base.long} to the power of {exponent.long}")
-    yield from supports_binary(node, NUMBERS)
-
-
-def constant_exponent(node: Node) -> float | None:
-    """The exponent, if it is one constant number."""
-    exponent = node.operand(1)
-    if exponent.tensor is None or exponent.desc.elements != 1:
-        return None
-    return float(exponent.array.reshape(-1)[0])
-
-
-def lower_pow(node: Node) -> Iterable[KernelCall]:
-    """x to a constant power is an op of one operand."""
-    exponent = constant_exponent(node)
-    if exponent is not None and node.operand(0).desc.dtype in FLOATS:
-        yield unary_call("Pow", node.operand(0), node.output, {"alpha": exponent})
-    else:
-        yield from lower_chain(node, "Pow")
-
-
-register_operator(
-    OpDef(
-        name="Pow",
-        ge_type="Pow",
-        infer=infer_pow,
-        engines={Engine.VECTOR: supports_pow},
-        layout=layout_broadcast,
-        lower=lower_pow,
         inplace=(0,),
         is_elementwise=True,
     )

@@ -118,6 +118,10 @@ def _selu(node: Node) -> Mapping[str, ParamValue]:
     return {"alpha": defaults["alpha"], "beta": defaults["gamma"]}
 
 
+def _shrink(node: Node) -> Mapping[str, ParamValue]:
+    return {"alpha": node.float_attr("lambd", 0.5), "beta": node.float_attr("bias", 0.0)}
+
+
 def _gelu(node: Node) -> str:
     approximate = node.str_attr("approximate", "none")
     if approximate not in {"none", "tanh"}:
@@ -128,6 +132,7 @@ def _gelu(node: Node) -> str:
 _register("Relu", "Relu", FLOATS | SIGNED, epilogue=True)
 _register("LeakyRelu", "LeakyRelu", params=lambda node: _floats(node, alpha=0.01), epilogue=True)
 _register("ThresholdedRelu", "ThresholdedRelu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
+_register("Shrink", "Shrink", FLOATS | INTS, params=_shrink)
 _register("Sigmoid", "Sigmoid", epilogue=True)
 _register("HardSigmoid", "HardSigmoid", params=lambda node: _floats(node, alpha=0.2, beta=0.5), epilogue=True)
 _register("HardSwish", "HardSwish", epilogue=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
+from atcpy.ops.elementwise import FLOATS, INTS
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, register_operator
 
-_FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
-_NUMBERS = _FLOATS | {DType.INT32, DType.INT64}
+_NUMBERS = FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64}
 _ORDERED = _NUMBERS | {DType.INT8, DType.UINT8, DType.BOOL}
 _FOLDS: dict[str, Callable[[list[int]], int]] = {
     "ReduceSum": sum,
@@ -39,14 +39,14 @@ REDUCTIONS = {
     "ReduceMin": Reduction("min", _ORDERED, "ReduceMin"),
     "ReduceProd": Reduction("prod", _NUMBERS, "ReduceProd"),
     "ReduceL1": Reduction("l1", _NUMBERS, "ReduceL1"),
-    "ReduceL2": Reduction("l2", _FLOATS, "ReduceL2"),
+    "ReduceL2": Reduction("l2", _NUMBERS, "ReduceL2"),
     "ReduceSumSquare": Reduction("sum_square", _NUMBERS, "ReduceSumSquare"),
-    "ReduceLogSum": Reduction("log_sum", _FLOATS, "ReduceLogSum"),
-    "ReduceLogSumExp": Reduction("log_sum_exp", _FLOATS, "ReduceLogSumExp"),
+    "ReduceLogSum": Reduction("log_sum", FLOATS, "ReduceLogSum"),
+    "ReduceLogSumExp": Reduction("log_sum_exp", FLOATS, "ReduceLogSumExp"),
 }
 GLOBAL_POOLS = {
-    "GlobalAveragePool": Reduction("mean", _FLOATS, "GlobalAveragePool"),
-    "GlobalMaxPool": Reduction("max", _FLOATS, "GlobalMaxPool"),
+    "GlobalAveragePool": Reduction("mean", FLOATS, "GlobalAveragePool"),
+    "GlobalMaxPool": Reduction("max", FLOATS, "GlobalMaxPool"),
 }
 
 
@@ -236,7 +236,7 @@ def lower_reduce(node: Node) -> Iterable[KernelCall]:
 def supports_arg(node: Node) -> Iterable[Reject]:
     """The kernel takes numbers, and at least one along the axis."""
     x = node.operand(0).desc
-    if x.dtype not in _ORDERED - {DType.BOOL}:
+    if x.dtype not in FLOATS | INTS:
         yield Reject("dtype", node.name, x.dtype.long)
     if not x.is_static:
         yield Reject("shape-unknown", node.name)

@@ -52,9 +52,9 @@ def evaluate_where(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
 
 
 def supports_where(node: Node) -> Iterable[Reject]:
-    """Elements of 1, 2, 4 or 8 bytes."""
+    """Elements of 1, 2, 4, 8 or 16 bytes."""
     dtype = node.operand(1).desc.dtype
-    if dtype not in KERNEL_DTYPES:
+    if dtype not in KERNEL_DTYPES | {DType.COMPLEX64, DType.COMPLEX128}:
         yield Reject("dtype", node.name, dtype.long)
     yield from supports_broadcast(node, node.operands)
 

@@ -46,6 +46,8 @@ CASES: tuple[str, ...] = (
     "(float[5,21] x) => (float[5,21] y) { a = Erf(x)  b = HardSigmoid(a)  c = Abs(b)  y = Sqrt(c) }",
     "(float[2,7,5] x) => (float[2,7,5] y) <float[7,1] s> { y = PRelu(x, s) }",
     "(float[5,21] x) => (float[5,21] y) { a = Abs(x)  e = Constant<value_float = 2.5>()  y = Pow(a, e) }",
+    "(float[5,21] x, int64[21] e) => (float[5,21] y) { a = Abs(x)  y = Pow(a, e) }",
+    "(float[5,21] x) => (bool[5,21] y) { a = Log(x)  y = IsNaN(a) }",
     "(float[4,37] x) => (float[4,37] y) { y = Softmax<axis = -1>(x) }",
     "(float[4,5,6] x) => (float[4,1,6] y) { y = ReduceMean<axes = [1]>(x) }",
     "(float[4,5,6] x) => (float[4,5] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }",

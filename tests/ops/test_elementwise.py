@@ -155,6 +155,24 @@ def test_integers(op: str, dtype: type) -> None:
     np.testing.assert_array_equal(run_op(node, [x])[0], expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, *SIGNED, *UNSIGNED], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("bias", [0.0, 1.5, 2.0, -3.25])
+@pytest.mark.parametrize("lambd", [0.5, 3.0, -1.0])
+def test_shrink(lambd: float, bias: float, dtype: type) -> None:
+    x = np.arange(0 if dtype in UNSIGNED else -20, 20).astype(dtype)
+    if np.dtype(dtype).kind == "u":
+        x = x[(x > lambd + 4) | (x <= lambd)]  # what falls below zero has no definition
+    node = make_node("Shrink", [x], {"lambd": lambd, "bias": bias})
+    np.testing.assert_array_equal(run_op(node, [x])[0], reference_op(node, [x])[0])
+
+
+def test_shrink_keeps_large_integers() -> None:
+    x = np.array([2**63 - 1, -(2**63), 2**60 + 1])
+    np.testing.assert_array_equal(run_op(make_node("Shrink", [x], {"bias": 1.0}), [x])[0], x - np.sign(x))
+    ours = run_op(make_node("Shrink", [x], {"bias": 0.5}), [x])[0]
+    np.testing.assert_array_equal(ours, [-(2**63), -(2**63), 2**60])
+
+
 def test_not() -> None:
     x = np.array([True, False, True])
     np.testing.assert_array_equal(run_op(make_node("Not", [x]), [x])[0], [False, True, False])
@@ -183,3 +201,13 @@ def test_an_unknown_gelu_is_refused() -> None:
     x = np.zeros(3, np.float32)
     with pytest.raises(ModelInvalid, match="approximate"):
         run_op(make_node("Gelu", [x], {"approximate": "erf"}), [x])
+
+
+@pytest.mark.parametrize("op", ["LeakyRelu", "HardSigmoid"])
+def test_defaults_are_of_float32_like_attributes(op: str) -> None:
+    x = np.array([-1.0, -3.0, 0.3])
+    stated = {"LeakyRelu": {"alpha": 0.01}, "HardSigmoid": {"alpha": 0.2}}[op]
+    as_stored = {name: float(np.float32(number)) for name, number in stated.items()}
+    for attrs in ({}, as_stored):
+        node = make_node(op, [x], attrs)
+        np.testing.assert_allclose(run_op(node, [x])[0], reference_op(node, [x])[0], rtol=1e-14)

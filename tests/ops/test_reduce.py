@@ -17,7 +17,7 @@ from atcpy.ops.reference import infer_by_onnx, known_constant
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
-FLOAT_ONLY = {"ReduceL2", "ReduceLogSum", "ReduceLogSumExp"}
+FLOAT_ONLY = {"ReduceLogSum", "ReduceLogSumExp"}
 DIMS = st.sampled_from([1, 2, 3, 5, 7, 15, 16, 17, 33, 70])
 FEW = st.sampled_from([1, 2, 3])
 
@@ -36,7 +36,11 @@ def shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def inputs(shape: tuple[int, ...], axes: tuple[int, ...] | None, dtype: str, seed: int = 0) -> list[Array | None]:
     """Numbers around 1, so that logarithms of their sums exist."""
     rng = np.random.default_rng(seed)
-    x = rng.uniform(0.5, 1.5, shape).astype(dtype) if dtype[0] == "f" else rng.integers(-9, 9, shape).astype(dtype)
+    x = (
+        rng.uniform(0.5, 1.5, shape).astype(dtype)
+        if dtype[0] == "f"
+        else rng.integers(0 if dtype[0] == "u" else -9, 9, shape).astype(dtype)
+    )
     return [np.asarray(x), None if axes is None else np.array(axes, np.int64)]
 
 
@@ -57,13 +61,13 @@ def check(op_type: str, arrays: list[Array | None], attrs: dict[str, object], is
 @settings(max_examples=200)
 @given(
     op_type=st.sampled_from(sorted(REDUCTIONS)), case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1),
-    dtype=st.sampled_from(["f4", "f4", "f4", "f8", "i4", "i8"]),
+    dtype=st.sampled_from(["f4", "f4", "f4", "f8", "i4", "i8", "u4", "u8"]),
 )  # fmt: skip
 def test_agrees_with_the_reference(
     isa: str, op_type: str, case: tuple[tuple[int, ...], tuple[int, ...]], keepdims: int, noop: int, dtype: str
 ) -> None:
     shape, axes = case
-    if dtype[0] == "i" and op_type in FLOAT_ONLY:
+    if dtype[0] in "iu" and op_type in FLOAT_ONLY:
         dtype = "f4"
     if op_type == "ReduceLogSumExp":
         shape = shape or (1,)  # the reference cannot do it on scalars
@@ -135,6 +139,26 @@ def test_nothing_is_reduced_as_onnx_says(isa: str, op_type: str, shape: tuple[in
     np.testing.assert_array_equal(ours, expected)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "?", "i4", "u4", "i8", "u8", "f8"])
+def test_nothing_is_reduced_in_every_type(dtype: str) -> None:
+    arrays = [np.zeros((3, 0), dtype), np.array([1])]
+    for op_type in sorted(REDUCTIONS):
+        if np.dtype(dtype) in {np.dtype(numpy.numpy) for numpy in REDUCTIONS[op_type].dtypes} and (
+            op_type != "ReduceMean" or dtype == "f8"
+        ):
+            node = make_node(op_type, arrays, constants=(1,))
+            expected = reference_op(node, arrays)[0]
+            np.testing.assert_array_equal(run_op(node, arrays)[0], expected, err_msg=op_type)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
+def test_roots_of_large_integers(dtype: str) -> None:
+    largest = np.iinfo(dtype).max
+    arrays = [np.array([[3, 4], [0, largest], [largest, largest]], dtype), np.array([1])]
+    ours = run_op(make_node("ReduceL2", arrays, {"keepdims": 0}, constants=(1,)), arrays)[0]
+    np.testing.assert_array_equal(ours, [5, largest, largest])
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u1", "?"])
 def test_extremes_of_small_types(dtype: str) -> None:
     x = np.random.default_rng(0).integers(0, 2, (5, 3)).astype(dtype)
@@ -153,7 +177,8 @@ def test_integer_sums_wrap_around() -> None:
 @settings(max_examples=150)
 @given(
     op_type=st.sampled_from(["ArgMax", "ArgMin"]), shape=st.lists(DIMS, min_size=1, max_size=3), axis=st.integers(0, 2),
-    keepdims=st.integers(0, 1), last=st.integers(0, 1), dtype=st.sampled_from(["f4", "f8", "i1", "u1", "i4", "i8"]),
+    keepdims=st.integers(0, 1), last=st.integers(0, 1),
+    dtype=st.sampled_from(["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]),
 )  # fmt: skip
 def test_arg_agrees_with_the_reference(
     isa: str, op_type: str, shape: list[int], axis: int, keepdims: int, last: int, dtype: str
@@ -213,7 +238,7 @@ def test_what_the_kernels_cannot_do_is_said() -> None:
 
     assert reasons("ReduceSum", inputs((2, 3), (1,), "f4")) == []
     assert reasons("ReduceSum", inputs((2, 3), (1,), "f4"), constants=()) == ["axes-not-constant"]
-    assert reasons("ReduceL2", inputs((2, 3), (1,), "i4")) == ["dtype"]
+    assert reasons("ReduceLogSum", inputs((2, 3), (1,), "i4")) == ["dtype"]
     assert reasons("ReduceMean", inputs((2, 0), (1,), "i4")) == ["empty"]
     assert reasons("ReduceSum", inputs((2,) * 10, (1, 3, 5, 7, 9), "f4")) == ["rank"]
     assert reasons("ArgMax", [np.zeros((2, 0), np.float32)]) == ["empty"]

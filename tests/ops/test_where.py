@@ -15,7 +15,7 @@ from atcpy.ops.shape_values import UNNAMED
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
-DTYPES = [np.bool_, np.int8, np.float16, np.float32, np.int64]
+DTYPES = [np.bool_, np.int8, np.float16, np.float32, np.int64, np.complex64, np.complex128]
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -2,12 +2,12 @@
 #include "binary.h"
 
 static const char *const binary_names[] = {
-    "Add",        "Sub",       "Mul",        "Div",     "Max",         "Min",
-    "PRelu",      "Equal",     "Less",       "Greater", "LessOrEqual", "GreaterOrEqual",
-    "Pow",        "Mod",       "FMod",       "And",     "Or",          "Xor",
-    "BitwiseAnd", "BitwiseOr", "BitwiseXor", NULL};
+    "Add",       "Sub",        "Mul",       "Div",        "Max",         "Min",
+    "PRelu",     "Equal",      "Less",      "Greater",    "LessOrEqual", "GreaterOrEqual",
+    "Mod",       "FMod",       "And",       "Or",         "Xor",         "BitwiseAnd",
+    "BitwiseOr", "BitwiseXor", "ShiftLeft", "ShiftRight", NULL};
 
-static_assert(sizeof binary_names / sizeof binary_names[0] == BINARY_BITWISE_XOR + 2,
+static_assert(sizeof binary_names / sizeof binary_names[0] == BINARY_SHIFT_RIGHT + 2,
               "a name each");
 
 DESCRIBE_PARAMS(binary, BINARY_FIELDS)

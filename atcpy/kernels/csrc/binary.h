@@ -26,15 +26,17 @@ enum binary_op {
     BINARY_LESS_OR_EQUAL,
     BINARY_GREATER_OR_EQUAL,
     BINARY_LAST_VECTOR = BINARY_GREATER_OR_EQUAL, /* ops from here on have scalar rows only */
-    BINARY_POW,
-    BINARY_MOD,  /* sign of the divisor, as in Python */
-    BINARY_FMOD, /* sign of the dividend, as in C */
-    BINARY_AND,  /* bool */
+    BINARY_MOD,                                   /* sign of the divisor, as in Python */
+    BINARY_FMOD,                                  /* sign of the dividend, as in C */
+    BINARY_AND,                                   /* bool */
     BINARY_OR,
     BINARY_XOR,
     BINARY_BITWISE_AND, /* integers */
     BINARY_BITWISE_OR,
     BINARY_BITWISE_XOR,
+    BINARY_SHIFT_LEFT,  /* by less than 0 or by all bits and more: only copies of the sign are left
+                         */
+    BINARY_SHIFT_RIGHT, /* of signed integers: copies of the sign come in */
 };
 
 static inline bool binary_compares(int64_t op)

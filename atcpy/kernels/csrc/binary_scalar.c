@@ -5,11 +5,6 @@
 #include <math.h>
 
 #define DEFINE_FLOAT_OPS(type, f)                                                                  \
-    static type pow_##type(type a, type b)                                                         \
-    {                                                                                              \
-        return pow##f(a, b);                                                                       \
-    }                                                                                              \
-                                                                                                   \
     static type fmod_##type(type a, type b)                                                        \
     {                                                                                              \
         return fmod##f(a, b);                                                                      \
@@ -97,8 +92,6 @@ DEFINE_FLOAT_OPS(double, )
         EACH(type, min_##type(a, b));                                                              \
     case BINARY_PRELU:                                                                             \
         EACH(type, a < 0 ? a * b : a);                                                             \
-    case BINARY_POW:                                                                               \
-        EACH(type, pow_##type(a, b));                                                              \
     case BINARY_MOD:                                                                               \
         EACH(type, mod_##type(a, b));                                                              \
     case BINARY_FMOD:                                                                              \
@@ -111,22 +104,6 @@ DEFINE_FLOAT(binary_f64_scalar, double)
 
 /* Integers wrap: they are computed as unsigned ones of 64 bits. */
 #define U(x) ((uint64_t)(x))
-
-/* Below zero: 1 ÷ the positive power, truncated. */
-static uint64_t power(uint64_t base, uint64_t exponent, bool below_zero, struct atc_fault *fault)
-{
-    if (below_zero) {
-        if (base == 0)
-            atc_note_fault(fault, FAULT_DIVISION_BY_ZERO, (int64_t)exponent, 0);
-        const bool is_unit = base == 1 || base == UINT64_MAX;
-        return !is_unit ? 0 : exponent % 2 == 0 ? 1 : base;
-    }
-    uint64_t result = 1;
-    for (; exponent > 0; exponent >>= 1, base *= base)
-        if (exponent & 1)
-            result *= base;
-    return result;
-}
 
 /* The divisor, or 1 and a fault for 0. */
 static inline uint64_t divisor(uint64_t b, struct atc_fault *fault)
@@ -155,6 +132,15 @@ static inline uint64_t divisor(uint64_t b, struct atc_fault *fault)
         return rest != 0 && (rest < 1) != (b < 1) ? (type)(rest + b) : rest;                       \
     }                                                                                              \
                                                                                                    \
+    static inline uint64_t symbol##_shifted(type a, type b, bool left)                                 \
+    {                                                                                              \
+        const bool is_signed = (type)-1 < (type)1;                                                 \
+        const uint64_t sign = is_signed && a < (type)1 && a != 0 ? UINT64_MAX : 0;                 \
+        if (U(b) >= 8 * sizeof(type))                                                          \
+            return left ? 0 : sign;                                                                \
+        return left ? U(a) << b : (U(a) ^ sign) >> b ^ sign;                                        \
+    }                                                                                              \
+                                                                                                   \
     BEGIN_ROW(symbol, type)                                                                        \
     case BINARY_ADD:                                                                               \
         EACH(type, U(a) + U(b));                                                                   \
@@ -170,8 +156,6 @@ static inline uint64_t divisor(uint64_t b, struct atc_fault *fault)
         EACH(type, a < b ? a : b);                                                                 \
     case BINARY_PRELU:                                                                             \
         EACH(type, (type)-1 < (type)1 && a < (type)1 ? U(a) * U(b) : U(a));                        \
-    case BINARY_POW:                                                                               \
-        EACH(type, power(U(a), U(b), (type)-1 < (type)1 && b < (type)1 && b != 0, args->fault));                                          \
     case BINARY_MOD:                                                                               \
         EACH(type, symbol##_mod(a, (type)divisor(U(b), args->fault)));                                          \
     case BINARY_FMOD:                                                                              \
@@ -182,6 +166,10 @@ static inline uint64_t divisor(uint64_t b, struct atc_fault *fault)
         EACH(type, a | b);                                                                         \
     case BINARY_BITWISE_XOR:                                                                       \
         EACH(type, a ^ b);                                                                         \
+    case BINARY_SHIFT_LEFT:                                                                     \
+        EACH(type, symbol##_shifted(a, b, true));                                                          \
+    case BINARY_SHIFT_RIGHT:                                                                     \
+        EACH(type, symbol##_shifted(a, b, false));                                                          \
         COMPARISONS                                                                                \
         END_ROW
 

@@ -1,6 +1,7 @@
 /* The loops of cast; the file of each ISA compiles them with its flags. */
 #include "cast.h"
 #include "half.h"
+#include "narrow.h"
 
 /* Truncation to 32 and to 64 bits; what does not fit becomes the least number. */
 static inline int32_t i32_of_f32(float x)
@@ -179,16 +180,62 @@ static void f32_to_f16_simd(const void *src, void *dst, int64_t n)
 typedef void (*cast_fn)(const void *src, void *dst, int64_t n);
 #define NAME(from, from_type, READ, to, to_type, TO) from##_to_##to,
 #define NAMES_FROM(from, from_type, READ)            {EACH_TARGET(NAME, from, from_type, READ)},
-static const cast_fn casts[CAST_BOOL + 1][CAST_BOOL + 1] = {EACH_SOURCE(NAMES_FROM)};
+static const cast_fn casts[CAST_LAST_WHOLE + 1][CAST_LAST_WHOLE + 1] = {EACH_SOURCE(NAMES_FROM)};
 
 #define SIZE_OF(from, from_type, READ) (int64_t)sizeof(from_type),
 static const int64_t item_bytes[] = {EACH_SOURCE(SIZE_OF)};
 
+/* Where element i of a type lies. */
+static inline uint8_t *element(const void *base, int64_t type, int64_t i)
+{
+    const int64_t bits = type <= CAST_LAST_WHOLE ? 8 * item_bytes[type] : narrow_bits(type);
+    return (uint8_t *)base + i * bits / 8;
+}
+
+/* Blocks of elements, narrow ones by way of a type that holds them all. */
+static void cast_narrow(const struct cast_params *p, const void *src, void *dst, int64_t begin,
+                        int64_t end)
+{
+    enum { BLOCK = 512 };
+    union {
+        float f32[BLOCK];
+        int8_t i8[BLOCK];
+    } wide;
+    double exact[BLOCK]; /* or bytes */
+    float values[256];
+    const int64_t from = narrow_is_float(p->from)    ? CAST_F32
+                         : p->from > CAST_LAST_WHOLE ? CAST_I8
+                                                     : p->from;
+    const int64_t to = narrow_is_float(p->to)    ? CAST_F64
+                       : p->to > CAST_LAST_WHOLE ? CAST_I8
+                                                 : p->to;
+    if (narrow_is_float(p->from))
+        narrow_values(p->from, values);
+    for (int64_t i = begin; i < end; i += BLOCK) {
+        const int64_t n = min_i64(BLOCK, end - i);
+        const void *at = element(src, p->from, i);
+        if (narrow_is_float(p->from))
+            read_narrow_floats(p->from, at, values, wide.f32, n);
+        else if (p->from > CAST_LAST_WHOLE)
+            read_narrow_ints(p->from, at, wide.i8, n);
+        uint8_t *result = element(dst, p->to, i);
+        const bool is_whole = p->to <= CAST_LAST_WHOLE;
+        casts[from][to](p->from > CAST_LAST_WHOLE ? &wide : at, is_whole ? (void *)result : exact,
+                        n);
+        if (narrow_is_float(p->to))
+            write_narrow_floats(p, exact, result, n);
+        else if (!is_whole)
+            pack_bits((const uint8_t *)exact, narrow_bits(p->to), result, n);
+    }
+}
+
 static void cast_items(const struct kernel_args *args)
 {
     const struct cast_params *p = args->params;
-    const int64_t begin = args->begin * CAST_CHUNK;
-    const int64_t end = args->end * CAST_CHUNK < p->n ? args->end * CAST_CHUNK : p->n;
-    casts[p->from][p->to]((const uint8_t *)args->src[0] + begin * item_bytes[p->from],
-                          (uint8_t *)args->dst[0] + begin * item_bytes[p->to], end - begin);
+    const int64_t begin = args->begin * CAST_CHUNK, end = min_i64(args->end * CAST_CHUNK, p->n);
+    if (p->from > CAST_LAST_WHOLE || p->to > CAST_LAST_WHOLE)
+        cast_narrow(p, args->src[0], args->dst[0], begin, end);
+    else
+        casts[p->from][p->to](element(args->src[0], p->from, begin),
+                              element(args->dst[0], p->to, begin), end - begin);
 }

@@ -143,13 +143,18 @@ static inline bool atc_sizes_ok(const int64_t *sizes, int n, int64_t least)
     return true;
 }
 
-/* Bytes of one element, or 0 for a type that kernels do not know. */
+/* Bytes of one element, or 0 for a type that kernels do not know or whose elements share bytes. */
 static inline int64_t atc_item_bytes(int dtype)
 {
     switch (dtype) {
     case DTYPE_U8:
     case DTYPE_I8:
     case DTYPE_BOOL:
+    case DTYPE_F8E4M3FN:
+    case DTYPE_F8E4M3FNUZ:
+    case DTYPE_F8E5M2:
+    case DTYPE_F8E5M2FNUZ:
+    case DTYPE_F8E8M0:
         return 1;
     case DTYPE_U16:
     case DTYPE_I16:
@@ -163,7 +168,10 @@ static inline int64_t atc_item_bytes(int dtype)
     case DTYPE_F64:
     case DTYPE_I64:
     case DTYPE_U64:
+    case DTYPE_C64:
         return 8;
+    case DTYPE_C128:
+        return 16;
     default:
         return 0;
     }

@@ -45,8 +45,9 @@ static const char *check(const struct task_view *task)
     if (dtype != task->dst[0].dtype || atc_item_bytes(dtype) == 0)
         return "operands differ in type, or the type is unknown";
     const bool is_float = dtype == DTYPE_F32 || dtype == DTYPE_F64;
-    const bool is_wide = dtype == DTYPE_I32 || dtype == DTYPE_I64;
-    if (!is_float && (p->kind == REDUCE_L2 || p->kind >= REDUCE_LOG_SUM))
+    const bool is_wide =
+        dtype == DTYPE_I32 || dtype == DTYPE_I64 || dtype == DTYPE_U32 || dtype == DTYPE_U64;
+    if (!is_float && p->kind >= REDUCE_LOG_SUM)
         return "the reduction needs floats";
     if (!is_float && !is_wide && p->kind != REDUCE_MAX && p->kind != REDUCE_MIN)
         return "the reduction needs a wider type";

@@ -51,12 +51,16 @@
         }                                                                                          \
     }
 
-/* U is T without sign: sums and products wrap around. */
+/* U is T without sign: sums and products wrap around. The root of a sum of squares loses its
+ * fraction; squares are added in double, where they cannot overflow.
+ */
 #define DEFINE_INTEGERS(T, U, least, largest, name)                                                \
     static T name(const struct reduce_params *p, const T *src)                                     \
     {                                                                                              \
+        const bool is_signed = (T)-1 < (T)1;                                                       \
         U acc = p->kind == REDUCE_PROD;                                                            \
         T best = p->kind == REDUCE_MIN ? largest : least;                                          \
+        double squares = 0;                                                                        \
         switch (p->kind) {                                                                         \
         case REDUCE_MAX:                                                                           \
             EACH(T, p, src, best = v > best ? v : best)                                            \
@@ -68,14 +72,20 @@
             EACH(T, p, src, acc = (U)(acc * (U)v))                                                 \
             return (T)acc;                                                                         \
         case REDUCE_L1:                                                                            \
-            EACH(T, p, src, acc = (U)(acc + (v < 0 ? (U)(0 - (U)v) : (U)v)))                       \
+            EACH(T, p, src, acc = (U)(acc + (is_signed && v < (T)1 ? (U)(0 - (U)v) : (U)v)))            \
             return (T)acc;                                                                         \
+        case REDUCE_L2:                                                                            \
+            EACH(T, p, src, squares += (double)v * (double)v)                                      \
+            squares = sqrt(squares);                                                               \
+            return squares < (double)largest ? (T)squares : largest;                               \
         case REDUCE_SUM_SQUARE:                                                                    \
             EACH(T, p, src, acc = (U)(acc + (U)((U)v * (U)v)))                                     \
             return (T)acc;                                                                         \
         case REDUCE_MEAN:                                                                          \
             EACH(T, p, src, acc = (U)(acc + (U)v))                                                 \
-            return (T)((T)acc / (int64_t)reduce_product(p->reduced));                              \
+            if (!is_signed)                                                                        \
+                return (T)(acc / (uint64_t)reduce_product(p->reduced));                            \
+            return (T)((int64_t)(T)acc / reduce_product(p->reduced));                              \
         default:                                                                                   \
             EACH(T, p, src, acc = (U)(acc + (U)v))                                                 \
             return (T)acc;                                                                         \
@@ -113,10 +123,15 @@ DEFINE_FLOATS(double, one_f64)
 DEFINE_REDUCE(double, one_f64, reduce_f64_scalar)
 DEFINE_INTEGERS(int32_t, uint32_t, INT32_MIN, INT32_MAX, one_i32)
 DEFINE_REDUCE(int32_t, one_i32, reduce_i32_scalar)
+DEFINE_INTEGERS(uint32_t, uint32_t, 0, UINT32_MAX, one_u32)
+DEFINE_REDUCE(uint32_t, one_u32, reduce_u32_scalar)
 DEFINE_INTEGERS(int64_t, uint64_t, INT64_MIN, INT64_MAX, one_i64)
 DEFINE_REDUCE(int64_t, one_i64, reduce_i64_scalar)
+DEFINE_INTEGERS(uint64_t, uint64_t, 0, UINT64_MAX, one_u64)
+DEFINE_REDUCE(uint64_t, one_u64, reduce_u64_scalar)
 DEFINE_ORDERED(int8_t, INT8_MIN, INT8_MAX, one_i8)
 DEFINE_REDUCE(int8_t, one_i8, reduce_i8_scalar)
 DEFINE_ORDERED(uint8_t, 0, UINT8_MAX, one_u8)
 DEFINE_REDUCE(uint8_t, one_u8, reduce_u8_scalar)
-DEFINE_REDUCE(uint8_t, one_u8, reduce_bool_scalar)
+DEFINE_ORDERED(uint8_t, 0, 1, one_bool)
+DEFINE_REDUCE(uint8_t, one_bool, reduce_bool_scalar)

@@ -41,7 +41,19 @@ enum atc_dtype {
     DTYPE_F64 = 11,
     DTYPE_U32 = 12,
     DTYPE_U64 = 13,
+    DTYPE_C64 = 14,
+    DTYPE_C128 = 15,
     DTYPE_BF16 = 16,
+    DTYPE_F8E4M3FN = 17,
+    DTYPE_F8E4M3FNUZ = 18,
+    DTYPE_F8E5M2 = 19,
+    DTYPE_F8E5M2FNUZ = 20,
+    DTYPE_U4 = 21, /* types of less than a byte are packed, the first element in the low bits */
+    DTYPE_I4 = 22,
+    DTYPE_F4E2M1 = 23,
+    DTYPE_F8E8M0 = 24,
+    DTYPE_U2 = 25,
+    DTYPE_I2 = 26,
 };
 
 struct atc_slot {

@@ -9,10 +9,11 @@ static const char *const unary_names[] = {
     "Erf",       "Sigmoid",   "HardSigmoid", "Swish",
     "HardSwish", "Mish",      "Gelu",        "GeluTanh",
     "Elu",       "Selu",      "Celu",        "Softplus",
-    "Softsign",  "Tanh",      "Sin",         "Cos",
-    "Tan",       "Asin",      "Acos",        "Atan",
-    "Sinh",      "Cosh",      "Asinh",       "Acosh",
-    "Atanh",     "Not",       "BitwiseNot",  NULL};
+    "Softsign",  "Tanh",      "Shrink",      "Sin",
+    "Cos",       "Tan",       "Asin",        "Acos",
+    "Atan",      "Sinh",      "Cosh",        "Asinh",
+    "Acosh",     "Atanh",     "Not",         "BitwiseNot",
+    NULL};
 
 static_assert(sizeof unary_names / sizeof unary_names[0] == UNARY_BITWISE_NOT + 2, "a name each");
 
@@ -29,7 +30,7 @@ static bool has_op(int dtype, int64_t op)
         return op == UNARY_NOT;
     default:
         return op == UNARY_RELU || op == UNARY_CLIP || op == UNARY_ABS || op == UNARY_NEG ||
-               op == UNARY_SIGN || op == UNARY_BITWISE_NOT;
+               op == UNARY_SIGN || op == UNARY_SHRINK || op == UNARY_BITWISE_NOT;
     }
 }
 

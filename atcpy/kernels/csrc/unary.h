@@ -42,6 +42,7 @@ enum unary_op {
     UNARY_SOFTSIGN,     /* x / (1 + |x|) */
     UNARY_TANH,
     UNARY_LAST_VECTOR = UNARY_TANH, /* ops from here on have scalar rows only */
+    UNARY_SHRINK,                   /* x < −alpha: x + beta; x > alpha: x − beta; else 0 */
     UNARY_SIN,
     UNARY_COS,
     UNARY_TAN,

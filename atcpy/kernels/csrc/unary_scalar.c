@@ -26,6 +26,11 @@ static double sign(double x)
     return x > 0 ? 1 : x < 0 ? -1 : x * x; /* zero loses its sign, NaN passes */
 }
 
+static double shrink(double x, double threshold, double bias)
+{
+    return x < -threshold ? x + bias : x > threshold ? x - bias : 0;
+}
+
 static double unary_value(enum unary_op op, double x, double alpha, double beta)
 {
     switch (op) {
@@ -89,6 +94,8 @@ static double unary_value(enum unary_op op, double x, double alpha, double beta)
         return x / (1 + fabs(x));
     case UNARY_TANH:
         return tanh(x);
+    case UNARY_SHRINK:
+        return shrink(x, alpha, beta);
     case UNARY_SIN:
         return sin(x);
     case UNARY_COS:
@@ -132,6 +139,22 @@ static double unary_value(enum unary_op op, double x, double alpha, double beta)
 DEFINE_FLOAT(unary_f32_scalar, float)
 DEFINE_FLOAT(unary_f64_scalar, double)
 
+/* An integer nearer to zero or further by a bias; its fraction goes, and what no 64 bits hold is
+ * the least number. */
+static uint64_t shrunk(bool below_zero, uint64_t x, double threshold, double bias)
+{
+    const double value = below_zero ? (double)(int64_t)x : (double)x;
+    if (!(value < -threshold || value > threshold))
+        return 0;
+    const double step = value < -threshold ? bias : -bias;
+    if (step == trunc(step) && fabs(step) < 0x1p63)
+        return x + (uint64_t)(int64_t)step;
+    const double sum = value + step;
+    return sum >= 0x1p63 && sum < 0x1p64
+               ? (uint64_t)sum
+               : (uint64_t)(fabs(sum) < 0x1p63 ? (int64_t)sum : INT64_MIN);
+}
+
 /* Signed types wrap: they are computed as unsigned ones. */
 #define DEFINE_INT(symbol, type)                                                                   \
     static type symbol##_value(const struct unary_params *p, type x)                               \
@@ -151,6 +174,8 @@ DEFINE_FLOAT(unary_f64_scalar, double)
             return minus;                                                                          \
         case UNARY_SIGN:                                                                           \
             return below_zero ? (type)-1 : x != 0;                                                 \
+        case UNARY_SHRINK:                                                                          \
+            return (type)shrunk(below_zero, (uint64_t)x, p->alpha, p->beta);                         \
         default: /* UNARY_BITWISE_NOT */                                                           \
             return (type)~(uint64_t)x;                                                             \
         }                                                                                          \

@@ -10,6 +10,10 @@
             c[i] != 0 ? (a_value) : (b_value);                                                     \
     }
 
+typedef struct {
+    double real, imaginary;
+} complex128;
+
 #define DEFINE_SIZE(type)                                                                          \
     static void row_##type(const uint8_t *c, const type *a, const type *b, type *y, int64_t n,     \
                            const int64_t *moves)                                                   \
@@ -44,6 +48,7 @@ DEFINE_SIZE(uint8_t)
 DEFINE_SIZE(uint16_t)
 DEFINE_SIZE(uint32_t)
 DEFINE_SIZE(uint64_t)
+DEFINE_SIZE(complex128)
 
 static void where_items(const struct kernel_args *args)
 {
@@ -63,8 +68,11 @@ static void where_items(const struct kernel_args *args)
         case 4:
             rows_uint32_t(args, &plane, cols);
             break;
-        default:
+        case 8:
             rows_uint64_t(args, &plane, cols);
+            break;
+        default:
+            rows_complex128(args, &plane, cols);
         }
     }
 }
