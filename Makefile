@@ -7,6 +7,7 @@ BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
 TSAN   := build/tsan
 FUZZ   := build/fuzz
 FUZZ_RUNS ?= 100000
+FUZZ_GRAPHS ?= 5000
 FUZZ_SEED ?= 1
 FUZZ_MODELS ?= models/digits/digits.onnx $(wildcard ../shared/models/real/*.onnx)
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
@@ -24,7 +25,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz fuzz-graphs ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -112,6 +113,9 @@ fuzz: build $(FUZZ)/build.ninja ## task records, random and mutated real ones, t
 	@$(NINJA) -C $(FUZZ) -j $(JOBS) --quiet tests/csrc/fuzz_plan
 	$(PY) tests/csrc/seed_records.py $(FUZZ)/records.bin $(FUZZ_MODELS)
 	$(FUZZ)/tests/csrc/fuzz_plan -records=$(FUZZ)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(FUZZ)/input.bin
+
+fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N FUZZ_SEED=S
+	$(PY) -W ignore -m tests.fuzz.graphs --count $(FUZZ_GRAPHS) --seed $(FUZZ_SEED)
 
 ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs
 

@@ -1,0 +1,1 @@
+"""Random graphs of typed nodes, compared with an evaluation in float64."""

@@ -1,0 +1,120 @@
+"""Random graphs through `atcpy.convert` and `InferenceSession`, compared with the oracle.
+
+python -m tests.fuzz.graphs --count 5000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+import atcpy
+from atcpy.ir.tensor import Array
+from tests.fuzz.builder import Builder, Case
+from tests.fuzz.oracle import SAMPLES, Oracle
+from tests.fuzz.shrink import shrink
+from tests.fuzz.steps import STEPS
+
+_CERTAIN = 16  # times as many samples decide whether a mismatch is one
+
+
+def random_case(seed: int) -> Case:
+    """The case of a seed: 3 to 15 nodes."""
+    b = Builder(np.random.default_rng(seed))
+    for _ in range(1 + b.below(2)):
+        b.first_input()
+    wanted = 3 + b.below(13)
+    while len(b.nodes) < wanted:
+        b.pick(STEPS)(b)
+    return b.case()
+
+
+def run(case: Case, seed: int) -> list[Array]:
+    """Our results, with options that the seed chooses."""
+    level = ["O3", "O3", "O1", "O0"][seed % 4]
+    with tempfile.TemporaryDirectory() as folder:
+        package = str(Path(folder) / "m.om")
+        atcpy.convert(case.model, package, oo_level=level)
+        return list(atcpy.InferenceSession(package, threads=1 + seed % 2).run(None, case.feeds))
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run saw."""
+
+    graphs: int = 0
+    nodes: Counter[str] = field(default_factory=Counter)
+    elements: int = 0
+    compared: int = 0
+
+
+def mismatches(case: Case, seed: int, tally: Tally | None = None, samples: int = SAMPLES) -> list[str]:
+    """A line for each output that is wrong."""
+    results, oracle = run(case, seed), Oracle(case, samples)
+    lines = []
+    for value, ours in zip(case.model.graph.output, results, strict=True):
+        dtype = oracle.dtypes[value.name]
+        expected = oracle.values[value.name]
+        if ours.shape != expected[0].shape or ours.dtype != dtype.numpy:
+            lines.append(f"{value.name}: {ours.dtype}{ours.shape}, wanted {dtype.long}{expected[0].shape}")
+            continue
+        compared, wrong = oracle.compare(value.name, ours)
+        if tally is not None:
+            tally.elements += ours.size
+            tally.compared += int(compared.sum())
+        if wrong.any():
+            at = tuple(int(index) for index in np.argwhere(wrong)[0])
+            lines.append(
+                f"{value.name}{list(at)} = {ours[at]!r}, wanted {expected[0][at]!r}; {wrong.sum()} of {wrong.size}"
+            )
+    if tally is not None:
+        tally.graphs += 1
+        tally.nodes.update(node.op_type for node in case.model.graph.node)
+    return lines if samples > SAMPLES or not lines else mismatches(case, seed, None, samples * _CERTAIN)
+
+
+def explain(seed: int) -> str:
+    """A failing case, made small, as text with what it was fed."""
+    small = shrink(random_case(seed), lambda case: bool(mismatches(case, seed)))
+    feeds = "\n".join(f"{name} = {array!r}" for name, array in small.feeds.items())
+    return f"seed {seed}: {mismatches(small, seed)}\n{onnx.printer.to_text(small.model)}\n{feeds}\n"
+
+
+def check(seed: int, tally: Tally) -> str:
+    """Nothing, or what is wrong with the graph of a seed."""
+    case = random_case(seed)
+    try:
+        return explain(seed) if mismatches(case, seed, tally) else ""
+    except Exception as error:  # noqa: BLE001  whatever it is, its graph is wanted
+        return f"seed {seed}: {type(error).__name__}: {error}\n{onnx.printer.to_text(case.model)}\n"
+
+
+def main() -> int:
+    """Runs many seeds; the exit code says whether all agreed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    tally, failures, start = Tally(), 0, time.monotonic()
+    for seed in range(options.seed, options.seed + options.count):
+        report = check(seed, tally)
+        failures += bool(report)
+        if report:
+            print(report, flush=True)
+    share = tally.compared / max(tally.elements, 1)
+    print(
+        f"{tally.graphs} graphs, {tally.nodes.total()} nodes of {len(tally.nodes)} ops, {failures} failures", end=", "
+    )
+    print(f"{share:.1%} of {tally.elements} elements compared, {time.monotonic() - start:.0f} s")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,232 @@
+"""What a graph should give: its nodes evaluated in float64, several times with a little noise.
+
+Floats of every type are float64 here; integers and bools are exact. The first sample has no noise: it is
+the expected result. In the others every result that a kernel rounds is off by a few units in the last
+place of its type and rounded to that, in the second sample upwards, in the third downwards, in the rest
+at random.
+From how far the samples are apart follows what rounding can do to each element:
+
+- where they have both signs, 0 is possible, too: two samples have it, one with each sign;
+- floats may differ from the first sample by a multiple of that distance;
+- an element on which the samples disagree as bools, integers, NaN or infinities hangs on rounding
+  (a comparison of nearly equal numbers, a floor, an overflow) and is not compared;
+- what the standard leaves undefined (integers from floats out of their range) is not compared, nor is
+  any tensor that follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from atcpy.ir import DType
+from atcpy.ir.tensor import Array
+from tests.fuzz.builder import Case
+from tests.fuzz.definitions import OWN, by_reference
+
+SAMPLES = 5
+_ULPS = 4  # of the result's type, which a kernel may be off
+_SPREAD = 8  # times the distance of the samples
+
+# Results of these are exact: no noise.
+_EXACT = frozenset({
+    "Relu", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Max", "Min", "Where", "Clip", "Identity", "Transpose",
+    "Reshape", "Unsqueeze", "Flatten", "Concat", "Slice", "Gather", "Expand", "Pad", "MaxPool", "ReduceMax",
+    "ReduceMin", "ThresholdedRelu", "CastLike",
+})  # fmt: skip
+# Sums of many terms: an error of each term, not of the result alone.
+_SUMS = frozenset({
+    "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
+    "ReduceProd", "MatMul", "Conv", "Softmax", "Sum", "Mean",
+})  # fmt: skip
+# Formulas that subtract nearly equal numbers: an error beside the operand.
+_BESIDE_INPUT = frozenset({
+    "Gelu", "Mish", "Swish", "Softplus", "Elu", "Celu", "Selu", "Sigmoid", "Erf", "HardSigmoid", "HardSwish",
+    "Shrink", "Mod",
+})  # fmt: skip
+
+Samples = list[Array]
+
+
+def wide(array: Array) -> Array:
+    """Floats as float64."""
+    return array.astype(np.float64) if DType.from_numpy(array.dtype).is_float else array
+
+
+def epsilon(dtype: DType) -> float:
+    """One unit in the last place beside the number."""
+    return float(ml_dtypes.finfo(dtype.numpy).eps)
+
+
+class Oracle:
+    """Samples of every value of a case."""
+
+    def __init__(self, case: Case, samples: int = SAMPLES) -> None:
+        self.rng = np.random.default_rng(0)
+        self.count = samples
+        graph = case.model.graph
+        self.dtypes = {value.name: DType.from_onnx(value.type.tensor_type.elem_type) for value in graph.input}
+        self.values: dict[str, Samples] = {}
+        self.undefined: dict[str, Array] = {}  # elements that the standard leaves undefined
+        for tensor in graph.initializer:
+            self.dtypes[tensor.name] = DType.from_onnx(tensor.data_type)
+            self._exactly(tensor.name, numpy_helper.to_array(tensor))
+        for name, array in case.feeds.items():
+            self._exactly(name, array)
+        types = _types_of(case.model)
+        for node in graph.node:
+            name = node.output[0]
+            self.dtypes[name] = types[name]
+            with np.errstate(all="ignore"):
+                self.values[name] = self._evaluate(node)
+            if any(source in self.undefined for source in node.input):
+                self.undefined[name] = np.ones(self.values[name][0].shape, np.bool_)
+
+    def compare(self, name: str, ours: Array) -> tuple[Array, Array]:
+        """Which elements of a value are compared, and which of those are wrong."""
+        compared, wrong = compare(ours, self.values[name], self.dtypes[name])
+        defined = ~self.undefined.get(name, np.zeros(ours.shape, np.bool_))
+        return compared & defined, wrong & defined
+
+    def _exactly(self, name: str, array: Array) -> None:
+        self.values[name] = [wide(array)] * self.count
+
+    def _evaluate(self, node: onnx.NodeProto) -> Samples:
+        dtype = self.dtypes[node.output[0]]
+        operands = [self.values[name] for name in node.input if name]
+        if node.op_type in {"Cast", "CastLike"}:
+            results = [self._cast(x, dtype, node.output[0]) for x in operands[0]]
+            return _hesitant(results, operands[0]) if dtype is DType.BOOL else _with_zeros(results)
+        run = OWN.get(node.op_type, by_reference)(node)
+        results = []
+        for index in range(self.count):
+            feeds = {name: self.values[name][index] for name in node.input if name}
+            beside = [array for name, array in feeds.items() if self.dtypes[name].is_float]
+            if node.op_type in _SUMS:
+                feeds = {name: self._off(x, self.dtypes[name], index) for name, x in feeds.items()}
+            y = np.asarray(run(feeds))
+            if not dtype.is_float:
+                results.append(y.astype(dtype.numpy, copy=False))
+                continue
+            if node.op_type not in _EXACT:
+                y = self._off(y, dtype, index, beside=beside if node.op_type in _BESIDE_INPUT else [])
+            results.append(_overflown(y, dtype))
+        if node.op_type == "Equal" and operands[0][0].dtype.kind == "f":
+            return _hesitant(results, [a - b for a, b in zip(*operands, strict=True)])
+        if node.op_type == "ReduceL2":  # its squares may overflow on the way
+            with_squares = [np.where(np.abs(y) ** 2 > _largest(dtype.numpy), np.inf, y) for y in results]
+            results = [results[0], *with_squares[1:]]
+        return _with_zeros(results) if dtype.is_float and node.op_type not in _EXACT else results
+
+    def _off(self, x: Array, dtype: DType, index: int, beside: Sequence[Array] = ()) -> Array:
+        """x with the noise of a sample; `beside` are operands whose size counts, too."""
+        if index == 0 or not dtype.is_float:
+            return x
+        signs = [1.0, -1.0][index - 1] if index < 3 else self.rng.uniform(-1, 1, x.shape)
+        size = np.abs(x)
+        for operand in beside:
+            size = np.maximum(size, np.abs(np.broadcast_to(operand, x.shape) if operand.size > 1 else operand))
+        info = ml_dtypes.finfo(dtype.numpy)
+        fading = float(info.tiny if dtype.bits >= 32 else info.smallest_subnormal) * (x != 0)
+        noise = np.where(np.isfinite(x) & np.isfinite(size), size * _ULPS * epsilon(dtype) + fading, 0)
+        return (x + noise * signs).astype(dtype.numpy).astype(np.float64)  # kernels meet whole numbers, too
+
+    def _cast(self, x: Array, to: DType, name: str) -> Array:
+        if to is DType.BOOL:
+            return np.asarray(x != 0)
+        if to.is_float:
+            x = x.astype(np.float64)
+            if to.bits >= 32:
+                return _overflown(x.astype(to.numpy).astype(np.float64), to)
+            if to.bits <= 8:
+                if to.bits < 8:
+                    self._leave_undefined(name, np.isnan(x))
+                x = np.clip(x, _least(to.numpy), _largest(to.numpy))
+            return np.asarray(x.astype(to.numpy).astype(np.float64))
+        signed = to.name.startswith("INT")
+        low, high = (-(2 ** (to.bits - 1)), 2 ** (to.bits - 1)) if signed else (0, 2**to.bits)
+        holder = np.dtype(np.int8) if to.bits < 8 else to.numpy
+        if x.dtype.kind == "f":
+            whole = np.trunc(x)
+            inside = (whole >= low) & (whole < high)
+            self._leave_undefined(name, ~inside)
+            return np.where(inside, whole, 0).astype(holder).astype(to.numpy)
+        if to.bits >= 8:
+            return x.astype(to.numpy)
+        fields = x.astype(np.uint64).astype(np.int64) & (high - low - 1)
+        return np.where(fields >= high, fields - (high - low), fields).astype(holder).astype(to.numpy)
+
+    def _leave_undefined(self, name: str, where: Array) -> None:
+        if where.any():
+            self.undefined[name] = self.undefined.get(name, np.zeros(where.shape, np.bool_)) | where
+
+
+def _straddling(samples: Samples) -> Array:
+    """Where samples have both signs, or one of them is 0 and another is not."""
+    least, largest = np.min(samples, axis=0), np.max(samples, axis=0)
+    return np.asarray((least <= 0) & (largest >= 0) & (least != largest))
+
+
+def _with_zeros(samples: Samples) -> Samples:
+    """Where 0 lies between the samples, two of them become it."""
+    if samples[0].dtype.kind != "f":
+        return samples
+    zero = _straddling(samples)
+    return [*samples[:3], np.where(zero, 0.0, samples[3]), np.where(zero, -0.0, samples[4]), *samples[5:]]
+
+
+def _hesitant(truths: Samples, differences: Samples) -> Samples:
+    """Truths that hang on whether something is 0 differ where rounding can decide that."""
+    if differences[0].dtype.kind != "f":
+        return truths
+    return [*truths[:-1], truths[-1] ^ (_straddling(differences) & (truths[-1] == truths[0]))]
+
+
+def _least(dtype: np.dtype[np.generic]) -> float:
+    return float(ml_dtypes.finfo(dtype).min)
+
+
+def _largest(dtype: np.dtype[np.generic]) -> float:
+    return float(ml_dtypes.finfo(dtype).max)
+
+
+def _overflown(x: Array, dtype: DType) -> Array:
+    """Infinite where the type has no number so large."""
+    return np.where(np.abs(x) > _largest(dtype.numpy), np.copysign(np.inf, x), x)
+
+
+def _types_of(model: onnx.ModelProto) -> dict[str, DType]:
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    return {
+        value.name: DType.from_onnx(value.type.tensor_type.elem_type)
+        for value in (*inferred.value_info, *inferred.output)
+    }
+
+
+def compare(ours: Array, samples: Samples, dtype: DType) -> tuple[Array, Array]:
+    """Which elements are compared, and which of those are wrong."""
+    expected, others = samples[0], samples[1:]
+    if not dtype.is_float:
+        same = np.all([np.asarray(expected == other) for other in others], axis=0)
+        return same, same & (ours != expected)
+    kinds = [np.where(np.isfinite(sample), 0, np.where(np.isnan(sample), 2, np.sign(sample))) for sample in samples]
+    kinds = [np.where(np.isinf(sample), np.sign(sample) * 3, kind) for kind, sample in zip(kinds, samples, strict=True)]
+    compared = np.all([kind == kinds[0] for kind in kinds[1:]], axis=0)
+    found = wide(ours)
+    finite = np.isfinite(expected)
+    with np.errstate(all="ignore"):
+        spread = np.max([np.abs(other - expected) for other in others], axis=0)
+        tiny = float(ml_dtypes.finfo(dtype.numpy).tiny)
+        allowed = _SPREAD * spread + _ULPS * epsilon(dtype) * np.abs(expected) + tiny
+        near_overflow = np.abs(expected) + allowed > _largest(dtype.numpy)
+        right = np.where(
+            finite, np.abs(found - expected) <= allowed, (found == expected) | (np.isnan(found) & np.isnan(expected))
+        )
+    right |= finite & near_overflow & np.isinf(found)
+    # Divided by what may be 0: any number.
+    compared &= np.isfinite(found) | ~finite | (spread < np.abs(expected) / 2)
+    return compared, compared & ~right
