@@ -25,6 +25,7 @@ from onnx import numpy_helper
 
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
+from atcpy.ops.half import HALF_DTYPES
 from tests.fuzz.builder import Case
 from tests.fuzz.definitions import OWN, by_reference
 
@@ -114,7 +115,7 @@ class Oracle:
                 continue
             if node.op_type not in _EXACT:
                 y = self._off(y, dtype, index, beside=beside if node.op_type in _BESIDE_INPUT else [])
-            results.append(_overflown(y, dtype))
+            results.append(y if _may_be_wide(dtype, index) else _overflown(y, dtype))
         if node.op_type == "Equal" and operands[0][0].dtype.kind == "f":
             return _hesitant(results, [a - b for a, b in zip(*operands, strict=True)])
         if node.op_type == "ReduceL2":  # its squares may overflow on the way
@@ -133,7 +134,9 @@ class Oracle:
         info = ml_dtypes.finfo(dtype.numpy)
         fading = float(info.tiny if dtype.bits >= 32 else info.smallest_subnormal) * (x != 0)
         noise = np.where(np.isfinite(x) & np.isfinite(size), size * _ULPS * epsilon(dtype) + fading, 0)
-        return (x + noise * signs).astype(dtype.numpy).astype(np.float64)  # kernels meet whole numbers, too
+        moved = x + noise * signs
+        rounded = moved.astype(dtype.numpy).astype(np.float64)  # kernels meet whole numbers, too
+        return np.where(np.isinf(rounded), moved, rounded) if _may_be_wide(dtype, index) else rounded
 
     def _cast(self, x: Array, to: DType, name: str) -> Array:
         if to is DType.BOOL:
@@ -163,6 +166,13 @@ class Oracle:
     def _leave_undefined(self, name: str, where: Array) -> None:
         if where.any():
             self.undefined[name] = self.undefined.get(name, np.zeros(where.shape, np.bool_)) | where
+
+
+def _may_be_wide(dtype: DType, index: int) -> bool:
+    """16 bits are computed in float32 and perhaps not rounded between two ops (adr/0006): in some samples nothing
+    overflows there.
+    """
+    return dtype in HALF_DTYPES and index >= 3
 
 
 def _straddling(samples: Samples) -> Array:
