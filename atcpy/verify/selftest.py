@@ -103,6 +103,14 @@ CASES: tuple[str, ...] = (
          v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
          c = Conv<pads = [1,1,1,1], strides = [2,2]>(b, u)
          d = QuantizeLinear(c, s, z)  y = DequantizeLinear(d, s, z) }""",
+    """(float[1,32,7,6] x) => (float[1,32,7,6] y) <float[32,1,3,3] w>
+       { s = Constant<value_float = 0.03125>()  z = Constant<value = uint8 {128}>()
+         a = QuantizeLinear(x, s, z)  b = DequantizeLinear(a, s, z)
+         v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
+         c = Conv<group = 32, pads = [1,1,1,1]>(b, u)
+         d = QuantizeLinear(c, s, z)  e = DequantizeLinear(d, s, z)
+         f = Add(b, e)  g = QuantizeLinear(f, s, z)  h = DequantizeLinear(g, s, z)
+         i = Sigmoid(h)  j = QuantizeLinear(i, s, z)  y = DequantizeLinear(j, s, z) }""",
     """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
        { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
 )  # fmt: skip

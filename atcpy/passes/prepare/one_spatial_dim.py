@@ -20,7 +20,7 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
 
 NAME = "OneSpatialDimPass"
-CONVS = frozenset({"Conv", "ConvTranspose"})
+CONVS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 3}  # where the weights are
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 # Their further operands are vectors, one number a channel.
 CHANNELWISE = frozenset({"BatchNormalization", "InstanceNormalization"})
@@ -55,7 +55,7 @@ def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -
 def _is_candidate(node: Node, lifted: Mapping[Value, Value]) -> bool:
     if not node.operands or not node.outputs or _rank(node.output) != 3:
         return False
-    if node.op_type in CONVS | POOLS:
+    if node.op_type in CONVS.keys() | POOLS:
         return _rank(node.operand(0)) == 3
     if node.op_type in CHANNELWISE | GLOBAL_POOLS:
         return node.operand(0) in lifted and len(node.outputs) == 1
@@ -65,7 +65,7 @@ def _is_candidate(node: Node, lifted: Mapping[Value, Value]) -> bool:
 
 
 def _requirements(node: Node) -> Iterator[Reject]:
-    if node.op_type in CONVS and node.operand(1).tensor is None:
+    if node.op_type in CONVS and node.operand(CONVS[node.op_type]).tensor is None:
         yield Reject("weights-not-constant", node.name)
     if node.op_type in POOLS and any(value.use_count for value in node.outputs[1:]):
         yield Reject("indices-used", node.name)
@@ -74,7 +74,10 @@ def _requirements(node: Node) -> Iterator[Reject]:
 def _operands(rw: Rewriter, node: Node, lifted: Mapping[Value, Value]) -> list[Value | None]:
     """The operands in four dims; what has one number a channel stays."""
     if node.op_type in CONVS:
-        return [_in_four_dims(rw, value, lifted) for value in node.inputs[:2]] + list(node.inputs[2:])
+        places = (0, CONVS[node.op_type])
+        return [
+            _in_four_dims(rw, value, lifted) if place in places else value for place, value in enumerate(node.inputs)
+        ]
     if node.op_type in POOLS | CHANNELWISE | GLOBAL_POOLS:
         return [_in_four_dims(rw, node.operand(0), lifted), *node.inputs[1:]]
     return [_in_four_dims(rw, value, lifted) for value in node.inputs]

@@ -92,7 +92,7 @@ class QLinearConv(Fusion, switch="QLinearConvFusionPass", stage=Stage.PREPARE, a
         rejects = list(product_requirements(m, conv, 0))
         if m["w"].tensor is None:
             rejects.append(Reject("weights-not-constant", conv.name))
-        elif len(m["w"].desc.static_shape) != 4:
+        elif len(m["w"].desc.static_shape) > 4:
             rejects.append(Reject("rank", conv.name, f"{len(m['w'].desc.static_shape) - 2} spatial dims"))
         yield from rejects
         if not rejects:
