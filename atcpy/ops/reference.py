@@ -41,7 +41,10 @@ def find_schema(op_type: str, domain: str) -> onnx.defs.OpSchema | None:
     """The schema of a standard op at the canonical opset, or at its domain's newest version."""
     if not onnx.defs.has(op_type, domain):
         return None
-    return onnx.defs.get_schema(op_type, domain=domain)
+    schema = onnx.defs.get_schema(op_type, domain=domain)
+    if schema.deprecated and schema.since_version > 1:  # what it was; models go on using it
+        schema = onnx.defs.get_schema(op_type, schema.since_version - 1, domain)
+    return schema
 
 
 @cache
@@ -143,7 +146,7 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
     proto = to_node_proto(node)
     try:
         found = shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=[helper.make_opsetid("", CANONICAL_OPSET)]
+            schema, proto, types, data, opset_imports=_opsets(node.domain, schema)
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         if any(value.desc.dtype is DType.UNDEFINED for value in node.operands):
@@ -170,16 +173,19 @@ def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
         [helper.make_value_info(name, onnx.TypeProto()) for name in names if name],
         [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
     )
-    opsets = [helper.make_opsetid("", CANONICAL_OPSET)]
-    if node.domain:
-        opsets.append(
-            helper.make_opsetid(node.domain, onnx.defs.get_schema(node.op_type, domain=node.domain).since_version)
-        )
+    opsets = _opsets(node.domain, find_schema(node.op_type, node.domain))
     evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
     feeds = {name: array for name, array in zip(names, arrays, strict=True) if name}
     results = evaluator.run(None, feeds)
     assert isinstance(results, list)
     return [_as_value(result, value.desc.dtype) for result, value in zip(results, node.outputs, strict=True)]
+
+
+def _opsets(domain: str, schema: onnx.defs.OpSchema | None) -> list[onnx.OperatorSetIdProto]:
+    opsets = [helper.make_opsetid("", CANONICAL_OPSET)]
+    if domain and schema is not None:
+        opsets.append(helper.make_opsetid(domain, schema.since_version))
+    return opsets
 
 
 def _as_value(result: Any, dtype: DType) -> Any:

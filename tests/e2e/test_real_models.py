@@ -39,7 +39,7 @@ SHAPES: Mapping[str, list[Shapes]] = {
     "mlagents_sorter": [
         {"obs_0": (n, 20, 23), "obs_1": (n, 10), "obs_2": (n, 8), "action_masks": (n, 9)} for n in (1, 2, 5)
     ],
-    "ppocr_v2_cls": [{"x": shape} for shape in ((2, 3, 48, 192), (1, 3, 48, 96), (1, 3, 32, 320))],
+    "ppocr_v2_cls": [{"x": shape} for shape in ((2, 3, 48, 192), (1, 3, 48, 96), (1, 3, 48, 320))],
     "ppocr_v3_det": [{"x": shape} for shape in ((1, 3, 160, 224), (1, 3, 96, 96), (2, 3, 64, 128))],
     "qlstm_scan": [{"input": (n, 3)} for n in (3, 1, 8)],
     "silero_vad": [
