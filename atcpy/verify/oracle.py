@@ -76,11 +76,16 @@ def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], thr
 
     def run(feeds: Feeds, names: Sequence[str]) -> list[Array]:
         try:
-            return [np.asarray(array) for array in session.run(list(names), feeds)]
+            return [_as_value(result) for result in session.run(list(names), feeds)]
         except _ort_errors() as error:
             raise _cannot(path, _first_line(error)) from error
 
     return Oracle(f"onnxruntime {onnxruntime.__version__}", run)
+
+
+def _as_value(result: Any) -> Any:
+    """Numbers as an array; sequences, maps and empty optionals stay what they are."""
+    return result if result is None or isinstance(result, list | dict) else np.asarray(result)
 
 
 def open_onnxruntime(path: Path, options: Any, more_outputs: Sequence[str] = ()) -> Any:
@@ -124,7 +129,7 @@ def _reference(path: Path, model: onnx.ModelProto) -> Oracle:
         ) as error:
             what = f"the ONNX reference evaluator cannot run {path.name}: {_first_line(error)}"
             raise ModelInvalid("V0003", what) from error
-        return [np.asarray(array) for array in found]
+        return [_as_value(result) for result in found]
 
     return Oracle(f"onnx {onnx.__version__} reference evaluator", run)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from atcpy import InferenceSession
-from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, group, raise_os_error
+from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from atcpy.verify.arbiter import evaluate_in_float64, is_as_right, rounded_otherwise
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
@@ -72,13 +72,13 @@ def verify(
     random, steps = behind_random(file.model), quantization_steps(file.model)
     turns: list[tuple[OutputReport, ...]] = []
     tried: list[str] = []
-    refused: VerifyFailed | None = None
+    refused: AtcError | None = None
     for sized in trials(ports):
         fed = {**given, **make_feeds(sized, fill, bounds)}
         step(f"running the oracle {describe(sized)}")
         try:
             expected = judge.run(fed, names)
-        except VerifyFailed as error:
+        except AtcError as error:
             refused = error
             continue
         step("running the package")
@@ -97,7 +97,7 @@ def verify(
         if len(turns) == TRIALS:
             break
     if not turns and refused is not None:
-        if any(map(is_open, ports)):
+        if any(map(is_open, ports)) and refused.code == "V0003":
             refused.hint = "say which shapes it takes: --shape NAME=1,3,224,224"
         raise refused
     worst = tuple(max(column, key=_badness) for column in _by_output(turns))
@@ -146,11 +146,12 @@ def _arbitrate(
     """Outputs that differ too much from the oracle's, judged once more against float64."""
     doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
     exact = evaluate_in_float64(path, feeds) if doubtful else None
-    if exact is None:
+    moved = evaluate_in_float64(path, rounded_otherwise(feeds)) if exact is not None else None
+    if exact is None or moved is None:
         return outputs
     return tuple(
         replace(output, passed=True, arbitrated=True)
-        if name in doubtful and name in exact and is_as_right(ours, theirs, exact[name], output.atol)
+        if name in doubtful and name in exact and is_as_right(ours, theirs, exact[name], moved[name], output.atol)
         else output
         for output, (name, ours, theirs) in zip(outputs, pairs, strict=True)
     )
