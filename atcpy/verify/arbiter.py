@@ -48,12 +48,12 @@ def evaluate_in_float64(model: Path | onnx.ModelProto, feeds: Mapping[str, Array
 
 
 def rounded_otherwise(feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The float32 inputs with every element moved by half a unit in its last place, up or down by a fixed draw, in
+    """The float32 inputs with every element moved by up to half a unit in its last place, up or down by a fixed draw, in
     float64; the others as they are.
     """
     rng = np.random.default_rng(0)
     return {
-        name: array.astype(np.float64) * (1 + np.copysign(2.0**-24, rng.random(array.shape) - 0.5))
+        name: array.astype(np.float64) * (1 + np.copysign(2.0**-25, rng.random(array.shape) - 0.5))
         if array.dtype == np.float32
         else array
         for name, array in feeds.items()
