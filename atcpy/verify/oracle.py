@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ _RANDOM = frozenset(
 
 @dataclass(frozen=True)
 class Oracle:
-    """Who computes what is right; `run` takes inputs and names of values, and gives their arrays."""
+    """Who computes what is right; `run` takes inputs and names of values, and gives their arrays. `run_optimised` gives
+    what its users see, who do not turn its optimiser off.
+    """
 
     name: str
-    run: Callable[[Feeds, Sequence[str]], list[Array]]
+    run: Callable[[Feeds, Sequence[str]], list[Any]]
+    run_optimised: Callable[[Feeds, Sequence[str]], list[Any]]
 
 
 def find_oracle(path: Path, model: onnx.ModelProto, outputs: Sequence[str], choice: str | None, threads: int) -> Oracle:
@@ -65,22 +69,29 @@ def _ort_errors() -> tuple[type[Exception], ...]:
 def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], threads: int) -> Oracle:
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    # As the model is written: what an optimiser changes is not the truth.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
     own = {value.name for value in model.graph.output}
-    session = open_onnxruntime(path, options, [name for name in outputs if name not in own])
 
-    def run(feeds: Feeds, names: Sequence[str]) -> list[Array]:
+    def open_at(level: onnxruntime.GraphOptimizationLevel) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        return open_onnxruntime(path, options, [name for name in outputs if name not in own])
+
+    def run(session: Any, feeds: Feeds, names: Sequence[str]) -> list[Any]:
         try:
             return [_as_value(result) for result in session.run(list(names), feeds)]
         except _ort_errors() as error:
             raise _cannot(path, _first_line(error)) from error
 
-    return Oracle(f"onnxruntime {onnxruntime.__version__}", run)
+    # As the model is written: what an optimiser changes is not the truth.
+    session = open_at(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    return Oracle(
+        f"onnxruntime {onnxruntime.__version__}",
+        partial(run, session),
+        lambda feeds, names: run(open_at(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL), feeds, names),
+    )
 
 
 def _as_value(result: Any) -> Any:
@@ -131,7 +142,7 @@ def _reference(path: Path, model: onnx.ModelProto) -> Oracle:
             raise ModelInvalid("V0003", what) from error
         return [_as_value(result) for result in found]
 
-    return Oracle(f"onnx {onnx.__version__} reference evaluator", run)
+    return Oracle(f"onnx {onnx.__version__} reference evaluator", run, run)
 
 
 def _first_line(error: Exception) -> str:

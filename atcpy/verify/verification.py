@@ -12,10 +12,10 @@ from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right, rounded_otherwise
+from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
-from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
+from atcpy.verify.oracle import Oracle, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
 
@@ -91,7 +91,7 @@ def verify(
             for name, a, e in pairs
         )
         if tolerance == Tolerance():
-            outputs = _arbitrate(outputs, pairs, path, fed)
+            outputs = _arbitrate(outputs, pairs, path, fed, judge)
         turns.append(outputs)
         tried.append(describe(sized))
         if len(turns) == TRIALS:
@@ -141,17 +141,22 @@ def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any])
 
 
 def _arbitrate(
-    outputs: tuple[OutputReport, ...], pairs: Sequence[tuple[str, Array, Array]], path: Path, feeds: Feeds
+    outputs: tuple[OutputReport, ...],
+    pairs: Sequence[tuple[str, Array, Array]],
+    path: Path,
+    feeds: Feeds,
+    judge: Oracle,
 ) -> tuple[OutputReport, ...]:
     """Outputs that differ too much from the oracle's, judged once more against float64."""
     doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
     exact = evaluate_in_float64(path, feeds) if doubtful else None
-    moved = evaluate_in_float64(path, rounded_otherwise(feeds)) if exact is not None else None
-    if exact is None or moved is None:
+    if exact is None:
         return outputs
+    names = [name for name, _, _ in pairs if name in exact]
+    optimised = dict(zip(names, judge.run_optimised(feeds, names), strict=True))
     return tuple(
         replace(output, passed=True, arbitrated=True)
-        if name in doubtful and name in exact and is_as_right(ours, theirs, exact[name], moved[name], output.atol)
+        if name in doubtful and name in exact and is_as_right(ours, [theirs, optimised[name]], exact[name], output.atol)
         else output
         for output, (name, ours, theirs) in zip(outputs, pairs, strict=True)
     )
