@@ -11,6 +11,7 @@ import numpy as np
 
 from atcpy.formats import find_format
 from atcpy.ir import NC1HWC0, DType, Format, Graph, Node, Region, Reject, Slot, Tensor, TensorDesc, Value
+from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
 from atcpy.om.weights import pack_bits, unpack_bits
@@ -68,10 +69,18 @@ def run_op(
     4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it.
     """
     opdef = find_opdef(node)
-    assert opdef is not None and opdef.lower is not None, f"{node.op_type} has no kernel"
+    assert opdef is not None and (opdef.lower or opdef.bound), f"{node.op_type} has no kernel"
     memory: dict[Value, Array] = {}
     _choose_formats(node, blocked=blocked)
-    calls = list(opdef.lower(node))
+    inferred = [value.desc.shape or () for value in node.outputs]
+    count = Value("count", node, len(node.outputs), TensorDesc.plain(DType.INT64, (1,)))
+    if opdef.bound is None:
+        assert opdef.lower is not None
+        calls = list(opdef.lower(node))
+    else:
+        for value, shape in zip(node.outputs, opdef.bound.shapes(node), strict=True):
+            value.desc = TensorDesc.plain(value.desc.dtype, shape)
+        calls = list(opdef.bound.lower(node, count))
     for call in calls:
         _set_const_formats(call)
     for value, array in zip(node.inputs, arrays, strict=True):
@@ -83,11 +92,15 @@ def run_op(
         for value in call.src:
             if value is not None and value.tensor is not None and value not in memory:
                 memory[value] = np.ascontiguousarray(value.array)
-    for value in node.outputs:
+    for value in (*node.outputs, count):
         memory[value] = _packed(value.desc, np.empty(value.desc.memory_shape, value.desc.dtype.numpy))
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
     for call in calls:
         run_call(call, memory, isa=isa, threads=threads)
+    if opdef.bound is not None:
+        shapes = [opdef.bound.cut(shape, int(memory[count][0])) for shape in inferred]
+        pairs = zip(node.outputs, shapes, strict=True)
+        return [memory[value].reshape(-1)[: element_count(shape)].reshape(shape) for value, shape in pairs]
     return [_load(value.desc, memory[value]) for value in node.outputs]
 
 

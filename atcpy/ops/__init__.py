@@ -20,6 +20,7 @@ from atcpy.ops import (
     grid_sample,
     matmul,
     ml,
+    nonzero,
     norm,
     optional,
     pad,

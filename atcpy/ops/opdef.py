@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
-from atcpy.ir.shape import Dim
+from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 
 # What is known of a value's elements: integers, or symbols where a dim is known by name only;
@@ -69,6 +69,28 @@ Lower = Callable[[Node], Iterable[KernelCall]]
 HalfWeights = Callable[[Node], Sequence[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How an op runs whose results are as large as the data say: NonZero, Compress, Unique …
+
+    With static inputs, inference leaves a symbol wherever an output has the one size that only
+    running the node tells, and numbers elsewhere.
+
+    shapes: the largest shape that each output can have; it gets memory for that.
+    lower: the launches. The second argument is a further value of one int64, the last destination
+    of the last launch, which gets that size. Each result lies at the beginning of its memory,
+    row-major in its true shape (`cut`).
+    """
+
+    shapes: Callable[[Node], Sequence[StaticShape]]
+    lower: Callable[[Node, Value], Iterable[KernelCall]]
+
+    @staticmethod
+    def cut(inferred: Shape, count: int) -> StaticShape:
+        """The true shape of an output, once `count` is known."""
+        return tuple(dim if isinstance(dim, int) else count for dim in inferred)
+
+
 def always(node: Node) -> Iterable[Reject]:
     """Supports every node."""
     return ()
@@ -105,6 +127,7 @@ class OpDef:
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
     half_weights: constant inputs that its kernels read as 16-bit floats while all else is float32.
+    bound: instead of `lower`, for results whose size depends on data.
     is_view: output 0 is input 0's memory under another shape; nothing runs.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
     is_random: two runs may differ; never folded or merged.
@@ -125,6 +148,7 @@ class OpDef:
     layout: ChooseLayout | None = None
     lower: Lower | None = None
     half_weights: HalfWeights = no_weights
+    bound: Bound | None = None
     is_view: bool = False
     inplace: tuple[int, ...] = ()
     is_random: bool = False

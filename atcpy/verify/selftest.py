@@ -115,6 +115,9 @@ CASES: tuple[str, ...] = (
        { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
 )  # fmt: skip
 
+# Their results are as large as the data say, which packages cannot have yet.
+_NOT_RUN_YET = frozenset({"nonzero"})
+
 
 @dataclass(frozen=True, slots=True)
 class CaseReport:
@@ -142,7 +145,8 @@ def run_cases() -> Iterator[CaseReport]:
 
 def untested_families(reports: list[CaseReport]) -> list[str]:
     """Families of the kernel table that no case reached."""
-    return sorted(set(families()) - {HOST_FAMILY} - {family for report in reports for family in report.families})
+    reached = {family for report in reports for family in report.families}
+    return sorted(set(families()) - {HOST_FAMILY} - _NOT_RUN_YET - reached)
 
 
 def build(text: str, *, seed: int) -> onnx.ModelProto:
