@@ -8,7 +8,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Node, TensorDesc
 from atcpy.ops.axes import known_integers, normal_axes, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
-from atcpy.ops.strided import copy_call, fill_call, row_major, supports_movement
+from atcpy.ops.strided import copy_calls, fill_calls, row_major, supports_movement
 
 
 def infer_center_crop_pad(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -34,11 +34,11 @@ def lower_center_crop_pad(node: Node) -> Iterable[KernelCall]:
         return
     src, dst = row_major(before), row_major(after)
     if any(size > old for size, old in zip(after, before, strict=True)):
-        yield fill_call(y, after, dst)
+        yield from fill_calls(y, after, dst)
     common = [min(pair) for pair in zip(before, after, strict=True)]
     if 0 in common:
         return
-    yield copy_call(
+    yield from copy_calls(
         x,
         y,
         common,

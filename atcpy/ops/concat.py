@@ -13,7 +13,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, normal_axis, rejects_operand, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
 from atcpy.ops.shape_values import add, integers, is_vector
-from atcpy.ops.strided import copy_call, rejects_value, row_major, supports_movement
+from atcpy.ops.strided import copy_calls, in_few_launches, rejects_value, row_major, supports_movement
 
 CHANNELS = 1
 
@@ -95,7 +95,7 @@ def lower_concat(node: Node) -> Iterable[KernelCall]:
     for x in node.operands:
         dims = x.desc.memory_shape
         if 0 not in dims:
-            yield copy_call(x, y, dims, row_major(dims), strides, dst_offset=begin * strides[axis])
+            yield from copy_calls(x, y, dims, row_major(dims), strides, dst_offset=begin * strides[axis])
         begin += dims[axis]
 
 
@@ -164,7 +164,7 @@ def lower_split(node: Node) -> Iterable[KernelCall]:
     for y in node.outputs:
         dims = y.desc.memory_shape
         if 0 not in dims:
-            yield copy_call(x, y, dims, strides, row_major(dims), src_offset=begin * strides[axis])
+            yield from copy_calls(x, y, dims, strides, row_major(dims), src_offset=begin * strides[axis])
         begin += dims[axis]
 
 
@@ -175,7 +175,7 @@ register_operator(
         infer=infer_concat,
         propagate=propagate_concat,
         evaluate=evaluate_concat,
-        engines={Engine.VECTOR: supports_concat},
+        engines={Engine.VECTOR: in_few_launches(supports_concat, lower_concat)},
         layout=layout_concat,
         lower=lower_concat,
     )
@@ -186,7 +186,7 @@ register_operator(
         ge_type="SplitD",
         infer=infer_split,
         evaluate=evaluate_split,
-        engines={Engine.VECTOR: supports_split},
+        engines={Engine.VECTOR: in_few_launches(supports_split, lower_split)},
         layout=layout_split,
         lower=lower_split,
         is_eager=True,

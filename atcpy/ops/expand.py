@@ -13,7 +13,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
 from atcpy.ops.shape_values import is_vector, mul
-from atcpy.ops.strided import MAX_RANK, collapse, copy_call, row_major, supports_movement
+from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 # --- Expand ------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ def lower_expand(node: Node) -> Iterable[KernelCall]:
     if 0 in dims:
         return
     strides = [0 if size == 1 else stride for size, stride in zip(shape, row_major(shape), strict=True)]
-    yield copy_call(x, y, dims, [0] * (len(dims) - len(shape)) + strides, row_major(dims))
+    yield from copy_calls(x, y, dims, [0] * (len(dims) - len(shape)) + strides, row_major(dims))
 
 
 # --- Tile --------------------------------------------------------------------------------------
@@ -132,15 +132,6 @@ def _tiles(node: Node) -> tuple[list[int], list[int], list[int]]:
     return dims, src, dst
 
 
-def supports_tile(node: Node) -> Iterable[Reject]:
-    """Known shapes; few enough dims that are repeated."""
-    yield from supports_movement(node)
-    if node.output.desc.is_static and 0 not in node.output.desc.static_shape:
-        dims, _, _ = collapse(*_tiles(node))
-        if len(dims) > MAX_RANK:
-            yield Reject("rank", node.name, f"{len(dims)} dims with repeats")
-
-
 def layout_tile(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """In 5D unless channels that do not fill their blocks are repeated."""
     x, y = node.operand(0).desc.static_shape, node.output.desc.static_shape
@@ -154,7 +145,7 @@ def layout_tile(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 def lower_tile(node: Node) -> Iterable[KernelCall]:
     """One copy."""
     if 0 not in node.output.desc.static_shape:
-        yield copy_call(node.operand(0), node.output, *_tiles(node))
+        yield from copy_calls(node.operand(0), node.output, *_tiles(node))
 
 
 register_operator(
@@ -164,7 +155,7 @@ register_operator(
         infer=infer_expand,
         propagate=propagate_expand,
         evaluate=evaluate_expand,
-        engines={Engine.VECTOR: supports_movement},
+        engines={Engine.VECTOR: in_few_launches(supports_movement, lower_expand)},
         layout=layout_expand,
         lower=lower_expand,
         is_eager=True,
@@ -177,7 +168,7 @@ register_operator(
         infer=infer_tile,
         propagate=propagate_tile,
         evaluate=evaluate_tile,
-        engines={Engine.VECTOR: supports_tile},
+        engines={Engine.VECTOR: in_few_launches(supports_movement, lower_tile)},
         layout=layout_tile,
         lower=lower_tile,
     )

@@ -1,7 +1,8 @@
 """Pad: a copy of what stays; the borders are filled, or copied from inside.
 
 Each dim of the result is cut into spans that are affine in the input; a copy is made for each
-combination of spans. A constant border is filled a slab at a time.
+combination of spans. A constant border is filled a slab at a time. Borders beyond one reflection or
+one turn, or of many dims, are made by the `pad` kernel, place by place.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ops.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
-from atcpy.ops.strided import copy_call, fill_call, row_major, supports_movement
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.strided import MAX_RANK, copy_calls, fill_calls, item_bytes, row_major, supports_movement
 
 PADS, VALUE, AXES = 1, 2, 3
 MODES = frozenset({"constant", "edge", "reflect", "wrap"})
@@ -75,21 +76,49 @@ def borders(node: Node) -> list[Border]:
 
 
 def supports_pad(node: Node) -> Iterable[Reject]:
-    """Constant pads; borders that one reflection or one turn reaches."""
+    """Constant pads; something to repeat in every dim that has a border."""
     yield from supports_movement(node)
     operands = list(rejects_operand(node, PADS, "pads")) + list(rejects_operand(node, AXES, "axes"))
     yield from operands
-    if operands or not node.operand(0).desc.is_static or node.str_attr("mode", "constant") == "constant":
+    if operands or not node.operand(0).desc.is_static or not node.output.desc.is_static:
         return
+    x = node.operand(0).desc
+    if node.str_attr("mode", "constant") != "constant":
+        for size, border in zip(x.static_shape, borders(node), strict=True):
+            if max(border) > 0 and _kept(size, border) == 0:
+                yield Reject("pads-without-input", node.name, f"pads {border} of {size} places")
+    if not _in_copies(node) and len(_merged(x.static_shape, borders(node))[0]) > MAX_RANK:
+        yield Reject("rank", node.name, f"{len(x.static_shape)} dims that do not merge")
+
+
+def _kept(size: int, border: Border) -> int:
+    """Places of the input that stay."""
+    return max(size + min(border[0], 0) + min(border[1], 0), 0)
+
+
+def _in_copies(node: Node) -> bool:
+    """True if few copies make it: each border at most one reflection or one turn of what is kept."""
     shape, mode = node.operand(0).desc.static_shape, node.str_attr("mode", "constant")
+    if len(shape) > MAX_RANK:
+        return False
+    if mode == "constant":
+        return True
     room = {"edge": math.inf, "reflect": -1.0, "wrap": 0.0}[mode]
-    for size, border in zip(shape, borders(node), strict=True):
-        if min(border) < 0:
-            yield Reject("negative-pads", node.name, f"pads {border} in mode {mode}")
-        if size == 0 or max(border) > size + room:
-            yield Reject("pads-wider-than-input", node.name, f"pads {border} of {size} places")
-    if 3 ** sum(border != (0, 0) for border in borders(node)) > MAX_COPIES:
-        yield Reject("too-many-padded-dims", node.name)
+    around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if border != (0, 0)]
+    return 3 ** len(around) <= MAX_COPIES and all(max(border) <= _kept(size, border) + room for size, border in around)
+
+
+def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], list[Border]]:
+    """The same padding in fewer dims: one that has no border becomes part of a neighbour before it without."""
+    dims: list[int] = []
+    kept: list[Border] = []
+    for size, border in zip(sizes, around, strict=True):
+        if kept and border == kept[-1] == (0, 0):
+            dims[-1] *= size
+        else:
+            dims.append(size)
+            kept.append(border)
+    return dims, kept
 
 
 def layout_pad(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
@@ -109,29 +138,47 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
         return
     around = borders(node) + [(0, 0)] * (len(sizes) - len(x.desc.static_shape))
     mode = node.str_attr("mode", "constant")
+    if not _in_copies(node):
+        yield _pad_call(x, y, node.input(VALUE) if mode == "constant" else None, mode, *_merged(sizes, around))
+        return
     spans = [_spans(size, border, mode) for size, border in zip(sizes, around, strict=True)]
     if all(spans):
         for chosen in itertools.product(*spans):
-            yield _copy(x, y, chosen)
+            yield from _copy(x, y, chosen)
     if mode == "constant":
         yield from _fills(y, node.input(VALUE), [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans])
 
 
 def _spans(size: int, border: Border, mode: str) -> list[Span]:
-    before, after = border
-    kept = size + min(before, 0) + min(after, 0)
-    inside = [Span(max(before, 0), kept, max(-before, 0), 1)] if kept > 0 else []
+    first, kept = max(-border[0], 0), _kept(size, border)
+    before, after = max(border[0], 0), max(border[1], 0)
+    inside = [Span(before, kept, first, 1)] if kept > 0 else []
     if mode == "constant":
         return inside
-    low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (size - before, 1)}[mode]
-    high = {"edge": (size - 1, 0), "reflect": (size - 2, -1), "wrap": (0, 1)}[mode]
-    every = [Span(0, before, *low), *inside, Span(before + size, after, *high)]
+    low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (kept - before, 1)}[mode]
+    high = {"edge": (kept - 1, 0), "reflect": (kept - 2, -1), "wrap": (0, 1)}[mode]
+    every = [Span(0, before, first + low[0], low[1]), *inside, Span(before + kept, after, first + high[0], high[1])]
     return [span for span in every if span.count > 0]
 
 
-def _copy(x: Value, y: Value, spans: Sequence[Span]) -> KernelCall:
+def _pad_call(
+    x: Value, y: Value, value: Value | None, mode: str, sizes: Sequence[int], around: Sequence[Border]
+) -> KernelCall:
+    strides = row_major(sizes)
+    dims = [size + sum(border) for size, border in zip(sizes, around, strict=True)]
+    params: dict[str, ParamValue] = {
+        "mode": mode, "rank": len(sizes), "dims": dims,
+        "sizes": [_kept(size, border) for size, border in zip(sizes, around, strict=True)],
+        "before": [max(before, 0) for before, _ in around], "x_strides": strides,
+        "x_offset": sum(max(-before, 0) * stride for (before, _), stride in zip(around, strides, strict=True)),
+        "item": item_bytes(x.desc.dtype),
+    }  # fmt: skip
+    return KernelCall("pad", (x,) if value is None else (x, value), (y,), params)
+
+
+def _copy(x: Value, y: Value, spans: Sequence[Span]) -> Iterable[KernelCall]:
     src, dst = row_major(x.desc.memory_shape), row_major(y.desc.memory_shape)
-    return copy_call(
+    return copy_calls(
         x,
         y,
         [span.count for span in spans],
@@ -156,9 +203,9 @@ def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[Ke
                 continue
             offset = sum(at * stride for at, stride in zip(begins, strides, strict=True)) + begin * strides[axis]
             if value is None:
-                yield fill_call(y, slab, strides, dst_offset=offset)
+                yield from fill_calls(y, slab, strides, dst_offset=offset)
             else:
-                yield copy_call(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
+                yield from copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
         dims[axis], begins[axis] = span.count, span.begin
 
 

@@ -15,7 +15,7 @@ from atcpy.ops.axes import known_integers, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx
 from atcpy.ops.shape_values import product
-from atcpy.ops.strided import fill_call, item_bytes, rejects_value, row_major
+from atcpy.ops.strided import fill_calls, item_bytes, rejects_value, row_major
 
 # --- Shape, Size -------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def lower_constant_of_shape(node: Node) -> Iterable[KernelCall]:
     bits = fill_value(node).tobytes().ljust(8, b"\0")
     assert item_bytes(y.desc.dtype) <= len(bits)
     shape = y.desc.static_shape
-    yield fill_call(y, shape, row_major(shape), value=int.from_bytes(bits, "little", signed=True))
+    yield from fill_calls(y, shape, row_major(shape), value=int.from_bytes(bits, "little", signed=True))
 
 
 # --- Range -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
 from atcpy.ops.shape_values import is_vector
-from atcpy.ops.strided import copy_call, row_major, supports_movement
+from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 STARTS, ENDS, AXES, STEPS = range(1, 5)
 TO_THE_END = 2**31 - 1  # exporters write an end at or beyond this for "all"
@@ -138,7 +138,7 @@ def lower_slice(node: Node) -> Iterable[KernelCall]:
     strides = row_major(x.desc.memory_shape)
     offset = sum(part.start * stride for part, stride in zip(taken, strides, strict=True))
     steps = [part.step * stride for part, stride in zip(taken, strides, strict=True)]
-    yield copy_call(x, y, dims, steps, row_major(dims), src_offset=offset)
+    yield from copy_calls(x, y, dims, steps, row_major(dims), src_offset=offset)
 
 
 register_operator(
@@ -148,7 +148,7 @@ register_operator(
         infer=infer_slice,
         propagate=propagate_slice,
         evaluate=evaluate_slice,
-        engines={Engine.VECTOR: supports_slice},
+        engines={Engine.VECTOR: in_few_launches(supports_slice, lower_slice)},
         layout=layout_slice,
         lower=lower_slice,
         is_eager=True,

@@ -6,14 +6,15 @@ dims, the destination's order first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
-from atcpy.errors import InternalError
 from atcpy.ir import DType, Reject, TensorDesc, Value
 from atcpy.ir.node import Node
-from atcpy.ops.opdef import KernelCall, ParamValue
+from atcpy.ops.opdef import KernelCall, Lower, ParamValue, Supports
 
 MAX_RANK = 8
+MAX_LAUNCHES = 64
 ITEM_BYTES = frozenset({1, 2, 4, 8, 16})
 
 
@@ -40,7 +41,7 @@ def collapse(
     return [item[0] for item in kept], [item[1] for item in kept], [item[2] for item in kept]
 
 
-def copy_call(
+def copy_calls(
     src: Value,
     dst: Value,
     dims: Sequence[int],
@@ -49,30 +50,46 @@ def copy_call(
     *,
     src_offset: int = 0,
     dst_offset: int = 0,
-) -> KernelCall:
+) -> Iterator[KernelCall]:
     """dst[dst_offset + i·dst_strides] = src[src_offset + i·src_strides] for every i below dims."""
-    few, src_few, dst_few = collapse(dims, src_strides, dst_strides)
-    if len(few) > MAX_RANK:
-        raise InternalError(f"a copy into {dst.name} has {len(few)} dims")
-    params: dict[str, ParamValue] = {
-        "rank": len(few), "dims": few, "src_strides": src_few, "dst_strides": dst_few,
-        "src_offset": src_offset, "dst_offset": dst_offset, "item": item_bytes(dst.desc.dtype),
-    }  # fmt: skip
-    return KernelCall("strided_copy", (src,), (dst,), params)
+    for params in _launches(dst, dims, src_strides, dst_strides, src_offset, dst_offset):
+        yield KernelCall("strided_copy", (src,), (dst,), params)
 
 
-def fill_call(
+def fill_calls(
     dst: Value, dims: Sequence[int], dst_strides: Sequence[int], *, value: int = 0, dst_offset: int = 0
-) -> KernelCall:
+) -> Iterator[KernelCall]:
     """dst[dst_offset + i·dst_strides] = the element with the bits `value`, for every i below dims."""
-    few, _, dst_few = collapse(dims, [0] * len(dims), dst_strides)
-    if len(few) > MAX_RANK:
-        raise InternalError(f"a fill of {dst.name} has {len(few)} dims")
-    params: dict[str, ParamValue] = {
-        "rank": len(few), "dims": few, "dst_strides": dst_few, "dst_offset": dst_offset,
-        "item": item_bytes(dst.desc.dtype), "value": value,
-    }  # fmt: skip
-    return KernelCall("strided_copy", (), (dst,), params)
+    for params in _launches(dst, dims, [0] * len(dims), dst_strides, 0, dst_offset):
+        yield KernelCall("strided_copy", (), (dst,), {**params, "value": value})
+
+
+def copy_whole(src: Value, dst: Value) -> Iterator[KernelCall]:
+    """dst = src, element by element; nothing happens where they are one block of memory."""
+    if dst.desc.elements:
+        yield from copy_calls(src, dst, [dst.desc.elements], [1], [1])
+
+
+def _launches(
+    dst: Value,
+    dims: Sequence[int],
+    src_strides: Sequence[int],
+    dst_strides: Sequence[int],
+    src_offset: int,
+    dst_offset: int,
+) -> Iterator[dict[str, ParamValue]]:
+    """Arguments of one launch, or of one for each place of the smallest dims beyond those that a kernel knows."""
+    few = list(zip(*collapse(dims, src_strides, dst_strides), strict=True))
+    by_size = sorted(range(len(few)), key=lambda axis: few[axis][0])
+    walked = sorted(by_size[: max(len(few) - MAX_RANK, 0)])
+    inner = [few[axis] for axis in range(len(few)) if axis not in walked]
+    for places in itertools.product(*(range(few[axis][0]) for axis in walked)):
+        steps = [(place * few[axis][1], place * few[axis][2]) for place, axis in zip(places, walked, strict=True)]
+        yield {
+            "rank": len(inner), "dims": [dim for dim, _, _ in inner], "src_strides": [src for _, src, _ in inner],
+            "dst_strides": [stride for _, _, stride in inner], "src_offset": src_offset + sum(src for src, _ in steps),
+            "dst_offset": dst_offset + sum(stride for _, stride in steps), "item": item_bytes(dst.desc.dtype),
+        }  # fmt: skip
 
 
 def item_bytes(dtype: DType) -> int:
@@ -97,5 +114,20 @@ def rejects_value(node: Node, desc: TensorDesc) -> Iterable[Reject]:
         yield Reject("dtype", node.name, desc.dtype.long)
     if not desc.is_static:
         yield Reject("shape-unknown", node.name)
-    elif len(desc.static_shape) > MAX_RANK:
-        yield Reject("rank", node.name, f"{len(desc.static_shape)} dims")
+
+
+def in_few_launches(supports: Supports, lower: Lower) -> Supports:
+    """Supports what becomes a few copies: dims beyond those that the kernel knows take one for each place."""
+
+    def supports_there(node: Node) -> Iterable[Reject]:
+        reasons = list(supports(node))
+        yield from reasons
+        ranks = [len(value.desc.static_shape) for value in (*node.operands, *node.outputs) if value.desc.is_static]
+        if (
+            not reasons
+            and max(ranks) > MAX_RANK
+            and sum(1 for _ in itertools.islice(lower(node), MAX_LAUNCHES + 1)) > MAX_LAUNCHES
+        ):
+            yield Reject("rank", node.name, f"{max(ranks)} dims that do not merge")
+
+    return supports_there

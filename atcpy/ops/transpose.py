@@ -10,7 +10,7 @@ from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import normal_axes, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
-from atcpy.ops.strided import copy_call, row_major, supports_movement
+from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 # --- Transpose ---------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def lower_transpose(node: Node) -> Iterable[KernelCall]:
     for place, stride in zip(perm, row_major(y.desc.static_shape), strict=True):
         dst[place] = stride
     if x.desc.storage_shape is None:
-        yield copy_call(x, y, shape, row_major(shape), dst)
+        yield from copy_calls(x, y, shape, row_major(shape), dst)
         return
     n, c, h, w = shape
     c0 = x.desc.format.c0
@@ -63,12 +63,12 @@ def lower_transpose(node: Node) -> Iterable[KernelCall]:
     image = -(-c // c0) * block
     if c >= c0:
         dims, src = (n, c // c0, c0, h, w), (image, block, 1, w * c0, c0)
-        yield copy_call(x, y, dims, src, (dst[0], dst[1] * c0, *dst[1:]))
+        yield from copy_calls(x, y, dims, src, (dst[0], dst[1] * c0, *dst[1:]))
     if rest:
         whole = c - rest
         src_offset, dst_offset = whole // c0 * block, whole * dst[1]
         strides = (image, 1, w * c0, c0)
-        yield copy_call(x, y, (n, rest, h, w), strides, dst, src_offset=src_offset, dst_offset=dst_offset)
+        yield from copy_calls(x, y, (n, rest, h, w), strides, dst, src_offset=src_offset, dst_offset=dst_offset)
 
 
 # --- DepthToSpace, SpaceToDepth ----------------------------------------------------------------
@@ -151,7 +151,7 @@ def lower_depth_space(node: Node) -> Iterable[KernelCall]:
     if 0 in dims:
         return
     src, dst = (in_deep, in_wide) if x is deep else (in_wide, in_deep)
-    yield copy_call(x, y, dims, src, dst)
+    yield from copy_calls(x, y, dims, src, dst)
 
 
 register_operator(
@@ -160,7 +160,7 @@ register_operator(
         ge_type="Transpose",
         infer=infer_transpose,
         evaluate=evaluate_transpose,
-        engines={Engine.VECTOR: supports_movement},
+        engines={Engine.VECTOR: in_few_launches(supports_movement, lower_transpose)},
         layout=layout_transpose,
         lower=lower_transpose,
     )

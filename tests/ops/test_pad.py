@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.errors import ModelInvalid
 from atcpy.ops.pad import supports_pad
-from tests.harness import make_node
+from tests.harness import make_node, run_op
 from tests.isa import ISAS
-from tests.ops.exact import arange, check_exact, onnxruntime_op, shapes
+from tests.ops.exact import ITEMS, arange, assert_same, check_exact, onnxruntime_op, shapes
 
 
 @st.composite
@@ -53,16 +53,40 @@ def test_more_is_taken_than_left() -> None:
         make_node("Pad", [arange((4,)), np.array([-3, -2])], constants=(1,))
 
 
-@pytest.mark.parametrize(
-    ("mode", "pads", "reason"),
-    [
-        ("reflect", [4, 0], "pads-wider-than-input"),
-        ("wrap", [5, 0], "pads-wider-than-input"),
-        ("edge", [-1, 1], "negative-pads"),
-    ],
-)
-def test_reasons(mode: str, pads: list[int], reason: str) -> None:
-    node = make_node("Pad", [arange((4,)), np.array(pads)], {"mode": mode}, constants=(1,))
-    assert [reject.reason for reject in supports_pad(node)] == [reason]
-    node = make_node("Pad", [arange((4,)), np.array(pads)], {"mode": mode})
+@st.composite
+def wide_paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
+    """A shape and borders of any width, of which negative ones leave something."""
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    around = [(draw(st.integers(-(size - 1), 9)), draw(st.integers(0, 9))) for size in shape]
+    return shape, [pair if draw(st.booleans()) else pair[::-1] for pair in around]
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@settings(max_examples=50)
+@given(case=wide_paddings(), dtype=st.sampled_from(ITEMS))
+def test_any_width(mode: str, case: tuple[list[int], list[tuple[int, int]]], dtype: type) -> None:
+    """What negative borders take goes first, then the rest is padded: as ONNX Runtime does."""
+    shape, around = case
+    x = arange(shape, dtype)
+    node = make_node("Pad", [x, np.array(around).T.reshape(-1)], {"mode": mode}, constants=(1,))
+    kept = x[tuple(slice(max(-low, 0), size + min(high, 0)) for size, (low, high) in zip(shape, around, strict=True))]
+    expected = np.pad(kept, [(max(low, 0), max(high, 0)) for low, high in around], mode)  # type: ignore[call-overload]
+    assert not list(supports_pad(node))
+    assert_same(run_op(node, [x, None], threads=2), [expected])
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+def test_many_dims(mode: str) -> None:
+    x = arange((2, 1, 2, 1, 2, 2, 3, 1, 2, 2))
+    around = [(0, 0)] * 10
+    around[4], around[9] = (1, 0), (1, 1)
+    node = make_node("Pad", [x, np.array(around).T.reshape(-1)], {"mode": mode}, constants=(1,))
+    assert not list(supports_pad(node))
+    assert_same(run_op(node, [x, None]), [np.pad(x, around, mode)])  # type: ignore[call-overload]
+
+
+def test_reasons() -> None:
+    node = make_node("Pad", [arange((4,)), np.array([-4, 1])], {"mode": "edge"}, constants=(1,))
+    assert [reject.reason for reject in supports_pad(node)] == ["pads-without-input"]
+    node = make_node("Pad", [arange((4,)), np.array([1, 1])], {"mode": "edge"})
     assert [reject.reason for reject in supports_pad(node)] == ["shape-unknown", "pads-not-constant"]

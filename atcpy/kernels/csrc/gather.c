@@ -1,5 +1,6 @@
 /* The gather family: its checker and its items. */
 #include "gather.h"
+#include "index.h"
 
 DESCRIBE_PARAMS(gather, GATHER_FIELDS)
 
@@ -12,10 +13,9 @@ static const char *check(const struct task_view *task)
     if (!atc_sizes_ok(sizes, 4, 0) || p->depth < 1 || p->depth > ATC_MAX_RANK ||
         !atc_sizes_ok(p->dims, (int)p->depth, 0))
         return "a size is out of range";
-    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8 && p->item != 16)
+    if (!atc_is_item(p->item))
         return "items are of an unknown size";
-    if ((p->index_item != 4 || task->src[GATHER_INDICES].dtype != DTYPE_I32) &&
-        (p->index_item != 8 || task->src[GATHER_INDICES].dtype != DTYPE_I64))
+    if (!atc_is_index(task->src + GATHER_INDICES, p->index_item))
         return "indices are neither int32 nor int64";
     const int64_t indices = atc_mul(p->count, p->depth);
     if (p->index_stride != 0 && p->index_stride != indices)

@@ -1,27 +1,19 @@
 /* gather, plainly. */
 #include "gather.h"
 
-#include <string.h>
+#include "index.h"
 
-/* The row of `data` that an index names, or -1 after noting a fault. */
-static int64_t find_row(const struct kernel_args *args, const uint8_t *index)
+/* The row of `data` that the index from number `first` names, or -1 after noting a fault. */
+static int64_t find_row(const struct kernel_args *args, int64_t first)
 {
     const struct gather_params *p = args->params;
     int64_t row = 0;
     for (int64_t i = 0; i < p->depth; i++) {
-        int64_t at;
-        if (p->index_item == 4) {
-            int32_t narrow;
-            memcpy(&narrow, index + i * 4, sizeof narrow);
-            at = narrow;
-        } else {
-            memcpy(&at, index + i * 8, sizeof at);
-        }
-        if (at < -p->dims[i] || at >= p->dims[i]) {
-            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, p->dims[i]);
+        const int64_t index = atc_read_index(args->src[GATHER_INDICES], first + i, p->index_item);
+        const int64_t place = atc_place_of(args->fault, index, p->dims[i]);
+        if (place < 0)
             return -1;
-        }
-        row = row * p->dims[i] + (at < 0 ? at + p->dims[i] : at);
+        row = row * p->dims[i] + place;
     }
     return row;
 }
@@ -35,11 +27,10 @@ void gather_any_scalar(const struct kernel_args *args)
     int64_t rows = 1;
     for (int64_t i = 0; i < p->depth; i++)
         rows *= p->dims[i];
-    const uint8_t *data = args->src[GATHER_DATA], *indices = args->src[GATHER_INDICES];
+    const uint8_t *data = args->src[GATHER_DATA];
     for (int64_t at = args->begin * each; at < end; at++) {
         const int64_t outer = at / p->count, k = at % p->count;
-        const int64_t row =
-            find_row(args, indices + (outer * p->index_stride + k * p->depth) * p->index_item);
+        const int64_t row = find_row(args, outer * p->index_stride + k * p->depth);
         if (row < 0)
             return;
         uint8_t *to = (uint8_t *)args->dst[0] + (size_t)at * bytes;

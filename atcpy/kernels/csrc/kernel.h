@@ -177,6 +177,14 @@ static inline int64_t atc_item_bytes(int dtype)
     }
 }
 
+/* True for the types that kernels compare and compute with one by one: no float of 8 bits, nothing
+ * complex. */
+static inline bool atc_is_number(int dtype)
+{
+    return (dtype >= DTYPE_F32 && dtype <= DTYPE_I64) ||
+           (dtype >= DTYPE_BOOL && dtype <= DTYPE_U64) || dtype == DTYPE_BF16;
+}
+
 /* Notes a fault unless one is noted already; the kernel goes on or returns, as it likes. */
 static inline void atc_note_fault(struct atc_fault *fault, enum atc_fault_code code, int64_t value,
                                   int64_t bound)

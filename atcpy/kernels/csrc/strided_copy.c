@@ -30,6 +30,21 @@ static int64_t element_count(const struct strided_copy_params *p)
     return elements;
 }
 
+/* True if source and destination are one block of memory and the copy is more than no copy at all.
+ */
+static bool moves_within_itself(const struct task_view *task)
+{
+    const struct strided_copy_params *p = task->params;
+    const struct atc_slot *src = task->src, *dst = task->dst;
+    if (task->n_src == 0 || src->region != dst->region || src->index != dst->index ||
+        src->offset != dst->offset)
+        return false;
+    bool moves = p->src_offset != p->dst_offset;
+    for (int64_t i = 0; i < p->rank; i++)
+        moves |= p->dims[i] > 1 && p->src_strides[i] != p->dst_strides[i];
+    return moves;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct strided_copy_params *p = task->params;
@@ -60,7 +75,7 @@ static const char *check(const struct task_view *task)
     if (task->n_src == 1 && (!reach(p->dims, p->src_strides, p->rank, p->src_offset, &src_last) ||
                              !atc_holds(task->src, DTYPE_ANY, atc_add(src_last, 1), p->item)))
         return "the copy reaches beyond the source";
-    return NULL;
+    return moves_within_itself(task) ? "a copy within its own memory moves elements" : NULL;
 }
 
 /* --- cutting into plates -----------------------------------------------------------------------
@@ -155,6 +170,7 @@ const struct kernel_family family_strided_copy = {
     .check = check,
     .items = items,
     .work = work,
+    .inplace = 1,
 };
 
 bool strided_copy_transposes_b32(const struct task_view *task)
@@ -173,6 +189,8 @@ void strided_copy_drive(const struct kernel_args *args, copy_plate copy)
     const int64_t value[2] = {p->value, 0};
     const uint8_t *src = args->src[0] != NULL ? args->src[0] : (const uint8_t *)value;
     uint8_t *dst = args->dst[0];
+    if (src == dst)
+        return;
     for (int64_t item = args->begin; item < args->end; item++) {
         int64_t left = item;
         const int64_t column = left % c.column_plates * c.columns;

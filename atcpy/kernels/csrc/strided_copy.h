@@ -3,8 +3,8 @@
  *
  * Strides and offsets count elements of `item` bytes: 1, 2, 4, 8 or 16. Source strides may be zero
  * or negative; destination strides are positive where their dim is above 1. Only what the indices
- * reach is written. `value` holds the bits of an element, in its lowest bytes; of 16 bytes, all are
- * zero.
+ * reach is written. Where source and destination are the same memory, nothing may move. `value`
+ * holds the bits of an element, in its lowest bytes; of 16 bytes, all are zero.
  */
 #ifndef ATC_STRIDED_COPY_H
 #define ATC_STRIDED_COPY_H

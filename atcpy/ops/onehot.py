@@ -1,0 +1,72 @@
+"""OneHot and EyeLike: ones among zeros."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from atcpy.ir import Engine, Node, Reject
+from atcpy.ops.axes import normal_axis
+from atcpy.ops.cast import KERNEL_DTYPES
+from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, register_operator
+from atcpy.ops.strided import fill_calls, item_bytes, rejects_value, row_major
+
+INDICES, VALUES = 0, 2
+
+
+# --- OneHot ------------------------------------------------------------------------------------
+
+
+def supports_onehot(node: Node) -> Iterable[Reject]:
+    """A depth that inference knew; indices that are numbers."""
+    for value in (node.operand(INDICES), node.output):
+        yield from rejects_value(node, value.desc)
+    if node.operand(INDICES).desc.dtype not in KERNEL_DTYPES:
+        yield Reject("index-dtype", node.name, node.operand(INDICES).desc.dtype.long)
+
+
+def lower_onehot(node: Node) -> Iterable[KernelCall]:
+    """One launch."""
+    indices, y = node.operand(INDICES), node.output
+    shape = y.desc.static_shape
+    axis = normal_axis(node, node.int_attr("axis", -1), len(shape))
+    params: dict[str, ParamValue] = {
+        "outer": math.prod(shape[:axis]), "depth": shape[axis], "inner": math.prod(shape[axis + 1 :]),
+        "item": item_bytes(y.desc.dtype), "dtype": indices.desc.dtype.onnx,
+    }  # fmt: skip
+    if y.desc.elements:
+        yield KernelCall("onehot", (indices, node.operand(VALUES)), (y,), params)
+
+
+# --- EyeLike -----------------------------------------------------------------------------------
+
+
+def supports_eyelike(node: Node) -> Iterable[Reject]:
+    """Elements whose one has bits that a record holds."""
+    yield from rejects_value(node, node.output.desc)
+    if node.output.desc.dtype not in KERNEL_DTYPES:
+        yield Reject("dtype", node.name, node.output.desc.dtype.long)
+
+
+def lower_eyelike(node: Node) -> Iterable[KernelCall]:
+    """Zeros, then ones along the diagonal, which is a stride of its own."""
+    y = node.output
+    rows, columns = y.desc.static_shape
+    k = node.int_attr("k", 0)
+    if 0 in (rows, columns):
+        return
+    yield from fill_calls(y, (rows, columns), row_major((rows, columns)))
+    length = min(rows - max(-k, 0), columns - max(k, 0))
+    if length > 0:
+        one = np.ones((), y.desc.dtype.numpy).tobytes().ljust(8, b"\0")
+        offset = max(k, 0) + max(-k, 0) * columns
+        value = int.from_bytes(one, "little", signed=True)
+        yield from fill_calls(y, (length,), (columns + 1,), value=value, dst_offset=offset)
+
+
+register_operator(OpDef(name="OneHot", ge_type="OneHot", engines={Engine.AICPU: supports_onehot}, lower=lower_onehot))
+register_operator(
+    OpDef(name="EyeLike", ge_type="EyeLike", engines={Engine.VECTOR: supports_eyelike}, lower=lower_eyelike)
+)

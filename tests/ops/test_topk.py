@@ -1,0 +1,46 @@
+"""TopK: the ONNX reference, which sorts; NaN is the largest, and of equal ones the first comes first."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir.tensor import Array
+from tests.harness import make_node, reference_op, run_op
+from tests.ops.exact import assert_same
+
+NUMBERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32,
+           np.float64, ml_dtypes.bfloat16]  # fmt: skip
+
+
+def run(x: Array, k: int, axis: int, largest: bool) -> None:
+    arrays = [x, np.array([k])]
+    node = make_node("TopK", arrays, {"axis": axis, "largest": int(largest)}, constants=(1,), outputs=2)
+    assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
+
+
+@settings(max_examples=100)
+@given(shape=st.lists(st.integers(1, 9), min_size=1, max_size=4), axis=st.integers(-4, 3), k=st.integers(0, 9),
+       largest=st.booleans(), dtype=st.sampled_from(NUMBERS), few=st.booleans(), seed=st.integers(0, 999))  # fmt: skip
+def test_agrees_with_the_reference(
+    shape: list[int], axis: int, k: int, largest: bool, dtype: type, few: bool, seed: int
+) -> None:
+    axis = axis % len(shape) - len(shape)
+    x = np.random.default_rng(seed).integers(-2 if few else -100, 3 if few else 100, shape).astype(dtype)
+    run(x, min(k, shape[axis]), axis, largest)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_nan_zeros_and_infinities(dtype: type, largest: bool) -> None:
+    x = np.array([0.0, np.nan, -0.0, np.inf, -np.inf, 0.0, np.nan, 1e-7, -1.0], dtype)
+    for k in (1, 3, 9):
+        run(x, k, 0, largest)
+
+
+@pytest.mark.parametrize("k", [1, 50, 4999, 5000])
+def test_long_lanes(k: int) -> None:
+    run(np.random.default_rng(1).standard_normal((3, 5000)).astype(np.float32), k, 1, largest=True)
