@@ -33,11 +33,14 @@ static struct copy16 copy16_of(const struct qgemm_source *s, int64_t channels)
 
 static inline void copy_block(const struct copy16 *copy, uint8_t *to, const uint8_t *from)
 {
-    uint64_t words[2];
-    memcpy(words, from, sizeof words);
-    words[0] = (words[0] ^ copy->flip) & copy->keep[0];
-    words[1] = (words[1] ^ copy->flip) & copy->keep[1];
-    memcpy(to, words, sizeof words);
+    /* Word by word: an array would be written in halves and read as a whole, which stalls. */
+    uint64_t low, high;
+    memcpy(&low, from, sizeof low);
+    memcpy(&high, from + sizeof low, sizeof high);
+    low = (low ^ copy->flip) & copy->keep[0];
+    high = (high ^ copy->flip) & copy->keep[1];
+    memcpy(to, &low, sizeof low);
+    memcpy(to + sizeof low, &high, sizeof high);
 }
 
 /* Taps [begin, end) of a window from `start` lie inside [0, size). */

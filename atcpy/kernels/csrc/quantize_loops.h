@@ -19,14 +19,15 @@ static inline int32_t quantized(float x, float scale, int32_t zero, int32_t low,
         const float *restrict x = run->x;                                                          \
         type *restrict y = run->y;                                                                 \
         const type *zero = run->zero;                                                              \
-        const float scale = *run->scale;                                                           \
+        const float scale = *run->scale, *scales = run->scale;                                     \
+        const int64_t n = run->n; /* else y, of bytes, might be taken for it */                    \
         const int32_t z = zero == NULL ? 0 : *zero;                                                \
         if (!run->each)                                                                            \
-            for (int64_t i = 0; i < run->n; i++)                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 y[i] = (type)quantized(x[i], scale, z, low, high);                                 \
         else                                                                                       \
-            for (int64_t i = 0; i < run->n; i++)                                                   \
-                y[i] = (type)quantized(x[i], run->scale[i], zero == NULL ? 0 : zero[i], low,       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                y[i] = (type)quantized(x[i], scales[i], zero == NULL ? 0 : zero[i], low,           \
                                        high);                                                      \
     }
 DEFINE_QUANTIZE(u8, uint8_t, 0, UINT8_MAX)
@@ -40,16 +41,17 @@ DEFINE_QUANTIZE(i16, int16_t, INT16_MIN, INT16_MAX)
         const type *restrict x = run->x;                                                           \
         float *restrict y = run->y;                                                                \
         const type *zero = run->zero;                                                              \
-        const float scale = *run->scale;                                                           \
+        const float scale = *run->scale, *scales = run->scale;                                     \
+        const int64_t n = run->n; /* else y, of bytes, might be taken for it */                    \
         const uint32_t z = zero == NULL ? 0 : (uint32_t)*zero;                                     \
         if (!run->each)                                                                            \
-            for (int64_t i = 0; i < run->n; i++)                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 y[i] = (float)(int32_t)((uint32_t)x[i] - z) * scale;                               \
         else                                                                                       \
-            for (int64_t i = 0; i < run->n; i++)                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 y[i] = (float)(int32_t)((uint32_t)x[i] -                                           \
                                         (zero == NULL ? 0 : (uint32_t)zero[i])) *                  \
-                       run->scale[i];                                                              \
+                       scales[i];                                                                  \
     }
 DEFINE_DEQUANTIZE(u8, uint8_t)
 DEFINE_DEQUANTIZE(i8, int8_t)
