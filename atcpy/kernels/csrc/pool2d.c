@@ -52,3 +52,9 @@ static int64_t work(const void *params)
 
 const struct kernel_family family_pool2d = {
     .name = "pool2d", .fields = pool2d_fields, .check = check, .items = items, .work = work};
+
+bool pool2d_is_max_of_blocks(const struct task_view *task)
+{
+    const struct pool2d_params *p = task->params;
+    return p->kind == POOL_MAX && p->c0 == 16;
+}
