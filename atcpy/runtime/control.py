@@ -8,7 +8,7 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc
-from atcpy.ir.closure import own_operands
+from atcpy.ir.closure import formal_inputs, own_operands
 from atcpy.ir.tensor import Array
 from atcpy.runtime.host import RuntimeValue
 
@@ -28,9 +28,10 @@ def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Gra
     if node.op_type == "If":
         return _run_if(node, own[0], captured, bodies)
     ((body, run),) = bodies.items()
+    seen = _captured_by(body, captured, first)
 
     def run_body(values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
-        return run([*values, *_captured_by(body, captured, first)])
+        return run([*values, *seen])
 
     match node.op_type:
         case "Loop":
@@ -61,11 +62,12 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], body: Graph, run: RunBody
     going = condition is None or _truth(node, condition)
     collected: list[list[Array]] = [[] for _ in body.outputs[1 + len(carried) :]]
     turn = 0
+    shape, condition_shape = (_shape_inside(data) for data in formal_inputs(body)[:2])
     while going and (limit is None or turn < limit):
         if turn == MAX_TURNS:
             what = f"its condition still holds after {MAX_TURNS} turns: it does not seem to end"
             raise ModelInvalid("D0001", what, where=node, hint="give the Loop a number of turns")
-        results = run([np.array(turn, np.int64), np.array(going), *carried])
+        results = run([np.full(shape, turn, np.int64), np.full(condition_shape, going), *carried])
         going = _truth(node, results[0])
         carried = results[1 : 1 + len(carried)]
         for pieces, piece in zip(collected, results[1 + len(carried) :], strict=True):
@@ -76,6 +78,11 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], body: Graph, run: RunBody
         for pieces, value in zip(collected, body.outputs[1 + len(carried) :], strict=True)
     ]
     return [*carried, *stacked][: len(node.outputs)]
+
+
+def _shape_inside(data: Node) -> tuple[int, ...]:
+    """Bodies may want the number of the turn and the condition as scalars or as one element."""
+    return (1,) if data.output.desc.shape == (1,) else ()
 
 
 def _turns(most: RuntimeValue) -> int | None:
@@ -105,6 +112,8 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], run: RunBody) -> Sequence
     collected: list[list[Array]] = [[] for _ in range(made)]
     for turn in range(length):
         results = run([*states, *(np.asarray(array[turn], order="C") for array in slices)])
+        if any(isinstance(a, np.ndarray) and a.shape != b.shape for a, b in zip(states, results, strict=False)):
+            raise ModelInvalid("D0001", f"turn {turn} changes the shape of a state", where=node)
         states = results[: len(states)]
         for pieces, piece in zip(collected, results[len(states) :], strict=True):
             pieces.append(piece)

@@ -17,6 +17,7 @@ import numpy as np
 from atcpy.ir import CompiledModel, DType, Graph, Node, TensorDesc
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.specialization import Specialization, Specialize
+from atcpy.ir.tensor import Array
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
 from atcpy.runtime.plan import ExecutionPlan
@@ -43,6 +44,7 @@ class _Variant:
     """A graph as it is run for one set of input types; `bodies` are those of its eager nodes."""
 
     steps: Specialization
+    constants: Mapping[str, Array]
     plan: ExecutionPlan | None
     rest: HybridGraph | None
     bodies: Mapping[Graph, HybridGraph]
@@ -67,8 +69,8 @@ class HybridGraph:
         while graph is not None:
             variant = graph._variant(values)
             steps = variant.steps
-            named = dict(zip(graph.inputs, values, strict=True))
-            named.update((name, tensor.array) for name, tensor in steps.constants.items())
+            named: dict[str, RuntimeValue] = dict(zip(graph.inputs, values, strict=True))
+            named.update(variant.constants)
             if variant.plan is not None:
                 made = variant.plan.run([named[port.name] for port in variant.plan.inputs])
                 named.update(zip((port.name for port in variant.plan.outputs), made, strict=True))
@@ -110,7 +112,8 @@ class HybridGraph:
         plan = None if steps.known is None else cache.bind(steps.known)
         rest = None if steps.rest is None else HybridGraph(steps.rest.graph, cache, steps.rest.by_value)
         bodies = {body: HybridGraph(body, cache) for node in steps.eager for body in node.subgraphs}
-        return _Variant(steps, plan, rest, bodies)
+        constants = {name: _read_only(tensor.array) for name, tensor in steps.constants.items()}
+        return _Variant(steps, constants, plan, rest, bodies)
 
 
 def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
@@ -118,9 +121,14 @@ def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Seq
         return run_bodies(node, operands, {body: variant.bodies[body].run for body in node.subgraphs})
     results = evaluate(node, operands)
     return [
-        np.ascontiguousarray(result).reshape(result.shape) if isinstance(result, np.ndarray) else result
-        for result in results
+        np.asarray(result, order="C") if isinstance(result, np.ndarray | np.generic) else result for result in results
     ]
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _signature(value: RuntimeValue, by_value: bool) -> Hashable:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from atcpy.ir import DType
@@ -33,3 +36,31 @@ def from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:
     """The array that bytes hold, shared; elements of 2 and 4 bits get a byte each."""
     flat = raw if dtype.bits >= 8 else unpack_bits(raw, dtype, element_count(shape))
     return flat.view(dtype.numpy).reshape(shape)
+
+
+def owned(results: Sequence[Any], lent: Sequence[Any]) -> list[Any]:
+    """Results in memory of their own: copies of those that are inputs, views, constants or another result."""
+    seen: set[int] = set()
+    _note(lent, seen)
+    return [_owned(result, seen) for result in results]
+
+
+def _note(value: Any, seen: set[int]) -> None:
+    if isinstance(value, np.ndarray):
+        seen.add(id(value))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _note(item, seen)
+
+
+def _owned(value: Any, seen: set[int]) -> Any:
+    if isinstance(value, list):
+        return [_owned(item, seen) for item in value]
+    if isinstance(value, dict):
+        return dict(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if id(value) in seen or not value.flags.owndata or not value.flags.writeable:
+        value = value.copy()
+    seen.add(id(value))
+    return value

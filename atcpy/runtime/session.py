@@ -20,6 +20,7 @@ from atcpy.om.reader import PackagedModel, read_model
 from atcpy.options import default_threads
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache
 from atcpy.runtime.loader import bind_compiled, bind_package, open_package
+from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
 
 DEFAULT_SHAPE_CACHE = 16
@@ -145,8 +146,11 @@ class InferenceSession:
         """
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
-        results = self._hybrid.run(values) if self._hybrid is not None else self._run_plan(values, None)
-        return [results[index] for index in chosen]
+        if self._hybrid is None:
+            results = self._run_plan(values, None)
+            return [results[index] for index in chosen]
+        made = self._hybrid.run(values)
+        return owned([made[index] for index in chosen], values)
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""

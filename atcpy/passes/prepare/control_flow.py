@@ -13,7 +13,7 @@ from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.clone import clone
 from atcpy.ir.closure import captured_value, formal_inputs
 from atcpy.ir.desc import UNKNOWN
-from atcpy.ir.shape import Dim, Sym
+from atcpy.ir.shape import Dim, StaticShape, Sym
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis, unnamed_dim
 from atcpy.passes.infer import KnownValues, infer_node
@@ -21,11 +21,12 @@ from atcpy.passes.infer import KnownValues, infer_node
 # Infers and folds a body whose Data nodes have their types.
 Sweep = Callable[[Graph], None]
 
-ROUNDS = 4  # until the dims that a Loop changes are all found; then every dim may change
+ROUNDS = 4  # until the dims that a Loop changes are all found; then nothing is believed of any
+MAX_TRIED = 3  # Loops in Loops whose turns are tried: each level sweeps the bodies in it twice or more
 
 
-def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep) -> None:
-    """Sweeps the bodies of a node and sets the types of its outputs."""
+def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep, depth: int) -> None:
+    """Sweeps the bodies of a node, itself in so many bodies, and sets the types of its outputs."""
     for body in node.subgraphs:
         for data in body.inputs:
             if "captured" in data.attrs:
@@ -38,7 +39,7 @@ def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep) -> None:
         case "If":
             _infer_if(node, sweep)
         case "Loop":
-            _infer_loop(node, sweep)
+            _infer_loop(node, sweep, tried=depth < MAX_TRIED)
         case "Scan":
             _infer_scan(node, sweep)
         case _:
@@ -106,24 +107,18 @@ def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
     return TensorDesc.plain(a.dtype, tuple(x if x == y else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs))
 
 
-def _infer_loop(node: Node, sweep: Sweep) -> None:
+def _infer_loop(node: Node, sweep: Sweep, *, tried: bool) -> None:
     body = next(node.subgraphs)
     number, condition, *carried = [data.output for data in formal_inputs(body)]
-    number.desc, condition.desc = TensorDesc.plain(DType.INT64, ()), TensorDesc.plain(DType.BOOL, ())
+    number.desc = TensorDesc.plain(DType.INT64, _one_element(number))
+    condition.desc = TensorDesc.plain(DType.BOOL, _one_element(condition))
     descs = [UNKNOWN if value is None else value.desc for value in node.inputs[2 : 2 + len(carried)]]
-    for turn in range(ROUNDS + 1):
-        for value, desc in zip(carried, descs, strict=True):
-            value.desc = desc
-        trial = clone(body)
-        sweep(trial)
-        after = [value.desc for value in trial.outputs[1 : 1 + len(carried)]]
-        wider = [
-            _wider(value, desc, made, everything=turn >= ROUNDS - 1)
-            for value, desc, made in zip(carried, descs, after, strict=True)
-        ]
-        if wider == descs:
-            break
-        descs = wider
+    if tried:
+        descs = _types_of_all_turns(body, carried, descs, sweep)
+    else:
+        descs = [TensorDesc.plain(desc.dtype, None) for desc in descs]
+    for value, desc in zip(carried, descs, strict=True):
+        value.desc = desc
     sweep(body)
     results = body.outputs
     for value, desc in zip(node.outputs, descs, strict=False):
@@ -133,7 +128,31 @@ def _infer_loop(node: Node, sweep: Sweep) -> None:
         value.desc = _stacked(made.desc, turns, 0)
 
 
-def _wider(value: Value, before: TensorDesc, after: TensorDesc, *, everything: bool) -> TensorDesc:
+def _types_of_all_turns(
+    body: Graph, carried: Sequence[Value], descs: list[TensorDesc], sweep: Sweep
+) -> list[TensorDesc]:
+    """Types that hold before and after every turn: those before the first, made wider until a turn keeps them."""
+    for turn in range(2 * ROUNDS):
+        trial = clone(body)
+        inputs = [data.output for data in formal_inputs(trial)[2:]]
+        for value, desc in zip(inputs, descs, strict=True):
+            value.desc = desc
+        sweep(trial)
+        after = [value.desc for value in trial.outputs[1 : 1 + len(carried)]]
+        wider = [_wider(*each) for each in zip(carried, descs, after, strict=True)]
+        if wider == descs:
+            return descs
+        # A change may need as many turns as values are carried to get around.
+        descs = wider if turn < ROUNDS else [TensorDesc.plain(desc.dtype, None) for desc in wider]
+    return [UNKNOWN] * len(carried)
+
+
+def _one_element(value: Value) -> StaticShape:
+    """The number of the turn and the condition are scalars, or what a body declares of one element."""
+    return (1,) if value.desc.shape == (1,) else ()
+
+
+def _wider(value: Value, before: TensorDesc, after: TensorDesc) -> TensorDesc:
     """A type that holds before and after a turn."""
     if before.dtype is not after.dtype or before.dtype is DType.UNDEFINED:
         return UNKNOWN
@@ -144,7 +163,7 @@ def _wider(value: Value, before: TensorDesc, after: TensorDesc, *, everything: b
     pairs = enumerate(zip(before.shape, after.shape, strict=True))
     return TensorDesc.plain(
         before.dtype,
-        tuple(x if x == y and not everything else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs),
+        tuple(x if x == y else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs),
     )
 
 

@@ -64,13 +64,16 @@ class _Sweep:
         self._budget = budget
         self._kept = kept
         self._known = KnownValues()
+        self._depth = -1  # of the graph that is swept: in how many bodies it is
 
     def run(self, graph: Graph) -> None:
         """Every problem of the graph in one error."""
         problems: list[AtcError] = []
         unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
+        self._depth += 1
         for node in graph.nodes:
             self._visit(graph, node, problems, unknown)
+        self._depth -= 1
         raise_all(problems)
 
     def _visit(self, graph: Graph, node: Node, problems: list[AtcError], unknown: set[Value]) -> None:
@@ -81,7 +84,7 @@ class _Sweep:
             if any(True for _ in node.subgraphs):
                 chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
                 if chosen is None:
-                    infer_through_bodies(node, self._known, self.run)
+                    infer_through_bodies(node, self._known, self.run, self._depth)
                     return
                 self._record.matched += 1
                 self._record.applied += 1
