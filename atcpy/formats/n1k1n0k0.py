@@ -2,8 +2,9 @@
 
     [N, C, H, W]  →  [G·N1, K1 + 1, 16, 4],   K = C1·H·W·C0 in this order, K1 = ⌈K / 4⌉, N1 = ⌈N / G / 16⌉
 
-The last row of a panel holds the sum of each of its 16 columns as an int32: what a zero point of the
-other operand is multiplied by. Only elements of 8 bits have sums; of others these bytes stay zero.
+H · W stands for any number of spatial dims. The last row of a panel holds the sum of each of its 16
+columns as an int32: what a zero point of the other operand is multiplied by. Only elements of 8 bits
+have sums; of others these bytes stay zero.
 
 N1K1N0K0_T is the same of a matrix [K, N].
 """
@@ -26,7 +27,7 @@ class N1K1N0K0(StorageFormat, kind=FormatKind.N1K1N0K0, c0=(16, 1), groups=(1, 2
     """Weights of a convolution of integers."""
 
     def accepts(self, shape: StaticShape) -> bool:
-        return len(shape) == 4 and shape[0] % self.id.groups == 0
+        return len(shape) >= 3 and shape[0] % self.id.groups == 0
 
     def storage_shape(self, shape: StaticShape) -> StaticShape:
         n1, k = self._sizes(shape)
@@ -34,11 +35,11 @@ class N1K1N0K0(StorageFormat, kind=FormatKind.N1K1N0K0, c0=(16, 1), groups=(1, 2
 
     def pack(self, array: Array) -> Array:
         n1, k = self._sizes(array.shape)
-        (n, c, h, w), groups, c0 = array.shape, self.id.groups, self.id.c0
-        c1, k1 = ceil_div(c, c0), ceil_div(k, K0)
-        padded = np.zeros((groups, n1 * N0, c1 * c0, h, w), array.dtype)
-        padded[:, : n // groups, :c] = array.reshape(groups, n // groups, c, h, w)
-        rows = padded.reshape(groups * n1, N0, c1, c0, h, w).transpose(0, 1, 2, 4, 5, 3).reshape(groups * n1, N0, k)
+        (n, c, *spatial), groups, c0 = array.shape, self.id.groups, self.id.c0
+        c1, k1, taps = ceil_div(c, c0), ceil_div(k, K0), prod(spatial)
+        padded = np.zeros((groups, n1 * N0, c1 * c0, taps), array.dtype)
+        padded[:, : n // groups, :c] = array.reshape(groups, n // groups, c, taps)
+        rows = padded.reshape(groups * n1, N0, c1, c0, taps).transpose(0, 1, 2, 4, 3).reshape(groups * n1, N0, k)
         packed = np.zeros(self.storage_shape(array.shape), array.dtype)
         blocks = np.zeros((groups * n1, N0, k1 * K0), array.dtype)
         blocks[:, :, :k] = rows
@@ -49,18 +50,21 @@ class N1K1N0K0(StorageFormat, kind=FormatKind.N1K1N0K0, c0=(16, 1), groups=(1, 2
 
     def unpack(self, packed: Array, shape: StaticShape) -> Array:
         n1, k = self._sizes(shape)
-        (n, c, h, w), groups, c0 = shape, self.id.groups, self.id.c0
-        c1, k1 = ceil_div(c, c0), ceil_div(k, K0)
+        (n, c, *spatial), groups, c0 = shape, self.id.groups, self.id.c0
+        c1, k1, taps = ceil_div(c, c0), ceil_div(k, K0), prod(spatial)
         rows = packed[:, :k1].transpose(0, 2, 1, 3).reshape(groups * n1, N0, k1 * K0)[:, :, :k]
-        split = rows.reshape(groups, n1 * N0, c1, h, w, c0).transpose(0, 1, 2, 5, 3, 4)
-        plain = split.reshape(groups, n1 * N0, c1 * c0, h, w)[:, : n // groups, :c]
+        split = rows.reshape(groups, n1 * N0, c1, taps, c0).transpose(0, 1, 2, 4, 3)
+        plain = split.reshape(groups, n1 * N0, c1 * c0, taps)[:, : n // groups, :c]
         return np.ascontiguousarray(plain).reshape(shape)
 
     def index(self, shape: StaticShape, position: StaticShape) -> int:
         n1, k = self._sizes(shape)
-        (n, c, y, x), (_, _, h, w), c0 = position, shape, self.id.c0
+        (n, c, *spatial), c0 = position, self.id.c0
         group, n = divmod(n, shape[0] // self.id.groups)
-        step = ((c // c0 * h + y) * w + x) * c0 + c % c0
+        tap = c // c0
+        for at, size in zip(spatial, shape[2:], strict=True):
+            tap = tap * size + at
+        step = tap * c0 + c % c0
         row = (group * n1 + n // N0) * (ceil_div(k, K0) + 1) + step // K0
         return (row * N0 + n % N0) * K0 + step % K0
 

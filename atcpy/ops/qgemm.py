@@ -13,6 +13,7 @@ from math import prod
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
+from atcpy.ir.shape import StaticShape
 from atcpy.ops.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 
@@ -85,7 +86,7 @@ def supports_shapes(node: Node) -> Iterable[Reject]:
 
 
 def supports_integer_conv(node: Node) -> Iterable[Reject]:
-    """Two spatial dims and constant weights."""
+    """One or two spatial dims and constant weights."""
     unsized = list(supports_shapes(node))
     yield from unsized
     of = operands_of(node)
@@ -93,7 +94,7 @@ def supports_integer_conv(node: Node) -> Iterable[Reject]:
         yield Reject("weights-not-constant", node.name)
     if unsized:
         return
-    if len(of.x.desc.static_shape) != 4:
+    if len(of.x.desc.static_shape) not in {3, 4}:
         yield Reject("rank", node.name, f"{len(of.x.desc.static_shape) - 2} spatial dims")
     yield from supports_product(node, of.w.desc.static_shape[0])
 
@@ -137,6 +138,8 @@ def _is_shared(w: Value) -> bool:
 def layout_integer_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0; few input channels stay in NCHW. Groups must fill whole blocks."""
     of = operands_of(node)
+    if len(of.x.desc.static_shape) != 4:
+        return Reject("rank", node.name)
     channels, group = of.x.desc.static_shape[1], node.int_attr("group", 1)
     outputs = of.w.desc.static_shape[0]
     if is_depthwise(node, of.w):
@@ -164,14 +167,22 @@ def _launch(family: str, node: Node, params: dict[str, ParamValue], weights: For
     return KernelCall(family, src, (node.output,), {**params, **counts, **types}, {2: weights} if weights else {})
 
 
+def _in_two_spatial_dims(shape: StaticShape) -> StaticShape:
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+
+
 def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
     """One launch of `qgemm`, or of `qdepthwise`."""
     of = operands_of(node)
-    n, c, h, w = of.x.desc.static_shape
-    m, cg, kh, kw = of.w.desc.static_shape
-    _, _, oh, ow = node.output.desc.static_shape
+    (n, c, h, w), (m, cg, kh, kw), (_, _, oh, ow) = (
+        _in_two_spatial_dims(value.desc.static_shape) for value in (of.x, of.w, node.output)
+    )
     group, window = node.int_attr("group", 1), conv_window(node, of.w)
-    (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
+    one = len(window.strides) == 1  # spatial dim: the first of two has size 1
+    (sh, sw), (dh, dw), (pt, pl) = (
+        (default, *values) if one else values
+        for values, default in ((window.strides, 1), (window.dilations, 1), (window.pads_begin, 0))
+    )
     src_c0 = of.x.desc.format.c0 or 1
     params: dict[str, ParamValue] = {
         "n": n, "c": c, "h": h, "w": w, "oh": oh, "ow": ow, "kh": kh, "kw": kw,

@@ -190,6 +190,15 @@ def test_vectors_are_rows_and_columns(a: tuple[int, ...], b: tuple[int, ...], c:
     np.testing.assert_array_equal(ours, arrays[0].astype(np.int32) @ arrays[1].astype(np.int32))
 
 
+def test_convolves_over_one_spatial_dim() -> None:
+    rng = np.random.default_rng(1)
+    x, w = bytes_of(rng, (2, 5, 11), "u1"), bytes_of(rng, (7, 5, 3), "i1")
+    attrs = {"pads": (1, 2), "strides": (2,), "dilations": (2,)}
+    ours = run_op(make_node("ConvInteger", [x, w], attrs, constants=[1]), [x, w])[0]
+    expected = exact_conv(x.astype(np.float64), w.astype(np.float64), attrs)
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
 def test_names_its_reasons() -> None:
     x, w = np.zeros((1, 2, 4, 4), np.uint8), np.zeros((2, 2, 1, 1), np.uint8)
     assert list(supports_integer_conv(make_node("ConvInteger", [x, w]))) == [
