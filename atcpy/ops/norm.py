@@ -264,6 +264,20 @@ def expand_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     return [rw.insert("Div", x, rw.insert("Where", rw.insert("Equal", norm, zero), one, norm))]
 
 
+def expand_mean_variance(node: Node, rw: Rewriter) -> Sequence[Value] | None:
+    """(x − mean) / (deviation + 1e-9) where x is no float32: the standard's function adds one, halves have no 1e-9."""
+    x = node.operand(0)
+    if x.desc.dtype is DType.FLOAT32:
+        return None
+    wide = x if x.desc.dtype in FLOATS else rw.insert("Cast", x, to=DType.FLOAT32.onnx)
+    axes = rw.const(np.array(node.ints_attr("axes", (0, 2, 3))))
+    apart = rw.insert("Sub", wide, rw.insert("ReduceMean", wide, axes, keepdims=1))
+    deviation = rw.insert("Sqrt", rw.insert("ReduceMean", rw.insert("Mul", apart, apart), axes, keepdims=1))
+    least = rw.const(1e-9, dtype=x.desc.dtype if x.desc.dtype in FLOATS else DType.FLOAT32)
+    y = rw.insert("Div", apart, rw.insert("Add", deviation, least))
+    return [y if wide is x else rw.insert("Cast", y, to=x.desc.dtype.onnx)]
+
+
 # --- records -----------------------------------------------------------------------------------
 
 for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormalization", "InstanceNorm")):
@@ -311,4 +325,11 @@ register_operator(
         lower=lower_lrn,
     )
 )
-register_operator(OpDef(name="MeanVarianceNormalization", ge_type="MeanVarianceNormalization", infer=infer_as_input))
+register_operator(
+    OpDef(
+        name="MeanVarianceNormalization",
+        ge_type="MeanVarianceNormalization",
+        infer=infer_as_input,
+        expand=expand_mean_variance,
+    )
+)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
+import atcpy.backend
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
@@ -21,6 +23,7 @@ ROWS = st.lists(st.sampled_from([2, 3, 16, 17, 70, 600]), min_size=1, max_size=2
     lambda dims: bool(np.prod(dims) < 2000)
 )
 SIZES = st.sampled_from([1, 2, 3, 7, 8, 15, 16, 17, 33])
+EPSILON = float(np.float32(1e-5))  # the default, in the type of attributes
 
 
 def random(shape: tuple[int, ...], seed: int = 0) -> Array:
@@ -162,7 +165,7 @@ def normalized(arrays: list[Array], groups: object) -> Array:
     x, scale, bias = arrays
     rows = x if groups is None else x.reshape(len(x), int(str(groups)), -1)
     centred = rows - rows.mean(-1, keepdims=True)
-    y = (centred / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+    y = (centred / np.sqrt(rows.var(-1, keepdims=True) + EPSILON)).reshape(x.shape)
     column = (-1, *[1] * (x.ndim - 2)) if groups is not None else (-1,)
     return np.asarray(y * scale.reshape(column) + bias.reshape(column))
 
@@ -237,3 +240,17 @@ def test_what_onnx_forbids_is_refused(
 ) -> None:
     with pytest.raises(ModelInvalid, match=part):
         make_node(op_type, arrays, attrs)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16])
+def test_mean_and_variance_in_each_type(dtype: int) -> None:
+    ports = [helper.make_tensor_value_info(name, dtype, [2, 3, 4, 5]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("MeanVarianceNormalization", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = random((2, 3, 4, 5)).astype(helper.tensor_dtype_to_np_dtype(dtype))
+    x[:, 1] = 3  # a channel without a deviation
+    (y,) = atcpy.backend.prepare(model, "CPU").run([x])
+    wide = x.astype("f8")
+    expected = (wide - wide.mean((0, 2, 3), keepdims=True)) / (wide.std((0, 2, 3), keepdims=True) + 1e-9)
+    assert y.dtype == x.dtype
+    np.testing.assert_allclose(y.astype("f8"), expected, rtol=1e-5, atol=2e-3 if dtype == TensorProto.FLOAT16 else 1e-5)

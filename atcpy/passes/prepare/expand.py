@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import function_body
@@ -56,9 +57,14 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
         record.reject(results)
         erase_dead(graph, rw.created)
         return ()
-    known = KnownValues()
-    for created in rw.created:
-        infer_node(created, known)
+    try:
+        known = KnownValues()
+        for created in rw.created:
+            infer_node(created, known)
+    except ModelInvalid:  # the standard's function has constants of float32 beside operands of another type
+        record.reject(Reject("mixed-types", node.name))
+        erase_dead(graph, rw.created)
+        return ()
     for old, new in zip(node.outputs, results, strict=False):
         if old.use_count:
             rw.replace(old, new)
