@@ -1,5 +1,6 @@
 """Write the generated pages of docs/: `make docs`.  A test checks that they are current."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import typer
 
 from atcpy.cli.app import app
 from atcpy.errors import CODES
+from tests.operators.page import operators_page
 
 HERE = Path(__file__).parent
 
@@ -86,11 +88,14 @@ def _table(title: str, rows: list[str], summary: str = "") -> list[str]:
     return [f"## {title}", "", *([summary, ""] if summary else []), "| option | |", "| --- | --- |", *rows, ""]
 
 
-def pages() -> dict[Path, str]:
-    """Each generated page with its text."""
-    return {HERE / "errors.md": errors_page(), HERE / "options.md": options_page()}
+# Each generated page and what makes its text.
+PAGES: dict[Path, Callable[[], str]] = {
+    HERE / "errors.md": errors_page,
+    HERE / "options.md": options_page,
+    HERE / "operators.md": operators_page,
+}
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
+    for path, make in PAGES.items():
+        path.write_text(make(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""docs/operators.md: which op runs where, found out by asking the records."""
