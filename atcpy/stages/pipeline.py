@@ -30,7 +30,7 @@ from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph, keep_unknown
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
-from atcpy.stages.prepare import prepare
+from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import place, split
 
@@ -105,6 +105,7 @@ def compile_model(
     with clock.stage(Stage.PREPARE):
         prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
         _check_values(graph, options.limits.memory())
+        prepare_bodies(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
