@@ -5,20 +5,21 @@ MODEL_DEF is parsed only if a task runs on the host, if shapes are unknown, or w
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, Node, Port
+from atcpy.ir import CompiledModel, Node, Port, Region, Slot
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_task, record_family
-from atcpy.om import numbers, weights
+from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, TaskRecord, parse_package, read_model, read_package
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
+from atcpy.runtime.weights import WeightStore
 
 
 def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap: bool) -> Package:
@@ -51,20 +52,31 @@ def bind_package(package: Package, *, threads: int) -> ExecutionPlan:
     return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes)
 
 
-def bind_compiled(compiled: CompiledModel, *, threads: int) -> ExecutionPlan:
-    """The plan of a model that never was in a file."""
+def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int) -> ExecutionPlan:
+    """The plan of a model that never was in a file; its constants lie in the session's store."""
     nodes = tuple(compiled.graph.nodes)
     index_of = {node.name: index for index, node in enumerate(nodes)}
+    memory, places = store.place(compiled.weights)
+
+    def placed(slot: Slot | None) -> Slot | None:
+        return slot if slot is None or slot.region is not Region.WEIGHTS else replace(slot, offset=places[slot.offset])
+
     tasks = tuple(
         TaskRecord(
             task.kernel,
             index_of[task.node],
             task.stream,
-            pack_task(task.kernel, task.src, task.dst, task.params, op_index=index_of[task.node], stream=task.stream),
+            pack_task(
+                task.kernel,
+                [placed(slot) for slot in task.src],
+                task.dst,
+                task.params,
+                op_index=index_of[task.node],
+                stream=task.stream,
+            ),
         )
         for task in compiled.tasks
     )
-    memory = _weights_of(compiled)
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
     return ExecutionPlan(plan, tasks, memory, compiled.memory.arena_bytes, inputs, outputs, lambda: nodes)
@@ -83,16 +95,6 @@ def _bind(
         return _kernels.Plan(b"".join(task.record for task in tasks), memory, arena_bytes, *sizes, threads)
     except MemoryError as error:
         raise ResourceLimit("R0001", f"no memory for {len(tasks)} tasks") from error
-
-
-def _weights_of(compiled: CompiledModel) -> memoryview:
-    """The constants as the kernels want them, in memory of their own."""
-    memory = memoryview(mmap.mmap(-1, weights.partition_bytes(compiled.weights)))
-    at = 0
-    for piece in weights.partition_buffers(compiled.weights):
-        memory[at : at + piece.nbytes] = piece
-        at += piece.nbytes
-    return memory
 
 
 def _compiled_port(port: Port) -> PlanPort:

@@ -22,6 +22,7 @@ from atcpy.runtime.hybrid import HybridGraph, ShapeCache
 from atcpy.runtime.loader import bind_compiled, bind_package, open_package
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.weights import WeightStore
 
 DEFAULT_SHAPE_CACHE = 16
 
@@ -96,7 +97,7 @@ class InferenceSession:
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
-            bind = partial(bind_compiled, threads=self.threads)
+            bind = partial(bind_compiled, store=WeightStore(), threads=self.threads)
             assert InferenceSession.compiler is not None, "atcpy hands the session its compiler"
             self.shape_cache = ShapeCache(InferenceSession.compiler(self.model.cmdline), bind, shape_cache)
             self._hybrid = HybridGraph(graph, self.shape_cache)

@@ -11,6 +11,10 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, ModelInvalid, UsageError
+from atcpy.options import convert_options
+from atcpy.runtime.loader import bind_compiled
+from atcpy.runtime.weights import WeightStore
+from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 
 Feeds = Mapping[str, Any]
@@ -146,6 +150,18 @@ def test_a_variant_is_compiled_once_and_the_oldest_goes() -> None:
         session.run(None, {"x": np.zeros(size, np.float32)})
     cache = session.shape_cache
     assert cache is not None and (cache.hits, cache.misses) == (2, 4)
+
+
+def test_variants_share_their_constants() -> None:
+    store = WeightStore()
+    text = "m (float[{n},64] x) => (float[{n},64] y) <float[64,64] w> {{ y = MatMul(x, w) }}"
+    compiled = [compile_model(model(text.format(n=n)), convert_options({}))[0] for n in (1, 2, 3)]
+    plans = [bind_compiled(each, store, threads=1) for each in compiled]
+    assert {id(plan.weights.obj) for plan in plans} == {id(plans[0].weights.obj)}
+    x = np.ones((3, 64), np.float32)
+    results = [plan.run([x[:n]])[0] for n, plan in zip((1, 2, 3), plans, strict=True)]
+    for result in results:
+        np.testing.assert_allclose(result, np.broadcast_to(results[0], result.shape), rtol=1e-5)
 
 
 def test_ports_of_unknown_shape_have_names() -> None:
