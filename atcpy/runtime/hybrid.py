@@ -21,6 +21,7 @@ from atcpy.ir.tensor import Array
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.turns import SinglePlan
 
 Bind = Callable[[CompiledModel], ExecutionPlan]
 
@@ -85,6 +86,21 @@ class HybridGraph:
                 places = [places[place] for place in steps.rest.outputs]
         return results
 
+    def single_plan(self, values: Sequence[RuntimeValue]) -> SinglePlan | None:
+        """The one plan that the graph is for these inputs, if it is."""
+        if not all(isinstance(value, np.ndarray) for value in values):
+            return None
+        variant = self._variant(values)
+        steps = variant.steps
+        if variant.plan is None or steps.eager or steps.rest is not None or steps.constants:
+            return None
+        made = {port.name: number for number, port in enumerate(variant.plan.outputs)}
+        return SinglePlan(
+            variant.plan,
+            tuple(self.inputs.index(port.name) for port in variant.plan.inputs),
+            tuple(made.get(name) for _, name in sorted(steps.outputs)),
+        )
+
     def _variant(self, values: Sequence[RuntimeValue]) -> _Variant:
         key = tuple(_signature(value, name in self._by_value) for name, value in zip(self.inputs, values, strict=True))
         cache = self._cache
@@ -118,7 +134,7 @@ class HybridGraph:
 
 def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
     if any(True for _ in node.subgraphs):
-        return run_bodies(node, operands, {body: variant.bodies[body].run for body in node.subgraphs})
+        return run_bodies(node, operands, {body: variant.bodies[body] for body in node.subgraphs})
     results = evaluate(node, operands)
     return [
         np.asarray(result, order="C") if isinstance(result, np.ndarray | np.generic) else result for result in results

@@ -105,6 +105,11 @@ class ExecutionPlan:
             for array, port in zip(outputs, self.outputs, strict=True)
         ]
 
+    def execute(self, run: _kernels.Run) -> None:
+        """Every task of a plan without tasks of the host, in a run that is bound."""
+        for segment in self.segments:
+            self._run_in_c(segment, run, None)
+
     def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
         try:
             run.execute(segment.first, segment.last, elapsed)
