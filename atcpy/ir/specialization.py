@@ -9,6 +9,7 @@ from atcpy.ir.compiled import CompiledModel
 from atcpy.ir.desc import TensorDesc
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node
+from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array, Tensor
 
 
@@ -25,10 +26,21 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A result of a plan that has memory for the most that it can be: its shape, with a symbol where its size depends
+    on data, and the name of the output that tells this size.
+    """
+
+    shape: Shape
+    count: str
+
+
+@dataclass(frozen=True, slots=True)
 class Specialization:
     """The steps of one run, values going by their names.
 
     known: everything whose shapes follow from the inputs' types, as one plan; None if that is nothing.
+    counted: the outputs of `known` that are to be cut to the size that they turned out to have, by name.
     eager: the nodes to run after it one by one: control flow, sequences and texts, results whose size
         depends on data.
     constants: constants that eager nodes or outputs are.
@@ -37,6 +49,7 @@ class Specialization:
     """
 
     known: CompiledModel | None
+    counted: Mapping[str, Counted]
     eager: tuple[Node, ...]
     constants: Mapping[str, Tensor]
     outputs: tuple[tuple[int, str], ...]

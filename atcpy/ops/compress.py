@@ -104,10 +104,11 @@ def bound_unique(node: Node) -> Sequence[StaticShape]:
 def lower_unique(node: Node, count: Value) -> Iterable[KernelCall]:
     """One launch."""
     x = node.operand(0)
+    results = [value for value in node.outputs if value is not count]
     params = _slices(node) | {
-        "sorted": int(node.int_attr("sorted", 1) != 0), "results": len(node.outputs), "dtype": x.desc.dtype.onnx,
+        "sorted": int(node.int_attr("sorted", 1) != 0), "results": len(results), "dtype": x.desc.dtype.onnx,
     }  # fmt: skip
-    yield KernelCall("unique", (x,), (*node.outputs, count), params)
+    yield KernelCall("unique", (x,), (*results, count), params)
 
 
 register_operator(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -11,14 +13,42 @@ from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.closure import formal_inputs, own_operands
 from atcpy.ir.tensor import Array
 from atcpy.runtime.host import RuntimeValue
+from atcpy.runtime.turns import SinglePlan, Turns, fits
 
 # A Loop that says no number of turns, and of which nobody knows whether it ends, is stopped here.
 MAX_TURNS = 1_000_000
 
-RunBody = Callable[[Sequence[RuntimeValue]], list[RuntimeValue]]
+
+class Body(Protocol):
+    """A graph that runs for whatever inputs it gets."""
+
+    def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+        """The outputs for inputs in order."""
+
+    def single_plan(self, values: Sequence[RuntimeValue]) -> SinglePlan | None:
+        """The one plan that it is for these inputs, if it is."""
 
 
-def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Graph, RunBody]) -> Sequence[RuntimeValue]:
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A body with what it captures: inputs behind those that the op gives it."""
+
+    body: Body
+    captured: Sequence[RuntimeValue]
+
+    def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+        return self.body.run([*values, *self.captured])
+
+    def turns(
+        self, values: Sequence[RuntimeValue], carried: Mapping[int, int], kept: int | None = None
+    ) -> Turns | None:
+        """Turns in C that begin with these inputs, if the body can run so."""
+        everything = [*values, *self.captured]
+        plan = self.body.single_plan(everything)
+        return Turns(plan, everything, carried) if plan is not None and fits(plan, everything, carried, kept) else None
+
+
+def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]) -> Sequence[RuntimeValue]:
     """The outputs of a node with bodies; `operands` are the node's, what its bodies capture behind its own.
     Raises ModelInvalid (D0001) for values that break the op's rule.
     """
@@ -27,19 +57,15 @@ def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Gra
     own += [None] * (first - len(own))
     if node.op_type == "If":
         return _run_if(node, own[0], captured, bodies)
-    ((body, run),) = bodies.items()
-    seen = _captured_by(body, captured, first)
-
-    def run_body(values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
-        return run([*values, *seen])
-
+    ((graph, body),) = bodies.items()
+    closed = _Closed(body, _captured_by(graph, captured, first))
     match node.op_type:
         case "Loop":
-            return _run_loop(node, own, body, run_body)
+            return _run_loop(node, own, graph, closed)
         case "Scan":
-            return _run_scan(node, own, run_body)
+            return _run_scan(node, own, closed)
         case "SequenceMap":
-            return _run_sequence_map(node, own, run_body)
+            return _run_sequence_map(node, own, closed)
     raise ModelInvalid("D0001", f"{node.op_type} has bodies that nothing runs", where=node)
 
 
@@ -48,34 +74,41 @@ def _captured_by(body: Graph, captured: Sequence[RuntimeValue], first: int) -> l
 
 
 def _run_if(
-    node: Node, condition: RuntimeValue, captured: Sequence[RuntimeValue], bodies: Mapping[Graph, RunBody]
+    node: Node, condition: RuntimeValue, captured: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]
 ) -> Sequence[RuntimeValue]:
     body = node.attrs["then_branch" if _truth(node, condition) else "else_branch"]
     assert isinstance(body, Graph)
-    return bodies[body](_captured_by(body, captured, 0))
+    return bodies[body].run(_captured_by(body, captured, 0))
 
 
-def _run_loop(node: Node, own: Sequence[RuntimeValue], body: Graph, run: RunBody) -> Sequence[RuntimeValue]:
+def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Closed) -> Sequence[RuntimeValue]:
     """`for (i = 0; i < M and condition; i++)`: values carried from turn to turn, others collected."""
     most, condition, *carried = own
     limit = None if most is None else _turns(most)
     going = condition is None or _truth(node, condition)
-    collected: list[list[Array]] = [[] for _ in body.outputs[1 + len(carried) :]]
+    collected: list[list[Array]] = [[] for _ in graph.outputs[1 + len(carried) :]]
+    shape, condition_shape = (_shape_inside(data) for data in formal_inputs(graph)[:2])
+    number, yes = np.zeros(shape, np.int64), np.ones(condition_shape, np.bool_)
+    turns: Turns | None = None
     turn = 0
-    shape, condition_shape = (_shape_inside(data) for data in formal_inputs(body)[:2])
     while going and (limit is None or turn < limit):
         if turn == MAX_TURNS:
             what = f"its condition still holds after {MAX_TURNS} turns: it does not seem to end"
             raise ModelInvalid("D0001", what, where=node, hint="give the Loop a number of turns")
-        results = run([np.full(shape, turn, np.int64), np.full(condition_shape, going), *carried])
+        number[...] = turn
+        if turn == 1:  # types and shapes are now what a turn makes of them
+            places = {2 + index: 1 + index for index in range(len(carried))}
+            turns = body.turns([number, yes, *carried], places, kept=1)
+        results = body.run([number.copy(), yes, *carried]) if turns is None else turns.run()
         going = _truth(node, results[0])
         carried = results[1 : 1 + len(carried)]
-        for pieces, piece in zip(collected, results[1 + len(carried) :], strict=True):
-            pieces.append(piece)
+        _collect(collected, results[1 + len(carried) :], in_buffers=turns is not None)
         turn += 1
+    if turns is not None:
+        carried = [value.copy() for value in carried]
     stacked = [
         _stack(node, pieces, 0, value.desc)
-        for pieces, value in zip(collected, body.outputs[1 + len(carried) :], strict=True)
+        for pieces, value in zip(collected, graph.outputs[1 + len(carried) :], strict=True)
     ]
     return [*carried, *stacked][: len(node.outputs)]
 
@@ -85,18 +118,23 @@ def _shape_inside(data: Node) -> tuple[int, ...]:
     return (1,) if data.output.desc.shape == (1,) else ()
 
 
+def _collect(collected: list[list[Array]], pieces: Sequence[Array], *, in_buffers: bool) -> None:
+    for all_so_far, piece in zip(collected, pieces, strict=True):
+        all_so_far.append(piece.copy() if in_buffers else piece)
+
+
 def _turns(most: RuntimeValue) -> int | None:
     """The number of turns; None for what exporters write where there is none to say."""
     limit = int(np.asarray(most).reshape(-1)[0])
     return None if limit >= np.iinfo(np.int32).max else limit
 
 
-def _run_scan(node: Node, own: Sequence[RuntimeValue], run: RunBody) -> Sequence[RuntimeValue]:
+def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:
     """Once a slice of the scanned inputs; states go from turn to turn, other outputs are stacked."""
     scanned = node.int_attr("num_scan_inputs", 0)
     states, inputs = list(own[: len(own) - scanned]), [np.asarray(value) for value in own[len(own) - scanned :]]
-    body = next(node.subgraphs)
-    made = len(body.outputs) - len(states)
+    graph = next(node.subgraphs)
+    made = len(graph.outputs) - len(states)
     in_axes = node.ints_attr("scan_input_axes", (0,) * scanned)
     backwards = node.ints_attr("scan_input_directions", (0,) * scanned)
     out_axes = node.ints_attr("scan_output_axes", (0,) * made)
@@ -110,28 +148,37 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], run: RunBody) -> Sequence
         for array, axis, back in zip(inputs, in_axes, backwards, strict=True)
     ]
     collected: list[list[Array]] = [[] for _ in range(made)]
+    scanning = [np.empty(array.shape[1:], array.dtype) for array in slices]
+    turns: Turns | None = None
     for turn in range(length):
-        results = run([*states, *(np.asarray(array[turn], order="C") for array in slices)])
+        for here, array in zip(scanning, slices, strict=True):
+            here[...] = array[turn]
+        if turn == 1:
+            turns = body.turns([*states, *scanning], {index: index for index in range(len(states))})
+        results = body.run([*states, *(here.copy() for here in scanning)]) if turns is None else turns.run()
         if any(isinstance(a, np.ndarray) and a.shape != b.shape for a, b in zip(states, results, strict=False)):
             raise ModelInvalid("D0001", f"turn {turn} changes the shape of a state", where=node)
-        states = results[: len(states)]
-        for pieces, piece in zip(collected, results[len(states) :], strict=True):
-            pieces.append(piece)
+        states = list(results[: len(states)])
+        _collect(collected, results[len(states) :], in_buffers=turns is not None)
+    if turns is not None:
+        states = [state.copy() for state in states]
     stacked = [
         _stack(node, pieces[::-1] if back else pieces, axis, value.desc)
         for pieces, axis, back, value in zip(
-            collected, out_axes, out_backwards, body.outputs[len(states) :], strict=True
+            collected, out_axes, out_backwards, graph.outputs[len(states) :], strict=True
         )
     ]
     return [*states, *stacked][: len(node.outputs)]
 
 
-def _run_sequence_map(node: Node, own: Sequence[RuntimeValue], run: RunBody) -> Sequence[RuntimeValue]:
+def _run_sequence_map(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:
     """Once an element of the first sequence; other sequences go along, tensors stay what they are."""
     first = own[0]
     if not isinstance(first, list) or any(isinstance(other, list) and len(other) != len(first) for other in own):
         raise ModelInvalid("D0001", "its sequences differ in length", where=node)
-    turns = [run([value[turn] if isinstance(value, list) else value for value in own]) for turn in range(len(first))]
+    turns = [
+        body.run([value[turn] if isinstance(value, list) else value for value in own]) for turn in range(len(first))
+    ]
     return [[results[place] for results in turns] for place in range(len(node.outputs))]
 
 

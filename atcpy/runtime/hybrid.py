@@ -8,7 +8,7 @@ and goes on in the same way. What was compiled is kept for the next time, the mo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from atcpy.ir import CompiledModel, DType, Graph, Node, TensorDesc
 from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.shape import Shape, element_count
 from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
 from atcpy.runtime.control import run_bodies
@@ -75,6 +76,9 @@ class HybridGraph:
             if variant.plan is not None:
                 made = variant.plan.run([named[port.name] for port in variant.plan.inputs])
                 named.update(zip((port.name for port in variant.plan.outputs), made, strict=True))
+                for name, counted in steps.counted.items():
+                    if name in named:
+                        named[name] = _cut(named[name], counted.shape, int(named[counted.count][0]))
             for node in steps.eager:
                 operands = [None if value is None else named[value.name] for value in node.inputs]
                 named.update(zip((value.name for value in node.outputs), _run(node, operands, variant), strict=True))
@@ -86,19 +90,32 @@ class HybridGraph:
                 places = [places[place] for place in steps.rest.outputs]
         return results
 
+    def plans(self) -> Iterator[ExecutionPlan]:
+        """The plans that are compiled now, also those of rests and bodies."""
+        pending: list[HybridGraph] = [self]
+        while pending:
+            with self._cache.lock:
+                variants = list(pending.pop()._variants.values())
+            for variant in variants:
+                if variant.plan is not None:
+                    yield variant.plan
+                if variant.rest is not None:
+                    pending.append(variant.rest)
+                pending.extend(variant.bodies.values())
+
     def single_plan(self, values: Sequence[RuntimeValue]) -> SinglePlan | None:
         """The one plan that the graph is for these inputs, if it is."""
         if not all(isinstance(value, np.ndarray) for value in values):
             return None
         variant = self._variant(values)
         steps = variant.steps
-        if variant.plan is None or steps.eager or steps.rest is not None or steps.constants:
+        if variant.plan is None or steps.eager or steps.counted or steps.rest is not None or steps.constants:
             return None
         made = {port.name: number for number, port in enumerate(variant.plan.outputs)}
         return SinglePlan(
             variant.plan,
             tuple(self.inputs.index(port.name) for port in variant.plan.inputs),
-            tuple(made.get(name) for _, name in sorted(steps.outputs)),
+            tuple(made[name] if name in made else ~self.inputs.index(name) for _, name in sorted(steps.outputs)),
         )
 
     def _variant(self, values: Sequence[RuntimeValue]) -> _Variant:
@@ -130,6 +147,12 @@ class HybridGraph:
         bodies = {body: HybridGraph(body, cache) for node in steps.eager for body in node.subgraphs}
         constants = {name: _read_only(tensor.array) for name, tensor in steps.constants.items()}
         return _Variant(steps, constants, plan, rest, bodies)
+
+
+def _cut(room: Array, shape: Shape, count: int) -> Array:
+    """The result that lies at the beginning of its memory, in memory of its own size."""
+    true = tuple(dim if isinstance(dim, int) else count for dim in shape)
+    return room.reshape(-1)[: element_count(true)].reshape(true).copy()
 
 
 def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:

@@ -125,16 +125,21 @@ class InferenceSession:
         return list(self._outputs)
 
     @property
+    def plans(self) -> list[ExecutionPlan]:
+        """The plan of the model; where shapes are unknown, those that are compiled by now."""
+        if self._plan is not None:
+            return [self._plan]
+        return [] if self._hybrid is None else list(self._hybrid.plans())
+
+    @property
     def tasks(self) -> list[TaskInfo]:
-        """The tasks in order of execution; none while shapes are not known."""
-        if self._plan is None:
-            return []
-        rows = self._plan.plan.rows()
+        """The tasks of the plans in order of execution."""
         infos: list[TaskInfo] = []
-        for record, row in zip(self._plan.tasks, rows, strict=True):
-            node = self._plan.node(record.op_index)
-            engine = node.engine.value if node.engine is not None else ""
-            infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
+        for plan in self.plans:
+            for record, row in zip(plan.tasks, plan.plan.rows(), strict=True):
+                node = plan.node(record.op_index)
+                engine = node.engine.value if node.engine is not None else ""
+                infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
         return infos
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:

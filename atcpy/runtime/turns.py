@@ -20,12 +20,12 @@ from atcpy.runtime.plan import ExecutionPlan
 @dataclass(frozen=True, slots=True)
 class SinglePlan:
     """A graph that is one plan for the inputs given. `inputs` are the places of the plan's inputs among the graph's;
-    each output of the graph is one of the plan (its number), or is handed through (None).
+    each output of the graph is the plan's of this number, or, where it hands an input through, ~place of that.
     """
 
     plan: ExecutionPlan
     inputs: tuple[int, ...]
-    outputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
 
 
 class Turns:
@@ -42,15 +42,15 @@ class Turns:
         self._runs: list[_kernels.Run] = []
         self._turn = 0
 
-    def run(self) -> Sequence[Array | None]:
-        """One turn; its outputs lie in memory that the turn after the next writes again. None: handed through."""
+    def run(self) -> list[Array]:
+        """One turn; its outputs lie in memory that the turn after the next writes again."""
         number = self._turn if self._turn < 3 else 1 + (self._turn - 1) % 2  # first, then two that take turns
         made = self._buffers[self._turn % 2]
         if number == len(self._runs):
             self._runs.append(self._bind(made, self._buffers[1 - self._turn % 2]))
         self._body.plan.execute(self._runs[number])
         self._turn += 1
-        return [None if output is None else made[output] for output in self._body.outputs]
+        return [made[output] if output >= 0 else self._values[~output] for output in self._body.outputs]
 
     def _bind(self, made: Sequence[Array], before: Sequence[Array]) -> _kernels.Run:
         inputs: list[Array] = []
@@ -60,20 +60,20 @@ class Turns:
         return self._body.plan.plan.start([*inputs], [as_bytes(array) for array in made])
 
 
-def fits(body: SinglePlan, values: Sequence[Array], carried: Mapping[int, int]) -> bool:
-    """Can these turns run so: one stretch of C, whole bytes, carried values that keep type and shape and are made anew
-    or stay what they are?
+def fits(body: SinglePlan, values: Sequence[Array], carried: Mapping[int, int], kept: int | None) -> bool:
+    """Can these turns run so: one stretch of C, whole bytes, every output made anew, what is carried of one type and
+    shape? Output 0 may be the input `kept`, if that is a place, handed through: a condition that stays what it is.
     """
     plan = body.plan
     if any(segment.on_host for segment in plan.segments) or any(
         port.dtype.bits < 8 for port in (*plan.inputs, *plan.outputs)
     ):
         return False
+    handed = [output for output in body.outputs if output < 0]
+    if handed and (kept is None or handed != [~kept] or body.outputs[0] != ~kept):
+        return False
     for place, output in carried.items():
-        number = body.outputs[output]
-        if number is None:
-            return False
-        port = plan.outputs[number]
+        port = plan.outputs[body.outputs[output]]
         if (port.dtype.numpy, port.shape) != (values[place].dtype, values[place].shape):
             return False
     return True

@@ -36,7 +36,7 @@ def specialize(graph: Graph, inputs: Sequence[TensorDesc | Array], options: Conv
     prepare(copy, options.prepare, deadline=deadline, verify_ir=options.verify_ir)
     cut = cut_known(copy)
     known = None if cut.known is None else _compile(cut.known, options, deadline)
-    return Specialization(known, cut.eager, cut.constants, cut.outputs, cut.rest)
+    return Specialization(known, cut.counted, cut.eager, cut.constants, cut.outputs, cut.rest)
 
 
 def _compile(graph: Graph, options: ConvertOptions, deadline: Deadline) -> CompiledModel:

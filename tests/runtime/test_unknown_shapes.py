@@ -65,6 +65,11 @@ CASES: dict[str, tuple[str, list[Feeds]]] = {
         " o = NonMaxSuppression(b, s, m, i, t) }",
         [{"b": BOXES, "s": SCORES}],
     ),
+    "kept and told apart": (
+        "(float[n,m] x, bool[k] c, float[l] v) => (float[q,m] y, float[u] w, int64[u] i)"
+        " { y = Compress<axis = 0>(x, c) w, i = Unique(v) }",
+        [{"x": X, "c": np.array([c, False]), "v": np.array([2, 1, 1, 3], np.float32)} for c in (True, False)],
+    ),
     "If": (
         "(float[n,m] x, bool c) => (float[a,b] y) { y = If(c)<then_branch = t () => (float[a,b] o) { o = Relu(x) },"
         " else_branch = e () => (float[a,b] p) { p = Transpose(x) }> }",
@@ -93,6 +98,22 @@ CASES: dict[str, tuple[str, list[Feeds]]] = {
         " y = Loop(, c, x)<body = b (int64 i, bool ci, float v) => (bool co, float vo)"
         " { vo = Add(v, v) co = Less(vo, h) }> }",
         [{"x": np.array(3, np.float32)}],
+    ),
+    "Loop whose condition is captured, carried or what it was; values that stay or change places": (
+        "(int64 M, bool c, float[2] x, float[2] z)"
+        " => (float[2] a, float[2] b, float[k,2] s, float[2] d, bool g, float[2] e)"
+        " { t = Constant<value = bool {1}>() a, b, s = Loop(M, t, x, z)"
+        "<body = p (int64 i, bool ci, float[2] v, float[2] w) => (bool co, float[2] vo, float[2] wo, float[2] so)"
+        " { co = Identity(c) vo = Neg(w) wo = Identity(v) so = Add(v, w) }>"
+        " d = Loop(M, t, x)<body = q (int64 j, bool cj, float[2] u) => (bool cp, float[2] uo)"
+        " { cp = Identity(cj) uo = Add(u, x) }> g, e = Loop(M, t, c, x)"
+        "<body = r (int64 k, bool ck, bool gi, float[2] y) => (bool cq, bool go, float[2] yo)"
+        " { cq = Identity(gi) go = Not(gi) yo = Add(y, x) }> }",
+        [
+            {"M": np.array(m), "c": np.array(c), "x": X[0, :2], "z": X[1, 1:]}
+            for m in (0, 1, 2, 7)
+            for c in (False, True)
+        ],
     ),
     "Scan": (
         "(float[n,m] x, float[m] s) => (float[m] y, float[n,m] z) { y, z = Scan<num_scan_inputs = 1,"

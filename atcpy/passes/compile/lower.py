@@ -4,6 +4,7 @@ the formats that the kernels want. Views and borders become nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atcpy.errors import InternalError
@@ -36,12 +37,18 @@ def lower(graph: Graph) -> list[Launch]:
         if node.engine is Engine.HOST_CPU:
             launches.append(Launch(node, KernelCall(HOST_FAMILY, node.inputs, tuple(node.outputs), {})))
             continue
-        opdef = find_opdef(node)
-        if opdef is None or opdef.lower is None:
-            raise InternalError(f"{node.op_type} {node.name} is placed on {node.engine}, but has no kernel")
-        for call in opdef.lower(node):
+        for call in _calls(node):
             launches.append(Launch(node, _with_formats(graph, node, call)))
     return launches
+
+
+def _calls(node: Node) -> Iterable[KernelCall]:
+    opdef = find_opdef(node)
+    if opdef is not None and opdef.lower is not None:
+        return opdef.lower(node)
+    if opdef is not None and opdef.bound is not None:
+        return opdef.bound.lower(node, node.outputs[-1])  # the count, which the cut at known shapes added
+    raise InternalError(f"{node.op_type} {node.name} is placed on {node.engine}, but has no kernel")
 
 
 def _with_formats(graph: Graph, node: Node, call: KernelCall) -> KernelCall:

@@ -43,8 +43,6 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
     rejects: list[Reject] = []
     for engine in sorted(engines, key=lambda engine: ENGINE_COST[engine]):
         reasons = list(engines[engine](node))
-        if opdef is not None and opdef.bound is not None:
-            reasons.append(Reject("size-depends-on-data", node.name))  # the runtime cannot cut results yet
         if all(is_open and reason.reason in _OPEN for reason in reasons):
             return engine, rejects
         rejects.extend(reasons)

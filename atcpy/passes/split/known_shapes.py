@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
+from atcpy.ir import DType, Engine, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.clone import copy_nodes
-from atcpy.ir.specialization import Rest
+from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import MAX_DATA_ELEMENTS
+from atcpy.passes.split.assign_engines import place
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCut:
-    """A graph in three: `known` or None, the nodes between, the `rest` or None; `constants` and
-    `outputs` as in `Specialization`.
+    """A graph in three: `known` or None, the nodes between, the `rest` or None; `counted`, `constants`
+    and `outputs` as in `Specialization`.
     """
 
     known: Graph | None
+    counted: dict[str, Counted]
     eager: tuple[Node, ...]
     constants: dict[str, Tensor]
     outputs: tuple[tuple[int, str], ...]
@@ -51,8 +53,34 @@ def cut_known(graph: Graph) -> KnownCut:
     """Cuts a graph whose inputs have the types of this run."""
     cut = _Cut(graph)
     cut.classify()
-    known, outputs = cut.known_graph(), cut.finished_outputs()
-    return KnownCut(known, tuple(cut.eager), cut.constants(), outputs, cut.rest())
+    known = cut.known_graph()
+    counted = {} if known is None else count_results(known)
+    return KnownCut(known, counted, tuple(cut.eager), cut.constants(), cut.finished_outputs(), cut.rest())
+
+
+def count_results(graph: Graph) -> dict[str, Counted]:
+    """Gives the results whose size depends on data memory for the most that they can be, and a count beside them,
+    which becomes an output of the graph.
+    """
+    counted: dict[str, Counted] = {}
+    counts: list[Value] = []
+    for node in graph.nodes:
+        opdef = find_opdef(node)
+        if opdef is None or opdef.bound is None:
+            continue
+        shapes = opdef.bound.shapes(node)
+        count = graph.add_output(node, f"{node.name}.count", TensorDesc.plain(DType.INT64, (1,)))
+        counts.append(count)
+        for value, most in zip(node.outputs, shapes, strict=False):
+            assert value.desc.shape is not None
+            counted[value.name] = Counted(value.desc.shape, count.name)
+            value.desc = TensorDesc.plain(value.desc.dtype, most)
+    net_output = graph.net_output
+    names = net_output.attrs["names"]
+    assert isinstance(names, tuple)
+    graph.set_inputs(net_output, [*net_output.operands, *counts])
+    net_output.attrs["names"] = (*names, *(count.name for count in counts))
+    return counted
 
 
 @dataclass(slots=True)
@@ -76,6 +104,9 @@ class _Cut:
             elif _runs_in_plan(node) and all(value in self._in_plan for value in node.operands):
                 self.known.append(node)
                 self._in_plan.update(node.outputs)
+                self._there.update(node.outputs)
+            elif _is_counted(node) and all(value in self._in_plan for value in node.operands):
+                self.known.append(node)
                 self._there.update(node.outputs)
             elif all(value in self._there for value in node.operands) and self._is_eager(node):
                 self.eager.append(node)
@@ -156,6 +187,17 @@ def _runs_in_plan(node: Node) -> bool:
         not any(True for _ in node.subgraphs)
         and all(has_memory(value.desc) for value in node.outputs)
         and _fits_record(node)
+    )
+
+
+def _is_counted(node: Node) -> bool:
+    """Is the size of its results all that is not known, and has it a kernel that tells it?"""
+    opdef = find_opdef(node)
+    return (
+        opdef is not None
+        and opdef.bound is not None
+        and all(value.desc.is_static for value in node.operands)
+        and place(node)[0] is not Engine.HOST_CPU
     )
 
 
