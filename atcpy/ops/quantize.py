@@ -12,13 +12,15 @@ from atcpy.ops.broadcast import layout_like_input
 from atcpy.ops.opdef import KernelCall, Layout, OpDef, ParamValue, register_operator
 
 QUANTIZED = frozenset({DType.UINT8, DType.INT8, DType.UINT16, DType.INT16})
+PACKED = frozenset({DType.UINT4, DType.INT4, DType.UINT2, DType.INT2})
+FLOAT8 = frozenset({DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ})
 _FAMILIES = {"QuantizeLinear": "quantize", "DequantizeLinear": "dequantize"}
 
 
 def supports_quantization(node: Node) -> Iterable[Reject]:
-    """float32 from and to integers of 8 and 16 bits, and from int32."""
-    floats, integers = (node.operand(0), node.output)[:: 1 if node.op_type == "QuantizeLinear" else -1]
-    known = QUANTIZED | ({DType.INT32} if node.op_type == "DequantizeLinear" else set())
+    """float32 from and to integers of 2 to 16 bits, and from int32 and float8."""
+    floats, integers = _sides(node)
+    known = QUANTIZED | PACKED | (FLOAT8 | {DType.INT32} if node.op_type == "DequantizeLinear" else set())
     if integers.desc.dtype not in known:
         yield Reject("dtype", node.name, integers.desc.dtype.long)
     for value in (floats, node.operand(1)):
@@ -28,13 +30,21 @@ def supports_quantization(node: Node) -> Iterable[Reject]:
         yield Reject("shape-unknown", node.name)
 
 
+def _sides(node: Node) -> tuple[Value, Value]:
+    """What is float32, and what is quantised."""
+    x, y = node.operand(0), node.output
+    return (x, y) if node.op_type == "QuantizeLinear" else (y, x)
+
+
 def is_per_tensor(scale: Value) -> bool:
     """One scale for all elements."""
     return scale.desc.is_static and scale.desc.elements == 1
 
 
 def layout_quantization(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
-    """As the input lies, where one scale is for all."""
+    """As the input lies, where one scale is for all and elements have whole bytes."""
+    if _sides(node)[1].desc.dtype in PACKED:
+        return Reject("dtype", node.name, _sides(node)[1].desc.dtype.long)
     if not is_per_tensor(node.operand(1)):
         return Reject("channel-axis", node.name)
     return layout_like_input(node, at_hand)
@@ -64,8 +74,7 @@ def _walk(node: Node) -> dict[str, ParamValue]:
 def lower_quantization(node: Node) -> Iterable[KernelCall]:
     """One launch of `quantize` or `dequantize`."""
     family = _FAMILIES[node.op_type]
-    integers = node.output if family == "quantize" else node.operand(0)
-    params = _walk(node) | {"type": integers.desc.dtype.short}
+    params = _walk(node) | {"type": _sides(node)[1].desc.dtype.short}
     yield KernelCall(family, (*node.inputs, None)[:3], (node.output,), params)
 
 

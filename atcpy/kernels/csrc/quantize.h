@@ -7,14 +7,31 @@
  *     zero   of the type `type`, lies like scale; optional: 0
  *     y      [outer, axis, inner], the type of the other side
  *
- * NaN becomes the least number of the type. int32 can only be dequantised; its differences wrap.
+ * NaN becomes the least number of the type. int32 and float8 can only be dequantised; the
+ * differences of int32 wrap. Types of 4 and 2 bits are packed, zero points too.
  */
 #ifndef ATC_QUANTIZE_H
 #define ATC_QUANTIZE_H
 
 #include "kernel.h"
 
-enum quant_type { QUANT_U8, QUANT_I8, QUANT_U16, QUANT_I16, QUANT_I32, QUANT_TYPES };
+/* In the order of `quant_types` (quantize.c); from int32 on they are dequantised only. */
+enum quant_type {
+    QUANT_U8,
+    QUANT_I8,
+    QUANT_U16,
+    QUANT_I16,
+    QUANT_U4,
+    QUANT_I4,
+    QUANT_U2,
+    QUANT_I2,
+    QUANT_I32,
+    QUANT_E4M3FN,
+    QUANT_E4M3FNUZ,
+    QUANT_E5M2,
+    QUANT_E5M2FNUZ,
+    QUANT_TYPES,
+};
 
 #define QUANTIZE_FIELDS(I64, I64S, F64, ENUM)                                                      \
     I64(outer)                                                                                     \
@@ -35,6 +52,7 @@ struct quant_run {
     const float *scale;
     const void *zero; /* NULL: 0 */
     bool each;
+    int64_t at, zero_at; /* of packed elements: their places, for x, y and zero are the starts */
 };
 
 typedef void (*quant_fn)(const struct quant_run *run);
