@@ -228,8 +228,13 @@ class _Model:
             elif name in graphs:
                 value = _each(value, lambda text: self._body(text, depth))
             node.attrs[name] = value
-        if node.op_type == "Const" and not (len(node.outputs) == 1 and isinstance(node.attrs.get("value"), Tensor)):
-            raise ValueError(f"constant {node.name} has no value")
+        if node.op_type == "Const":
+            value = node.attrs.get("value")
+            if len(node.outputs) != 1 or not isinstance(value, Tensor):
+                raise ValueError(f"constant {node.name} has no value")
+            desc = node.output.desc
+            if (desc.dtype, desc.shape) != (value.dtype, value.shape):
+                raise ValueError(f"constant {node.name} is {desc}, its value {value}")
 
     def _body(self, name: str, depth: int) -> Graph:
         definition = self._bodies.pop(name)

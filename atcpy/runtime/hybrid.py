@@ -14,11 +14,13 @@ from threading import Lock
 
 import numpy as np
 
+from atcpy.errors import InternalError, ModelInvalid, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import CompiledModel, DType, Graph, Node, TensorDesc
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
 from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
+from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
 from atcpy.runtime.plan import ExecutionPlan
@@ -64,7 +66,17 @@ class HybridGraph:
         self._variants: OrderedDict[Hashable, _Variant] = OrderedDict()
 
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
-        """The outputs for inputs in order. Raises what a session's `run` does."""
+        """The outputs for inputs in order. Raises what a session's `run` does, and PackageCorrupt (P0005) for a graph
+        that no stage of ours can have written.
+        """
+        try:
+            return self._run(values)
+        except (InternalError, *EVALUATION_ERRORS) as error:
+            raise broken_package(error, self.graph.name) from error
+        except MemoryError as error:
+            raise ResourceLimit("R0001", "no memory for the values of the graph", where=self.graph.name) from error
+
+    def _run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
         results: list[RuntimeValue] = [None] * self._output_count
         places: Sequence[int] = range(self._output_count)
         graph: HybridGraph | None = self
@@ -81,7 +93,9 @@ class HybridGraph:
                         named[name] = _cut(named[name], counted.shape, int(named[counted.count][0]))
             for node in steps.eager:
                 operands = [None if value is None else named[value.name] for value in node.inputs]
-                named.update(zip((value.name for value in node.outputs), _run(node, operands, variant), strict=True))
+                named.update(
+                    zip((value.name for value in node.outputs), _run_node(node, operands, variant), strict=True)
+                )
             for place, name in steps.outputs:
                 results[places[place]] = named[name]
             graph = variant.rest
@@ -155,9 +169,19 @@ def _cut(room: Array, shape: Shape, count: int) -> Array:
     return room.reshape(-1)[: element_count(true)].reshape(true).copy()
 
 
-def _run(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
+def broken_package(error: Exception, graph: str) -> PackageCorrupt:
+    """What a graph out of a file does to stages that expect one of ours; if it is ours, the cause tells our bug."""
+    where = error.where if isinstance(error, InternalError) else Where(graph=graph)
+    what = f"its graph cannot be compiled or run: {type(error).__name__}: {error}"
+    return PackageCorrupt("P0005", what.partition("\n")[0], where=where)
+
+
+def _run_node(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
     if any(True for _ in node.subgraphs):
-        return run_bodies(node, operands, {body: variant.bodies[body] for body in node.subgraphs})
+        try:
+            return run_bodies(node, operands, {body: variant.bodies[body] for body in node.subgraphs})
+        except EVALUATION_ERRORS as error:
+            raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
     results = evaluate(node, operands)
     return [
         np.asarray(result, order="C") if isinstance(result, np.ndarray | np.generic) else result for result in results

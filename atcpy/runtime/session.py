@@ -17,8 +17,9 @@ from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.om.container import Verify
 from atcpy.om.reader import PackagedModel, read_model
+from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import default_threads
-from atcpy.runtime.hybrid import HybridGraph, ShapeCache
+from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, open_package
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
@@ -98,11 +99,15 @@ class InferenceSession:
         if self._package.has_unknown_shapes:
             graph = self.model.graph
             bind = partial(bind_compiled, store=WeightStore(), threads=self.threads)
-            assert InferenceSession.compiler is not None, "atcpy hands the session its compiler"
-            self.shape_cache = ShapeCache(InferenceSession.compiler(self.model.cmdline), bind, shape_cache)
+            compiler = InferenceSession.compiler
+            assert compiler is not None, "atcpy hands the session its compiler"
+            try:
+                self.shape_cache = ShapeCache(compiler(self.model.cmdline), bind, shape_cache)
+                self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
+                self._outputs = _output_ports(graph)
+            except (UsageError, *EVALUATION_ERRORS) as error:
+                raise broken_package(error, graph.name) from error
             self._hybrid = HybridGraph(graph, self.shape_cache)
-            self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
-            self._outputs = _output_ports(graph)
         else:
             self._plan = bind_package(self._package, threads=self.threads)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atcpy.ir import DType
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.runtime.memory import as_bytes
+from atcpy.runtime.memory import as_bytes, to_memory
 from atcpy.runtime.plan import ExecutionPlan
 
 
@@ -56,7 +57,8 @@ class Turns:
         inputs: list[Array] = []
         for place in self._body.inputs:
             output = self._carried.get(place) if self._turn else None
-            inputs.append(as_bytes(self._values[place] if output is None else before[output]))
+            value = self._values[place] if output is None else before[output]
+            inputs.append(to_memory(value, DType.from_numpy(value.dtype)))  # captured ones have any strides
         return self._body.plan.plan.start([*inputs], [as_bytes(array) for array in made])
 
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atcpy.errors import AtcError, ModelInvalid, raise_all
+from atcpy.errors import AtcError, InternalError, ModelInvalid, raise_all
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Tensor, Value, is_static
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import evaluate_by_onnx, find_schema
+from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
@@ -97,6 +97,8 @@ class _Sweep:
         except AtcError as error:
             problems.append(error)
             unknown.update(node.outputs)
+        except EVALUATION_ERRORS as error:
+            raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
 
 
 def _chosen_branch(node: Node) -> Graph | None:

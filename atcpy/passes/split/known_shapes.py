@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from atcpy.errors import InternalError
 from atcpy.ir import DType, Engine, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.clone import copy_nodes
 from atcpy.ir.specialization import Counted, Rest
@@ -113,6 +114,10 @@ class _Cut:
                 self._there.update(node.outputs)
             else:
                 self.later.append(node)
+        if self.later and not (self.known or self.eager or self.by_value):
+            raise InternalError(
+                "nothing of the graph can run before the types of all else are known", where=self.later[0]
+            )
 
     def _is_eager(self, node: Node) -> bool:
         if any(True for _ in node.subgraphs):
