@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from atcpy.errors import ModelInvalid
-from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ops.elementwise import FLOATS, INTS
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, register_operator
@@ -20,6 +22,7 @@ _FOLDS: dict[str, Callable[[list[int]], int]] = {
     "ReduceMax": max,
     "ReduceMin": min,
 }
+_LP = {1: "ReduceL1", 2: "ReduceL2"}
 REDUCE_DIMS = 4  # kept and reduced dims that the kernel steps through; csrc/reduce.h
 
 
@@ -259,6 +262,21 @@ def lower_arg(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("argreduce", (x,), (node.output,), params)
 
 
+def expand_global_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
+    """(sum of |x|ᵖ over the spatial dims)^(1/p)."""
+    x, p = node.operand(0), node.int_attr("p", 2)
+    if x.desc.shape is None:
+        return Reject("shape-unknown", node.name)
+    if p < 1:
+        raise ModelInvalid("E13014", where=node, what=f"p = {p}")
+    axes = rw.const(np.arange(2, len(x.desc.shape)))
+    if p in _LP:
+        return [rw.insert(_LP[p], x, axes, keepdims=1)]
+    power, root = (rw.const(exponent, dtype=x.desc.dtype) for exponent in (p, 1 / p))
+    total = rw.insert("ReduceSum", rw.insert("Pow", rw.insert("Abs", x), power), axes, keepdims=1)
+    return [rw.insert("Pow", total, root)]
+
+
 # --- records -----------------------------------------------------------------------------------
 
 for _name, _reduction in REDUCTIONS.items():
@@ -284,6 +302,7 @@ for _name, _reduction in GLOBAL_POOLS.items():
             lower=lower_reduce,
         )
     )
+register_operator(OpDef(name="GlobalLpPool", ge_type="GlobalLpPool", infer=infer_global_pool, expand=expand_global_lp))
 for _name in ("ArgMax", "ArgMin"):
     register_operator(
         OpDef(
