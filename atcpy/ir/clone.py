@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from atcpy.ir.graph import Graph, Names
 from atcpy.ir.node import Node, Value
@@ -36,6 +36,35 @@ def copy_nodes(nodes: Iterable[Node], target: Graph, values: dict[Value, Value])
         for value, twin in zip(node.outputs, copy.outputs, strict=True):
             twin.desc = value.desc
             values[value] = twin
+
+
+def extract(graph: Graph, nodes: Sequence[Node], outputs: Sequence[Value]) -> Graph:
+    """A graph of copies of `nodes` that makes `outputs`; what they read from outside is an input, or the
+    constant that it is.
+    """
+    part = Graph(graph.name)
+    part.node_count_before = len(nodes)
+    inside = {value for node in nodes for value in node.outputs}
+    outer = dict.fromkeys(value for node in nodes for value in node.operands if value not in inside)
+    values: dict[Value, Value] = {}
+    index = 0
+    for value in (*outer, *(output for output in outputs if output not in inside)):
+        if value in values:
+            continue
+        tensor = value.tensor
+        if tensor is not None:
+            const = part.append("Const", (), {"value": tensor}, name=value.producer.name, outputs=(value.name,))
+            const.sources, const.passes = value.producer.sources, value.producer.passes
+            values[value] = const.output
+        else:
+            data = part.append("Data", (), {"index": index}, name=value.name, outputs=(value.name,))
+            values[value] = data.output
+            index += 1
+        values[value].desc = value.desc
+    copy_nodes(nodes, part, values)
+    names = tuple(value.name for value in outputs)
+    part.append("NetOutput", [values[value] for value in outputs], {"names": names}, name="NetOutput", outputs=())
+    return part
 
 
 def _copy_attr(attr: object, target: Graph) -> object:

@@ -22,6 +22,7 @@ from atcpy.options import default_threads
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, open_package
 from atcpy.runtime.memory import owned
+from atcpy.runtime.pieces import PieceGraph, has_many_barriers
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.weights import WeightStore
 
@@ -94,7 +95,7 @@ class InferenceSession:
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
-        self._hybrid: HybridGraph | None = None
+        self._hybrid: HybridGraph | PieceGraph | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
@@ -107,7 +108,7 @@ class InferenceSession:
                 self._outputs = _output_ports(graph)
             except (UsageError, *EVALUATION_ERRORS) as error:
                 raise broken_package(error, graph.name) from error
-            self._hybrid = HybridGraph(graph, self.shape_cache)
+            self._hybrid = (PieceGraph if has_many_barriers(graph) else HybridGraph)(graph, self.shape_cache)
         else:
             self._plan = bind_package(self._package, threads=self.threads)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]

@@ -212,3 +212,20 @@ def test_threads_share_a_session() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_long_chain_of_results_whose_size_data_decide_runs_in_pieces() -> None:
+    links, value = [], "x"
+    for n in range(70):
+        links.append(f"a{n} = NonZero({value}) b{n} = Cast<to = 1>(a{n}) c{n} = ReduceSum<keepdims = 0>(b{n}, axis)")
+        links.append(f"d{n} = Add(c{n}, x) k{n} = Greater(d{n}, half) e{n} = Compress<axis = 0>(d{n}, k{n})")
+        value = f"e{n}"
+    text = (
+        "m (float[n] x) => (float[n] y, float[q] v, float[r] w, float[1] half)"
+        " { half = Constant<value = float[1] {0.5}>() axis = Constant<value = int64[1] {1}>() y = Identity(x) "
+        f"{' '.join(links)} v = Neg({value}) w = Abs(e3) }}"
+    )
+    theirs = onnxruntime.InferenceSession(model(text).SerializeToString())
+    ours = InferenceSession(package(text), threads=1)
+    for x in (X[0], X[0, :1], X[0]):
+        same(ours.run(None, {"x": x}), theirs.run(None, {"x": x}))

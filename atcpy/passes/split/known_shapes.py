@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from atcpy.errors import InternalError
 from atcpy.ir import DType, Engine, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.ir.clone import copy_nodes
+from atcpy.ir.clone import extract
 from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
 from atcpy.ops import find_opdef
@@ -137,7 +137,7 @@ class _Cut:
         needed = [value for value in self._read_by((*self.eager, *self.later, self.graph.net_output)) if value in made]
         if not needed:
             return None
-        return _extract(self.graph, self.known, needed)
+        return extract(self.graph, self.known, needed)
 
     def finished_outputs(self) -> tuple[tuple[int, str], ...]:
         outputs = enumerate(self.graph.outputs)
@@ -151,40 +151,11 @@ class _Cut:
         places = tuple(place for place, value in enumerate(self.graph.outputs) if value not in self._there)
         if not places:
             return None
-        graph = _extract(self.graph, self.later, [self.graph.outputs[place] for place in places])
+        graph = extract(self.graph, self.later, [self.graph.outputs[place] for place in places])
         return Rest(graph, frozenset(value.name for value in self.by_value), places)
 
     def _read_by(self, nodes: Iterable[Node]) -> list[Value]:
         return list(dict.fromkeys(value for node in nodes for value in node.operands))
-
-
-def _extract(graph: Graph, nodes: list[Node], outputs: list[Value]) -> Graph:
-    """A graph of copies of `nodes` that makes `outputs`; what they read from outside is an input, or the
-    constant that it is.
-    """
-    part = Graph(graph.name)
-    part.node_count_before = len(nodes)
-    inside = {value for node in nodes for value in node.outputs}
-    outer = dict.fromkeys(value for node in nodes for value in node.operands if value not in inside)
-    values: dict[Value, Value] = {}
-    index = 0
-    for value in (*outer, *(output for output in outputs if output not in inside)):
-        if value in values:
-            continue
-        tensor = value.tensor
-        if tensor is not None:
-            const = part.append("Const", (), {"value": tensor}, name=value.producer.name, outputs=(value.name,))
-            const.sources, const.passes = value.producer.sources, value.producer.passes
-            values[value] = const.output
-        else:
-            data = part.append("Data", (), {"index": index}, name=value.name, outputs=(value.name,))
-            values[value] = data.output
-            index += 1
-        values[value].desc = value.desc
-    copy_nodes(nodes, part, values)
-    names = tuple(value.name for value in outputs)
-    part.append("NetOutput", [values[value] for value in outputs], {"names": names}, name="NetOutput", outputs=())
-    return part
 
 
 def _runs_in_plan(node: Node) -> bool:
