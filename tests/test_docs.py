@@ -60,7 +60,9 @@ def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
             at = found + len(piece)
 
 
-@pytest.mark.parametrize("page", [*RECIPES, REPO / "README.md", DOCS / "conformance.md", DOCS / "dynamic-shapes.md"], ids=page_name)
+@pytest.mark.parametrize(
+    "page", [*RECIPES, REPO / "README.md", DOCS / "conformance.md", DOCS / "dynamic-shapes.md"], ids=page_name
+)
 def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(REPO / "models" / "digits", tmp_path / "models" / "digits")
     monkeypatch.chdir(tmp_path)
