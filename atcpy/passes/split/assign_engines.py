@@ -14,7 +14,7 @@ from atcpy.passes.base import graph_pass
 _OPEN = frozenset({"shape-unknown", "axes-not-constant", "scales-not-constant", "bound-not-scalar"})
 
 
-@graph_pass("EnginePlacerPass", Stage.SPLIT, after=("ConvScaleFusionPass",), required=True)
+@graph_pass("EnginePlacerPass", Stage.SPLIT, after=("ConvScaleFusionPass", "MatMulTransposeFusionPass"), required=True)
 def assign_engines(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Give each node the cheapest engine that supports it."""
     problems: list[AtcError] = []
