@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.errors import AtcError, ModelInvalid
+from atcpy.errors import AtcError, ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
@@ -18,7 +18,9 @@ RuntimeValue = Any
 
 
 def evaluate(node: Node, values: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The outputs of a node. Raises ModelInvalid (D0001) for values that it cannot work with."""
+    """The outputs of a node. Raises ModelInvalid (D0001) for values that it cannot work with, ResourceLimit for want
+    of memory.
+    """
     opdef = find_opdef(node)
     run = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
     try:
@@ -28,6 +30,8 @@ def evaluate(node: Node, values: Sequence[RuntimeValue]) -> Sequence[RuntimeValu
         raise ModelInvalid("D0001", error.what, where=node) from error
     except EVALUATION_ERRORS as error:
         raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
+    except MemoryError as error:
+        raise ResourceLimit("R0001", "no memory for its results", where=node) from error
 
 
 def evaluate_static(node: Node, arrays: Sequence[Array | None]) -> list[Array]:

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from atcpy import InferenceSession
-from atcpy.errors import ModelInvalid
+from atcpy.errors import ModelInvalid, ResourceLimit
 from tests.models_in_text import model, package
 from tests.runtime.test_unknown_shapes import X, same
 
@@ -106,6 +106,19 @@ CASES: dict[str, tuple[str, list[Feeds]]] = {
         " f = Reshape(i, one) g = Add(f, one) s = Slice(x, f, g) }> }",
         [{"M": np.array(2), "x": X}],
     ),
+    "carried values that change places": (
+        f"(int64 M, float[n] x, float[n] w) => (float[a] y, float[b] z, float[k,n] s) {{ {TRUE}"
+        " y, z, s = Loop(M, c, x, w)"
+        "<body = b (int64 i, bool ci, float[n] u, float[n] v) => (bool co, float[n] uo, float[n] vo, float[n] so)"
+        " { co = Identity(ci) uo = Neg(v) vo = Abs(u) so = Identity(uo) }> }",
+        [{"M": np.array(m), "x": X[0], "w": -X[1]} for m in (1, 2, 3, 4, 5)],
+    ),
+    "captured arrays of any strides": (
+        f"(int64 M, float[n,m] x, float[n,m] w) => (float[a,b] y) {{ {TRUE} y = Loop(M, c, x)"
+        "<body = b (int64 i, bool ci, float[n,m] v) => (bool co, float[n,m] vo)"
+        " { co = Identity(ci) h = Mul(v, w) vo = Add(h, w) }> }",
+        [{"M": np.array(4), "x": X.T, "w": X.T}, {"M": np.array(4), "x": X[:, ::2], "w": X[:, ::-2]}],
+    ),
     "the output is the input": (
         "(float[n] x, float[n] w) => (float[n] y, float[n] z, float[n] v) { y = Identity(x) z = Identity(x)"
         " v = Add(x, w) }",
@@ -186,6 +199,14 @@ def test_a_state_of_a_scan_keeps_its_shape() -> None:
     with pytest.raises(ModelInvalid, match="shape of a state") as caught:
         session.run(None, {"x": X, "s": X[0]})
     assert caught.value.where.op == "Scan"
+
+
+def test_a_size_beyond_all_memory_names_the_node_and_leaves_the_session_usable() -> None:
+    session = InferenceSession(package("m (int64[k] s) => (float[q] y) { y = ConstantOfShape(s) }"), threads=1)
+    with pytest.raises(ResourceLimit) as caught:
+        session.run(None, {"s": np.array([2**45])})
+    assert caught.value.where.op == "ConstantOfShape"
+    assert session.run(None, {"s": np.array([3])})[0].tolist() == [0, 0, 0]
 
 
 def test_threads_share_a_session() -> None:
