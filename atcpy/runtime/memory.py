@@ -29,6 +29,8 @@ def to_memory(array: Array, dtype: DType) -> Array:
     """The bytes of an array of any strides, shared where they lie in order."""
     if dtype.bits < 8:
         return pack_bits(array, dtype)
+    if array.flags.c_contiguous and array.flags.aligned:
+        return as_bytes(array)
     return as_bytes(np.require(array, requirements=["C", "A"]))
 
 
