@@ -47,7 +47,7 @@ Versions: [opsets.md](opsets.md). Results of the standard's test cases: [conform
 | runs on, by type | what the op's record answers for nodes of the standard's test cases in each element type: the best over all of them. Other attributes or open shapes may lead to another place; `atcpy explain` tells which and why |
 | 5D | what the record does with activations in NC1HWC0: carries them on, ends them, has plain ones only; `some`: it depends on the attributes |
 | kernels | the families that it becomes |
-| tests | the files that name it: those in `tests/ops`, and how many others |
+| tests | the files in `tests/ops` that name it, and the other folders of `tests` that do |
 | cases | of the standard's test cases that must pass, those with a node of it |
 
 **AIcore**, **Vector**, **AICPU**, **GE_LOCAL** are GE's engines, all of them kernels in C here, or, GE_LOCAL, nothing to run. Behind
@@ -171,8 +171,8 @@ def _words(path: Path) -> Iterator[str]:
 def _tests(name: str) -> str:
     paths = _named().get(name, ())
     ops = [path.stem.removeprefix("test_") for path in paths if path.parent == TESTS / "ops"]
-    others = len(paths) - len(ops)
-    return ", ".join([*ops, *([f"{others} other{'s' * (others > 1)}"] if others else [])])
+    folders = {path.relative_to(TESTS).parts[0] for path in paths if path.parent not in (TESTS, TESTS / "ops")}
+    return ", ".join([*ops, *(f"{folder}/" for folder in sorted(folders))])
 
 
 # What ONNX Runtime writes into the standard's own domain.
