@@ -116,6 +116,8 @@ def _places(schema: OpSchema, opdef: OpDef | None, found: Findings) -> str:
     if any(attr.type == OpSchema.AttrType.GRAPH for attr in schema.attributes.values()) and not found.places:
         return SPELLED_OUT if opdef is not None and opdef.expand is not None else BODIES
     if not found.places:
+        if opdef is not None and opdef.expand is not None:
+            return SPELLED_OUT
         engines = () if opdef is None else opdef.engines
         return ", ".join(PLACES[engine.name] for engine in engines) or PLACES[Engine.HOST_CPU.name]
     by_place: dict[str, set[DType]] = defaultdict(set)

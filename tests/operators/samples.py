@@ -34,9 +34,12 @@ class Sample:
 
 
 _POOLS = [
-    Sample(op, "", (image,), {"kernel_shape": (2,) * (image.ndim - 2)}, 1)
-    for op in ("AveragePool", "LpPool", "MaxPool")
-    for image in (_IMAGE, _IMAGE[..., 0])
+    *[
+        Sample(op, "", (image,), {"kernel_shape": (2,) * (image.ndim - 2)}, 1)
+        for op in ("AveragePool", "LpPool", "MaxPool")
+        for image in (_IMAGE, _IMAGE[..., 0])
+    ],
+    Sample("GlobalLpPool", "", (_IMAGE,), {}, 1),  # has no case
 ]
 
 
