@@ -46,7 +46,7 @@ Versions: [opsets.md](opsets.md). Results of the standard's test cases: [conform
 | opsets | those that are read; older forms are brought to the newest |
 | runs on, by type | what the op's record answers for nodes of the standard's test cases in each element type: the best over all of them. Other attributes or open shapes may lead to another place; `atcpy explain` tells which and why |
 | 5D | what the record does with activations in NC1HWC0: carries them on, ends them, has plain ones only; `some`: it depends on the attributes |
-| kernels | the families that it becomes |
+| kernels | the families that the first of these nodes of each type became; others may need others |
 | tests | the files in `tests/ops` that name it, and the other folders of `tests` that do |
 | cases | of the standard's test cases that must pass, those with a node of it |
 
