@@ -92,11 +92,12 @@ $(ASAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
 
 # A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
+# libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.
 asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
-	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 -p no:cacheprovider -o pythonpath=$(ASAN)/site tests/kernels tests/ops
 
 $(TSAN)/build.ninja: | $(STAMP)
