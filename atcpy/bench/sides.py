@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from atcpy import InferenceSession
+from atcpy.runtime.hybrid import ShapeCache
 
 Feeds = Mapping[str, np.ndarray[Any, Any]]
 OpenSession = Callable[[Path, Any], Any]
@@ -16,18 +17,22 @@ OpenSession = Callable[[Path, Any], Any]
 
 @dataclass(frozen=True)
 class Side:
-    """A loaded engine, and how long it took to load; `run` computes all outputs once."""
+    """A loaded engine, and how long it took to load; `run` computes all outputs once. `shape_cache` counts the graphs
+    that a package of unknown shapes compiled, and found compiled.
+    """
 
     name: str
     load_seconds: float
     run: Callable[[Feeds], object]
+    shape_cache: ShapeCache | None = None
 
 
 def atcpy_side(package: Path, threads: int, name: str = "atcpy") -> Side:
     """A package, loaded as a user's program loads it."""
     started = time.perf_counter()
     session = InferenceSession(package, threads=threads)
-    return Side(name, time.perf_counter() - started, lambda feeds: session.run(None, feeds))
+    seconds = time.perf_counter() - started
+    return Side(name, seconds, lambda feeds: session.run(None, feeds), session.shape_cache)
 
 
 def onnxruntime_side(model: Path, threads: int, open_session: OpenSession) -> Side:

@@ -63,10 +63,15 @@ def bench(
     lines: list[str] = []
     for threads in counts:
         run.progress.step(f"timing with {threads} thread{'' if threads == 1 else 's'}")
-        measured = measure(_sides(Path(package), vs, model, threads), feeds, min_seconds=seconds, warmup=warmup)
+        sides = _sides(Path(package), vs, model, threads)
+        measured = measure(sides, feeds, min_seconds=seconds, warmup=warmup)
         timed = time_layers(InferenceSession(package, threads=threads), feeds) if layers else []
-        runs.append(_record(measured, timed, threads))
+        cache = sides[0].shape_cache
+        counts_of = None if cache is None else {"hits": cache.hits, "misses": cache.misses}
+        runs.append(_record(measured, timed, threads) | {"shape_cache": counts_of})
         lines += [*([""] if lines else []), *_lines(measured, timed, threads)]
+        if cache is not None:
+            lines.append(f"graphs compiled for shapes {cache.misses}, found compiled {cache.hits}")
     result = runs[0] if len(runs) == 1 else {"machine": runs[0]["machine"], "runs": runs}
     return Outcome(result, lines, _too_slow(runs, limit))
 
