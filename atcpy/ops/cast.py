@@ -41,7 +41,10 @@ def target_dtype(node: Node) -> DType:
 
 def infer_cast(node: Node, known: Known) -> Sequence[TensorDesc]:
     """The input's shape in another type."""
-    return [TensorDesc.plain(target_dtype(node), node.operand(0).desc.shape)]
+    dtype = target_dtype(node)
+    if dtype is DType.UNDEFINED and node.op_type == "Cast":
+        raise ModelInvalid("E13014", "to = 0 is no element type", where=node)
+    return [TensorDesc.plain(dtype, node.operand(0).desc.shape)]
 
 
 def propagate_cast(node: Node, known: Known) -> tuple[Dim, ...] | None:

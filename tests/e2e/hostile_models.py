@@ -439,12 +439,6 @@ def _large() -> Iterator[tuple[str, Make]]:
             "v = Constant<value_floats=[0.0, 1.0]>() y = OneHot(x, d, v) }"
         ),
         "EyeLike of 10^12": lambda: node_model("EyeLike", {"x": [10**6, 10**6]}),
-        "Loop for ever": text(
-            "(float[1] x) => (float[1] y) { n = Constant<value_int=9223372036854775807>() "
-            "c = Constant<value=bool[1] {1}>() "
-            "y = Loop(n, c, x) <body = b (int64 i, bool k, float[1] v) => (bool k2, float[1] w)"
-            " { k2 = Identity(k) w = Relu(v) }> }"
-        ),
         "ten levels of ten calls": _calls_that_multiply,
     }
     yield from huge.items()

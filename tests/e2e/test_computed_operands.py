@@ -1,4 +1,4 @@
-"""Ops without a kernel run in the ONNX reference evaluator, on plain formats."""
+"""Ops that need constants where a model computes them."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 import atcpy
 from atcpy.verify.verification import verify
 
-# The kernels of Conv want constant weights.
+# The fast kernels of Conv want constant weights; another takes them as they come.
 CONV = "(float[1,20,8,8] x, float[24,20,3,3] w) => (float[1,24,8,8] y) { y = Conv<pads = [1,1,1,1]>(x, w) }"
 BETWEEN = """(float[1,20,8,8] x, float[20,20,1,1] w) => (float[1,20,4,4] y)
   { a = MaxPool<kernel_shape = [2,2], strides = [2,2]>(x)  b = Conv(a, w)  y = Relu(b) }"""
@@ -18,5 +18,5 @@ BETWEEN = """(float[1,20,8,8] x, float[20,20,1,1] w) => (float[1,20,4,4] y)
 def test_a_conv_with_computed_weights_is_right(tmp_path: Path, text: str) -> None:
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}'), tmp_path / "m.onnx")
     report = atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om")
-    assert [(count.op, count.count) for count in report.host_cpu_ops] == [("Conv", 1)]
+    assert report.host_cpu_ops == ()
     assert verify(tmp_path / "m.om").error is None
