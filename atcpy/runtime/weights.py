@@ -23,7 +23,7 @@ class WeightStore:
     """The packed constants of a session. Threads may share it."""
 
     def __init__(self) -> None:
-        self._region = memoryview(b"")
+        self._region = memoryview(bytearray(_ALIGNMENT))  # constants without elements need a place, too
         self._used = 0
         self._places: dict[Hashable, int] = {}
         self._lock = Lock()
