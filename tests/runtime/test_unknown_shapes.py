@@ -48,6 +48,10 @@ CASES: dict[str, tuple[str, list[Feeds]]] = {
         '(float[1,1,n,m] x, int64[4] k) => (float[1,1,q,r] v) { v = Resize<mode = "linear">(x, , , k) }',
         [{"x": X[None, None], "k": np.array([1, 1, 4, 6])}, {"x": X[None, None], "k": np.array([1, 1, 3, 3])}],
     ),
+    "an input is a list of axes, which may be empty": (
+        "(float[n,m] x, int64[k] a) => (float[p,q] y) { y = ReduceSum(x, a) }",
+        [{"x": X, "a": np.array(a, np.int64)} for a in ([], [1], [0, 1])],
+    ),
     "an input is where to slice": (
         "(float[n,m] x, int64[1] a, int64[1] b) => (float[q,m] v) { y = Slice(x, a, b) v = Relu(y) }",
         [{"x": X, "a": np.array([a]), "b": np.array([b])} for a, b in ((0, 1), (1, 2), (2, 2))],
