@@ -20,6 +20,7 @@ from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
 from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
+from atcpy.ops.opdef import Bound
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
@@ -165,7 +166,7 @@ class HybridGraph:
 
 def _cut(room: Array, shape: Shape, count: int) -> Array:
     """The result that lies at the beginning of its memory, in memory of its own size."""
-    true = tuple(dim if isinstance(dim, int) else count for dim in shape)
+    true = Bound.cut(shape, count)
     return room.reshape(-1)[: element_count(true)].reshape(true).copy()
 
 

@@ -41,13 +41,8 @@ def has_memory(desc: TensorDesc) -> bool:
 
 def is_known(graph: Graph) -> bool:
     """True if the whole graph can be one plan."""
-    return all(
-        not any(True for _ in node.subgraphs)
-        and all(has_memory(value.desc) for value in node.outputs)
-        and _fits_record(node)
-        for node in graph.nodes
-        if node.op_type not in {"Const", "NetOutput"}
-    ) and all(has_memory(value.desc) for value in graph.outputs)
+    nodes = (node for node in graph.nodes if node.op_type not in {"Const", "NetOutput"})
+    return all(map(_runs_in_plan, nodes)) and all(has_memory(value.desc) for value in graph.outputs)
 
 
 def cut_known(graph: Graph) -> KnownCut:
@@ -181,7 +176,7 @@ def _fits_record(node: Node) -> bool:
     """A node of the host has one task with all its operands; kernels' records may be several."""
     opdef = find_opdef(node)
     lowered = opdef is not None and opdef.lower is not None
-    return lowered or node.input_count + len(node.outputs) <= _kernels.MAX_SLOTS or node.op_type == "NetOutput"
+    return lowered or node.input_count + len(node.outputs) <= _kernels.MAX_SLOTS
 
 
 def _is_numeric(dtype: DType) -> bool:
