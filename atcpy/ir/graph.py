@@ -26,6 +26,7 @@ class Graph:
         self._first: Node | None = None
         self._last: Node | None = None
         self._count = 0
+        self._count_by_op: dict[str, int] = {}
         self.node_count_before = 0  # nodes of the model as it was read
 
     # --- reading ---------------------------------------------------------------------------
@@ -46,6 +47,10 @@ class Graph:
 
     def __len__(self) -> int:
         return self._count
+
+    def has_any(self, op_types: Iterable[str]) -> bool:
+        """True if a node is of one of these ops, of whatever domain."""
+        return any(self._count_by_op.get(op_type) for op_type in op_types)
 
     @property
     def inputs(self) -> list[Node]:
@@ -124,6 +129,12 @@ class Graph:
         """Adds a node right after `anchor`."""
         return self.append(op_type, inputs, attrs, name=name, outputs=outputs, before=anchor._next)
 
+    def change_op(self, node: Node, op_type: str) -> None:
+        """Makes a node of this graph one of another op of the standard; inputs, outputs and attributes stay."""
+        self._count_by_op[node.op_type] -= 1
+        node.op_type, node.domain = op_type, ""
+        self._count_by_op[op_type] = self._count_by_op.get(op_type, 0) + 1
+
     def move_before(self, node: Node, anchor: Node) -> None:
         """Moves a node of this graph to another place in the order."""
         self._unlink(node)
@@ -197,6 +208,7 @@ class Graph:
             before._prev = node
         node.graph = self
         self._count += 1
+        self._count_by_op[node.op_type] = self._count_by_op.get(node.op_type, 0) + 1
 
     def _unlink(self, node: Node) -> None:
         if node._prev is None:
@@ -210,6 +222,7 @@ class Graph:
         node.graph = None
         node._prev = None  # _next is kept for the iteration that stands here
         self._count -= 1
+        self._count_by_op[node.op_type] -= 1
 
 
 class Names:

@@ -1,5 +1,6 @@
 """Checks the invariants of the IR; the pipeline runs it after each pass in tests and under --debug."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from atcpy.errors import InternalError
@@ -38,6 +39,9 @@ def violations(graph: Graph) -> Iterator[str]:
                 yield f"two values are named {value.name}"
             names.add(value.name)
             seen_values.add(value)
+    counts = Counter(node.op_type for node in graph.nodes)
+    if counts != Counter({op_type: count for op_type, count in graph._count_by_op.items() if count}):
+        yield "the numbers of nodes by op are wrong"
     if graph._last is None or graph._last.op_type != "NetOutput":
         yield "the last node is not NetOutput"
 

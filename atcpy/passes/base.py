@@ -1,8 +1,8 @@
 """What a pass is, and the one place that orders and runs them.
 
 A pass is one file under `passes/<stage>/`; it declares its name, its stage and what it must come
-after. `run_passes` runs those of a stage that are on, in that order, each with a record of its
-decisions.
+after or before. `run_passes` runs those of a stage that are on, in that order, each with a record
+of its decisions; then those that repeat, as long as another pass has changed the graph since.
 """
 
 from __future__ import annotations
@@ -22,21 +22,34 @@ from atcpy.options import Deadline, OoLevel, PassSwitches, Stage
 RunPass = Callable[[Graph, PassRecord, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
+MAX_ROUNDS = 4  # how often a pass that repeats runs at most on one graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One transformation. `level` is the lowest optimisation level at which it runs; a `required`
-    pass runs at every level and `ALL:off` spares it. Passes of the stage optimize see one engine's
-    piece of the graph, but for those `on_whole`, which run after the pieces were merged.
+    """One transformation.
+
+    after, before: the names of passes of its stage that come earlier and later.
+    level: the lowest optimisation level at which it runs.
+    required: it runs at every level and `ALL:off` spares it.
+    on_whole: of the stage optimize, it runs after the pieces, one for each engine, were merged.
+    is_neutral: its result is standard ONNX and as good for any other runtime: `optimize` runs it, too.
+    makes: ops that it may bring into the graph; `optimize` leaves it out where the model's opset lacks one.
+    repeats: a clean-up to which later rewrites give new work: it runs again after them.
     """
 
     name: str
     stage: Stage
     run: RunPass
-    after: tuple[str, ...]
-    level: OoLevel
-    required: bool
-    summary: str
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    level: OoLevel = OoLevel.O1
+    required: bool = False
+    summary: str = ""
     on_whole: bool = False
+    is_neutral: bool = True
+    makes: tuple[str, ...] = ()
+    repeats: bool = False
 
 
 _REGISTRY: dict[str, Pass] = {}
@@ -54,16 +67,33 @@ def graph_pass(
     stage: Stage,
     *,
     after: tuple[str, ...] = (),
+    before: tuple[str, ...] = (),
     level: OoLevel = OoLevel.O1,
     required: bool = False,
     on_whole: bool = False,
+    is_neutral: bool = True,
+    makes: tuple[str, ...] = (),
+    repeats: bool = False,
 ) -> Callable[[RunPass], RunPass]:
     """Declares a function as a pass."""
 
     def declare(run: RunPass) -> RunPass:
-        summary = (run.__doc__ or "").strip().partition("\n")[0]
-        lowest = OoLevel.O0 if required else level
-        register_pass(Pass(name, stage, run, after, lowest, required, summary, on_whole))
+        register_pass(
+            Pass(
+                name=name,
+                stage=stage,
+                run=run,
+                after=after,
+                before=before,
+                level=OoLevel.O0 if required else level,
+                required=required,
+                summary=(run.__doc__ or "").strip().partition("\n")[0],
+                on_whole=on_whole,
+                is_neutral=is_neutral,
+                makes=makes,
+                repeats=repeats,
+            )
+        )
         return run
 
     return declare
@@ -74,10 +104,15 @@ def passes_of(stage: Stage) -> tuple[Pass, ...]:
     """The passes of a stage in the order in which they run: each behind those that it must come
     after, otherwise by name.
     """
-    waiting = {entry.name: entry for entry in sorted(_REGISTRY.values(), key=lambda p: p.name) if entry.stage is stage}
+    mine = [entry for entry in _REGISTRY.values() if entry.stage is stage]
+    after = {entry.name: set(entry.after) for entry in mine}
+    for entry in mine:
+        for name in entry.before:
+            after[name].add(entry.name)
+    waiting = {entry.name: entry for entry in sorted(mine, key=lambda p: p.name)}
     ordered: list[Pass] = []
     while waiting:
-        ready = [entry for entry in waiting.values() if not any(name in waiting for name in entry.after)]
+        ready = [entry for entry in waiting.values() if after[entry.name].isdisjoint(waiting)]
         if not ready:
             raise InternalError(f"the order of the passes {', '.join(waiting)} is a cycle")
         ordered.append(ready[0])
@@ -107,24 +142,57 @@ def run_passes(
     deadline: Deadline,
     verify_ir: bool,
     on_whole: bool = False,
+    wanted: Callable[[Pass], bool] = lambda entry: True,
 ) -> None:
     """Runs the passes of a stage on a graph, or on a piece of it. `options` is the stage's record, whose `level` and
-    `switches` say which passes are on.
+    `switches` say which passes are on; `wanted` leaves out further ones.
     """
     level: OoLevel = options.level
     switches: PassSwitches = options.switches
-    for entry in passes_of(stage):
-        if (
-            entry.on_whole is not on_whole
-            or level < entry.level
-            or not switches.enabled(entry.name, required=entry.required)
-        ):
-            continue
-        deadline.check(f"pass {entry.name}")
-        record = graph.decisions.begin(entry.name, stage.value)
+    turns = [
+        _Turn(entry)
+        for entry in passes_of(stage)
+        if entry.on_whole is on_whole
+        and level >= entry.level
+        and switches.enabled(entry.name, required=entry.required)
+        and wanted(entry)
+    ]
+    changes = 0  # of the graph, by all passes so far
+    for number in range(MAX_ROUNDS):
+        before = changes
+        for turn in turns:
+            if number == 0 or (turn.entry.repeats and turn.seen < changes):
+                deadline.check(f"pass {turn.entry.name}")
+                changes += turn.run(graph, options, deadline)
+                turn.seen = changes
+                if verify_ir:
+                    verify(graph, turn.entry.name)
+        if changes == before:
+            return
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A pass and what it noted on this graph. `seen` counts the changes of the graph that it knows of."""
+
+    entry: Pass
+    seen: int = 0
+    left_alone: int = 0  # matches that it rejected when it ran last
+    reasons: int = 0  # why: the last so many of the record
+
+    def run(self, graph: Graph, options: Any, deadline: Deadline) -> int:
+        """Runs it, once more perhaps, and returns how often it applied. Matches that were left alone before are
+        asked again, and counted once.
+        """
+        record = graph.decisions.begin(self.entry.name, self.entry.stage.value)
         record.deadline = deadline
+        record.matched -= self.left_alone
+        del record.rejects[len(record.rejects) - self.reasons :]
+        matched, applied, reasons = record.matched, record.applied, len(record.rejects)
         start = time.perf_counter()
-        entry.run(graph, record, options)
+        self.entry.run(graph, record, options)
         record.seconds += time.perf_counter() - start
-        if verify_ir:
-            verify(graph, entry.name)
+        applied = record.applied - applied
+        self.left_alone = record.matched - matched - applied
+        self.reasons = len(record.rejects) - reasons
+        return applied

@@ -35,12 +35,29 @@ class Fusion:
         switch: str,
         stage: Stage,
         after: tuple[str, ...] = (),
+        before: tuple[str, ...] = (),
         level: OoLevel = OoLevel.O2,
         required: bool = False,
+        is_neutral: bool = True,
+        makes: tuple[str, ...] = (),
+        repeats: bool = False,
     ) -> None:
         cls.switch = switch
-        summary = (cls.__doc__ or "").strip().partition("\n")[0]
-        register_pass(Pass(switch, stage, cls().run, after, OoLevel.O0 if required else level, required, summary))
+        register_pass(
+            Pass(
+                name=switch,
+                stage=stage,
+                run=cls().run,
+                after=after,
+                before=before,
+                level=OoLevel.O0 if required else level,
+                required=required,
+                summary=(cls.__doc__ or "").strip().partition("\n")[0],
+                is_neutral=is_neutral,
+                makes=makes,
+                repeats=repeats,
+            )
+        )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         """Every reason against replacing this match."""
@@ -56,6 +73,8 @@ class Fusion:
         """
         spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
         roots = frozenset(kind for pattern in spellings for kind in pattern.types)
+        if not graph.has_any(roots):
+            return
         for node in graph.nodes:
             if node.op_type in roots:
                 self._rewrite(graph, node, spellings, record)

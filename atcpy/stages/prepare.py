@@ -1,26 +1,42 @@
 """Stage 1, prepare: shapes, constants and engine-neutral rewrites on the whole graph."""
 
+from collections.abc import Callable
+
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Graph, walk
 from atcpy.options import Deadline, PrepareOptions, Stage
 from atcpy.passes import prepare as _passes  # registers them
-from atcpy.passes.base import run_passes
+from atcpy.passes.base import Pass, run_passes
 
 __all__ = ["prepare", "prepare_bodies"]
 assert _passes
 
 
-def prepare(graph: Graph, options: PrepareOptions, *, deadline: Deadline, verify_ir: bool = False) -> None:
-    """Infers, folds and rewrites a graph as it came from the parser."""
-    run_passes(Stage.PREPARE, graph, options, deadline=deadline, verify_ir=verify_ir)
+def prepare(
+    graph: Graph,
+    options: PrepareOptions,
+    *,
+    deadline: Deadline,
+    verify_ir: bool = False,
+    wanted: Callable[[Pass], bool] = lambda entry: True,
+) -> None:
+    """Infers, folds and rewrites a graph as it came from the parser, by the passes that are `wanted`."""
+    run_passes(Stage.PREPARE, graph, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted)
 
 
-def prepare_bodies(graph: Graph, options: PrepareOptions, *, deadline: Deadline, verify_ir: bool = False) -> None:
+def prepare_bodies(
+    graph: Graph,
+    options: PrepareOptions,
+    *,
+    deadline: Deadline,
+    verify_ir: bool = False,
+    wanted: Callable[[Pass], bool] = lambda entry: True,
+) -> None:
     """Prepares the bodies of If, Loop and Scan in a graph that is prepared itself: their inputs have its types."""
     for body in [body for node in walk(graph) for body in node.subgraphs]:
         body.decisions = graph.decisions
         try:
-            prepare(body, options, deadline=deadline, verify_ir=verify_ir)
+            prepare(body, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted)
         except ModelInvalid as error:
             if error.code != "EZ8888":  # a branch that is never taken with these shapes may be one that does not fit
                 raise

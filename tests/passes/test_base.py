@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from atcpy.errors import UsageError
-from atcpy.ir import Graph
+from atcpy.ir import Graph, PassRecord, Reject
 from atcpy.options import Deadline, FusionGroup, OoLevel, PassSwitches, PrepareOptions, Stage
-from atcpy.passes.base import check_switches, passes_of
+from atcpy.passes import base
+from atcpy.passes.base import Pass, check_switches, passes_of
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import package
 
@@ -50,3 +53,67 @@ def test_levels_and_switches_choose_what_runs(options: PrepareOptions, ran: set[
     prepare(graph, options, deadline=Deadline())
     kinds = {"ConstantFoldingPass": "required", "IdentityPass": "folding", "ConvBatchnormFusionPass": "fusions"}
     assert {kinds[record.name] for record in graph.decisions.passes if record.name in kinds} == ran
+
+
+class _Counter:
+    """A pass that applies as often as it is told to, and counts its runs."""
+
+    def __init__(self, *applies: int, rejects: int = 0) -> None:
+        self.applies, self.rejects, self.runs = applies, rejects, 0
+
+    def run(self, graph: Graph, record: PassRecord, options: object) -> None:
+        applied = self.applies[self.runs] if self.runs < len(self.applies) else 0
+        self.runs += 1
+        record.matched += applied + self.rejects
+        record.applied += applied
+        record.reject(*[Reject("rank", f"n{index}") for index in range(self.rejects)])
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty registry for one test."""
+    monkeypatch.setattr(base, "_REGISTRY", {})
+    passes_of.cache_clear()
+    yield
+    passes_of.cache_clear()
+
+
+def _run(*passes: Pass) -> Graph:
+    graph = Graph("empty")
+    for entry in passes:
+        base.register_pass(entry)
+    base.run_passes(Stage.PREPARE, graph, PrepareOptions(), deadline=Deadline(), verify_ir=False)
+    return graph
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_clean_up_runs_again_only_where_another_pass_changed_the_graph() -> None:
+    clean, rewrite = _Counter(1, 2, rejects=3), _Counter(1)
+    graph = _run(
+        Pass(name="Clean", stage=Stage.PREPARE, run=clean.run, repeats=True),
+        Pass(name="Rewrite", stage=Stage.PREPARE, run=rewrite.run),
+    )
+    assert (clean.runs, rewrite.runs) == (2, 1)
+    assert graph.decisions.counts() == [("Clean", 6, 3), ("Rewrite", 1, 1)]
+    assert len(graph.decisions.passes[0].rejects) == 3
+
+
+@pytest.mark.usefixtures("registry")
+def test_clean_ups_that_never_end_are_stopped() -> None:
+    one, other = _Counter(*[1] * 99), _Counter(*[1] * 99)
+    _run(
+        Pass(name="One", stage=Stage.PREPARE, run=one.run, repeats=True),
+        Pass(name="Other", stage=Stage.PREPARE, run=other.run, repeats=True),
+    )
+    assert (one.runs, other.runs) == (base.MAX_ROUNDS, base.MAX_ROUNDS)
+
+
+@pytest.mark.usefixtures("registry")
+def test_before_and_after_order_passes() -> None:
+    idle = _Counter()
+    _run(
+        Pass(name="A", stage=Stage.PREPARE, run=idle.run, after=("C",)),
+        Pass(name="B", stage=Stage.PREPARE, run=idle.run, before=("C",)),
+        Pass(name="C", stage=Stage.PREPARE, run=idle.run),
+    )
+    assert [entry.name for entry in passes_of(Stage.PREPARE)] == ["B", "C", "A"]

@@ -69,4 +69,4 @@ def _limited(up: Upgrade, op_type: str, scales: Value) -> Value:
 @adapts("Scatter", 11)
 def scatter_is_scatter_elements(up: Upgrade) -> None:
     """Renamed."""
-    up.node.op_type = "ScatterElements"
+    up.graph.change_op(up.node, "ScatterElements")

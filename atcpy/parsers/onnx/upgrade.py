@@ -109,7 +109,7 @@ class Upgrade:
 
     def become(self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None) -> None:
         """Makes the node another op on other inputs."""
-        self.node.op_type, self.node.domain = op_type, ""
+        self.graph.change_op(self.node, op_type)
         self.graph.set_inputs(self.node, inputs)
         self.node.attrs.clear()
         self.node.attrs.update(attrs or {})

@@ -36,7 +36,7 @@ def cancel_transdata(graph: Graph, record: PassRecord, options: OptimizeOptions)
         if same is node.output:
             if value is not node.operand(0):
                 graph.set_input(node, 0, value)
-            record.applied += _make_view(node)
+            record.applied += _make_view(graph, node)
             continue
         graph.replace_uses(node.output, same)
         erase_dead(graph, [node])
@@ -51,13 +51,14 @@ def _source(node: Node) -> Value:
     return value
 
 
-def _make_view(node: Node) -> bool:
+def _make_view(graph: Graph, node: Node) -> bool:
     """Turns a TransData into a ReFormat where all elements keep their places."""
     value, result = node.operand(0).desc, node.output.desc
     _, c, *spatial = value.static_shape
     c0 = value.format.c0 or result.format.c0
     if any(size != 1 for size in spatial) or not c0 or c % c0:
         return False
-    node.op_type, node.engine = "ReFormat", Engine.GE_LOCAL
+    graph.change_op(node, "ReFormat")
+    node.engine = Engine.GE_LOCAL
     node.passes = (*node.passes, NAME)
     return True

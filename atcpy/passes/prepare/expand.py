@@ -28,7 +28,7 @@ MAX_ROUNDS = 8  # functions call functions; the standard's are at most three dee
 _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
 
 
-@graph_pass(NAME, Stage.PREPARE, after=(fold_constants.NAME,), required=True)
+@graph_pass(NAME, Stage.PREPARE, after=(fold_constants.NAME,), required=True, is_neutral=False)
 def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Spell out ops that no engine runs."""
     waiting = [node for node in graph.nodes if not any(True for _ in node.subgraphs) or _has_expansion(node)]

@@ -42,6 +42,7 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
     "DequantizedConstantFoldingPass",
     Stage.PREPARE,
     after=("QGemmFusionPass", "QLinearBinaryFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
+    is_neutral=False,
 )
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Fold what depends on quantised constants that no integer kernel took."""

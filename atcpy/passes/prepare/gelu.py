@@ -25,7 +25,7 @@ def _product(a: Pattern, b: Pattern, c: Pattern) -> Op:
     return op("Mul", op("Mul", a, b, commutative=True, name="inner"), c, commutative=True, name="outer")
 
 
-class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
     """Replace x · ½ · (1 + Erf(x / √2)) by Gelu."""
 
     pattern = (_product(_X, _BRACKET, _HALF), _product(_X, _HALF, _BRACKET), _product(_BRACKET, _HALF, _X))

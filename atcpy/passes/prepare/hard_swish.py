@@ -35,7 +35,9 @@ def _requirements(m: Match, readers: tuple[tuple[str, str], ...]) -> Iterator[Re
         yield from constant_is(m[name], wanted)
 
 
-class HardSigmoid(Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class HardSigmoid(
+    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("HardSigmoid",)
+):
     """Replace Clip(x + 3, 0, 6) / 6 by HardSigmoid."""
 
     pattern = _by_six(_RELU6)
@@ -47,7 +49,9 @@ class HardSigmoid(Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, a
         return rw.insert("HardSigmoid", m["x"], alpha=1 / 6, beta=0.5)
 
 
-class HardSwishRelu6(Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class HardSwishRelu6(
+    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("HardSwish",)
+):
     """Replace x · Clip(x + 3, 0, 6) / 6 by HardSwish."""
 
     pattern = _by_six(op("Mul", var("x"), _RELU6, commutative=True, name="gated"))
@@ -59,7 +63,9 @@ class HardSwishRelu6(Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREP
         return rw.insert("HardSwish", m["x"])
 
 
-class HardSwish(Fusion, switch="HardSwishFusionPass", stage=Stage.PREPARE, after=("HardSigmoidFusionPass",)):
+class HardSwish(
+    Fusion, switch="HardSwishFusionPass", stage=Stage.PREPARE, after=("HardSigmoidFusionPass",), makes=("HardSwish",)
+):
     """Replace x · HardSigmoid(x) by HardSwish."""
 
     pattern = op("Mul", var("x"), op("HardSigmoid", var("x"), name="gate"), commutative=True, name="mul")

@@ -13,7 +13,10 @@ KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
 
 
 @graph_pass(
-    "CommonSubexpressionEliminationPass", Stage.PREPARE, after=("IdentityPass", "DequantizedConstantFoldingPass")
+    "CommonSubexpressionEliminationPass",
+    Stage.PREPARE,
+    after=("IdentityPass", "DequantizedConstantFoldingPass"),
+    repeats=True,
 )
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Compute equal things once."""

@@ -19,7 +19,11 @@ from atcpy.passes.quantization import rejects_bytes, rejects_steps, step_values
 
 
 class QLinearBinary(
-    Fusion, switch="QLinearBinaryFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",)
+    Fusion,
+    switch="QLinearBinaryFusionPass",
+    stage=Stage.PREPARE,
+    after=("RequantizeEliminationPass",),
+    is_neutral=False,
 ):
     """Add and multiply bytes between DequantizeLinear and QuantizeLinear."""
 

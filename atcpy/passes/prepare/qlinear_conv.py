@@ -82,7 +82,9 @@ def bias_value(m: Match, rw: Rewriter) -> Value | None:
     return rw.const(_in_steps(m, bias).astype(np.int32), name=bias.name)
 
 
-class QLinearConv(Fusion, switch="QLinearConvFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",)):
+class QLinearConv(
+    Fusion, switch="QLinearConvFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",), is_neutral=False
+):
     """Convolve integers between DequantizeLinear and QuantizeLinear."""
 
     pattern = quantized(op("Conv", dequantized("x"), dequantized("w"), var("b", optional=True), name="conv"))

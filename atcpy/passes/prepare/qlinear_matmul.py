@@ -27,7 +27,11 @@ from atcpy.passes.quantization import step_values
 
 
 class QLinearMatMul(
-    Fusion, switch="QLinearMatMulFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",)
+    Fusion,
+    switch="QLinearMatMulFusionPass",
+    stage=Stage.PREPARE,
+    after=("RequantizeEliminationPass",),
+    is_neutral=False,
 ):
     """Multiply matrices of integers between DequantizeLinear and QuantizeLinear."""
 
@@ -43,7 +47,9 @@ class QLinearMatMul(
         return rw.insert("QLinearMatMul", m["x"], x_scale, x_zero, m["w"], w_scale, w_zero, y_scale, y_zero)
 
 
-class QGemm(Fusion, switch="QGemmFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",)):
+class QGemm(
+    Fusion, switch="QGemmFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",), is_neutral=False
+):
     """Multiply matrices of integers and add a bias between DequantizeLinear and QuantizeLinear."""
 
     pattern = quantized(op("Gemm", dequantized("x"), dequantized("w"), var("b", optional=True), name="gemm"))

@@ -19,7 +19,9 @@ from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.quantization import rejects_bytes, rejects_steps, steps_of
 
 
-class QuantizeClip(Fusion, switch="QuantizeClipFusionPass", stage=Stage.PREPARE, after=("QuantizedMovePass",)):
+class QuantizeClip(
+    Fusion, switch="QuantizeClipFusionPass", stage=Stage.PREPARE, after=("QuantizedMovePass",), is_neutral=False
+):
     """Clip integers, or let them saturate, in the place of floats."""
 
     pattern = op(

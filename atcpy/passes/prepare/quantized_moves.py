@@ -26,7 +26,9 @@ _MOVES = (
 _OTHERS = ("b", "c", "d", "e")  # the operands of a move that say how
 
 
-class QuantizedMove(Fusion, switch="QuantizedMovePass", stage=Stage.PREPARE, after=("QuantizedConcatPass",)):
+class QuantizedMove(
+    Fusion, switch="QuantizedMovePass", stage=Stage.PREPARE, after=("QuantizedConcatPass",), is_neutral=False
+):
     """Move the integers of a DequantizeLinear, not its floats."""
 
     pattern = op(
@@ -51,7 +53,7 @@ class QuantizedMove(Fusion, switch="QuantizedMovePass", stage=Stage.PREPARE, aft
         return rw.insert("DequantizeLinear", moved, m["scale"], m.get("zero"), **dequantize.attrs)
 
 
-@graph_pass("QuantizedConcatPass", Stage.PREPARE, after=("IdentityPass",))
+@graph_pass("QuantizedConcatPass", Stage.PREPARE, after=("IdentityPass",), is_neutral=False)
 def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Quantise what is joined before it is joined."""
     for node in graph.nodes:

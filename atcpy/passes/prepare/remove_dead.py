@@ -5,7 +5,7 @@ from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 
 
-@graph_pass("PrunePass", Stage.PREPARE, after=("CommonSubexpressionEliminationPass",), required=True)
+@graph_pass("PrunePass", Stage.PREPARE, after=("CommonSubexpressionEliminationPass",), required=True, repeats=True)
 def remove_dead(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Remove nodes whose results nobody reads."""
     record.matched = record.applied = erase_dead(graph, list(graph.nodes), "dead")

@@ -33,7 +33,7 @@ def is_identity(node: Node) -> bool:
             return False
 
 
-@graph_pass("IdentityPass", Stage.PREPARE, after=("ExpandPass",))
+@graph_pass("IdentityPass", Stage.PREPARE, after=("ExpandPass",), repeats=True)
 def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Remove nodes that change nothing."""
     for node in graph.nodes:

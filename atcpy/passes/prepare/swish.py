@@ -13,7 +13,7 @@ from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
 
 
-class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Swish",)):
     """Replace x · Sigmoid(x) by Swish."""
 
     pattern = op("Mul", var("x"), op("Sigmoid", var("x"), name="sigmoid"), commutative=True, name="mul")
