@@ -104,3 +104,14 @@ def test_fixed_by_an_option_it_is_planned_ahead(name: str, tmp_path: Path) -> No
     compared = verify(tmp_path / "m.om", MODELS / f"{name}.onnx", feeds=feeds)
     assert compared.passed, compared.outputs
     assert report.task_count > 0 or report.unknown_shapes
+
+
+@needs_models
+@pytest.mark.parametrize("name", manifest() or ["none"])
+def test_unoptimised_the_answer_is_the_same(name: str, tmp_path: Path) -> None:
+    """At O0 nothing is fused: where both levels are as right as float64 asks, they agree with each other."""
+    convert(MODELS / f"{name}.onnx", tmp_path / "m.om", convert_options({"oo_level": "O0"}))
+    session = InferenceSession(tmp_path / "m.om", threads=2)
+    feeds = make_feeds(name, session, SHAPES.get(name, [{}])[0], seed=0)
+    compared = verify(tmp_path / "m.om", MODELS / f"{name}.onnx", feeds=feeds)
+    assert compared.passed, compared.outputs
