@@ -14,8 +14,9 @@ import onnxruntime
 from onnx import numpy_helper, parser
 
 from atcpy import InferenceSession
-from atcpy.ir import DType
-from atcpy.kernels.table import HOST_FAMILY, families
+from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.kernels import _kernels
+from atcpy.kernels.table import HOST_FAMILY, ParamValue, families, pack_params, pack_task
 from atcpy.om import writer
 from atcpy.options import ConvertOptions
 from atcpy.stages.pipeline import compile_model
@@ -158,6 +159,7 @@ def run_cases() -> Iterator[CaseReport]:
             yield _run(ops, model)
         except Exception as error:  # noqa: BLE001  a broken kernel may fail in any way; the report names its case
             yield CaseReport(ops, (), 0.0, str(error).partition("\n")[0] or type(error).__name__)
+    yield _run_program()
 
 
 def untested_families(reports: list[CaseReport]) -> list[str]:
@@ -180,6 +182,39 @@ def build(text: str, *, seed: int) -> onnx.ModelProto:
             array = (rng.standard_normal(dims) / max(1, math.prod(dims[1:])) ** 0.5).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(array, value.name))
     return model
+
+
+def _run_program() -> CaseReport:
+    """A program of graph kernel, written by hand: y = relu(a · b + 1), b a column."""
+    unary, binary = (_numbers_of(family) for family in ("unary", "binary"))
+    one = int(np.float32(1).view(np.int32))
+    code = [
+        64 + binary["Mul"] | 2 << 8 | 0 << 16 | 1 << 24,
+        64 + binary["Add"] | 2 << 8 | 2 << 16 | 255 << 24 | one << 32,
+        unary["Relu"] | 2 << 8 | 2 << 16,
+    ]
+    rng = np.random.default_rng(0)
+    feeds = [rng.standard_normal(shape).astype(np.float32) for shape in ((7, 150), (7, 1))]
+    made = np.empty((7, 150), np.float32)
+    arrays = [*feeds, made]
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
+        for array, region, index in zip(arrays, (Region.INPUT, Region.INPUT, Region.OUTPUT), (0, 1, 0), strict=True)
+    ]
+    params: dict[str, ParamValue] = {"dims": [1, 1, 1, 7, 150], "masks": 16 << 5, "types": 1 | 1 << 5 | 1 << 10}
+    params |= {"n_src": 2, "n_dst": 1, "results": 2, "n_code": len(code), "code": code}
+    record = pack_task("graph_kernel", slots[:2], slots[2:], pack_params("graph_kernel", params))
+    plan = _kernels.Plan(record, None, 0, [array.nbytes for array in feeds], [made.nbytes], 1)
+    plan.start([array.reshape(-1).view(np.uint8) for array in feeds], [made.reshape(-1).view(np.uint8)]).execute(0, 1)
+    report = compare("y", made, np.maximum(feeds[0] * feeds[1] + 1, 0))
+    problem = "" if report.passed else f"{report.name} {report.why}"
+    return CaseReport("Mul Add Relu", ("graph_kernel",), report.max_abs, problem)
+
+
+def _numbers_of(family: str) -> dict[str, int]:
+    """The ops of a kernel family by name."""
+    choices = next(field.choices for field in families()[family] if field.name == "op")
+    return {name: number for number, name in enumerate(choices or ())}
 
 
 def _run(ops: str, model: onnx.ModelProto) -> CaseReport:

@@ -53,4 +53,12 @@ static inline struct broadcast binary_walk(const struct binary_params *p)
     return (struct broadcast){p->rank, p->dims, 2, {p->a_strides, p->b_strides, NULL}};
 }
 
+/* float32 ops up to BINARY_LAST_VECTOR on n elements in a row; an operand that does not move is one
+ * element. dst may be an operand that moves.
+ */
+void binary_run_avx2(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
+                     bool a_moves, bool b_moves);
+void binary_run_avx512f(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
+                        bool a_moves, bool b_moves);
+
 #endif

@@ -65,6 +65,18 @@ static inline __attribute__((always_inline)) void row(const float *a, const floa
     }
 }
 
+static inline __attribute__((always_inline)) void run(const float *a, const float *b, void *dst,
+                                                      int64_t n, bool a_moves, bool b_moves,
+                                                      vf_op value, vm_op truth)
+{
+    if (a_moves && b_moves)
+        row(a, b, dst, n, true, true, value, truth);
+    else if (a_moves)
+        row(a, b, dst, n, true, false, value, truth);
+    else
+        row(a, b, dst, n, false, b_moves, value, truth);
+}
+
 static inline __attribute__((always_inline)) void rows(const struct kernel_args *args,
                                                        const struct plane *p, int64_t dst_stride,
                                                        vf_op value, vm_op truth)
@@ -75,17 +87,27 @@ static inline __attribute__((always_inline)) void rows(const struct kernel_args 
     uint8_t *dst = (uint8_t *)args->dst[0] + p->dst * item;
     const bool a_moves = p->col_stride[0] != 0, b_moves = p->col_stride[1] != 0;
     for (int64_t r = 0; r < p->rows; r++) {
-        if (a_moves && b_moves)
-            row(a, b, dst, p->cols, true, true, value, truth);
-        else if (a_moves)
-            row(a, b, dst, p->cols, true, false, value, truth);
-        else
-            row(a, b, dst, p->cols, false, b_moves, value, truth);
+        run(a, b, dst, p->cols, a_moves, b_moves, value, truth);
         a += p->row_stride[0];
         b += p->row_stride[1];
         dst += dst_stride * item;
     }
 }
+
+/* The ops with what makes their values, or truths. */
+#define EACH_OP(M)                                                                                 \
+    M(BINARY_ADD, add, NULL)                                                                       \
+    M(BINARY_SUB, sub, NULL)                                                                       \
+    M(BINARY_MUL, mul, NULL)                                                                       \
+    M(BINARY_DIV, quotient, NULL)                                                                  \
+    M(BINARY_MAX, vf_max, NULL)                                                                    \
+    M(BINARY_MIN, vf_min, NULL)                                                                    \
+    M(BINARY_PRELU, prelu, NULL)                                                                   \
+    M(BINARY_EQUAL, NULL, vf_eq)                                                                   \
+    M(BINARY_LESS, NULL, vf_lt)                                                                    \
+    M(BINARY_GREATER, NULL, greater)                                                               \
+    M(BINARY_LESS_OR_EQUAL, NULL, vf_le)                                                           \
+    M(BINARY_GREATER_OR_EQUAL, NULL, greater_or_equal)
 
 static void binary_items(const struct kernel_args *args)
 {
@@ -96,44 +118,29 @@ static void binary_items(const struct kernel_args *args)
     struct plane p;
     while (broadcast_next(&at, &p)) {
         switch ((enum binary_op)params->op) {
-        case BINARY_ADD:
-            rows(args, &p, cols, add, NULL);
-            break;
-        case BINARY_SUB:
-            rows(args, &p, cols, sub, NULL);
-            break;
-        case BINARY_MUL:
-            rows(args, &p, cols, mul, NULL);
-            break;
-        case BINARY_DIV:
-            rows(args, &p, cols, quotient, NULL);
-            break;
-        case BINARY_MAX:
-            rows(args, &p, cols, vf_max, NULL);
-            break;
-        case BINARY_MIN:
-            rows(args, &p, cols, vf_min, NULL);
-            break;
-        case BINARY_PRELU:
-            rows(args, &p, cols, prelu, NULL);
-            break;
-        case BINARY_EQUAL:
-            rows(args, &p, cols, NULL, vf_eq);
-            break;
-        case BINARY_LESS:
-            rows(args, &p, cols, NULL, vf_lt);
-            break;
-        case BINARY_GREATER:
-            rows(args, &p, cols, NULL, greater);
-            break;
-        case BINARY_LESS_OR_EQUAL:
-            rows(args, &p, cols, NULL, vf_le);
-            break;
-        case BINARY_GREATER_OR_EQUAL:
-            rows(args, &p, cols, NULL, greater_or_equal);
-            break;
+#define CASE(op, value, truth)                                                                     \
+    case op:                                                                                       \
+        rows(args, &p, cols, value, truth);                                                        \
+        break;
+            EACH_OP(CASE)
+#undef CASE
         default:
             return;
         }
+    }
+}
+
+static void binary_run(enum binary_op op, const float *a, const float *b, void *dst, int64_t n,
+                       bool a_moves, bool b_moves)
+{
+    switch (op) {
+#define CASE(op_, value, truth)                                                                    \
+    case op_:                                                                                      \
+        run(a, b, dst, n, a_moves, b_moves, value, truth);                                         \
+        break;
+        EACH_OP(CASE)
+#undef CASE
+    default:
+        return;
     }
 }

@@ -16,6 +16,14 @@ static_assert(sizeof dtypes / sizeof dtypes[0] == CAST_TYPES, "a type each");
 
 DESCRIBE_PARAMS(cast, CAST_FIELDS)
 
+int64_t cast_type_of(int dtype)
+{
+    for (int64_t type = 0; type < CAST_TYPES; type++)
+        if ((int)dtypes[type] == dtype)
+            return type;
+    return -1;
+}
+
 static int64_t bits_of(int64_t type)
 {
     if (type == CAST_F4E2M1 || type == CAST_I4 || type == CAST_U4)

@@ -47,6 +47,9 @@ enum cast_type {
     CAST_TYPES,
 };
 
+/* The type of a number of enum atc_dtype, or −1. */
+int64_t cast_type_of(int dtype);
+
 enum cast_round { CAST_UP, CAST_DOWN, CAST_NEAREST };
 extern const char *const cast_rounds[];
 

@@ -10,6 +10,14 @@ static_assert(sizeof dtypes / sizeof dtypes[0] == POW_U64 + 1, "a type each");
 
 DESCRIBE_PARAMS(pow, POW_FIELDS)
 
+int64_t pow_type_of(int dtype)
+{
+    for (int64_t type = 0; type <= POW_U64; type++)
+        if ((int)dtypes[type] == dtype)
+            return type;
+    return -1;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct pow_params *p = task->params;

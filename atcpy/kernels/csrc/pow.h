@@ -28,6 +28,9 @@ enum pow_type {
     POW_U64,
 };
 
+/* The type of a number of enum atc_dtype, or −1. */
+int64_t pow_type_of(int dtype);
+
 #define POW_FIELDS(I64, I64S, F64, ENUM)                                                           \
     I64(rank) ENUM(base, pow_types) ENUM(exponent, pow_types) I64S(dims, 8) I64S(a_strides, 8) I64S(b_strides, 8)
 DECLARE_PARAMS(pow, POW_FIELDS)

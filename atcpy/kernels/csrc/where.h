@@ -17,4 +17,12 @@ static inline struct broadcast where_walk(const struct where_params *p)
     return (struct broadcast){p->rank, p->dims, 3, {p->c_strides, p->a_strides, p->b_strides}};
 }
 
+/* n elements in a row; an operand of which `moves` is 0 is one element. */
+void where_run_scalar(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                      int64_t n, const int64_t *moves);
+void where_run_avx2(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                    int64_t n, const int64_t *moves);
+void where_run_avx512f(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                       int64_t n, const int64_t *moves);
+
 #endif

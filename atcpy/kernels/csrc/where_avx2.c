@@ -5,3 +5,9 @@ void where_any_avx2(const struct kernel_args *args)
 {
     where_items(args);
 }
+
+void where_run_avx2(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                    int64_t n, const int64_t *moves)
+{
+    where_run(item, condition, a, b, dst, n, moves);
+}

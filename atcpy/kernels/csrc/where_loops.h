@@ -33,15 +33,6 @@ typedef struct {
             ROW(a0, b[i])                                                                          \
         else                                                                                       \
             ROW(a0, b0)                                                                            \
-    }                                                                                              \
-                                                                                                   \
-    static void rows_##type(const struct kernel_args *args, const struct plane *p, int64_t cols)   \
-    {                                                                                              \
-        for (int64_t r = 0; r < p->rows; r++)                                                      \
-            row_##type((const uint8_t *)args->src[0] + p->src[0] + r * p->row_stride[0],           \
-                       (const type *)args->src[1] + p->src[1] + r * p->row_stride[1],              \
-                       (const type *)args->src[2] + p->src[2] + r * p->row_stride[2],              \
-                       (type *)args->dst[0] + p->dst + r * cols, p->cols, p->col_stride);          \
     }
 
 DEFINE_SIZE(uint8_t)
@@ -50,29 +41,45 @@ DEFINE_SIZE(uint32_t)
 DEFINE_SIZE(uint64_t)
 DEFINE_SIZE(complex128)
 
+/* A run of n elements; operands of which `moves` is 0 are one element. */
+static void where_run(int64_t item, const uint8_t *condition, const void *a, const void *b,
+                      void *dst, int64_t n, const int64_t *moves)
+{
+    switch (item) {
+    case 1:
+        row_uint8_t(condition, a, b, dst, n, moves);
+        break;
+    case 2:
+        row_uint16_t(condition, a, b, dst, n, moves);
+        break;
+    case 4:
+        row_uint32_t(condition, a, b, dst, n, moves);
+        break;
+    case 8:
+        row_uint64_t(condition, a, b, dst, n, moves);
+        break;
+    default:
+        row_complex128(condition, a, b, dst, n, moves);
+    }
+}
+
 static void where_items(const struct kernel_args *args)
 {
     const struct where_params *params = args->params;
+    const int64_t item = params->item;
     const struct broadcast walk = where_walk(params);
     struct broadcast_walk at = broadcast_begin(&walk, args);
-    const int64_t cols = at.deal.cols;
-    struct plane plane;
-    while (broadcast_next(&at, &plane)) {
-        switch (params->item) {
-        case 1:
-            rows_uint8_t(args, &plane, cols);
-            break;
-        case 2:
-            rows_uint16_t(args, &plane, cols);
-            break;
-        case 4:
-            rows_uint32_t(args, &plane, cols);
-            break;
-        case 8:
-            rows_uint64_t(args, &plane, cols);
-            break;
-        default:
-            rows_complex128(args, &plane, cols);
+    struct plane p;
+    while (broadcast_next(&at, &p)) {
+        for (int64_t r = 0; r < p.rows; r++) {
+            int64_t from[3];
+            for (int s = 0; s < 3; s++)
+                from[s] = p.src[s] + r * p.row_stride[s];
+            where_run(item, (const uint8_t *)args->src[0] + from[0],
+                      (const uint8_t *)args->src[1] + from[1] * item,
+                      (const uint8_t *)args->src[2] + from[2] * item,
+                      (uint8_t *)args->dst[0] + (p.dst + r * at.deal.cols) * item, p.cols,
+                      p.col_stride);
         }
     }
 }

@@ -1,0 +1,85 @@
+/* A program of graph_kernel taken apart: each instruction as a call of the kernel family whose op
+ * it is, and the machine that runs those calls on tiles. A machine is built anew for each call of a
+ * row.
+ */
+#ifndef ATC_GRAPH_KERNEL_PROGRAM_H
+#define ATC_GRAPH_KERNEL_PROGRAM_H
+
+#include "binary.h"
+#include "cast.h"
+#include "classify.h"
+#include "graph_kernel.h"
+#include "pow.h"
+#include "reduce.h"
+#include "unary.h"
+#include "where.h"
+
+enum gk_kind {
+    GK_KIND_CONST,
+    GK_KIND_UNARY,
+    GK_KIND_BINARY,
+    GK_KIND_REDUCE,
+    GK_KIND_CAST,
+    GK_KIND_SELECT,
+    GK_KIND_POW,
+    GK_KIND_CLASSIFY,
+};
+
+union gk_params {
+    struct unary_params unary;
+    struct binary_params binary;
+    struct reduce_params reduce;
+    struct cast_params cast;
+    struct where_params where;
+    struct pow_params pow;
+    struct classify_params classify;
+};
+
+/* One instruction. */
+struct gk_call {
+    enum gk_kind kind;
+    int words;   /* that it takes in the program */
+    int type;    /* of the register that it writes */
+    int written; /* what the family writes: `type`, or the 16-bit float that a Cast rounds to */
+    int d, n_src;
+    int src[3]; /* registers, or GK_IMMEDIATE */
+    int src_type[3];
+    int32_t immediate;
+    union gk_params params; /* for `elements` elements (gk_set_elements), all operands moving */
+};
+
+/* Takes the instruction at word `at` apart, given the types of the registers, 0 where nothing is
+ * written. Returns NULL, or why it is none.
+ */
+const char *gk_describe(const struct graph_kernel_params *p, int64_t at, const int *types,
+                        struct gk_call *call);
+
+/* The family that an instruction's op belongs to; NULL for GK_CONST. */
+const struct kernel_family *gk_family(enum gk_kind kind);
+
+/* Where in its parameters a call's number of elements stands. */
+int64_t *gk_elements(enum gk_kind kind, union gk_params *params);
+
+/* The type in a register of what has type `dtype` in memory; 0: none. */
+int gk_register_type(int dtype);
+
+/* True if the program works on whole rows. */
+bool gk_takes_rows(const struct graph_kernel_params *p);
+
+/* What an instruction set brings: its rows, and the routines below them that save the walk. */
+struct gk_routines {
+    kernel_fn unary_f32, reduce_f32, cast, classify;
+    void (*binary_f32)(enum binary_op op, const void *a, const void *b, void *dst, int64_t n,
+                       bool a_moves, bool b_moves); /* NULL: none */
+    void (*where)(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                  int64_t n, const int64_t *moves);
+};
+
+/* Runs the tiles of `args`. */
+void gk_run(const struct kernel_args *args, const struct gk_routines *routines);
+
+/* Tiles, and the bytes of scratch that a call needs. */
+int64_t gk_tiles(const struct graph_kernel_params *p);
+int64_t gk_scratch(const struct graph_kernel_params *p);
+
+#endif

@@ -1,0 +1,592 @@
+/* The machine of graph_kernel: places values in tiles, and runs the steps of a program on each
+ * tile.
+ *
+ * A tile is a run of one row, or several whole rows where they are short. A source is read where it
+ * lies; only where its elements repeat within a tile of several rows are they laid out first. A
+ * value that is the same all over the tile is one element, which steps read without moving. A
+ * result is written where it belongs by the step that makes it, unless a later one still reads what
+ * lies there.
+ */
+#include "graph_kernel_rows.h"
+
+#include <string.h>
+
+/* The rows of the types that have no vectors. */
+#define ROWS(family)                                                                               \
+    [DTYPE_F32] = family##_f32_scalar, [DTYPE_F64] = family##_f64_scalar,                          \
+    [DTYPE_I8] = family##_i8_scalar, [DTYPE_U8] = family##_u8_scalar,                              \
+    [DTYPE_I32] = family##_i32_scalar, [DTYPE_U32] = family##_u32_scalar,                          \
+    [DTYPE_I64] = family##_i64_scalar, [DTYPE_U64] = family##_u64_scalar,                          \
+    [DTYPE_BOOL] = family##_bool_scalar
+#define ROWS_16(family) [DTYPE_I16] = family##_i16_scalar, [DTYPE_U16] = family##_u16_scalar
+static const kernel_fn unary_rows[] = {ROWS(unary), ROWS_16(unary)};
+static const kernel_fn binary_rows[] = {ROWS(binary), ROWS_16(binary)};
+static const kernel_fn reduce_rows[] = {ROWS(reduce)};
+
+enum {
+    TILE = 1024, /* elements, more or less */
+    TILE_STEP = 16,
+    MAX_VALUES = GK_SOURCES + GK_CODE,
+    MAX_STEPS = GK_SOURCES + 2 * GK_CODE + GK_TARGETS,
+    MAX_BUFFERS = MAX_STEPS,
+    MAX_CONSTANTS = GK_CODE,
+    /* Places: what the steps of a tile read and write. */
+    PLACE_SRC = 0,
+    PLACE_DST = PLACE_SRC + GK_SOURCES,
+    PLACE_CONSTANT = PLACE_DST + GK_TARGETS,
+    PLACE_BUFFER = PLACE_CONSTANT + MAX_CONSTANTS,
+    PLACES = PLACE_BUFFER + MAX_BUFFERS,
+    NOWHERE = -1,
+    FOREVER = GK_CODE + 1,
+};
+
+enum how {
+    BY_ROW,    /* the family's row */
+    BY_BINARY, /* routines below rows */
+    BY_WHERE,
+    BY_COPY,
+    BY_SPLAT,
+};
+
+struct step {
+    enum how how;
+    int src[3], dst; /* places */
+    int64_t item;
+    int64_t moves[3];
+    bool is_long; /* over the tile; else one element */
+    kernel_fn fn; /* by its family's row, and where in params the elements are counted */
+    int64_t *n;
+    union gk_params params;
+};
+
+/* How the domain is cut. */
+struct shape {
+    int64_t rows, cols;
+    int64_t parts, part; /* of a row */
+    int64_t rows_each;   /* of a tile; 1 where a row has parts */
+    int64_t most;        /* elements of a tile */
+    bool is_block;       /* tiles may have several rows */
+};
+
+/* A value of the program: a source, or what an instruction writes. */
+struct value {
+    int type, place;
+    int64_t last; /* the word of the instruction that reads it last; its own where none does */
+    bool moves;   /* within a tile */
+    bool is_kept; /* its buffer is not for other values */
+    int target;   /* the destination that it is made in, or NOWHERE */
+};
+
+struct source {
+    int64_t stride[GK_DIMS];
+    int64_t item;
+    bool is_filled; /* laid out in a tile's buffer, at place `filled` */
+    bool is_fixed;  /* the same for every tile: once */
+    int filled;
+};
+
+struct machine {
+    const struct graph_kernel_params *p;
+    const struct gk_routines *routines; /* NULL: only the scratch is asked for */
+    const struct kernel_args *args;
+    struct shape shape;
+    struct source source[GK_SOURCES];
+    struct value value[MAX_VALUES];
+    int n_values, n_steps, n_constants;
+    int n_buffers;
+    int free[MAX_BUFFERS], n_free;
+    int64_t buffer_bytes;
+    uint64_t constant[MAX_CONSTANTS];
+    uint8_t *at[PLACES];
+    struct step step[MAX_STEPS];
+};
+
+static struct shape shape_of(const struct graph_kernel_params *p)
+{
+    struct shape s = {.rows = 1, .cols = p->dims[GK_DIMS - 1], .parts = 1, .rows_each = 1};
+    for (int d = 0; d < GK_DIMS - 1; d++)
+        s.rows = atc_mul(s.rows, p->dims[d]);
+    const bool takes_rows = gk_takes_rows(p);
+    s.part = s.cols;
+    if (!takes_rows && s.cols > TILE) {
+        s.part = ceil_div(ceil_div(s.cols, ceil_div(s.cols, TILE)), TILE_STEP) * TILE_STEP;
+        s.parts = ceil_div(s.cols, s.part);
+    } else if (!takes_rows && s.cols > 0 && s.cols <= TILE / 2) {
+        s.rows_each = TILE / s.cols;
+        s.is_block = true;
+    }
+    s.most = s.part * s.rows_each;
+    return s;
+}
+
+int64_t gk_tiles(const struct graph_kernel_params *p)
+{
+    const struct shape s = shape_of(p);
+    return s.cols == 0 ? 0 : atc_mul(ceil_div(s.rows, s.rows_each), s.parts);
+}
+
+static int take_buffer(struct machine *m)
+{
+    return m->n_free > 0 ? m->free[--m->n_free] : PLACE_BUFFER + m->n_buffers++;
+}
+
+static void give_back(struct machine *m, int place)
+{
+    if (place >= PLACE_BUFFER)
+        m->free[m->n_free++] = place;
+}
+
+static int constant(struct machine *m, int type, int32_t immediate)
+{
+    float real;
+    memcpy(&real, &immediate, sizeof real);
+    const double wide = (double)real;
+    uint64_t *at = m->constant + m->n_constants;
+    *at = 0;
+    if (type == DTYPE_F32)
+        memcpy(at, &real, sizeof real);
+    else if (type == DTYPE_F64)
+        memcpy(at, &wide, sizeof wide);
+    else
+        *at = type == DTYPE_BOOL ? immediate != 0 : (uint64_t)(int64_t)immediate;
+    return PLACE_CONSTANT + m->n_constants++;
+}
+
+static struct step *add_step(struct machine *m, enum how how, int dst, bool is_long)
+{
+    struct step *step = m->step + m->n_steps++;
+    step->how = how;
+    step->dst = dst;
+    step->is_long = is_long;
+    step->n = NULL;
+    return step;
+}
+
+static void add_cast(struct machine *m, int from, int to, int src, int dst, bool is_long)
+{
+    struct step *step = add_step(m, BY_ROW, dst, is_long);
+    step->src[0] = step->src[1] = src;
+    step->params.cast =
+        (struct cast_params){.n = 1, .from = cast_type_of(from), .to = cast_type_of(to)};
+    step->n = &step->params.cast.n;
+    step->fn = m->routines != NULL ? m->routines->cast : NULL;
+}
+
+/* Where source s is read: in memory, laid out for a tile, widened. */
+static void place_source(struct machine *m, int s)
+{
+    const struct graph_kernel_params *p = m->p;
+    struct source *source = m->source + s;
+    struct value *v = m->value + s;
+    const int dtype = gk_type(p, s);
+    int64_t run = 1;
+    bool repeats = false, is_fixed = true;
+    for (int d = GK_DIMS - 1; d >= 0; d--) {
+        const bool is_one = p->dims[d] == 1 || (gk_mask(p, s) >> d & 1) != 0;
+        source->stride[d] = is_one ? 0 : run;
+        if (!is_one)
+            run = atc_mul(run, p->dims[d]);
+        repeats |= is_one && p->dims[d] != 1;
+        is_fixed &= is_one || d == GK_DIMS - 1;
+    }
+    source->item = atc_item_bytes(dtype);
+    source->is_filled = m->shape.is_block && repeats && run != 1;
+    source->is_fixed = is_fixed;
+    v->type = gk_register_type(dtype);
+    v->moves = m->shape.is_block ? run != 1 : source->stride[GK_DIMS - 1] != 0;
+    v->place = PLACE_SRC + s;
+    v->is_kept = source->is_filled;
+    if (source->is_filled)
+        v->place = source->filled = take_buffer(m);
+    if (v->type != dtype) {
+        const int raw = v->place;
+        v->place = take_buffer(m);
+        v->is_kept = false;
+        add_cast(m, dtype, v->type, raw, v->place, v->moves);
+    }
+}
+
+/* Finds what each instruction writes, where it is read last, and which value each result is. */
+static void name_values(struct machine *m, int *results)
+{
+    const struct graph_kernel_params *p = m->p;
+    int types[GK_REGISTERS] = {0}, held[GK_REGISTERS] = {0};
+    struct gk_call call;
+    m->n_values = (int)p->n_src;
+    for (int s = 0; s < m->n_values; s++) {
+        held[s] = s;
+        types[s] = m->value[s].type;
+        m->value[s].last = 0;
+        m->value[s].target = NOWHERE;
+    }
+    for (int64_t i = 0; i < p->n_code; i += call.words) {
+        gk_describe(p, i, types, &call);
+        struct value made = {.type = call.type, .place = NOWHERE, .last = i, .target = NOWHERE};
+        for (int s = 0; s < call.n_src; s++) {
+            if (call.src[s] == GK_IMMEDIATE)
+                continue;
+            struct value *read = m->value + held[call.src[s]];
+            read->last = i;
+            made.moves |= read->moves && call.kind != GK_KIND_REDUCE;
+        }
+        types[call.d] = call.type;
+        held[call.d] = m->n_values;
+        m->value[m->n_values++] = made;
+    }
+    for (int d = 0; d < p->n_dst; d++) {
+        results[d] = held[gk_result(p, d)];
+        m->value[results[d]].last = FOREVER;
+    }
+}
+
+/* True if a value made at `word` may be written where destination d lies: nothing that lies there
+ * is still to be read. Only destination 0 may be a source's memory.
+ */
+static bool may_write(const struct machine *m, int d, enum gk_kind kind, int64_t word)
+{
+    const bool in_place = kind == GK_KIND_UNARY || kind == GK_KIND_BINARY;
+    for (int s = 0; d == 0 && s < m->p->n_src; s++)
+        if (m->args->src[s] == m->args->dst[0] && m->value[s].place == PLACE_SRC + s &&
+            m->value[s].last >= word + in_place)
+            return false;
+    return true;
+}
+
+/* Gives back the buffers of values that word `at` is the last to read, if they lie as a result of
+ * `type` that moves or not will lie, or in any case.
+ */
+static void end_values(struct machine *m, const struct gk_call *call, const int *held, int64_t at,
+                       bool only_alike, bool moves)
+{
+    for (int s = 0; s < call->n_src; s++) {
+        if (call->src[s] == GK_IMMEDIATE)
+            continue;
+        struct value *v = m->value + held[call->src[s]];
+        if (v->last != at || v->is_kept || v->place < PLACE_BUFFER)
+            continue;
+        if (only_alike &&
+            (v->moves != moves || atc_item_bytes(v->type) != atc_item_bytes(call->type)))
+            continue;
+        give_back(m, v->place);
+        v->is_kept = true;
+    }
+}
+
+/* Where the result of the instruction at word `at` goes. */
+static void place_result(struct machine *m, const struct gk_call *call, struct value *v,
+                         const int *results, int64_t at)
+{
+    for (int d = 0; d < m->p->n_dst && v->moves && m->routines != NULL; d++) {
+        if (m->value + results[d] != v || gk_type(m->p, (int)m->p->n_src + d) != v->type ||
+            !may_write(m, d, call->kind, at))
+            continue;
+        v->target = d;
+        v->place = PLACE_DST + d;
+        return;
+    }
+    v->place = take_buffer(m);
+}
+
+static kernel_fn row_of(const struct machine *m, const struct gk_call *call)
+{
+    const struct gk_routines *routines = m->routines;
+    const struct task_view view = {.params = &call->params};
+    const int type = call->src_type[0];
+    const bool is_f32 = type == DTYPE_F32;
+    switch (call->kind) {
+    case GK_KIND_UNARY:
+        return is_f32 && unary_in_vectors(&view) ? routines->unary_f32 : unary_rows[type];
+    case GK_KIND_BINARY:
+        return binary_rows[type];
+    case GK_KIND_REDUCE:
+        return is_f32 && reduce_fits_vectors(&view) ? routines->reduce_f32 : reduce_rows[type];
+    case GK_KIND_CLASSIFY:
+        return routines->classify;
+    default:
+        return pow_any_scalar;
+    }
+}
+
+/* Strides of 0 where an operand is one element. */
+static void set_moves(struct step *step, const struct gk_call *call)
+{
+    if (call->kind == GK_KIND_BINARY) {
+        step->params.binary.a_strides[0] = step->moves[0];
+        step->params.binary.b_strides[0] = step->moves[1];
+    } else if (call->kind == GK_KIND_POW) {
+        step->params.pow.a_strides[0] = step->moves[0];
+        step->params.pow.b_strides[0] = step->moves[1];
+    }
+}
+
+static void add_call(struct machine *m, const struct gk_call *call, const int *held,
+                     const struct value *result, bool reads_long)
+{
+    struct step *step = add_step(m, BY_ROW, result->place, reads_long);
+    for (int s = 0; s < 3; s++) {
+        const bool is_value = s < call->n_src && call->src[s] != GK_IMMEDIATE;
+        const struct value *v = is_value ? m->value + held[call->src[s]] : NULL;
+        step->moves[s] = is_value && v->moves;
+        step->src[s] = is_value ? v->place : PLACE_CONSTANT;
+        if (s < call->n_src && !is_value)
+            step->src[s] = constant(m, call->src_type[s], call->immediate);
+    }
+    if (m->routines == NULL)
+        return;
+    if (call->kind == GK_KIND_SELECT) {
+        step->how = BY_WHERE;
+        step->item = atc_item_bytes(call->type);
+        return;
+    }
+    step->params = call->params;
+    if (call->kind == GK_KIND_BINARY && call->src_type[0] == DTYPE_F32 &&
+        m->routines->binary_f32 != NULL && call->params.binary.op <= BINARY_LAST_VECTOR) {
+        step->how = BY_BINARY;
+        return;
+    }
+    set_moves(step, call);
+    step->fn = row_of(m, call);
+    step->n = gk_elements(call->kind, &step->params);
+    *step->n = 1;
+}
+
+static void add_instructions(struct machine *m, const int *results)
+{
+    const struct graph_kernel_params *p = m->p;
+    int types[GK_REGISTERS] = {0}, held[GK_REGISTERS] = {0};
+    struct gk_call call;
+    int next = (int)p->n_src;
+    for (int s = 0; s < next; s++) {
+        held[s] = s;
+        types[s] = m->value[s].type;
+    }
+    for (int64_t i = 0; i < p->n_code; i += call.words) {
+        gk_describe(p, i, types, &call);
+        struct value *made = m->value + next;
+        if (call.kind == GK_KIND_CONST) {
+            made->place = constant(m, call.type, call.immediate);
+        } else {
+            const bool in_place = call.kind == GK_KIND_UNARY || call.kind == GK_KIND_BINARY;
+            const bool reads_long = made->moves || call.kind == GK_KIND_REDUCE;
+            const int narrow = call.written != call.type ? take_buffer(m) : NOWHERE;
+            /* Operands are looked up by place, which stays with them when their buffer is free. */
+            if (in_place)
+                end_values(m, &call, held, i, true, made->moves);
+            place_result(m, &call, made, results, i);
+            if (call.kind != GK_KIND_CAST) {
+                add_call(m, &call, held, made, reads_long);
+            } else if (narrow == NOWHERE) {
+                const struct value *read = m->value + held[call.src[0]];
+                add_cast(m, read->type, call.type, read->place, made->place, reads_long);
+            } else {
+                const struct value *read = m->value + held[call.src[0]];
+                add_cast(m, read->type, call.written, read->place, narrow, reads_long);
+                add_cast(m, call.written, call.type, narrow, made->place, reads_long);
+                give_back(m, narrow);
+            }
+        }
+        end_values(m, &call, held, i, false, false);
+        if (made->last == i && made->place >= PLACE_BUFFER)
+            give_back(m, made->place);
+        types[call.d] = call.type;
+        held[call.d] = next++;
+    }
+}
+
+static void add_results(struct machine *m, const int *results)
+{
+    const struct graph_kernel_params *p = m->p;
+    /* Destination 0 is the last to be written: it may be the memory of a source that is a result.
+     */
+    for (int d = (int)p->n_dst - 1; d >= 0; d--) {
+        const struct value *v = m->value + results[d];
+        const int slot = (int)p->n_src + d, dtype = gk_type(p, slot), to = PLACE_DST + d;
+        const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0 && m->shape.cols != 1;
+        const bool spreads = !v->moves && !is_one;
+        int from = v->place;
+        if (v->target == d)
+            continue;
+        if (dtype != v->type) {
+            const int cast_to = spreads ? take_buffer(m) : to;
+            add_cast(m, v->type, dtype, from, cast_to, v->moves);
+            from = cast_to;
+            if (!spreads)
+                continue;
+        }
+        struct step *step = add_step(m, spreads ? BY_SPLAT : BY_COPY, to, !is_one);
+        step->src[0] = from;
+        step->item = atc_item_bytes(dtype);
+    }
+}
+
+static void build(struct machine *m, const struct graph_kernel_params *p)
+{
+    int results[GK_TARGETS] = {0};
+    m->p = p;
+    m->n_steps = m->n_constants = m->n_buffers = m->n_free = 0;
+    m->shape = shape_of(p);
+    for (int s = 0; s < p->n_src; s++)
+        place_source(m, s);
+    name_values(m, results);
+    add_instructions(m, results);
+    add_results(m, results);
+    int64_t item = 1;
+    for (int v = 0; v < m->n_values; v++)
+        if (atc_item_bytes(m->value[v].type) > item)
+            item = atc_item_bytes(m->value[v].type);
+    for (int s = 0; s < p->n_src; s++)
+        if (m->source[s].item > item)
+            item = m->source[s].item;
+    m->buffer_bytes = (m->shape.most * item + 63) / 64 * 64 + 64;
+}
+
+int64_t gk_scratch(const struct graph_kernel_params *p)
+{
+    struct machine m;
+    m.routines = NULL;
+    build(&m, p);
+    return m.n_buffers * m.buffer_bytes;
+}
+
+static void splat(void *dst, const void *src, int64_t item, int64_t n)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, src, (size_t)item);
+    uint16_t *b16 = dst;
+    uint32_t *b32 = dst;
+    uint64_t *b64 = dst;
+    switch (item) {
+    case 1:
+        memset(dst, (int)bits, (size_t)n);
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++)
+            b16[i] = (uint16_t)bits;
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++)
+            b32[i] = (uint32_t)bits;
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            b64[i] = bits;
+    }
+}
+
+/* The place of row `row` in each of the outer dims. */
+static void find_row(const struct machine *m, int64_t row, int64_t *at)
+{
+    for (int d = GK_DIMS - 2; d >= 0; d--) {
+        const int64_t size = m->p->dims[d];
+        at[d] = row % size;
+        row /= size;
+    }
+}
+
+static int64_t offset_of(const struct source *source, const int64_t *at)
+{
+    int64_t offset = 0;
+    for (int d = 0; d < GK_DIMS - 1; d++)
+        offset += at[d] * source->stride[d];
+    return offset;
+}
+
+/* Lays out a source's elements for `rows` rows from `row` on. */
+static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
+{
+    const struct source *source = m->source + s;
+    const int64_t cols = m->shape.cols, item = source->item, bytes = cols * item;
+    uint8_t *to = m->at[source->filled];
+    int64_t at[GK_DIMS - 1];
+    find_row(m, row, at);
+    for (int64_t r = 0; r < rows; r++, to += bytes) {
+        const uint8_t *from = (const uint8_t *)m->args->src[s] + offset_of(source, at) * item;
+        if (source->stride[GK_DIMS - 1] != 0)
+            memcpy(to, from, (size_t)bytes);
+        else
+            splat(to, from, item, cols);
+        for (int d = GK_DIMS - 2; d >= 0 && ++at[d] == m->p->dims[d]; d--)
+            at[d] = 0;
+    }
+}
+
+static void run_step(const struct machine *m, struct step *step, int64_t n,
+                     struct kernel_args *args)
+{
+    if (!step->is_long)
+        n = 1;
+    const void *a = m->at[step->src[0]];
+    void *dst = m->at[step->dst];
+    switch (step->how) {
+    case BY_BINARY:
+        m->routines->binary_f32((enum binary_op)step->params.binary.op, a, m->at[step->src[1]], dst,
+                                n, step->moves[0], step->moves[1]);
+        break;
+    case BY_WHERE:
+        m->routines->where(step->item, a, m->at[step->src[1]], m->at[step->src[2]], dst, n,
+                           step->moves);
+        break;
+    case BY_ROW:
+        args->src[0] = a;
+        args->src[1] = m->at[step->src[1]];
+        args->dst[0] = dst;
+        args->params = &step->params;
+        if (*step->n != n)
+            *step->n = n;
+        step->fn(args);
+        break;
+    case BY_COPY:
+        memmove(dst, a, (size_t)(n * step->item));
+        break;
+    case BY_SPLAT:
+        splat(dst, a, step->item, n);
+    }
+}
+
+/* Places the operands of tile `tile`; returns its elements. */
+static int64_t place_tile(struct machine *m, int64_t tile)
+{
+    const struct graph_kernel_params *p = m->p;
+    const struct shape *shape = &m->shape;
+    const int64_t row = tile / shape->parts * shape->rows_each;
+    const int64_t col = tile % shape->parts * shape->part;
+    const int64_t rows = min_i64(shape->rows_each, shape->rows - row);
+    int64_t at[GK_DIMS - 1];
+    find_row(m, row, at);
+    for (int s = 0; s < p->n_src; s++) {
+        const struct source *source = m->source + s;
+        const int64_t offset = offset_of(source, at) + col * source->stride[GK_DIMS - 1];
+        m->at[PLACE_SRC + s] = (uint8_t *)(uintptr_t)m->args->src[s] + offset * source->item;
+        if (source->is_filled && !source->is_fixed)
+            fill(m, s, row, rows);
+    }
+    for (int d = 0; d < p->n_dst; d++) {
+        const int slot = (int)p->n_src + d;
+        const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0;
+        const int64_t offset = is_one ? row : row * shape->cols + col;
+        m->at[PLACE_DST + d] =
+            (uint8_t *)m->args->dst[d] + offset * atc_item_bytes(gk_type(p, slot));
+    }
+    return rows * min_i64(shape->part, shape->cols - col);
+}
+
+void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
+{
+    struct machine m;
+    m.routines = routines;
+    m.args = args;
+    build(&m, args->params);
+    for (int i = 0; i < m.n_constants; i++)
+        m.at[PLACE_CONSTANT + i] = (uint8_t *)(m.constant + i);
+    for (int i = 0; i < m.n_buffers; i++)
+        m.at[PLACE_BUFFER + i] = (uint8_t *)args->scratch + i * m.buffer_bytes;
+    for (int s = 0; s < m.p->n_src; s++)
+        if (m.source[s].is_filled && m.source[s].is_fixed)
+            fill(&m, s, 0, min_i64(m.shape.rows_each, m.shape.rows));
+    struct kernel_args call = {.cpu = args->cpu, .fault = args->fault, .begin = 0, .end = 1};
+    for (int64_t tile = args->begin; tile < args->end; tile++) {
+        const int64_t n = place_tile(&m, tile);
+        for (int i = 0; i < m.n_steps; i++)
+            run_step(&m, m.step + i, n, &call);
+    }
+}

@@ -1,0 +1,431 @@
+"""graph_kernel: programs against their ops one kernel at a time, bit for bit; hostile programs are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir import DType, Region, Slot, TensorDesc
+from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels, table
+from tests.isa import ISAS
+from tests.kernels import graph_programs as gk
+from tests.kernels.graph_programs import Number, Program, record, run, word
+
+F32, F64, I32, I64, U8, BOOL = DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -1.0, 88.9, -104.0]
+
+
+def launch(
+    family: str, params: dict[str, table.ParamValue], src: Sequence[Array], dtype: DType, shape: Sequence[int], isa: str
+) -> Array:
+    """One task of another family."""
+    made = np.empty(shape, dtype.numpy)
+    arrays = [*(np.ascontiguousarray(array) for array in src), made]
+    places = [(Region.INPUT, i) for i in range(len(src))] + [(Region.OUTPUT, 0)]
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
+        for array, (region, index) in zip(arrays, places, strict=True)
+    ]
+    task = table.pack_task(family, slots[:-1], slots[-1:], table.pack_params(family, params))
+    plan = _kernels.Plan(task, None, 0, [array.nbytes for array in arrays[:-1]], [made.nbytes], 1, isa)
+    plan.start([array.reshape(-1).view(np.uint8) for array in arrays[:-1]], [made.reshape(-1).view(np.uint8)]).execute(
+        0, 1
+    )
+    return made
+
+
+class Stepwise:
+    """Runs what a Program is made of op by op, each on whole arrays by the kernel of its family."""
+
+    def __init__(self, dims: Sequence[int], src: Sequence[Array], isa: str) -> None:
+        self.dims, self.isa, self.program = tuple(dims), isa, Program([DType.from_numpy(a.dtype) for a in src])
+        self.held: list[Array] = []
+        for array in src:
+            whole = np.ascontiguousarray(np.broadcast_to(array, self.dims))
+            self.held.append(self._cast(whole, F32) if DType.from_numpy(array.dtype) in HALVES else whole)
+
+    def _hold(self, register: int, array: Array) -> int:
+        assert register == len(self.held)
+        self.held.append(array)
+        return register
+
+    def _cast(self, x: Array, to: DType) -> Array:
+        kinds = gk.names("cast", "to")
+        short = {"float": "f", "int": "i", "uint": "u", "bfloat": "bf"}
+
+        def kind(dtype: DType) -> str:
+            stem = dtype.numpy.name.rstrip("0123456789")
+            return "bool" if dtype is BOOL else short[stem] + dtype.numpy.name[len(stem) :]
+
+        params: dict[str, table.ParamValue] = {"n": x.size, "from": kind(DType.from_numpy(x.dtype)), "to": kind(to)}
+        assert params["to"] in kinds
+        return launch("cast", params, [x], to, x.shape, self.isa)
+
+    def unary(self, op: str, a: int, first: Number = 0, second: Number = 0) -> int:
+        x = self.held[a]
+        is_float = x.dtype.kind == "f"
+        first, second = (float(np.float32(v)) if is_float else v for v in (first, second))
+        params: dict[str, table.ParamValue] = {"n": x.size, "op": op}
+        params |= {"alpha": first, "beta": second} if is_float else {"low": first, "high": second}
+        made = launch("unary", params, [x], DType.from_numpy(x.dtype), x.shape, self.isa)
+        return self._hold(self.program.unary(op, a, first, second), made)
+
+    def binary(self, op: str, a: int | None, b: int | None, immediate: Number = 0) -> int:
+        like = self.held[a if a is not None else b or 0]
+        x, z = (self._full(like, immediate) if i is None else self.held[i] for i in (a, b))
+        n = like.size
+        params: dict[str, table.ParamValue] = {"rank": 1, "dims": [n], "a_strides": [1], "b_strides": [1]}
+        register = self.program.binary(op, a, b, immediate)
+        dtype = self.program.types[register]
+        if op == "Pow":
+            kind = like.dtype.name.replace("float", "f").replace("int", "i")
+            made = launch("pow", params | {"base": kind, "exponent": kind}, [x, z], dtype, like.shape, self.isa)
+        else:
+            made = launch("binary", params | {"op": op}, [x, z], dtype, like.shape, self.isa)
+        return self._hold(register, made)
+
+    @staticmethod
+    def _full(like: Array, number: Number) -> Array:
+        return np.full_like(like, np.float32(number) if like.dtype.kind == "f" else number)
+
+    def reduce(self, kind: str, a: int) -> int:
+        x = self.held[a]
+        rows, cols = math.prod(self.dims[:-1]), self.dims[-1]
+        params: dict[str, table.ParamValue] = {
+            "kind": kind,
+            "kept": [rows, 1, 1, 1],
+            "kept_stride": [cols, 0, 0, 0],
+            "reduced": [1, 1, 1, cols],
+            "reduced_stride": [0, 0, 0, 1],
+            "inner": 1,
+        }
+        made = launch("reduce", params, [x], DType.from_numpy(x.dtype), (*self.dims[:-1], 1), self.isa)
+        whole = np.ascontiguousarray(np.broadcast_to(made, self.dims))
+        return self._hold(self.program.reduce(kind, a), whole)
+
+    def const(self, dtype: DType, number: Number) -> int:
+        made = np.full(self.dims, number, np.float32 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
+        return self._hold(self.program.const(dtype, number), made)
+
+    def cast(self, a: int, dtype: DType) -> int:
+        made = self._cast(self.held[a], dtype)
+        return self._hold(self.program.cast(a, dtype), self._cast(made, F32) if dtype in HALVES else made)
+
+    def select(self, condition: int, a: int, b: int) -> int:
+        made = np.where(self.held[condition], self.held[a], self.held[b])
+        return self._hold(self.program.select(condition, a, b), made)
+
+    def classify(self, op: int, a: int, which: int = 0) -> int:
+        x = self.held[a]
+        wanted = [np.isnan(x), np.isneginf(x), np.isposinf(x), np.isinf(x)][which if op == gk.IS_INF else 0]
+        return self._hold(self.program.classify(op, a, which), np.asarray(wanted))
+
+    def check(self, src: Sequence[Array], results: Sequence[tuple[int, DType]], threads: int = 1) -> None:
+        """The machine writes the same bits."""
+        wanted = [self._cast(self.held[r], t) if t in HALVES else self.held[r] for r, t in results]
+        made = run(self.program, self.dims, src, [(r, t, self.dims) for r, t in results], isa=self.isa, threads=threads)
+        for ours, expected in zip(made, wanted, strict=True):
+            assert_same(ours, expected)
+
+
+def assert_same(ours: Array, expected: Array) -> None:
+    """Equal bit for bit, but any NaN for any NaN."""
+    if ours.dtype.kind not in "iub":  # bfloat16 is of kind V
+        ours, expected = ours.astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_array_equal(np.signbit(ours) & ~np.isnan(ours), np.signbit(expected) & ~np.isnan(expected))
+    np.testing.assert_array_equal(ours, expected)
+
+
+def values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> Array:
+    """Normal numbers, among floats all that is special."""
+    if dtype is BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    made = np.asarray(rng.normal(0, 4, shape))
+    if dtype.is_float and made.size > 3:
+        flat = made.reshape(-1)
+        flat[rng.integers(0, flat.size, flat.size // 4)] = rng.choice(SPECIAL, flat.size // 4)
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(made).astype(dtype.numpy) if not dtype.is_float else made.astype(dtype.numpy)
+
+
+FLOAT_UNARY = [op for op in gk.UNARY_OPS if op not in ("Not", "BitwiseNot")]
+INT_UNARY = ["Relu", "Clip", "Abs", "Neg", "Sign", "BitwiseNot"]
+FLOAT_BINARY = list(gk.BINARY_OPS[: gk.BINARY_OPS.index("And")])
+INT_BINARY = [op for op in gk.BINARY_OPS if op not in ("Div", "Mod", "FMod", "And", "Or", "Xor")]
+BOOL_BINARY = ["And", "Or", "Xor", "Equal"]
+NUMBERS = {F32: 0.75, F64: 0.75, I32: 3, I64: 3, U8: 3, BOOL: 1}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("cols", [1, 15, 1029])
+def test_every_op(isa: str, cols: int) -> None:
+    """Each op of each type alone, also with an immediate on either side; odd sizes and tails."""
+    rng = np.random.default_rng(3)
+    for dtype, unary, binary in (
+        (F32, FLOAT_UNARY, FLOAT_BINARY),
+        (F64, FLOAT_UNARY, FLOAT_BINARY),
+        (I32, INT_UNARY, INT_BINARY),
+        (I64, INT_UNARY, INT_BINARY),
+        (U8, INT_UNARY, INT_BINARY),
+        (BOOL, ["Not"], BOOL_BINARY),
+    ):
+        src = [values(rng, dtype, (3, cols)), values(rng, dtype, (3, cols))]
+        k = NUMBERS[dtype]
+        for op in unary:
+            if op in ("Acos", "Asin", "Atanh", "Acosh", "Log", "Sqrt") and dtype is F64:
+                continue  # invalid numbers: their NaN is the C library's
+            steps = Stepwise((3, cols), src, isa)
+            steps.check(src, [(steps.unary(op, 0, k, 2 * k), dtype)])
+        for op in binary + (["Pow"] if dtype.is_float else []):
+            for operands in ((0, 1), (0, None), (None, 0)):
+                steps = Stepwise((3, cols), src, isa)
+                made = steps.binary(op, *operands, k)
+                steps.check(src, [(made, steps.program.types[made])])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_cast(isa: str) -> None:
+    rng = np.random.default_rng(4)
+    types = [F32, F64, I32, I64, U8, BOOL, DType.INT8, DType.INT16, DType.UINT16, DType.UINT32, DType.UINT64, *HALVES]
+    for source in types:
+        src = [values(rng, source, (2, 37))]
+        for target in types:
+            steps = Stepwise((2, 37), src, isa)
+            steps.check(src, [(steps.cast(0, target), target)])
+
+
+def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
+    """One more instruction on registers that are there."""
+    types = steps.program.types
+    a = int(rng.integers(len(types)))
+    like = [i for i, t in enumerate(types) if t is types[a]]
+    b = int(rng.choice(like))
+    is_float = types[a].is_float
+    k = NUMBERS.get(types[a], 1)
+    kind = rng.integers(6)
+    flags = [i for i, t in enumerate(types) if t is BOOL]
+    if kind == 0 and flags:
+        steps.select(int(rng.choice(flags)), a, b)
+    elif kind == 1:
+        steps.cast(a, [F32, I32, I64, BOOL, F64, U8, *HALVES][rng.integers(8)])
+    elif kind == 2:
+        op = rng.choice(FLOAT_UNARY if is_float else ["Not"] if types[a] is BOOL else INT_UNARY)
+        steps.unary(str(op), a, k, 2 * k)
+    elif kind == 3 and is_float:
+        steps.classify(*((gk.IS_NAN, a) if rng.integers(2) else (gk.IS_INF, a, int(rng.integers(1, 4)))))
+    elif kind == 4 and types[a] in NUMBERS:
+        steps.const(types[a], k)
+    else:
+        op = str(rng.choice(FLOAT_BINARY if is_float else BOOL_BINARY if types[a] is BOOL else INT_BINARY))
+        how = rng.integers(4)
+        steps.binary(op, None if how == 0 else a, None if how == 1 else b, k)
+
+
+def random_dims(rng: np.random.Generator, most: int = 20000) -> list[int]:
+    dims = [int(rng.choice([0, 1, 1, 2, 3, 5, 7, 17, 40, 511, 1025, 2050])) for _ in range(rng.integers(1, 6))]
+    while math.prod(dims) > most:
+        dims[int(rng.integers(len(dims)))] = int(rng.integers(1, 5))
+    return dims
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_programs(isa: str, seed: int) -> None:
+    """Any ops, types and broadcasts, several results: the bits of the ops one at a time, for any threads."""
+    rng = np.random.default_rng(seed)
+    dims = random_dims(rng)
+    src = []
+    for _ in range(rng.integers(1, 6)):
+        shape = [size if rng.integers(3) else 1 for size in dims] if rng.integers(3) else dims
+        dtype = [F32, F32, F32, F64, I32, I64, U8, BOOL, *HALVES][rng.integers(10)]
+        src.append(values(rng, dtype, shape))
+    steps = Stepwise(dims, src, isa)
+    while len(steps.program.code) < rng.integers(0, gk_limit() - 2):
+        add_random_op(steps, rng)
+    types = steps.program.types
+    results = []
+    for _ in range(rng.integers(1, 5)):
+        register = int(rng.integers(len(types)))
+        halves = types[register] is F32 and not rng.integers(4)
+        results.append((register, HALVES[int(rng.integers(2))] if halves else types[register]))
+    steps.check(src, results, threads=int(rng.integers(1, 3)))
+
+
+def gk_limit() -> int:
+    """Words of a program."""
+    return next(f.count for f in table.families()["graph_kernel"] if f.name == "code")
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
+    """Reduced values go back into the row, into a column, or both."""
+    rng = np.random.default_rng(seed)
+    dims = [int(rng.integers(1, 4)), int(rng.integers(1, 6)), int(rng.choice([1, 3, 16, 37, 1000, 2500]))]
+    src = [values(rng, F32, dims), values(rng, F32, (dims[-1],)), values(rng, F32, (dims[0], 1, 1))]
+    steps = Stepwise(dims, src, isa)
+    kinds = ["sum", "mean", "max", "min", "l2", "sum_square"]
+    top = steps.reduce(str(rng.choice(kinds)), 0)
+    shifted = steps.binary("Sub", 0, top)
+    scaled = steps.binary("Mul", shifted, 1)
+    raised = steps.unary("Sigmoid", steps.binary("Add", scaled, 2))
+    total = steps.reduce(str(rng.choice(kinds)), raised)
+    shares = steps.binary("Div", raised, total)
+    column = (*dims[:-1], 1)
+    ours = run(
+        steps.program, dims, src, [(shares, F32, dims), (total, F32, column), (total, F32, dims)], isa=isa, threads=2
+    )
+    assert_same(ours[0], steps.held[shares])
+    assert_same(ours[1], steps.held[total][..., :1])
+    assert_same(ours[2], steps.held[total])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dims", [(1,), (7,), (5, 3), (3, 1100), (2, 3, 700), (40, 30)])
+def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
+    """Destination 0 is source 0's memory, and read by the last op or before, or is a result by itself."""
+    rng = np.random.default_rng(6)
+    x, z = values(rng, F32, dims), values(rng, F32, dims[-1:])
+    for end in range(3):
+        steps = Stepwise(dims, [x, z], isa)
+        r = steps.binary("Mul", 0, 1)
+        r = steps.unary("Tanh", r)
+        last = steps.binary("Add", r, 0) if end == 0 else steps.binary("Add", 0, 0) if end == 1 else 0
+        results = [last, r, 0]
+        arena = np.zeros(x.nbytes + 64, np.uint8)
+        arena[: x.nbytes] = x.reshape(-1).view(np.uint8)
+        others = [z, np.empty_like(x), np.empty_like(x)]
+        desc = TensorDesc.plain(F32, x.shape)
+        slots = [Slot(Region.INPUT, 0, x.nbytes, desc, 0), Slot(Region.INPUT, 0, z.nbytes, desc, 1)]
+        slots += [Slot(Region.OUTPUT, 0, x.nbytes, desc, i) for i in range(3)]
+        # An input of the graph and the destination in one arena: both slots say so.
+        slots[0] = slots[2] = Slot(Region.ARENA, 0, x.nbytes, desc, 0)
+        copy_in = Slot(Region.INPUT, 0, x.nbytes, desc, 0)
+        copied = table.pack_task("unary", [copy_in], [slots[0]], table.pack_params("unary", {"n": x.size, "op": "Neg"}))
+        out = Slot(Region.OUTPUT, 0, x.nbytes, desc, 0)
+        taken = table.pack_task("unary", [slots[0]], [out], table.pack_params("unary", {"n": x.size, "op": "Neg"}))
+        pairs = [(register, x) for register in results]
+        task = record(steps.program, dims, [x, z], pairs, slots)
+        feeds, made = [-x, z], [np.empty_like(x) for _ in range(3)]
+        plan = _kernels.Plan(
+            copied + task + taken, None, x.nbytes, [a.nbytes for a in feeds], [a.nbytes for a in made], 1, isa
+        )
+        plan.start([a.reshape(-1).view(np.uint8) for a in feeds], [a.reshape(-1).view(np.uint8) for a in made]).execute(
+            0, 3
+        )
+        assert others
+        assert_same(-made[0], steps.held[last])
+        assert_same(made[1], steps.held[r])
+        assert_same(made[2], steps.held[0])
+
+
+def simple() -> tuple[Program, list[Array], list[tuple[int, Array]]]:
+    """y = relu(a + b) over 3 × 5, b a row."""
+    program = Program([F32, F32])
+    r = program.unary("Relu", program.binary("Add", 0, 1))
+    return program, [np.zeros((3, 5), np.float32), np.zeros((1, 5), np.float32)], [(r, np.zeros((3, 5), np.float32))]
+
+
+def load(task: bytes) -> None:
+    _kernels.Plan(task, None, 1 << 16, [1 << 16] * 4, [1 << 16] * 4, 1)
+
+
+def test_the_simple_program_is_taken() -> None:
+    program, src, dst = simple()
+    load(record(program, (3, 5), src, dst))
+
+
+def changed(code: dict[int, int]) -> list[int]:
+    program, _, _ = simple()
+    words = list(program.code)
+    for at, value in code.items():
+        words[at:] = [value] if at >= len(words) else [value, *words[at + 1 :]]
+    return words
+
+
+ADD, RELU, CLIP = gk.BINARY + gk.BINARY_OPS.index("Add"), gk.UNARY_OPS.index("Relu"), gk.UNARY_OPS.index("Clip")
+HOSTILE: dict[str, dict[str, table.ParamValue]] = {
+    "a register that nothing wrote": {"code": changed({1: word(RELU, 3, 4)})},
+    "an operand beyond the registers": {"code": changed({1: word(RELU, 3, 64)})},
+    "an immediate of a unary op": {"code": changed({1: word(RELU, 3, 255)})},
+    "two immediates": {"code": changed({0: word(ADD, 2, 255, 255)})},
+    "a source is written": {"code": changed({1: word(RELU, 1, 2)})},
+    "a register beyond the last": {"code": changed({1: word(RELU, 64, 2)}), "results": 64},
+    "no such unary op": {"code": changed({1: word(63, 3, 2)})},
+    "no such binary op": {"code": changed({0: word(127, 2, 0, 1)})},
+    "no such reduction": {"code": changed({1: word(191, 3, 2)})},
+    "no such op": {"code": changed({1: word(255, 3, 2)})},
+    "Not of a float": {"code": changed({1: word(gk.UNARY_OPS.index("Not"), 3, 2)})},
+    "And of floats": {"code": changed({0: word(gk.BINARY + gk.BINARY_OPS.index("And"), 2, 0, 1)})},
+    "a cast to no type": {"code": changed({1: word(gk.CAST, 3, 2, 0, 27)})},
+    "a cast to float8": {"code": changed({1: word(gk.CAST, 3, 2, 0, DType.FLOAT8E5M2.onnx)})},
+    "a constant of float16": {"code": changed({1: word(gk.CONST, 3, DType.FLOAT16.onnx)})},
+    "a condition that is a float": {"code": changed({1: word(gk.SELECT, 3, 2, 0, 0)})},
+    "a select of a register below 0": {"code": changed({1: word(gk.SELECT, 3, 2, 0, -1)})},
+    "infinities of no sign": {"code": changed({1: word(gk.IS_INF, 3, 2)})},
+    "a word of data is missing": {"code": changed({1: word(CLIP, 3, 2)})},
+    "a word of data is more": {"code": changed({1: word(CLIP, 3, 2), 2: 5}), "n_code": 3},
+    "code beyond the last": {"n_code": 1, "results": 2},
+    "too much code": {"n_code": 28},
+    "less than no code": {"n_code": -1},
+    "a result that nothing wrote": {"results": 9},
+    "a result beyond the registers": {"results": 200},
+    "a result that has no destination": {"results": 3 | 2 << 8},
+    "more masks than operands": {"masks": 1 << 15},
+    "masks below 0": {"masks": -1},
+    "a destination is broadcast": {"masks": 8 << 5 | 8 << 10},
+    "a column of what varies": {"masks": 8 << 5 | 16 << 10},
+    "types below 0": {"types": -1},
+    "another type": {"types": DType.FLOAT64.onnx | 1 << 5 | 1 << 10},
+    "a type without registers": {"types": DType.COMPLEX64.onnx | 1 << 5 | 1 << 10},
+    "fewer sources than stated": {"n_src": 3},
+    "more sources than stated": {"n_src": 1},
+    "no destination": {"n_dst": 0},
+    "a dim below 0": {"dims": [1, 1, 1, -3, 5]},
+    "dims that overflow": {"dims": [1 << 46, 1 << 46, 1 << 46, 1 << 46, 1 << 46]},
+    "larger than memory": {"dims": [1, 1, 1, 4, 5]},
+    "a reduced row too long": {"code": changed({1: word(gk.REDUCE, 3, 2)}), "dims": [1, 1, 1, 1, 5000], "masks": 0},
+    "a reduced row of nothing": {"code": changed({1: word(gk.REDUCE, 3, 2)}), "dims": [1, 1, 1, 3, 0]},
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_programs_are_refused(what: str) -> None:
+    program, src, dst = simple()
+    if "too long" in what:
+        src, dst = [np.zeros(5000, np.float32)] * 2, [(dst[0][0], np.zeros(5000, np.float32))]
+    with pytest.raises(_kernels.Refused):
+        load(record(program, (3, 5), src, dst, changes=HOSTILE[what]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "problem"),
+    [((1, 5), F32, "other steps"), ((3, 5), F64, "other steps"), ((3, 5), F32, "")],
+)
+def test_memory_is_shared_only_element_for_element(shape: tuple[int, ...], dtype: DType, problem: str) -> None:
+    program = Program([dtype])
+    r = program.cast(0, F32)
+    src, dst = np.zeros(shape, dtype.numpy), np.zeros((3, 5), np.float32)
+    slots = [Slot(Region.ARENA, 0, a.nbytes, TensorDesc.plain(t, a.shape), 0) for a, t in ((src, dtype), (dst, F32))]
+    task = record(program, (3, 5), [src], [(r, dst)], slots)
+    if problem:
+        with pytest.raises(_kernels.Refused, match=problem):
+            load(task)
+    else:
+        load(task)
+
+
+def test_a_program_of_no_code_copies() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = run(Program([F32]), (2, 3), [x], [(0, F32, (2, 3)), (0, DType.FLOAT16, (2, 3))])
+    assert_same(made[0], x)
+    assert_same(made[1], x.astype(np.float16))
