@@ -14,19 +14,31 @@ if TYPE_CHECKING:
 
     from atcpy import backend, errors
     from atcpy.ir.specialization import Specialize
-    from atcpy.ops import register_operator
+    from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.runtime import InferenceSession
     from atcpy.stages.report import ConvertReport
 
-__all__ = ["InferenceSession", "__version__", "backend", "convert", "errors", "register_operator"]
+__all__ = [
+    "InferenceSession",
+    "OpContext",
+    "TensorType",
+    "__version__",
+    "backend",
+    "convert",
+    "errors",
+    "include_dir",
+    "register_operator",
+]
 
 __version__ = "0.1.0"
 
 _LAZY = {
     "InferenceSession": ("atcpy.runtime", "InferenceSession"),
+    "OpContext": ("atcpy.ops.custom", "OpContext"),
+    "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
     "errors": ("atcpy.errors", ""),
-    "register_operator": ("atcpy.ops", "register_operator"),
+    "register_operator": ("atcpy.ops.custom", "register_operator"),
 }
 
 
@@ -60,6 +72,13 @@ def convert(
     from atcpy.stages import pipeline
 
     return pipeline.convert(_model(model), _om_path(output), convert_options(options))
+
+
+def include_dir() -> str:
+    """The folder of `atcpy_custom.h`, for the compiler of a custom operator's kernel."""
+    from pathlib import Path
+
+    return str(Path(__file__).parent / "kernels" / "include")
 
 
 def _compiler(cmdline: str) -> "Specialize":

@@ -104,6 +104,8 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E13005", (2, 6), "a file cannot be understood", "correct it at the place that is named"),
     ("E13024", (2,), "an environment variable has a wrong value", "correct or unset it"),
     ("E13025", (2,), "run: an input cannot be used", "the message gives the reason"),
+    ("E13029", (2,), "a user's module or library cannot be loaded", "correct it at the line that is named"),
+    ("E13030", (2,), "a user's operator cannot be registered", "the message gives the reason"),
     ("E13031", (2,), "run: an output cannot be used", "the message gives the reason"),
     ("E20003", (2,), "the content of a configuration file is wrong", "correct it at the line that is named"),
     ("E20007", (1,), "a pass broke the graph", "--skip-pass NAME, and report it: it is our bug"),
@@ -330,6 +332,10 @@ class Unsupported(AtcError):
 
     exit_code = 4
     kind = "unsupported"
+
+
+class CustomOpError(Unsupported):
+    """A user's own operator raised, broke its promise, or is not there."""
 
 
 class VerifyFailed(AtcError):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -206,6 +207,18 @@ class DumpOptions:
     stages: frozenset[Stage] = frozenset(Stage)
 
 
+@dataclass(frozen=True, slots=True)
+class OpsModule:
+    """A module of custom operators: its file, if it has one, the digest, which is what the package records of it, and
+    the module or class that a Python caller gave.
+    """
+
+    name: str
+    path: str
+    sha256: str
+    target: object = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions:
     """All that a conversion depends on but the model and the output."""
@@ -219,6 +232,7 @@ class ConvertOptions:
     limits: Limits = Limits()
     dump: DumpOptions = DumpOptions()
     skipped_passes: tuple[str, ...] = ()
+    custom_ops: tuple[OpsModule, ...] = ()
     verify_ir: bool = False
     threads: int | None = None
     atc_cmdline: str = "atcpy convert"
@@ -495,6 +509,41 @@ def read_switch_file(option: str, value: object) -> SwitchFile:
     return SwitchFile(switches, hashlib.sha256(raw).hexdigest())
 
 
+def read_custom_ops(option: str, value: object) -> tuple[OpsModule, ...]:
+    """`a.py,b.py`, or a list of paths, modules and registered classes."""
+    if isinstance(value, str):
+        given: list[object] = [item.strip() for item in _text(option, value).split(",") if item.strip()]
+    elif isinstance(value, list | tuple):
+        given = [part for item in value for part in (item.split(",") if isinstance(item, str) else (item,))]
+    else:
+        given = [value]
+    modules = [item if isinstance(item, OpsModule) else _ops_module(option, item) for item in given]
+    return tuple({(module.path, module.target): module for module in modules}.values())
+
+
+def _ops_module(option: str, item: object) -> OpsModule:
+    if isinstance(item, str | os.PathLike):
+        path = os.path.realpath(_text(option, os.fspath(item)))
+        return OpsModule(str(item), path, _file_sha256(path, str(item)))
+    name = getattr(item, "__qualname__", None) or getattr(item, "__name__", None)
+    if not isinstance(name, str):
+        raise _expected(option, item, "the path of a module, a module or a registered class", code="E10003")
+    file = getattr(sys.modules.get(getattr(item, "__module__", name)), "__file__", None)
+    path = os.path.realpath(file) if file else ""
+    return OpsModule(name, path, _file_sha256(path, path) if path else "", item)
+
+
+def _file_sha256(path: str, shown: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise_os_error(error, shown)
+
+
+def _ops_text(modules: tuple[OpsModule, ...]) -> str:
+    return ",".join("sha256:" + module.sha256 if module.sha256 else module.name for module in modules)
+
+
 def _plain(option: str, path: str, text: str) -> PassSwitches:
     named: dict[str, bool] = {}
     groups: dict[FusionGroup, bool] = {}
@@ -563,6 +612,7 @@ class Option:
     text: Callable[[Any], str] = str
     recorded: bool = True
     aliases: tuple[str, ...] = ()
+    repeatable: bool = False
 
 
 def _shape_text(shapes: Mapping[str, InputDims]) -> str:
@@ -635,6 +685,14 @@ _TABLE = (
         "how far folding may let the weights grow",
         lambda growth: f"{growth:g}",
     ),
+    Option(
+        "custom_ops",
+        read_custom_ops,
+        (),
+        "Python modules that register custom operators, as my_ops.py; repeatable",
+        _ops_text,
+        repeatable=True,
+    ),
     Option("allow_hardlinks", read_bool, False, "take external data with several names", _lower, recorded=False),
     Option("memory_limit", read_size, None, "most memory to use, as 8G", recorded=False),
     Option("timeout", read_seconds, None, "most seconds to work", recorded=False),
@@ -697,6 +755,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=DumpOptions(directory=value["dump_graph"], stages=value["dump_stages"]),
         skipped_passes=tuple(value["skip_pass"]),
+        custom_ops=value["custom_ops"],
         verify_ir=value["debug"],
         threads=value["threads"],
         atc_cmdline=atc_cmdline(given),

@@ -61,10 +61,14 @@ def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*RECIPES, REPO / "README.md", DOCS / "conformance.md", DOCS / "dynamic-shapes.md"], ids=page_name
+    "page",
+    [*RECIPES, REPO / "README.md", DOCS / "conformance.md", DOCS / "custom-ops.md", DOCS / "dynamic-shapes.md"],
+    ids=page_name,
 )
+@pytest.mark.usefixtures("no_custom_ops")
 def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(REPO / "models" / "digits", tmp_path / "models" / "digits")
+    for folder in ("models/digits", "examples/custom_ops"):
+        shutil.copytree(REPO / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     for info, text in blocks(page):
         if info == ["python"]:
@@ -105,7 +109,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
-PATH = re.compile(r"(?:\.ci|atcpy|tests|docs|models|benchmarks)/[\w./-]+|[\w/]+/[\w/]+\.(?:py|c|h|inc|proto|txt|md)")
+PATH = re.compile(
+    r"(?:\.ci|atcpy|tests|docs|models|benchmarks|examples)/[\w./-]+|[\w/]+/[\w/]+\.(?:py|c|h|inc|proto|txt|md)"
+)
 MADE = ("models/generated", "build/")  # these appear when a target runs
 
 

@@ -40,7 +40,8 @@ def test_modules_are_named_after_what_they_hold(path: Path) -> None:
     assert path.stem not in {"utils", "util", "common", "misc", "helpers", "helper"}
 
 
-# A package is data: nothing below the command line opens sockets, starts processes or unpickles.
+# A package is data: nothing below the command line opens sockets, starts processes or unpickles. Libraries of users'
+# own operators, which users name, are opened in one place.
 FORBIDDEN = {"pickle", "marshal", "shelve", "socket", "subprocess", "urllib", "http", "ctypes", "runpy", "argparse"}
 
 
@@ -52,7 +53,8 @@ def test_no_module_reaches_out(path: Path) -> None:
             imported |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
             imported.add((node.module or "").partition(".")[0])
-    assert not imported & FORBIDDEN
+    allowed = {"ctypes"} if path == ROOT / "ops" / "custom" / "library.py" else set()
+    assert not imported & FORBIDDEN - allowed
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative_name)
@@ -94,7 +96,7 @@ def test_flags_keep_results_the_same_on_each_machine() -> None:
 @pytest.mark.parametrize("path", sorted((REPO / "tests").rglob("test_*.py")), ids=relative_name)
 def test_tests_mirror_the_tree(path: Path) -> None:
     folder = path.parent.relative_to(REPO / "tests")
-    own = {"golden", "conformance", "e2e", "fuzz", "models", "benchmarks"}
+    own = {"golden", "conformance", "e2e", "fuzz", "models", "benchmarks", "examples"}
     assert not folder.parts or folder.parts[0] in own or (ROOT / folder).is_dir()
 
 

@@ -22,6 +22,7 @@ from atcpy.options import (
     Limits,
     MemoryLimit,
     OoLevel,
+    OpsModule,
     PassSwitches,
     Stage,
     convert_options,
@@ -53,6 +54,7 @@ def test_default_of_each_option_reads_back_and_is_not_recorded(option: options.O
 
 # What each option changes: an option without a row here has no effect that anybody checks.
 EFFECTS: dict[str, tuple[object, str, object]] = {
+    "custom_ops": (int, "custom_ops", (OpsModule("int", "", "", int),)),
     "soc": ("ascend310p3", "soc", "Ascend310P3"),
     "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),
     "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
@@ -24,7 +25,7 @@ _LAYERS_SHOWN = 40
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(bench)
+    command(app, table=custom_ops.TABLE)(bench)
 
 
 def bench(
@@ -48,6 +49,7 @@ def bench(
     fail_over: Annotated[
         str | None, typer.Option("--fail_over", metavar="R", help="Fail if the other side is more than R times faster.")
     ] = None,
+    **options: Any,
 ) -> Outcome:
     """Time a package, in turns with another engine."""
     from atcpy import InferenceSession
@@ -57,6 +59,7 @@ def bench(
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
     counts = _thread_counts(run)
+    custom_ops.load(options["custom_ops"])
     model = _other_model(Path(package), vs, vs_model)
     feeds = _feeds(Path(package), model, input_data, shape or [])
     runs = []

@@ -15,7 +15,7 @@ from atcpy.report.units import count_of
 if TYPE_CHECKING:
     from atcpy.stages.pipeline import CheckReport
 
-TABLE = ("soc", "input_shape", "out_nodes", "static", "max_const", "max_growth")
+TABLE = ("soc", "custom_ops", "input_shape", "out_nodes", "static", "max_const", "max_growth")
 _NODES_SHOWN = 2
 _WORD = {"error": "error", "host_cpu": "host", "warning": "warn"}
 

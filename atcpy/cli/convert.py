@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from atcpy.verify.verification import VerifyReport
 
 TABLE = (
-    "soc", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file", "optimization_switch",
-    "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth", "dump_graph", "dump_stages",
+    "soc", "custom_ops", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file",
+    "optimization_switch", "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth", "dump_graph",
+    "dump_stages",
 )  # fmt: skip
 _FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 
@@ -63,7 +64,7 @@ def convert(
     written = rejected_path(target) if verify else target
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed))
     seconds = time.perf_counter() - started
-    verdict = _verify(run, written, model, oracle, input_data) if verify else None
+    verdict = _verify(run, written, model, oracle, input_data, options.get("custom_ops")) if verify else None
     if verdict is None or verdict.passed:
         written.replace(target)
         report = replace(report, output=str(target))
@@ -83,7 +84,15 @@ def rejected_path(target: Path) -> Path:
     return target.with_name(target.name.removesuffix(".om") + ".rejected.om")
 
 
-def _verify(run: Invocation, package: Path, model: str, oracle: str | None, input_data: str | None) -> "VerifyReport":
+def _verify(
+    run: Invocation,
+    package: Path,
+    model: str,
+    oracle: str | None,
+    input_data: str | None,
+    custom_ops: list[str] | None,
+) -> "VerifyReport":
+    from atcpy.cli import custom_ops as custom
     from atcpy.cli.arrays import load_npz
     from atcpy.verify.verification import verify as compare_with_model
 
@@ -94,6 +103,7 @@ def _verify(run: Invocation, package: Path, model: str, oracle: str | None, inpu
         oracle=oracle,
         threads=run.option("threads"),
         allow_hardlinks=run.option("allow_hardlinks"),
+        custom=custom.load(custom_ops),
         step=run.progress.step,
     )
 

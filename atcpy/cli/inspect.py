@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
+from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, Outcome, command
-from atcpy.errors import UsageError, Where, raise_os_error
+from atcpy.errors import UsageError, Where, group, raise_os_error
 
 _MAGIC = b"IMOD"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(inspect)
+    command(app, table=custom_ops.TABLE)(inspect)
 
 
 def inspect(
@@ -31,12 +32,14 @@ def inspect(
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", help="One node, by its or the model's name.")
     ] = None,
+    **options: Any,
 ) -> Outcome:
     """Show what is in a package."""
     asked = {
         "io": io, "nodes": nodes, "tasks": tasks, "weights": weights, "passes": passes, "precision": precision,
         "memory": memory, "provenance": provenance,
     }  # fmt: skip
+    custom_ops.load(options["custom_ops"])
     chosen = [name for name, wanted in asked.items() if wanted or all_]
     path = Path(file)
     if not is_package(path):
@@ -59,17 +62,20 @@ def is_package(path: Path) -> bool:
 
 def _package(path: Path, chosen: list[str], node: str | None) -> Outcome:
     from atcpy.report.package import PackageView, node_lines, summary_lines, table_lines
+    from atcpy.runtime.loader import missing_custom_ops
 
     view = PackageView(path)
+    error = group(missing) if (missing := missing_custom_ops(view.package)) else None
     if node is not None:
         record = view.find_node(node)
-        return Outcome({"node": record}, node_lines(record))
+        return Outcome({"node": record}, node_lines(record), error)
     summary = view.summary()
     tables: dict[str, Any] = {name: getattr(view, name)() for name in chosen}
     lines = [*view.info_block(), *summary_lines(summary)]
     for name, content in tables.items():
         lines += table_lines(name, content)
-    return Outcome(summary | {key: value for key, value in tables.items() if key not in summary} | _both(tables), lines)
+    result = summary | {key: value for key, value in tables.items() if key not in summary} | _both(tables)
+    return Outcome(result, lines, error)
 
 
 def _both(tables: dict[str, Any]) -> dict[str, Any]:

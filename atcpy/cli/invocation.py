@@ -199,8 +199,11 @@ def _table_parameter(option: Option) -> inspect.Parameter:
     """The command line's option for a row of the table; a `--flag` for what is true or false."""
     names = [f"--{name}" for name in (option.name, *option.aliases)]
     is_flag = option.read is read_bool
-    kind: Any = bool if is_flag else str | None
-    info = typer.Option(*names, help=option.help[0].upper() + option.help[1:] + ".", show_default=False)
+    kind: Any = bool if is_flag else list[str] | None if option.repeatable else str | None
+    metavar = "FILE" if option.repeatable else None
+    info = typer.Option(
+        *names, metavar=metavar, help=option.help[0].upper() + option.help[1:] + ".", show_default=False
+    )
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import UsageError, did_you_mean
 from atcpy.report.columns import table
@@ -15,16 +16,17 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(passes)
+    command(app, table=custom_ops.TABLE)(passes)
 
 
 def passes(
     run: Invocation,
     action: Annotated[str, typer.Argument(metavar="list|show", help="All passes, or one.")] = "list",
     name: Annotated[str | None, typer.Argument(metavar="[PASS]", help="For show.")] = None,
+    **options: Any,
 ) -> Outcome:
     """List the passes, or show one: its stage, order, level and what it rewrites."""
-    records = all_passes()
+    records = all_passes(options["custom_ops"])
     if action == "list":
         rows = [(r["name"], r["stage"], r["order"], r["level"], r["summary"]) for r in records]
         return Outcome({"passes": records}, table(("pass", "stage", "order", "level", ""), rows, right=(2,)))
@@ -49,14 +51,16 @@ def passes(
     return Outcome(found, lines)
 
 
-def all_passes() -> list[dict[str, Any]]:
-    """Every pass in the order in which they run."""
+def all_passes(modules: list[str] | None) -> list[dict[str, Any]]:
+    """Every pass in the order in which they run, those of custom operators included."""
     from atcpy.options import Stage
     from atcpy.passes.base import passes_of
+    from atcpy.passes.prepare.custom_op import custom_passes
     from atcpy.stages import pipeline
 
+    first = custom_passes(custom_ops.load(modules))
     assert pipeline  # it imports the stages, which register their passes
-    ordered = [(stage, entry) for stage in Stage for entry in passes_of(stage)]
+    ordered = [(stage, entry) for stage in Stage for entry in passes_of(stage, first)]
     return [_record(entry, order) for order, (_, entry) in enumerate(ordered, 1)]
 
 

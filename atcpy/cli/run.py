@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, group, raise_os_error
 from atcpy.report.units import duration
@@ -20,7 +21,7 @@ _FIRST_VALUES = 5
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(run_)
+    command(app, table=custom_ops.TABLE)(run_)
 
 
 def run_(
@@ -58,6 +59,7 @@ def run_(
         str | None, typer.Option("--npz_out", metavar="F", help="Write all outputs to one file.")
     ] = None,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
+    **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
     from atcpy import InferenceSession
@@ -65,6 +67,7 @@ def run_(
     from atcpy.verify.sizes import with_sizes
     from atcpy.verify.verification import session_ports
 
+    custom_ops.load(options["custom_ops"])
     classes = None if labels is None else read_labels(labels)
     session = InferenceSession(package, threads=run.option("threads"))
     ports = session_ports(session)

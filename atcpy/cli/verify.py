@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atcpy.cli import custom_ops
 from atcpy.cli.invocation import Invocation, Outcome, command
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(verify)
+    command(app, table=custom_ops.TABLE)(verify)
 
 
 def verify(
@@ -38,6 +39,7 @@ def verify(
     atol: Annotated[float | None, typer.Option("--atol", min=0, help="Largest absolute error.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", min=0, help="Largest relative error.")] = None,
     cosine: Annotated[float | None, typer.Option("--cosine", min=0, max=1, help="Least cosine similarity.")] = None,
+    **options: Any,
 ) -> Outcome:
     """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator."""
     from atcpy.cli.arrays import load_npz
@@ -45,6 +47,7 @@ def verify(
     from atcpy.verify.inputs import Fill
     from atcpy.verify.verification import verify as compare_with_model
 
+    custom = custom_ops.load(options["custom_ops"])
     report = compare_with_model(
         Path(package),
         None if against is None else Path(against),
@@ -55,6 +58,7 @@ def verify(
         oracle=oracle,
         threads=run.option("threads"),
         allow_hardlinks=run.option("allow_hardlinks"),
+        custom=custom,
         step=run.progress.step,
     )
     if not report.same_source:

@@ -51,6 +51,19 @@ def op(types: str | tuple[str, ...], *inputs: Pattern, name: str = "", commutati
     return Op(kinds, inputs, name or kinds[0].lower(), commutative)
 
 
+def variables(pattern: Op) -> list[str]:
+    """The names of a pattern's variables, in order, each once."""
+    names: dict[str, None] = {}
+    pending: list[Pattern] = [pattern]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Op):
+            pending.extend(reversed(part.inputs))
+        else:
+            names.setdefault(part.name)
+    return list(names)
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """What a pattern found: values by the names of its variables, nodes by those of its ops."""

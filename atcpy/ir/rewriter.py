@@ -31,9 +31,9 @@ class Rewriter:
         """Adds a node before the root and returns its output; the frame infers its type."""
         return self.insert_many(op_type, *inputs, outputs=1, **attrs)[0]
 
-    def insert_from(self, domain: str, op_type: str, *inputs: Value | None) -> Value:
-        """The same for an op of another domain, without attributes."""
-        return self._insert(domain, op_type, inputs, 1, {})[0]
+    def insert_from(self, domain: str, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
+        """The same for an op of another domain."""
+        return self._insert(domain, op_type, inputs, 1, attrs)[0]
 
     def insert_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
         """The same with so many outputs."""

@@ -49,6 +49,7 @@ class Package:
     stream_count: int
     event_count: int
     has_unknown_shapes: bool  # no tasks: the graph is compiled for the shapes that it meets
+    custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
 
     @property
     def weights(self) -> memoryview:
@@ -105,8 +106,18 @@ def _package(opened: Container) -> Package:
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     if unknown and tasks:
         raise _bad(opened, Partition.TASK_INFO, "it has tasks though shapes are unknown")
+    custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
-        opened, info.version, inputs, outputs, tuple(tasks), info.memory_size, info.stream_num, info.event_num, unknown
+        opened,
+        info.version,
+        inputs,
+        outputs,
+        tuple(tasks),
+        info.memory_size,
+        info.stream_num,
+        info.event_num,
+        unknown,
+        tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
     )
 
 

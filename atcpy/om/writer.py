@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from onnx import TypeProto
 
-from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
+from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static, walk
 from atcpy.kernels.table import pack_task
 from atcpy.om import attrs, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
@@ -93,6 +93,11 @@ def _port_info(port: Port) -> inout.TensorInfo:
     return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims)
 
 
+def _is_custom(node: Node) -> bool:
+    opdef = find_opdef(node)
+    return opdef is not None and opdef.is_custom
+
+
 def _task_info(compiled: CompiledModel) -> bytes:
     index_of = {node.name: index for index, node in enumerate(compiled.graph.nodes)}
     info = ModelTaskDef(
@@ -105,6 +110,9 @@ def _task_info(compiled: CompiledModel) -> bytes:
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
         info.attr["atcpy_shapes"] = "unknown"
+    custom = sorted({f"{node.domain}::{node.op_type}" for node in walk(compiled.graph) if _is_custom(node)})
+    if custom:
+        info.attr["atcpy_custom_ops"] = ",".join(custom)
     for number, task in enumerate(compiled.tasks):
         record = pack_task(
             task.kernel,

@@ -133,6 +133,8 @@ class OpDef:
     is_random: two runs may differ; never folded or merged.
     is_elementwise: each element of the result depends on the operands' elements at its place, with
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
+    is_custom: a user's own op.
+    compute: what the runtime calls instead of `evaluate`: a user's C kernel.
     is_eager: where operands' elements decide its shape at run time, it runs in numpy between two plans: it
         only moves data, and a plan of its own for each set of elements would not pay.
     """
@@ -154,6 +156,8 @@ class OpDef:
     is_random: bool = False
     is_elementwise: bool = False
     is_eager: bool = False
+    is_custom: bool = False
+    compute: Evaluate | None = None
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""
@@ -171,11 +175,16 @@ def register_operator(opdef: OpDef) -> OpDef:
     return opdef
 
 
+def forget_operator(domain: str, name: str) -> None:
+    """Takes the record of a custom op out again."""
+    del _REGISTRY[(domain, name)]
+
+
 def find_opdef(node: Node) -> OpDef | None:
     """The record of a node's op, or None if there is none of ours."""
     return _REGISTRY.get((node.domain, node.op_type))
 
 
 def all_opdefs() -> list[OpDef]:
-    """Every record, by domain and name."""
-    return [_REGISTRY[key] for key in sorted(_REGISTRY)]
+    """Every record of ours, by domain and name."""
+    return [_REGISTRY[key] for key in sorted(_REGISTRY) if not _REGISTRY[key].is_custom]

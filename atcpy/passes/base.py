@@ -100,16 +100,17 @@ def graph_pass(
 
 
 @cache
-def passes_of(stage: Stage) -> tuple[Pass, ...]:
+def passes_of(stage: Stage, first: tuple[Pass, ...] = ()) -> tuple[Pass, ...]:
     """The passes of a stage in the order in which they run: each behind those that it must come
-    after, otherwise by name.
+    after, otherwise by name. `first` are some of this conversion alone, which run as early as they can.
     """
-    mine = [entry for entry in _REGISTRY.values() if entry.stage is stage]
+    by_name = sorted(_REGISTRY.values(), key=lambda entry: entry.name)
+    mine = [entry for entry in (*first, *by_name) if entry.stage is stage]
     after = {entry.name: set(entry.after) for entry in mine}
     for entry in mine:
         for name in entry.before:
             after[name].add(entry.name)
-    waiting = {entry.name: entry for entry in sorted(mine, key=lambda p: p.name)}
+    waiting = {entry.name: entry for entry in mine}
     ordered: list[Pass] = []
     while waiting:
         ready = [entry for entry in waiting.values() if after[entry.name].isdisjoint(waiting)]
@@ -120,13 +121,14 @@ def passes_of(stage: Stage) -> tuple[Pass, ...]:
     return tuple(ordered)
 
 
-def check_switches(switches: PassSwitches, skipped: Sequence[str]) -> None:
+def check_switches(switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = ()) -> None:
     """Refuses to leave out a pass that there is not, or one without which the result would be wrong. Switch files
     may name passes of ATC's that we do not have.
     """
+    known = {**_REGISTRY, **{entry.name: entry for entry in first}}
     for name in skipped:
-        if name not in _REGISTRY:
-            hint = did_you_mean(name, _REGISTRY) or "atcpy passes list"
+        if name not in known:
+            hint = did_you_mean(name, known) or "atcpy passes list"
             raise UsageError("E10016", f'there is no pass "{name}"', hint=hint)
     for name, is_on in switches.named.items():
         if not is_on and name in _REGISTRY and _REGISTRY[name].required:
@@ -143,15 +145,16 @@ def run_passes(
     verify_ir: bool,
     on_whole: bool = False,
     wanted: Callable[[Pass], bool] = lambda entry: True,
+    first: tuple[Pass, ...] = (),
 ) -> None:
-    """Runs the passes of a stage on a graph, or on a piece of it. `options` is the stage's record, whose `level` and
-    `switches` say which passes are on; `wanted` leaves out further ones.
+    """Runs the passes of a stage, and `first` among them, on a graph, or on a piece of it. `options` is the stage's
+    record, whose `level` and `switches` say which passes are on; `wanted` leaves out further ones.
     """
     level: OoLevel = options.level
     switches: PassSwitches = options.switches
     turns = [
         _Turn(entry)
-        for entry in passes_of(stage)
+        for entry in passes_of(stage, first)
         if entry.on_whole is on_whole
         and level >= entry.level
         and switches.enabled(entry.name, required=entry.required)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from math import isclose
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,14 +25,14 @@ class Fusion:
         class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE): ...
     """
 
-    pattern: ClassVar[Op | tuple[Op, ...]]
-    switch: ClassVar[str]
+    pattern: Op | tuple[Op, ...]
+    switch: str
 
     def __init_subclass__(
         cls,
         *,
-        switch: str,
-        stage: Stage,
+        switch: str = "",
+        stage: Stage = Stage.PREPARE,
         after: tuple[str, ...] = (),
         before: tuple[str, ...] = (),
         level: OoLevel = OoLevel.O2,
@@ -42,6 +41,8 @@ class Fusion:
         makes: tuple[str, ...] = (),
         repeats: bool = False,
     ) -> None:
+        if not switch:
+            return  # a frame for passes that are made while the program runs
         cls.switch = switch
         register_pass(
             Pass(

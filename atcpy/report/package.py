@@ -262,7 +262,7 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"  engines    {counts(summary['engines'])}"
     if summary["host_cpu_ops"]:
         ops = counts({op["op"]: op["count"] for op in summary["host_cpu_ops"]})
-        yield f"  host_cpu   {ops}   (no kernel: the ONNX reference evaluator runs them, slowly)"
+        yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
     memory = summary["memory"]
     yield f"  memory     arena {size(memory['arena'])} · weights {size(memory['weights'])}"
 

@@ -42,7 +42,7 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
     yield f"  engines    {counts(shown)}"
     if report.host_cpu_ops:
         ops = counts({op.op: op.count for op in report.host_cpu_ops})
-        yield f"  host_cpu   {ops}   (no kernel: the ONNX reference evaluator runs them, slowly)"
+        yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.errors import AtcError, ModelInvalid, ResourceLimit
+from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
@@ -19,13 +19,15 @@ RuntimeValue = Any
 
 def evaluate(node: Node, values: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The outputs of a node. Raises ModelInvalid (D0001) for values that it cannot work with, ResourceLimit for want
-    of memory.
+    of memory, CustomOpError for what a user's operator does.
     """
     opdef = find_opdef(node)
-    run = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
+    run = evaluate_by_onnx if opdef is None else opdef.compute or opdef.evaluate or evaluate_by_onnx
     try:
         with np.errstate(all="ignore"):
             return run(node, values)
+    except CustomOpError:
+        raise
     except AtcError as error:
         raise ModelInvalid("D0001", error.what, where=node) from error
     except EVALUATION_ERRORS as error:

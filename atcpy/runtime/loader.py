@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from atcpy.errors import PackageCorrupt, ResourceLimit, Where
+from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import CompiledModel, Node, Port, Region, Slot
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_task, record_family
@@ -18,6 +18,7 @@ from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, TaskRecord, parse_package, read_model, read_package
+from atcpy.ops.custom import find_custom_op
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 from atcpy.runtime.weights import WeightStore
 
@@ -27,6 +28,20 @@ def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap
     if isinstance(source, bytes):
         return parse_package(source, verify=verify)
     return read_package(source, mmap=mmap, verify=verify)
+
+
+def missing_custom_ops(package: Package) -> list[CustomOpError]:
+    """C0003 for each of users' operators that the package needs and nobody registered."""
+    return [
+        CustomOpError(
+            "C0003",
+            f"the package needs the custom operator {domain}::{name}, which is not loaded",
+            where=Where(file=package.container.source, op=name),
+            hint="name the module that registers it: --custom-ops my_ops.py, or InferenceSession(custom_ops=…)",
+        )
+        for domain, name in package.custom_ops
+        if find_custom_op(domain, name) is None
+    ]
 
 
 def bind_package(package: Package, *, threads: int) -> ExecutionPlan:

@@ -11,16 +11,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import UsageError, Where
+from atcpy.errors import UsageError, Where, raise_all
 from atcpy.ir import DType, Graph, Sym, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.om.container import Verify
 from atcpy.om.reader import PackagedModel, read_model
+from atcpy.ops.custom import load_custom_ops
 from atcpy.ops.reference import EVALUATION_ERRORS
-from atcpy.options import default_threads
+from atcpy.options import default_threads, read_custom_ops
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
-from atcpy.runtime.loader import bind_compiled, bind_package, open_package
+from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import owned
 from atcpy.runtime.pieces import PieceGraph, has_many_barriers
 from atcpy.runtime.plan import ExecutionPlan
@@ -64,9 +65,11 @@ class InferenceSession:
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
     the file; without it, read it.
 
+    custom_ops: modules of the operators of yours that the package needs, as paths or objects.
+
     shape_cache: of a graph whose shapes are known only at run time, how many variants are kept compiled.
 
-    Raises PackageCorrupt, ResourceLimit, UsageError.
+    Raises PackageCorrupt, ResourceLimit, UsageError, CustomOpError.
     """
 
     # Gives the function that compiles graphs at run time, for the options that a package records.
@@ -80,19 +83,19 @@ class InferenceSession:
         threads: int | None = None,
         verify: Literal["full", "header"] = "full",
         mmap: bool = True,
-        custom_ops: Sequence[object] = (),
+        custom_ops: object = (),
         shape_cache: int = DEFAULT_SHAPE_CACHE,
     ) -> None:
         if verify not in ("full", "header"):
             raise UsageError("E10001", f'verify: "{verify}" is not full or header')
-        if custom_ops:
-            raise UsageError("E10055", "custom_ops are not supported yet")
         if threads is not None and not 1 <= threads <= 1024:
             raise UsageError("E10013", f"threads: {threads} is outside 1..1024")
         if shape_cache < 1:
             raise UsageError("E10013", f"shape_cache: {shape_cache} is less than 1")
         self.threads = threads or default_threads()
+        load_custom_ops(read_custom_ops("custom_ops", custom_ops))
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
+        raise_all(missing_custom_ops(self._package))
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
         self._hybrid: HybridGraph | PieceGraph | None = None

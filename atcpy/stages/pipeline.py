@@ -21,10 +21,12 @@ from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
+from atcpy.ops.custom import load_custom_ops
 from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
+from atcpy.passes.prepare.custom_op import custom_passes
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph, keep_unknown
@@ -93,19 +95,21 @@ def compile_model(
     model: Path | onnx.ModelProto, options: ConvertOptions, observer: Observer | None = None
 ) -> tuple[CompiledModel, ConvertReport]:
     """Takes a model through all stages but the writing of the package; the report lacks the file."""
-    check_switches(options.optimize.switches, options.skipped_passes)
+    custom = load_custom_ops(options.custom_ops)
+    first = custom_passes(custom)
+    check_switches(options.optimize.switches, options.skipped_passes, first)
     clock = _Clock(observer)
     deadline: Deadline = options.limits.deadline()
     verify_ir = options.verify_ir
     with clock.stage(Stage.PARSE):
-        parsed = parse(model, options.parse)
+        parsed = parse(model, options.parse, custom)
         graph = parsed.graph
         clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
-        prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
+        prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
         _check_values(graph, options.limits.memory())
-        prepare_bodies(graph, options.prepare, deadline=deadline, verify_ir=verify_ir)
+        prepare_bodies(graph, options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
@@ -164,10 +168,11 @@ class CheckReport:
 def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
     """Everything that keeps a model from converting, at once; no package is made."""
     deadline = options.limits.deadline()
+    custom = load_custom_ops(options.custom_ops)
     try:
-        parsed = parse(model, options.parse)
+        parsed = parse(model, options.parse, custom)
         nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
-        prepare(parsed.graph, options.prepare, deadline=deadline)
+        prepare(parsed.graph, options.prepare, deadline=deadline, first=custom_passes(custom))
         _check_values(parsed.graph, options.limits.memory())
         place(parsed.graph, options.split, deadline=deadline)
     except AtcError as error:

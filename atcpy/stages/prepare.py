@@ -19,9 +19,12 @@ def prepare(
     deadline: Deadline,
     verify_ir: bool = False,
     wanted: Callable[[Pass], bool] = lambda entry: True,
+    first: tuple[Pass, ...] = (),
 ) -> None:
-    """Infers, folds and rewrites a graph as it came from the parser, by the passes that are `wanted`."""
-    run_passes(Stage.PREPARE, graph, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted)
+    """Infers, folds and rewrites a graph as it came from the parser, by the passes that are `wanted`, and by
+    those of this conversion alone, `first`.
+    """
+    run_passes(Stage.PREPARE, graph, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted, first=first)
 
 
 def prepare_bodies(
@@ -31,12 +34,13 @@ def prepare_bodies(
     deadline: Deadline,
     verify_ir: bool = False,
     wanted: Callable[[Pass], bool] = lambda entry: True,
+    first: tuple[Pass, ...] = (),
 ) -> None:
     """Prepares the bodies of If, Loop and Scan in a graph that is prepared itself: their inputs have its types."""
     for body in [body for node in walk(graph) for body in node.subgraphs]:
         body.decisions = graph.decisions
         try:
-            prepare(body, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted)
+            prepare(body, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted, first=first)
         except ModelInvalid as error:
             if error.code != "EZ8888":  # a branch that is never taken with these shapes may be one that does not fit
                 raise

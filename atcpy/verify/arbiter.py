@@ -15,9 +15,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from atcpy.errors import CustomOpError
 from atcpy.ir import DType, Graph, Node, Tensor, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from atcpy.ops.custom import CustomOps
 from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
@@ -25,11 +27,13 @@ from atcpy.parsers.onnx import import_onnx
 ORACLE_ERRORS = 4.0
 
 
-def evaluate_in_float64(model: Path | onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
+def evaluate_in_float64(
+    model: Path | onnx.ModelProto, feeds: Mapping[str, Array], custom: CustomOps | None = None
+) -> dict[str, Array] | None:
     """The outputs by name with every float32 widened to float64; None where that cannot be computed:
     control flow, random ops, ops that the ONNX reference has not in float64.
     """
-    graph = import_onnx(model, ParseOptions()).graph
+    graph = import_onnx(model, ParseOptions(), custom).graph
     _widen(graph)
     memory: dict[Value, Array] = {}
     try:
@@ -42,7 +46,7 @@ def evaluate_in_float64(model: Path | onnx.ModelProto, feeds: Mapping[str, Array
                 return {value.name: memory[value] for value in node.operands}
             else:
                 _evaluate(node, memory)
-    except EVALUATION_ERRORS:
+    except (CustomOpError, *EVALUATION_ERRORS):
         return None
     return None
 

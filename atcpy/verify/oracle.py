@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 
 from atcpy.errors import ModelInvalid, UsageError, Where
+from atcpy.ops.custom import CustomOps
+from atcpy.verify.custom import with_custom_ops
 from atcpy.verify.inputs import Array, Feeds
 
 ORT_MAX_OPSET = 26
@@ -30,8 +32,16 @@ class Oracle:
     run_optimised: Callable[[Feeds, Sequence[str]], list[Any]]
 
 
-def find_oracle(path: Path, model: onnx.ModelProto, outputs: Sequence[str], choice: str | None, threads: int) -> Oracle:
-    """ONNX Runtime if it can open the model, else the reference evaluator; `choice` is `ort`, `ref` or None.
+def find_oracle(
+    path: Path,
+    model: onnx.ModelProto,
+    outputs: Sequence[str],
+    choice: str | None,
+    threads: int,
+    custom: CustomOps = CustomOps(),  # noqa: B008
+) -> Oracle:
+    """ONNX Runtime if it can open the model, else the reference evaluator; `choice` is `ort`, `ref` or None. Nodes of
+    `custom` operators the reference evaluator computes by their `forward`.
 
     The model itself is not changed on disk; values that are no outputs of it are made so in memory.
     """
@@ -47,7 +57,7 @@ def find_oracle(path: Path, model: onnx.ModelProto, outputs: Sequence[str], choi
                     raise
         elif choice == "ort":
             raise _cannot(path, why)
-    return _reference(path, model)
+    return _reference(path, custom)
 
 
 def _too_new(model: onnx.ModelProto) -> str:
@@ -118,16 +128,16 @@ def _cannot(path: Path, why: str) -> ModelInvalid:
     return ModelInvalid("V0003", f"ONNX Runtime cannot run {path.name}: {why}", hint="--oracle ref")
 
 
-def _reference(path: Path, model: onnx.ModelProto) -> Oracle:
+def _reference(path: Path, custom: CustomOps) -> Oracle:
     from onnx.reference import ReferenceEvaluator
 
-    whole = onnx.load(str(path))
+    whole, own_ops = with_custom_ops(onnx.load(str(path)), custom)
 
     def run(feeds: Feeds, names: Sequence[str]) -> list[Array]:
         own = {value.name for value in whole.graph.output}
         whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in own)
         try:
-            found = ReferenceEvaluator(whole).run(list(names), feeds)
+            found = ReferenceEvaluator(whole, new_ops=own_ops).run(list(names), feeds)
         # Its ops raise whatever numpy and Python raise.
         except (
             RuntimeError,
@@ -142,7 +152,8 @@ def _reference(path: Path, model: onnx.ModelProto) -> Oracle:
             raise ModelInvalid("V0003", what) from error
         return [_as_value(result) for result in found]
 
-    return Oracle(f"onnx {onnx.__version__} reference evaluator", run, run)
+    forwards = "".join(f" + {name}.forward" for name in dict.fromkeys(op.__name__ for op in own_ops))
+    return Oracle(f"onnx {onnx.__version__} reference evaluator{forwards}", run, run)
 
 
 def _first_line(error: Exception) -> str:

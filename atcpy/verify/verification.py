@@ -10,6 +10,7 @@ import numpy as np
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
+from atcpy.ops.custom import CustomOps
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
@@ -50,10 +51,12 @@ def verify(
     oracle: str | None = None,
     threads: int | None = None,
     allow_hardlinks: bool = False,
+    custom: CustomOps = CustomOps(),  # noqa: B008
     step: Callable[[str], None] = lambda text: None,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open
-    get the sizes of `shapes`, or those of three trials that the oracle takes.
+    get the sizes of `shapes`, or those of three trials that the oracle takes. Nodes of `custom` operators are computed
+    by `forward` where ONNX Runtime cannot run the model.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads)
@@ -68,7 +71,7 @@ def verify(
         what = f'{path} has an input "{missing[0]}" that the package has not'
         raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
     names = [output.name for output in session.get_outputs()]
-    judge = find_oracle(path, file.model, names, oracle, threads or default_threads())
+    judge = find_oracle(path, file.model, names, oracle, threads or default_threads(), custom)
     random, steps = behind_random(file.model), quantization_steps(file.model)
     turns: list[tuple[OutputReport, ...]] = []
     tried: list[str] = []
@@ -91,7 +94,7 @@ def verify(
             for name, a, e in pairs
         )
         if tolerance == Tolerance():
-            outputs = _arbitrate(outputs, pairs, path, fed, judge)
+            outputs = _arbitrate(outputs, pairs, path, fed, judge, custom)
         turns.append(outputs)
         tried.append(describe(sized))
         if len(turns) == TRIALS:
@@ -146,10 +149,11 @@ def _arbitrate(
     path: Path,
     feeds: Feeds,
     judge: Oracle,
+    custom: CustomOps,
 ) -> tuple[OutputReport, ...]:
     """Outputs that differ too much from the oracle's, judged once more against float64."""
     doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
-    exact = evaluate_in_float64(path, feeds) if doubtful else None
+    exact = evaluate_in_float64(path, feeds, custom) if doubtful else None
     if exact is None:
         return outputs
     names = [name for name, _, _ in pairs if name in exact]

@@ -8,6 +8,7 @@ import onnx
 from atcpy.errors import AtcError, AtcWarning, raise_all
 from atcpy.ir import Graph, Source
 from atcpy.ir.closure import close_bodies
+from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import check_standard, read_model
@@ -25,15 +26,18 @@ class ParsedModel:
     warnings: tuple[AtcWarning, ...]
 
 
-def import_onnx(model: Path | str | onnx.ModelProto, options: ParseOptions) -> ParsedModel:
-    """Reads a model; raises one error that holds all of its problems."""
+def import_onnx(
+    model: Path | str | onnx.ModelProto, options: ParseOptions, custom: CustomOps | None = None
+) -> ParsedModel:
+    """Reads a model; raises one error that holds all of its problems. `custom` are the users' operators in it."""
+    custom = custom or CustomOps()
     file = read_model(model, allow_hardlinks=options.allow_hardlinks)
-    importer = Importer(file.model, file.external)
+    importer = Importer(file.model, file.external, custom)
     try:
         imported = importer.run()
         problems = importer.problems
         if not problems and imported.was_sorted:
-            problems = check_standard(file.model)
+            problems = check_standard(file.model, custom)
         if not problems:
             problems = apply_choices(imported, options)
         raise_all(problems)

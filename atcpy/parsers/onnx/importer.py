@@ -13,13 +13,14 @@ import onnx
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.shape import fits_limits, format_shape
+from atcpy.ops.custom import CustomOps
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
-from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, find_rule
+from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.types import Types
@@ -99,9 +100,10 @@ class Imported:
 class Importer:
     """Reads one model; `problems` has all that is wrong with it."""
 
-    def __init__(self, model: onnx.ModelProto, external: ExternalData) -> None:
+    def __init__(self, model: onnx.ModelProto, external: ExternalData, custom: CustomOps) -> None:
         self.problems: list[AtcError] = []
         self._model = model
+        self._custom = custom
         self._external = external
         self._types = Types()
         self._bodies: deque[_Body] = deque()
@@ -226,7 +228,8 @@ class Importer:
                 self._return(frame)
                 continue
             function = self._functions.find(item.proto)
-            if function is not None:
+            # What the user registered says better than the model's own function what is meant.
+            if function is not None and self._custom.find(item.proto.domain, item.proto.op_type) is None:
                 frames.append(self._call(item, function, frame.scope))
             else:
                 self._read_node(item, frame.scope)
@@ -262,6 +265,9 @@ class Importer:
             outputs = outputs[:-1]
         attrs = self._read_attrs(item, scope, rule, len(inputs), len(outputs))
         domain = "" if proto.domain == "ai.onnx" else proto.domain
+        custom = self._custom.find(domain, proto.op_type)
+        if custom is not None:
+            domain = custom.domain
         if proto.op_type == "Constant" and not domain:
             self._read_constant(item, scope, attrs)
             return None
@@ -290,6 +296,9 @@ class Importer:
     def _find_rule(self, proto: onnx.NodeProto, scope: _Scope) -> tuple[OpRule | AtcError, int, bool]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain)
+        custom = self._custom.find(domain, proto.op_type)
+        if custom is not None:
+            return custom_rule(custom), opset or 0, False
         rule = find_rule(proto.op_type, domain, opset)
         has_record = isinstance(rule, OpRule) and rule.is_free
         return rule, opset or 0, not has_record and needs_upgrade(op_key(proto.op_type, domain), opset or 0)
@@ -388,7 +397,7 @@ class Importer:
                 self.problems.append(not_text("the name of an attribute", place(item, scope.path)))
                 continue
             fits = fits and (rule.attrs.get(name) == attr.type or rule.is_free) and name not in attrs
-            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS)
+            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS or rule.is_free)
             if attr.type in (_GRAPH, _GRAPHS):
                 attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
                 continue
@@ -400,7 +409,7 @@ class Importer:
                 attrs[name] = read_attribute(attr, self._external, place(item, scope.path))
             except AtcError as error:
                 self.problems.append(error)
-        if not (fits and all(name in attrs for name in rule.required)) and not rule.is_free:
+        if not (fits and all(name in attrs for name in rule.required)):
             bound = onnx.NodeProto(op_type=item.proto.op_type)
             bound.attribute.extend(protos)
             self.problems.extend(check_node(bound, rule, inputs, outputs, place(item, scope.path)))

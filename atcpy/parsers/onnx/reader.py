@@ -22,6 +22,7 @@ from atcpy.errors import (
     raise_os_error,
 )
 from atcpy.ir import Source
+from atcpy.ops.custom import CustomOps
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.microsoft.table import DOMAIN, extra_rule
 from atcpy.parsers.onnx.sniff import what_file, what_folder, what_protobuf
@@ -144,10 +145,10 @@ def _digest_of_proto(model: onnx.ModelProto) -> str:
     return digest.hexdigest()
 
 
-def check_standard(model: onnx.ModelProto) -> list[AtcError]:
+def check_standard(model: onnx.ModelProto, custom: CustomOps) -> list[AtcError]:
     """What onnx.checker finds in a model in which we found nothing; weights are left out, for we checked them."""
     try:
-        onnx.checker.check_model(_without_weights(model), full_check=False)
+        onnx.checker.check_model(_without_weights(model, custom), full_check=False)
     except DecodeError:
         # Graphs nested deeper than protobuf copies, in a model made in memory: our own checks stand.
         return []
@@ -157,7 +158,7 @@ def check_standard(model: onnx.ModelProto) -> list[AtcError]:
     return []
 
 
-def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+def _without_weights(model: onnx.ModelProto, custom: CustomOps) -> onnx.ModelProto:
     slim = onnx.ModelProto(ir_version=model.ir_version)
     slim.opset_import.extend(model.opset_import)
     slim.functions.extend(model.functions)
@@ -173,13 +174,14 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         if info.type.WhichOneof("value") in (None, "tensor_type"):
             info.type.tensor_type.elem_type = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
             info.type.tensor_type.shape.SetInParent()
-    _clean_nodes(slim)
+    _clean_nodes(slim, custom)
     return slim
 
 
-def _clean_nodes(model: onnx.ModelProto) -> None:
+def _clean_nodes(model: onnx.ModelProto, custom: CustomOps) -> None:
     """The checker looks for data files beside the process; we looked beside the model. Nor does it know that
-    `ai.onnx` is the domain without a name, or which ops ONNX Runtime has there, or that its own needs no opset.
+    `ai.onnx` is the domain without a name, or which ops ONNX Runtime and the user have there, or that their own
+    domains need no opset.
     """
     for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
         if all(entry.domain != DOMAIN for entry in imports):
@@ -189,7 +191,7 @@ def _clean_nodes(model: onnx.ModelProto) -> None:
         for node in pending.pop():
             if node.domain == "ai.onnx":
                 node.domain = ""
-            if extra_rule(node.op_type, node.domain) is not None:
+            if extra_rule(node.op_type, node.domain) is not None or custom.find(node.domain, node.op_type) is not None:
                 node.domain = DOMAIN
             for attr in node.attribute:
                 if attr.type == onnx.AttributeProto.TENSOR:

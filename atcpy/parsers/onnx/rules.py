@@ -7,6 +7,7 @@ import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
 from atcpy.ops import OpDef, all_opdefs
+from atcpy.ops.custom import CustomOp
 from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
@@ -44,6 +45,12 @@ def known_ops() -> frozenset[tuple[str, str]]:
 
 def _is_ours(opdef: OpDef) -> bool:
     return opdef.lower is not None and opdef.lower.__module__.startswith("atcpy.")
+
+
+def custom_rule(operator: CustomOp) -> OpRule:
+    """How a node of a user's operator must look; its attributes are the operator's own affair."""
+    most = FREE.outputs[1] if operator.outputs is None else operator.outputs
+    return OpRule({}, (), operator.inputs, (1, most), is_free=True)
 
 
 def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError:
@@ -123,6 +130,8 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
         if name in given:
             invalid(f"attribute {name} is given twice")
         given.add(name)
+        if rule.is_free:
+            continue
         if name == "auto_pad" and attr.s not in AUTO_PADS:
             invalid(f'auto_pad = "{attr.s.decode(errors="replace")}" is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID')
         wanted = rule.attrs.get(name)

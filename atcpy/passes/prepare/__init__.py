@@ -3,6 +3,7 @@
 from atcpy.passes.prepare import (
     conv_batchnorm,
     conv_bias,
+    custom_op,
     expand,
     fold_constants,
     gelu,

@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from atcpy.errors import ModelInvalid
+from atcpy.errors import CustomOpError, ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ops import find_opdef
+from atcpy.ops.custom import find_custom_op
 from atcpy.ops.reference import function_body
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -53,6 +54,7 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
     if results is None:
         return ()
     record.matched += 1
+    custom = find_custom_op(node.domain, node.op_type)
     if isinstance(results, Reject):
         record.reject(results)
         erase_dead(graph, rw.created)
@@ -61,10 +63,14 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
         known = KnownValues()
         for created in rw.created:
             infer_node(created, known)
-    except ModelInvalid:  # the standard's function has constants of float32 beside operands of another type
+    except ModelInvalid as error:  # the standard's function has constants of float32 beside operands of another type
+        if custom is not None:
+            raise CustomOpError("C0002", f"{custom.name}: what decompose makes does not fit", where=node) from error
         record.reject(Reject("mixed-types", node.name))
         erase_dead(graph, rw.created)
         return ()
+    if custom is not None:
+        custom.check_decomposed(node, results)
     for old, new in zip(node.outputs, results, strict=False):
         if old.use_count:
             rw.replace(old, new)

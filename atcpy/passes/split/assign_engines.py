@@ -50,7 +50,7 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
         return Engine.GE_LOCAL, rejects
     if is_open and _will_be_spelled_out(node):
         return Engine.VECTOR, rejects
-    if find_schema(node.op_type, node.domain) is None:
+    if find_schema(node.op_type, node.domain) is None and not (opdef is not None and opdef.is_custom):
         return None, [*rejects, Reject("not-standard", node.name)]
     return Engine.HOST_CPU, rejects
 

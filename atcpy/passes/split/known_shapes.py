@@ -175,7 +175,7 @@ def _is_counted(node: Node) -> bool:
 def _fits_record(node: Node) -> bool:
     """A node of the host has one task with all its operands; kernels' records may be several."""
     opdef = find_opdef(node)
-    lowered = opdef is not None and opdef.lower is not None
+    lowered = opdef is not None and opdef.lower is not None and not opdef.is_custom
     return lowered or node.input_count + len(node.outputs) <= _kernels.MAX_SLOTS
 
 

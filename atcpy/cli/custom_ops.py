@@ -1,0 +1,24 @@
+"""`--custom-ops`: the modules of users' operators, loaded before anything else is done."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from atcpy.options import read_custom_ops
+
+if TYPE_CHECKING:
+    from atcpy.ops.custom import CustomOps
+
+TABLE = ("custom_ops",)
+
+
+def load(modules: Sequence[str] | None) -> "CustomOps":
+    """The operators of the modules that the command line names. Their libraries run in this process: if one ends it,
+    the place in Python is told.
+    """
+    import faulthandler
+
+    from atcpy.ops.custom import load_custom_ops
+
+    if modules:
+        faulthandler.enable()
+    return load_custom_ops(read_custom_ops("custom_ops", modules or ()))

@@ -1,0 +1,24 @@
+"""Users' own operators: a decorated class becomes an OpDef like any other."""
+
+from atcpy.ops.custom.operator import CustomOp
+from atcpy.ops.custom.registry import (
+    CustomOps,
+    find_custom_op,
+    forget_all,
+    load_custom_ops,
+    parameter_names,
+    register_operator,
+)
+from atcpy.ops.custom.types import OpContext, TensorType
+
+__all__ = [
+    "CustomOp",
+    "CustomOps",
+    "OpContext",
+    "TensorType",
+    "find_custom_op",
+    "forget_all",
+    "load_custom_ops",
+    "parameter_names",
+    "register_operator",
+]

@@ -1,0 +1,52 @@
+"""Writing an operator in ops of the standard: `ops.Relu(ops.Add(x, y))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from atcpy.ir import Rewriter, Value
+from atcpy.ops.custom.types import AttrValue, TensorType
+from atcpy.ops.reference import find_schema
+
+
+class Builder:
+    """Makes the nodes that take an operator's place. Each op of the standard is a method: its inputs are values,
+    arrays (constants), numbers (constants of the first value's element type) or None; keywords are attributes;
+    `outputs=2` asks for several results. `attrs` are the attributes of the operator's node.
+    """
+
+    def __init__(self, rw: Rewriter, attrs: Mapping[str, AttrValue]) -> None:
+        self.attrs = dict(attrs)
+        self._rw = rw
+
+    def type(self, value: Value) -> TensorType | None:
+        """The type of an input, None as long as it is not known."""
+        return TensorType.of(value.desc)
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if op_type.startswith("_") or find_schema(op_type, "") is None:
+            raise AttributeError(f"the ONNX standard has no op {op_type}")
+
+        def insert(*inputs: Any, outputs: int = 1, **attrs: Any) -> Value | list[Value]:
+            made = self._rw.insert_many(op_type, *self._operands(inputs), outputs=outputs, **_frozen(attrs))
+            return made[0] if outputs == 1 else made
+
+        return insert
+
+    def _operands(self, inputs: tuple[Any, ...]) -> list[Value | None]:
+        first = next((item for item in inputs if isinstance(item, Value)), None)
+        return [item if item is None or isinstance(item, Value) else self._const(item, first) for item in inputs]
+
+    def _const(self, item: Any, like: Value | None) -> Value:
+        if isinstance(item, np.ndarray | np.generic):
+            return self._rw.const(item)
+        if isinstance(item, bool | int | float) and like is not None:
+            return self._rw.const(item, dtype=like.desc.dtype)
+        raise TypeError(f"{item!r} is neither a value nor an array, nor a number beside a value")
+
+
+def _frozen(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in attrs.items()}

@@ -1,0 +1,293 @@
+"""`@atcpy.register_operator`, and the modules that `custom_ops` names.
+
+An operator that is registered by running its decorator belongs to the process. One that a file brings belongs to the
+calls that name the file: it changes no conversion that does not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import getattr_static
+from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar
+
+from atcpy.errors import AtcError, UsageError, Where
+from atcpy.ir.pattern import Op, variables
+from atcpy.ops.custom.library import CKernel
+from atcpy.ops.custom.operator import CustomOp, arity, line_in
+from atcpy.ops.opdef import forget_operator
+from atcpy.ops.opdef import register_operator as register_opdef
+from atcpy.ops.reference import find_schema
+from atcpy.options import OpsModule
+
+ANY_DOMAIN = "custom"  # of operators that stand for nodes of their name in whatever domain
+HOOKS = ("infer", "forward", "backward", "decompose", "attributes", "meet_requirements")
+_REQUIRED = ("infer", "forward")
+
+Key = tuple[str, str]
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass(frozen=True)
+class CustomOps:
+    """The operators that one conversion may use, by domain and name."""
+
+    operators: Mapping[Key, CustomOp] = field(default_factory=dict)
+
+    def find(self, domain: str, op_type: str) -> CustomOp | None:
+        """The operator that stands for a node: the one of its domain, else the one for any domain, which leaves what
+        the ONNX standard defines alone.
+        """
+        if not self.operators:
+            return None
+        exact = self.operators.get((domain, op_type))
+        if exact is not None or find_schema(op_type, domain) is not None:
+            return exact
+        return self.operators.get((ANY_DOMAIN, op_type))
+
+    def __iter__(self) -> Iterator[CustomOp]:
+        return iter(self.operators.values())
+
+
+@dataclass
+class _State:
+    """What this process knows; changed under the lock only."""
+
+    operators: dict[Key, CustomOp] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)  # of the files that are loaded, by path
+    classes: dict[type, Key] = field(default_factory=dict)
+    loading: str = ""
+    lock: RLock = field(default_factory=RLock)
+
+
+_STATE = _State()
+
+
+def register_operator(
+    name: str, *, domain: str = "", outputs: int | None = 1, inplace: Sequence[int] = (), random: bool = False
+) -> Callable[[Class], Class]:
+    """Registers a class as a custom operator: docs/custom-ops.md.
+
+    domain: that of its nodes; without one it stands for the nodes of its name in any domain. outputs: how many, None if
+    each node says. inplace: inputs whose memory output 0 may take. random: two calls may differ.
+
+    UsageError (E13030) for a class that is no operator, a name that is taken, an op of the ONNX standard.
+    """
+
+    def register(cls: Class) -> Class:
+        file = str(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
+        try:
+            with _STATE.lock:
+                operator = _operator_of(cls, name, domain, outputs, tuple(inplace), random, file)
+                key = (operator.domain, operator.name)
+                _refuse_taken(operator)
+                register_opdef(operator.opdef())
+                _STATE.operators[key] = operator
+                _STATE.classes[cls] = key
+        except AtcError as error:
+            raise error.located(file=file) from error.__cause__
+        return cls
+
+    return register
+
+
+def _operator_of(
+    cls: type, name: str, domain: str, outputs: int | None, inplace: tuple[int, ...], random: bool, file: str
+) -> CustomOp:
+    if not isinstance(cls, type):
+        raise _refused(name, "the decorator is for a class")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise _refused(str(name), "an operator's name is made of letters, digits and _")
+    if domain and not re.fullmatch(r"[\w.-]+", domain):
+        raise _refused(name, f'"{domain}" is no domain: letters, digits and ._-')
+    if outputs is not None and outputs < 1:
+        raise _refused(name, f"outputs={outputs}: it has at least one")
+    hooks = _hooks_of(cls)
+    for hook in _REQUIRED:
+        if hook not in hooks:
+            raise _refused(name, f"the class has no function {hook}")
+    inputs = arity(hooks["forward"])
+    for hook in ("infer", "decompose"):
+        if hook in hooks and arity(hooks[hook]) != inputs:
+            raise _refused(name, f"{hook} takes other inputs than forward")
+    if any(not isinstance(place, int) or not 0 <= place < inputs[1] for place in inplace):
+        raise _refused(name, f"inplace={inplace}: these are no inputs of forward")
+    spec = getattr(cls, "kernel", None)
+    return CustomOp(
+        name=name,
+        domain=domain or ANY_DOMAIN,
+        hooks=hooks,
+        inputs=inputs,
+        outputs=outputs,
+        inplace=inplace,
+        random=random,
+        patterns=_patterns_of(cls, name, hooks, outputs),
+        kernel=None if spec is None else CKernel.load(str(spec), Path(file).parent),
+        summary=(cls.__doc__ or "").strip().partition("\n")[0],
+        file=file,
+        source=_STATE.loading,
+    )
+
+
+def _hooks_of(cls: type) -> dict[str, Callable[..., Any]]:
+    """The functions of a class. Those that take `self` share one object of it."""
+    own: list[Any] = []
+    hooks: dict[str, Callable[..., Any]] = {}
+    for hook in HOOKS:
+        held = getattr_static(cls, hook, None)
+        if held is None:
+            continue
+        code = getattr(held, "__code__", None)
+        if code is not None and code.co_varnames[:1] == ("self",):
+            own = own or [cls()]
+            hooks[hook] = getattr(own[0], hook)
+        else:
+            hooks[hook] = getattr(cls, hook)
+    return hooks
+
+
+def _patterns_of(cls: type, name: str, hooks: Mapping[str, Callable[..., Any]], outputs: int | None) -> tuple[Op, ...]:
+    held = getattr(cls, "pattern", ())
+    patterns = held if isinstance(held, tuple) else (held,)
+    parameters = parameter_names(hooks["forward"])
+    if patterns and outputs != 1:
+        raise _refused(name, "only an operator of one output can replace a pattern")
+    for pattern in patterns:
+        if not isinstance(pattern, Op):
+            raise _refused(name, "its pattern is not made by atcpy.ir.pattern.op")
+        for variable in variables(pattern):
+            if variable not in parameters:
+                raise _refused(name, f'forward has no input "{variable}", which the pattern names')
+    return patterns
+
+
+def parameter_names(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's inputs, its context left out."""
+    from inspect import signature
+
+    return list(signature(function).parameters)[1:]
+
+
+def _refuse_taken(operator: CustomOp) -> None:
+    schema_domain = "" if operator.domain == ANY_DOMAIN else operator.domain
+    if find_schema(operator.name, schema_domain) is not None:
+        hint = 'give it another name, or a domain of its own: register_operator("…", domain="com.example")'
+        raise _refused(operator.name, "the ONNX standard has an operator of that name", hint)
+    other = _STATE.operators.get((operator.domain, operator.name))
+    if other is not None:
+        place = f", by {other.file}" if other.file else ""
+        raise _refused(operator.full_name, f"it is registered already{place}", "keep one of the two")
+
+
+def _refused(name: str, why: str, hint: str = "docs/custom-ops.md shows how a class must look") -> UsageError:
+    return UsageError("E13030", f"{name} cannot be registered: {why}", hint=hint)
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def load_custom_ops(modules: Sequence[OpsModule]) -> CustomOps:
+    """Runs the modules that are not loaded yet: their operators, and those of the process.
+
+    UsageError: E13029 for a module that cannot be imported, E13030 for what it registers.
+    """
+    with _STATE.lock:
+        for module in modules:
+            if module.path and module.target is None:
+                _load_file(module)
+            elif module.target is not None:
+                _check_registered(module)
+        named = {module.path for module in modules if module.path}
+        chosen = {key: op for key, op in sorted(_STATE.operators.items()) if not op.source or op.source in named}
+        return CustomOps(chosen)
+
+
+def _load_file(module: OpsModule) -> None:
+    if _STATE.digests.get(module.path) == module.sha256:
+        return
+    _unload(module.path)
+    name = f"atcpy_custom_ops_{module.sha256[:16]}"
+    spec = importlib.util.spec_from_file_location(name, module.path)
+    if spec is None or spec.loader is None:
+        raise _not_loaded(module.path, "its name does not end in .py")
+    sys.modules[name] = code = importlib.util.module_from_spec(spec)
+    try:
+        with _loading(module.path):
+            spec.loader.exec_module(code)
+    except (KeyboardInterrupt, AtcError, MemoryError):
+        _unload(module.path)
+        raise
+    except BaseException as error:
+        _unload(module.path)
+        line = error.lineno if isinstance(error, SyntaxError) else line_in(module.path, error.__traceback__)
+        raise _not_loaded(module.path, f"{type(error).__name__}: {error}", line) from error
+    if not any(op.source == module.path for op in _STATE.operators.values()):
+        raise _not_loaded(module.path, "it registers no operator")
+    _STATE.digests[module.path] = module.sha256
+
+
+@contextmanager
+def _loading(path: str) -> Iterator[None]:
+    """What is registered meanwhile belongs to the file, which may import its neighbours."""
+    folder = str(Path(path).parent)
+    before, _STATE.loading = _STATE.loading, path
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        _STATE.loading = before
+
+
+def _unload(path: str) -> None:
+    """Forgets what a file registered: it has changed, or did not load to its end."""
+    _STATE.digests.pop(path, None)
+    for key in [key for key, operator in _STATE.operators.items() if operator.source == path]:
+        _forget(*key)
+
+
+def _forget(domain: str, name: str) -> None:
+    """Takes an operator out again."""
+    with _STATE.lock:
+        del _STATE.operators[(domain, name)]
+        for cls in [cls for cls, key in _STATE.classes.items() if key == (domain, name)]:
+            del _STATE.classes[cls]
+        forget_operator(domain, name)
+
+
+def _check_registered(module: OpsModule) -> None:
+    target = module.target
+    known = (
+        target in _STATE.classes
+        if isinstance(target, type)
+        else any(cls.__module__ == getattr(target, "__name__", None) for cls in _STATE.classes)
+    )
+    if not known:
+        hint = "decorate the class with @atcpy.register_operator"
+        raise UsageError(
+            "E13030", f"{module.name} has no registered operator", where=Where(file=module.path), hint=hint
+        )
+
+
+def find_custom_op(domain: str, name: str) -> CustomOp | None:
+    """An operator that this process knows, whoever brought it."""
+    return _STATE.operators.get((domain, name))
+
+
+def _not_loaded(path: str, why: str, line: int | None = None) -> UsageError:
+    where = Where(file=path, line=line)
+    return UsageError("E13029", f"{Path(path).name} cannot be loaded: {why}", where=where, hint="correct the module")
+
+
+def forget_all() -> None:
+    """Takes every operator out again: for tests."""
+    with _STATE.lock:
+        for key in list(_STATE.operators):
+            _forget(*key)
+        _STATE.digests.clear()

@@ -1,0 +1,96 @@
+"""Put custom operators in the place of what their patterns describe: one pass for each that has a pattern.
+
+The user says that the operator computes the same. What is asked here is what no claim can mend: nobody else reads what
+vanishes, and the type of the result stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from atcpy.errors import CustomOpError
+from atcpy.ir import Match, Node, Reject, Rewriter, Value
+from atcpy.ops.custom import CustomOp, CustomOps, parameter_names
+from atcpy.ops.custom.types import TensorType
+from atcpy.options import OoLevel, Stage
+from atcpy.passes.base import Pass
+from atcpy.passes.fusion import Fusion
+from atcpy.passes.prepare import fold_constants
+
+
+class CustomOpFusion(Fusion):
+    """The pass of one operator. It runs before the passes of ours: what the user asks for comes first."""
+
+    def __init__(self, operator: CustomOp) -> None:
+        self.operator = operator
+        self.pattern = operator.patterns
+        self.switch = f"{operator.name}FusionPass"
+
+    def as_pass(self) -> Pass:
+        """The declaration, which is not one of the registry: it belongs to the conversions that name the operator."""
+        summary = self.operator.summary or f"Put {self.operator.name} in the place of its pattern"
+        return Pass(
+            name=self.switch,
+            stage=Stage.PREPARE,
+            run=self.run,
+            after=(fold_constants.NAME,),
+            level=OoLevel.O2,
+            summary=summary,
+            is_neutral=False,
+        )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        root, *inner = m.nodes.values()
+        inside = set(m.nodes.values())
+        for value in (value for node in inner for value in node.outputs):
+            for reader in value.users:
+                if reader not in inside:
+                    yield Reject("second-consumer", value.producer.name, reader.name)
+        yield from self._same_type(m, root)
+        if "meet_requirements" in self.operator.hooks:
+            yield from self._own_requirements(m, root)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        attrs = self._attributes(m, rw.root)
+        return rw.insert_from(self.operator.domain, self.operator.name, *self._inputs(m), **attrs)
+
+    def _inputs(self, m: Match) -> list[Value | None]:
+        """The values of the pattern in the order of `forward`'s parameters."""
+        values = [m.get(name) for name in parameter_names(self.operator.hooks["forward"])]
+        while values and values[-1] is None:
+            values.pop()
+        return values
+
+    def _attributes(self, m: Match, root: Node) -> Mapping[str, object]:
+        if "attributes" not in self.operator.hooks:
+            return {}
+        made = self.operator.call("attributes", root, m)
+        if not isinstance(made, Mapping):
+            raise CustomOpError("C0002", f"{self.operator.name}: attributes returned no dict", where=root)
+        return {str(name): tuple(value) if isinstance(value, list) else value for name, value in made.items()}
+
+    def _same_type(self, m: Match, root: Node) -> Iterator[Reject]:
+        """Reasons if `infer` promises another type than the one of what would be replaced."""
+        types = [None if value is None else TensorType.of(value.desc) for value in self._inputs(m)]
+        if any(found is None and value is not None for found, value in zip(types, self._inputs(m), strict=True)):
+            yield Reject("shape-unknown", root.name)
+            return
+        promised = self.operator.infer_types(root, types, attrs=self._attributes(m, root))[0]
+        actual = root.output.desc
+        if promised.dtype is not actual.dtype:
+            yield Reject("dtype", root.name, f"{promised.dtype.long} for {actual.dtype.long}")
+        elif promised.shape != actual.shape:
+            yield Reject("broadcast", root.name)
+
+    def _own_requirements(self, m: Match, root: Node) -> Iterator[Reject]:
+        for reject in self.operator.call("meet_requirements", root, m) or ():
+            if not isinstance(reject, Reject):
+                what = f"{self.operator.name}: meet_requirements gave what is no atcpy.ir.Reject"
+                raise CustomOpError("C0002", what, where=root)
+            yield reject
+
+
+def custom_passes(operators: CustomOps) -> tuple[Pass, ...]:
+    """The passes of the operators that replace something, by name."""
+    fusions = [CustomOpFusion(operator) for operator in operators if operator.patterns]
+    return tuple(sorted((fusion.as_pass() for fusion in fusions), key=lambda entry: entry.name))

@@ -1,0 +1,154 @@
+"""Which operators a conversion and a session know, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from tests.ops.custom.models import DOUBLE, HEAD, ONE_NODE, double, model, module
+
+pytestmark = pytest.mark.usefixtures("no_custom_ops")
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def error_of(folder: Path, custom_ops: object, text: str = ONE_NODE) -> AtcError:
+    with pytest.raises(AtcError) as caught:
+        atcpy.convert(model(text), folder / "m.om", custom_ops=custom_ops)
+    return caught.value
+
+
+@pytest.mark.parametrize("form", ["path", "text", "list"])
+def test_a_module_is_named_at_conversion_and_at_run(tmp_path: Path, form: str) -> None:
+    path = module(tmp_path)
+    named = {"path": path, "text": str(path), "list": [path, path]}[form]
+    report = atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=named)
+    assert [(count.op, count.count) for count in report.host_cpu_ops] == [("Double", 1)]
+    assert [warning.code for warning in report.warnings] == ["W0020"]
+    session = atcpy.InferenceSession(tmp_path / "m.om", custom_ops=named)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
+
+
+def test_a_package_needs_its_operators(tmp_path: Path) -> None:
+    from atcpy.ops.custom import forget_all
+
+    atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
+    forget_all()
+    with pytest.raises(AtcError) as caught:
+        atcpy.InferenceSession(tmp_path / "m.om")
+    assert (caught.value.code, caught.value.exit_code) == ("C0003", 4)
+    assert "custom::Double" in caught.value.what
+    assert "--custom-ops" in caught.value.hint
+
+
+def test_operators_of_a_file_are_known_only_where_it_is_named(tmp_path: Path) -> None:
+    atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
+    error = error_of(tmp_path, ())
+    assert error.code == "E19010"
+    assert "--custom-ops" in error.hint
+
+
+def test_a_file_that_changed_is_loaded_again(tmp_path: Path) -> None:
+    for factor in (2, 3):
+        path = module(tmp_path, double(forward=f"return x * x.dtype.type({factor})"))
+        atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=path)
+        session = atcpy.InferenceSession(tmp_path / "m.om", custom_ops=path)
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], -factor * np.abs(X))
+
+
+def test_the_package_records_the_digest_and_is_the_same_each_time(tmp_path: Path) -> None:
+    import hashlib
+
+    path = module(tmp_path)
+    packages = []
+    for name in ("a.om", "b.om"):
+        atcpy.convert(model(ONE_NODE), tmp_path / name, custom_ops=[path])
+        packages.append((tmp_path / name).read_bytes())
+    assert packages[0] == packages[1]
+    session = atcpy.InferenceSession(packages[0], custom_ops=path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert session.model.cmdline == f"atcpy convert --custom_ops=sha256:{digest}"
+    assert str(tmp_path).encode() not in packages[0]
+
+
+def test_modules_and_classes_are_named_as_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module(tmp_path, name="ops_by_import.py")
+    imported = importlib.import_module("ops_by_import")
+    for named in (imported, imported.Double, [imported]):
+        atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=named)
+        atcpy.InferenceSession(tmp_path / "m.om", custom_ops=named)
+    assert error_of(tmp_path, int).code == "E13030"
+    assert error_of(tmp_path, 3).code == "E10003"
+
+
+def test_an_operator_of_the_process_needs_no_name(tmp_path: Path) -> None:
+    @atcpy.register_operator("Double", domain="my.dom")
+    class Double:
+        def infer(self, ctx, x):  # type: ignore[no-untyped-def]
+            return x
+
+        def forward(self, ctx, x):  # type: ignore[no-untyped-def]
+            return x + x
+
+    atcpy.convert(model(ONE_NODE), tmp_path / "m.om")
+    np.testing.assert_array_equal(atcpy.InferenceSession(tmp_path / "m.om").run(None, {"x": X})[0], -2 * np.abs(X))
+
+
+REFUSED = {
+    "syntax": ("def (", "E13029", 4),
+    "raises": ("x = 1\nraise OSError('no')", "E13029", 5),
+    "exits": ("import sys\nsys.exit(3)", "E13029", 5),
+    "empty": ("x = 1", "E13029", None),
+    "twice": (DOUBLE + DOUBLE, "E13030", None),
+    "standard": (DOUBLE.replace('"Double"', '"Relu"'), "E13030", None),
+    "standard's domain": (DOUBLE.replace('"Double"', '"Scaler", domain="ai.onnx.ml"'), "E13030", None),
+    "no name": (DOUBLE.replace('"Double"', '"a b"'), "E13030", None),
+    "no domain": (DOUBLE.replace('"Double"', '"Double", domain="a,b"'), "E13030", None),
+    "outputs": (DOUBLE.replace('"Double"', '"Double", outputs=0'), "E13030", None),
+    "inplace": (DOUBLE.replace('"Double"', '"Double", inplace=(1,)'), "E13030", None),
+    "no infer": (DOUBLE.replace("def infer", "def inferr"), "E13030", None),
+    "other inputs": (DOUBLE.replace("def infer(ctx, x)", "def infer(ctx, x, y)"), "E13030", None),
+    "function": ("@atcpy.register_operator('F')\ndef f(): pass", "E13030", None),
+    "pattern": (DOUBLE + "    pattern = 'Add'\n", "E13030", None),
+    "pattern's names": (DOUBLE + "    pattern = op('Relu', var('z'))\n", "E13030", None),
+    "kernel": (DOUBLE + "    kernel = 'nothing.so:f'\n", "E13029", None),
+    "kernel's form": (DOUBLE + "    kernel = 'nothing'\n", "E13029", None),
+    "kernel is no library": (DOUBLE + "    kernel = 'my_ops.py:f'\n", "E13029", None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_module_that_cannot_be_used_is_pointed_at(tmp_path: Path, case: str) -> None:
+    text, code, line = REFUSED[case]
+    path = module(tmp_path, text)
+    error = error_of(tmp_path, path)
+    assert (error.code, error.exit_code) == (code, 2)
+    assert line is None or error.where.line == line
+    assert str(path) in str(error.where) or "kernel" in case
+    # Nothing of it stays: corrected, it loads.
+    atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
+
+
+def test_two_files_cannot_register_one_operator(tmp_path: Path) -> None:
+    first, second = module(tmp_path), module(tmp_path, DOUBLE + "\n", name="other.py")
+    error = error_of(tmp_path, [first, second])
+    assert error.code == "E13030"
+    assert str(first) in error.what
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert error_of(tmp_path, tmp_path / "nope.py").code == "E10410"
+    assert error_of(tmp_path, tmp_path).exit_code == 2
+    (tmp_path / "ops.txt").write_text(HEAD, encoding="utf-8")
+    assert error_of(tmp_path, tmp_path / "ops.txt").code == "E13029"
+
+
+def test_a_module_may_import_its_neighbours(tmp_path: Path) -> None:
+    module(tmp_path, "FACTOR = 2\n", name="neighbour_of_ops.py")
+    text = "import neighbour_of_ops\n" + double(forward="return x * x.dtype.type(neighbour_of_ops.FACTOR)")
+    atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path, text))

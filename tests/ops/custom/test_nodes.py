@@ -1,0 +1,227 @@
+"""Nodes of custom operators on their way through the compiler: which are meant, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from tests.ops.custom.models import DOUBLE, ONE_NODE, double, model, module
+
+pytestmark = pytest.mark.usefixtures("no_custom_ops")
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def converted(proto: onnx.ModelProto, folder: Path, text: str, **options: Any) -> tuple[Any, atcpy.InferenceSession]:
+    path = module(folder, text)
+    report = atcpy.convert(proto, folder / "m.om", custom_ops=path, **options)
+    return report, atcpy.InferenceSession(folder / "m.om", threads=1, custom_ops=path)
+
+
+def kinds(session: atcpy.InferenceSession) -> list[str]:
+    return [task.op_type for task in session.tasks]
+
+
+@pytest.mark.parametrize("domain", ["my.dom.", "com.microsoft.", ""])
+def test_an_operator_without_a_domain_stands_for_every_domain(tmp_path: Path, domain: str) -> None:
+    text = ONE_NODE.replace("my.dom.", domain)
+    _, session = converted(model(text, '"": 21, "my.dom": 1, "com.microsoft": 1'), tmp_path, DOUBLE)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
+
+
+def test_an_operator_with_a_domain_stands_for_that_alone(tmp_path: Path) -> None:
+    text = DOUBLE.replace('"Double"', '"Double", domain="other.dom"')
+    with pytest.raises(AtcError, match="E19010"):
+        converted(model(ONE_NODE), tmp_path, text)
+
+
+FUNCTION = '<domain: "my.dom", opset_import: ["": 21]> Double (x) => (y) { a = Add(x, x) y = Relu(a) }'
+
+
+def test_a_registered_operator_wins_over_the_models_function(tmp_path: Path) -> None:
+    proto = model(ONE_NODE, functions=FUNCTION)
+    _, session = converted(proto, tmp_path, DOUBLE)
+    assert "Double" in kinds(session)
+    atcpy.convert(proto, tmp_path / "inlined.om")
+    assert "Double" not in kinds(atcpy.InferenceSession(tmp_path / "inlined.om"))
+
+
+def test_a_decomposed_operator_is_gone(tmp_path: Path) -> None:
+    text = double(decompose="return ctx.Mul(x, 2.0)")
+    report, _ = converted(model(ONE_NODE), tmp_path, text)
+    assert not report.host_cpu_ops
+    session = atcpy.InferenceSession(tmp_path / "m.om")  # needs no operator any more
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
+
+
+def test_an_operator_of_constants_is_folded_unless_it_is_random(tmp_path: Path) -> None:
+    text = (
+        "g (float[2] x) => (float[2] y) { c = Constant<value = float[2] {1, 2}>() d = my.dom.Double(c) y = Add(x, d) }"
+    )
+    for flag, expected in (("", ["Add"]), (", random=True", ["Double", "Add"])):
+        source = DOUBLE.replace('"Double"', '"Double"' + flag)
+        _, session = converted(model(text), tmp_path, source)
+        assert kinds(session) == expected
+        np.testing.assert_array_equal(session.run(None, {"x": np.zeros(2, np.float32)})[0], [2, 4])
+
+
+def test_memory_is_taken_over_in_place(tmp_path: Path) -> None:
+    text = "g (float[64,64] x) => (float[64,64] y) { a = Abs(x) b = my.dom.Double(a) y = Neg(b) }"
+    arenas = []
+    for flag in ("", ", inplace=(0,)"):
+        report, session = converted(model(text), tmp_path, DOUBLE.replace('"Double"', '"Double"' + flag))
+        arenas.append(report.memory.arena)
+        x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], -2 * np.abs(x))
+    assert arenas == [2 * 64 * 64 * 4, 64 * 64 * 4]
+
+
+ALL_KINDS = """
+@atcpy.register_operator("Affine", outputs=2)
+class Affine:
+    @staticmethod
+    def infer(ctx, x, shift=None):
+        assert ctx.attrs["factors"] == (2, 3) and ctx.attrs["mode"] == "both" and ctx.attrs["table"].tolist() == [5.0]
+        return x, atcpy.TensorType(np.int64, (x.shape[0],))
+
+    @staticmethod
+    def forward(ctx, x, shift=None):
+        a, b = ctx.attrs["factors"]
+        y = x * np.float32(a + b) + (0 if shift is None else shift) + np.float32(ctx.attrs["gain"])
+        return y, np.arange(len(x))
+"""
+AFFINE = 'my.dom.Affine<factors = [2, 3], mode = "both", gain = 0.5, table = float[1] {5.0}>'
+
+
+@pytest.mark.parametrize(("inputs", "shift"), [("x", 0), ("x, s", 1)])
+def test_attributes_optional_inputs_and_several_outputs(tmp_path: Path, inputs: str, shift: int) -> None:
+    text = f"g (float[2,3] x, float s) => (float[2,3] y, int64[2] i) {{ y, i = {AFFINE}({inputs}) }}"
+    _, session = converted(model(text), tmp_path, ALL_KINDS)
+    y, i = session.run(None, {"x": X, "s": np.float32(1)})
+    np.testing.assert_array_equal(y, X * 5 + shift + np.float32(0.5))
+    np.testing.assert_array_equal(i, [0, 1])
+
+
+@pytest.mark.parametrize("node", ["Affine(x, s, s)", "Affine()"])
+def test_a_wrong_number_of_inputs_is_the_models_fault(tmp_path: Path, node: str) -> None:
+    text = f"g (float[2,3] x, float s) => (float[2,3] y) {{ y = my.dom.{node} }}"
+    with pytest.raises(AtcError, match=r"E13014.*1 to 2 are possible"):
+        converted(model(text), tmp_path, ALL_KINDS)
+
+
+def test_a_graph_attribute_is_refused(tmp_path: Path) -> None:
+    body = "b (float[2,3] i) => (float[2,3] o) { o = Neg(i) }"
+    text = f"g (float[2,3] x) => (float[2,3] y) {{ y = my.dom.Double<body = {body}>(x) }}"
+    with pytest.raises(AtcError, match="E10055"):
+        converted(model(text), tmp_path, DOUBLE)
+
+
+OPEN = "g (float[n,3] x) => (float[m,3] y) { a = Abs(x) b = my.dom.Double(a) y = Neg(b) }"
+
+
+@pytest.mark.parametrize(
+    "infer", ["return x", "return x.with_shape((None, 3))", "return x.with_shape((x.shape[0], 3))"]
+)
+def test_open_sizes(tmp_path: Path, infer: str) -> None:
+    report, session = converted(model(OPEN), tmp_path, double(infer=infer))
+    assert report.unknown_shapes
+    for rows in (1, 4):
+        x = np.full((rows, 3), -1, np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], 2 * x)
+
+
+def test_a_size_that_only_the_run_tells(tmp_path: Path) -> None:
+    text = double(infer="return x.with_shape((None, 3))", forward="return x[x[:, 0] > 0]")
+    _, session = converted(model(ONE_NODE.replace("[2,3] y", "[k,3] y")), tmp_path, text)
+    assert session.run(None, {"x": np.ones((2, 3), np.float32)})[0].shape == (2, 3)
+    assert session.run(None, {"x": np.zeros((2, 3), np.float32)})[0].shape == (0, 3)
+
+
+def test_infer_sees_constants(tmp_path: Path) -> None:
+    text = """
+    @atcpy.register_operator("Rows")
+    class Rows:
+        @staticmethod
+        def infer(ctx, x, count):
+            return x.with_shape((int(ctx.constants[1]), *x.shape[1:]))
+
+        @staticmethod
+        def forward(ctx, x, count):
+            return x[: int(count)]
+    """
+    graph = "g (float[2,3] x) => (float[1,3] y) { c = Constant<value_int = 1>() y = my.dom.Rows(x, c) }"
+    _, session = converted(model(graph), tmp_path, text)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], X[:1])
+
+
+def test_a_node_in_a_body_and_in_a_function(tmp_path: Path) -> None:
+    then = "then_branch = t () => (float[2,3] o) { o = my.dom.Double(x) }"
+    other = "else_branch = e () => (float[2,3] p) { p = Neg(x) }"
+    text = f"g (float[2,3] x, bool c) => (float[2,3] y) {{ b = If<{then}, {other}>(c) y = my.dom.Twice(b) }}"
+    function = '<domain: "my.dom", opset_import: ["": 21, "my.dom": 1]> Twice (x) => (y) { y = my.dom.Double(x) }'
+    _, session = converted(model(text, functions=function), tmp_path, DOUBLE)
+    np.testing.assert_array_equal(session.run(None, {"x": X, "c": np.array(True)})[0], 4 * X)
+    np.testing.assert_array_equal(session.run(None, {"x": X, "c": np.array(False)})[0], -2 * X)
+
+
+LIES = {
+    "infer raises": (double(infer="raise ValueError('not mine')"), "C0001", "ValueError: not mine"),
+    "infer exits": (double(infer="raise SystemExit(0)"), "C0001", "SystemExit"),
+    "infer counts": (double(infer="return x, x"), "C0002", "2 results, 1 are promised"),
+    "infer's type": (double(infer="return 3"), "C0002", "an object of type int"),
+    "infer's shape": (double(infer="return x.with_shape((2, -3))"), "C0002", "-3 is no size"),
+    "infer's half size": (double(infer="return x.with_shape((2, 1.5))"), "C0002", "1.5 is no size"),
+    "infer's dtype": (double(infer="return atcpy.TensorType('M8[s]', x.shape)"), "C0002", "no elements of type"),
+    "decompose raises": (double(decompose="return ctx.Add(x)[3]"), "C0001", "TypeError"),
+    "decompose's op": (double(decompose="return ctx.Addd(x, x)"), "C0001", "has no op Addd"),
+    "decompose counts": (double(decompose="return [x, x]"), "C0002", "2 results"),
+    "decompose's type": (double(decompose="return x * 2 if False else None"), "C0002", "returned None"),
+    "decompose lies": (double(decompose="return ctx.Cast(x, to=7)"), "C0002", "infer promised f32"),
+    "decompose misfits": (double(decompose="return ctx.Add(x, np.zeros(7, np.float32))"), "C0002", "does not fit"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_an_operator_that_lies_or_raises_at_conversion(tmp_path: Path, case: str) -> None:
+    text, code, words = LIES[case]
+    with pytest.raises(AtcError) as caught:
+        converted(model(ONE_NODE), tmp_path, text)
+    error = caught.value
+    assert (error.code, error.exit_code) == (code, 4)
+    assert "Double" in error.what
+    assert words in error.what
+    assert error.where.op == "Double"
+    assert error.where.node == "b"
+    assert code == "C0002" or error.where.line is not None
+    assert not (tmp_path / "m.om").exists()
+
+
+LIES_AT_RUN = {
+    "raises": ("raise ValueError('not mine')", "C0001", "Double.forward raised ValueError: not mine"),
+    "exits": ("import sys; sys.exit(7)", "C0001", "SystemExit: 7"),
+    "writes": ("x += 1; return x", "C0001", "read-only"),
+    "nothing": ("pass", "C0002", "returned None"),
+    "list": ("return [1.0]", "C0002", "type float"),
+    "counts": ("return x, x", "C0002", "2 results"),
+    "shape": ("return x[:1]", "C0002", "f32[1,3]"),
+    "dtype": ("return x.astype(np.float64)", "C0002", "f64[2,3]"),
+    "odd dtype": ("return x.astype('M8[s]')", "C0002", "infer promised f32"),
+}
+
+
+@pytest.mark.parametrize("graph", [ONE_NODE, OPEN], ids=["planned", "open"])
+@pytest.mark.parametrize("case", LIES_AT_RUN)
+def test_an_operator_that_lies_or_raises_at_run(tmp_path: Path, case: str, graph: str) -> None:
+    body, code, words = LIES_AT_RUN[case]
+    _, session = converted(model(graph), tmp_path, double(forward=body))
+    for _ in range(2):  # the session stays usable
+        with pytest.raises(AtcError) as caught:
+            session.run(None, {"x": X})
+        assert (caught.value.code, caught.value.exit_code) == (code, 4)
+        assert words in caught.value.what
+        assert caught.value.where.node == "b"
