@@ -16,7 +16,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 PYTEST := $(BIN)/pytest -n 2
 STAMP  := $(VENV)/.installed
-C_CODE  = $(shell find atcpy tests -name '*.[ch]' -o -name '*.inc')
+C_CODE  = $(shell find atcpy examples tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
 # When a meson.build changes, meson looks for ninja on the PATH: another version would build all anew.
 NINJA   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/ninja

@@ -19,7 +19,8 @@ int clipped_scale(const atcpy_call *call)
     const float scale = (float)number(call, "scale", 1.0);
     const float limit = (float)number(call, "limit", 1.0);
     if (limit < 0) {
-        snprintf(call->message, (size_t)call->message_bytes, "limit = %g is negative", (double)limit);
+        snprintf(call->message, (size_t)call->message_bytes, "limit = %g is negative",
+                 (double)limit);
         return 1;
     }
     const float *x = call->inputs[0].data;

@@ -11,7 +11,7 @@
  *         return 0;
  *     }
  *
- *     cc -O2 -shared -fPIC -I $(python -c 'import atcpy; print(atcpy.include_dir())') -o fused.so fused.c
+ *     cc -O2 -shared -fPIC -I "$INCLUDE" -o fused.so fused.c     (INCLUDE: atcpy.include_dir())
  *
  * A kernel may be called from several threads at a time; it keeps no state that calls share. It is
  * called without Python's lock and must not call Python. It reads its inputs and writes nothing but
@@ -36,7 +36,7 @@ typedef struct atcpy_tensor {
     const int64_t *shape; /* `rank` sizes */
     int64_t bytes;
     int32_t rank;
-    int32_t dtype; /* as ONNX numbers them: 1 float, 6 int32, 7 int64, 9 bool, 10 float16, 11 double … */
+    int32_t dtype; /* ONNX's number: 1 float, 6 int32, 7 int64, 9 bool, 10 float16, 11 double … */
 } atcpy_tensor;
 
 enum atcpy_attr_kind { ATCPY_INTS = 1, ATCPY_FLOATS = 2, ATCPY_TEXT = 3 };
