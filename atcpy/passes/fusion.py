@@ -112,6 +112,16 @@ def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
             yield Reject("second-consumer", value.producer.name, user.name)
 
 
+def only_read_within(m: Match, root: Node) -> Iterator[Reject]:
+    """Reasons against replacing all of a match: somebody else reads a value in it."""
+    matched = list(m.nodes.values())
+    for node in matched:
+        if node is not root:
+            for user in (user for value in node.outputs for user in value.users):
+                if user not in matched:
+                    yield Reject("second-consumer", node.name, user.name)
+
+
 def formula_of(x: Value, root: Node) -> Iterator[Reject]:
     """Reasons against an activation of x in the place of a formula: it is not one of floats, or a
     constant in it has more dims than x.

@@ -1,0 +1,46 @@
+"""How far constants reach: over the last dims of a tensor, or one number a channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atcpy.ir import Value
+from atcpy.ir.shape import Shape
+from atcpy.ir.tensor import Array
+
+
+def spread_over_last(value: Value, dims: tuple[int, ...]) -> Array:
+    """A constant spread over the last dims of a tensor; ValueError if it differs beyond them."""
+    array = value.array
+    while array.ndim > len(dims) and array.shape[0] == 1:
+        array = array[0]
+    return np.broadcast_to(array, dims)
+
+
+def reaches_last_only(value: Value, dims: tuple[int, ...]) -> bool:
+    """True if a constant differs along the last dims of a tensor only."""
+    try:
+        spread_over_last(value, dims)
+    except ValueError:
+        return False
+    return True
+
+
+def one_a_channel(value: Value, shape: Shape | None) -> Array:
+    """A constant as the vector of its numbers a channel of a tensor of this shape, channels being dim 1; ValueError if
+    it differs along another dim.
+    """
+    channels = None if shape is None or len(shape) < 2 else shape[1]
+    if shape is None or not isinstance(channels, int):
+        raise ValueError("no channels are known")
+    dims = (channels, *[1] * (len(shape) - 2))
+    return np.ascontiguousarray(np.broadcast_to(spread_over_last(value, dims).reshape(-1), (channels,)))
+
+
+def is_one_a_channel(value: Value, shape: Shape | None) -> bool:
+    """True if a constant differs from channel to channel only."""
+    try:
+        one_a_channel(value, shape)
+    except ValueError:
+        return False
+    return True
