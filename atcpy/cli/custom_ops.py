@@ -1,6 +1,7 @@
 """`--custom-ops`: the modules of users' operators, loaded before anything else is done."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from atcpy.options import read_custom_ops
@@ -20,5 +21,6 @@ def load(modules: Sequence[str] | None) -> "CustomOps":
     from atcpy.ops.custom import load_custom_ops
 
     if modules:
-        faulthandler.enable()
+        with suppress(OSError, RuntimeError, AttributeError):  # stderr is no file
+            faulthandler.enable()
     return load_custom_ops(read_custom_ops("custom_ops", modules or ()))

@@ -13,11 +13,8 @@ from atcpy.ops.custom import CustomOp, CustomOps
 
 def with_custom_ops(model: onnx.ModelProto, custom: CustomOps) -> tuple[onnx.ModelProto, list[type[OpRun]]]:
     """A model that the evaluator can run, and a class of the evaluator for each kind of node that an operator stands
-    for. The model's own functions of these names are gone, the others are put in where they are called.
+    for; the model's functions are put in where they are called.
     """
-    own = [function for function in model.functions if custom.find(function.domain, function.name) is None]
-    del model.functions[:]
-    model.functions.extend(own)
     kinds = {(node.domain, node.op_type) for nodes in _node_lists(model) for node in _nodes(nodes)}
     found = {kind: operator for kind in sorted(kinds) if (operator := custom.find(*kind)) is not None}
     if not found:

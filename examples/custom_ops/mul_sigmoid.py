@@ -8,13 +8,16 @@ import numpy as np
 import atcpy
 from atcpy.ir.pattern import op, var
 
+GATE = op("Sigmoid", var("y"))
+
 
 @atcpy.register_operator("MulSigmoid", inplace=(0,))
 class MulSigmoid:
     """A product with y · Sigmoid(y)."""
 
-    pattern = op(
-        "Mul", var("x"), op("Mul", var("y"), op("Sigmoid", var("y")), commutative=True, name="silu"), commutative=True
+    pattern = (
+        op("Mul", var("x"), op("Mul", var("y"), GATE, commutative=True, name="silu"), commutative=True),
+        op("Mul", op("Mul", var("x"), var("y"), commutative=True, name="product"), GATE, commutative=True),
     )
 
     @staticmethod

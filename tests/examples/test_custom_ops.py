@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("no_custom_ops")
 
 ADD_RELU = "g (float[4,3] x, float[3] y) => (float[4,3] z) { s = Add(x, y) z = Relu(s) }"
 SIGMOID = "g (float[4,3] x, float[4,3] y) => (float[4,3] z) { s = Sigmoid(y) g = Mul(y, s) z = Mul(x, g) }"
+SIGMOID_LAST = "g (float[4,3] x, float[4,3] y) => (float[4,3] z) { s = Sigmoid(y) p = Mul(x, y) z = Mul(p, s) }"
 CONV_BN = """g (float[2,3,9,8] x) => (float[2,4,7,6] z)
 <float[4,3,3,3] w, float[4] b, float[4] gamma, float[4] beta, float[4] mean, float[4] var> {
     c = Conv(x, w, b) z = BatchNormalization<epsilon = 0.001>(c, gamma, beta, mean, var) }"""
@@ -53,6 +54,7 @@ def by_onnxruntime(proto: onnx.ModelProto, feeds: dict[str, Array]) -> Array:
     [
         ("fused_add_relu", ADD_RELU, {"Add", "Relu"}),
         ("mul_sigmoid", SIGMOID, {"MulSigmoid"}),
+        ("mul_sigmoid", SIGMOID_LAST, {"MulSigmoid"}),
         ("fused_conv_bn", CONV_BN, {"Conv"}),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import getattr_static
@@ -36,20 +36,25 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class CustomOps:
-    """The operators that one conversion may use, by domain and name."""
+    """The operators that one conversion may use, by domain and name; nodes of the kinds `spared` are not meant."""
 
     operators: Mapping[Key, CustomOp] = field(default_factory=dict)
+    spared: frozenset[Key] = frozenset()
 
     def find(self, domain: str, op_type: str) -> CustomOp | None:
         """The operator that stands for a node: the one of its domain, else the one for any domain, which leaves what
         the ONNX standard defines alone.
         """
-        if not self.operators:
+        if not self.operators or (domain, op_type) in self.spared:
             return None
         exact = self.operators.get((domain, op_type))
         if exact is not None or find_schema(op_type, domain) is not None:
             return exact
         return self.operators.get((ANY_DOMAIN, op_type))
+
+    def sparing(self, kinds: Iterable[Key]) -> CustomOps:
+        """The same, but for nodes of these kinds."""
+        return CustomOps(self.operators, frozenset(kinds))
 
     def __iter__(self) -> Iterator[CustomOp]:
         return iter(self.operators.values())
