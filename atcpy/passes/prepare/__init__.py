@@ -10,6 +10,7 @@ from atcpy.passes.prepare import (
     hard_swish,
     layer_norm,
     merge_equal,
+    merge_moves,
     norm_affine,
     one_spatial_dim,
     qlinear_binary,
