@@ -57,6 +57,8 @@ def _flatten(s: Sketch, x: str, shape: Shape) -> Taken:
 
 
 def _transpose(s: Sketch, x: str, shape: Shape) -> Taken:
+    if not shape:
+        return x, shape
     perm = s.draw(st.permutations(range(len(shape))))
     return s.add("Transpose", x, perm=list(perm)), tuple(shape[axis] for axis in perm)
 
