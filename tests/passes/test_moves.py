@@ -12,14 +12,14 @@ from atcpy.ir import Graph
 from atcpy.ir.dump import dump
 from atcpy.ir.tensor import Array
 from atcpy.options import Deadline, ParseOptions, PrepareOptions
-from atcpy.stages.parse import parse
+from atcpy.parsers.onnx import import_onnx
 from atcpy.stages.prepare import prepare
 from tests.random_moves import move_models
 
 
 def prepared(model: onnx.ModelProto) -> Graph:
     """The graph after the passes that serve every runtime."""
-    graph = parse(model, ParseOptions()).graph
+    graph = import_onnx(model, ParseOptions()).graph
     prepare(graph, PrepareOptions(), deadline=Deadline(), verify_ir=True, wanted=lambda entry: entry.is_neutral)
     return graph
 
