@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -51,6 +51,10 @@ class Value:
     def users(self) -> Iterator[Node]:
         """The nodes that read this value; one that reads it twice comes twice."""
         return (use.node for use in self.uses)
+
+    def user_beyond(self, nodes: Collection[Node]) -> Node | None:
+        """The oldest reader that is none of these nodes; those behind it are not looked at."""
+        return next((use.node for use in self._uses if use.node not in nodes), None)
 
     @property
     def tensor(self) -> Tensor | None:

@@ -30,7 +30,14 @@ class Op:
     commutative: bool = False
 
 
-Pattern = Var | Op
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Matches whatever one of its patterns matches: spellings of a part."""
+
+    patterns: tuple[Pattern, ...]
+
+
+Pattern = Var | Op | Either
 
 
 def var(name: str, *, optional: bool = False) -> Var:
@@ -59,9 +66,27 @@ def variables(pattern: Op) -> list[str]:
         part = pending.pop()
         if isinstance(part, Op):
             pending.extend(reversed(part.inputs))
+        elif isinstance(part, Either):
+            pending.extend(reversed(part.patterns))
         else:
             names.setdefault(part.name)
     return list(names)
+
+
+def either(*patterns: Pattern) -> Either:
+    """A part that is spelled in one of several ways; a match lacks the names of the others."""
+    return Either(patterns)
+
+
+def required_types(pattern: Pattern) -> Iterator[tuple[str, ...]]:
+    """For each op that a match needs, the types that it may have: without a node of each there is none."""
+    if isinstance(pattern, Op):
+        yield pattern.types
+        for part in pattern.inputs:
+            yield from required_types(part)
+    elif isinstance(pattern, Either):
+        shared = [set(required_types(part)) for part in pattern.patterns]
+        yield from set.intersection(*shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +108,11 @@ class Match:
     def node(self, name: str) -> Node:
         """The node that an op of the pattern matched."""
         return self.nodes[name]
+
+    @property
+    def root(self) -> Node:
+        """The node from which the pattern was matched upwards."""
+        return next(iter(self.nodes.values()))
 
 
 def matches(pattern: Op, node: Node) -> Iterator[Match]:
@@ -115,6 +145,10 @@ def _match_value(pattern: Pattern, value: Value | None, found: Match) -> Iterato
     if isinstance(pattern, Op):
         if value is not None and value.index == 0:
             yield from _match_node(pattern, value.producer, found)
+        return
+    if isinstance(pattern, Either):
+        for spelling in pattern.patterns:
+            yield from _match_value(spelling, value, found)
         return
     fits = pattern.optional if value is None else value.tensor is not None or not pattern.constant
     if fits and found.values.get(pattern.name, value) is value:

@@ -8,11 +8,11 @@ from math import isclose
 
 import numpy as np
 
-from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.ir.pattern import Op, matches
+from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir.pattern import Op, matches, required_types
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.base import Pass, register_pass
-from atcpy.passes.folding import Finisher
+from atcpy.passes.infer import KnownValues, infer_node
 
 
 class Fusion:
@@ -73,17 +73,15 @@ class Fusion:
         nodes after it.
         """
         spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
+        spellings = tuple(filter(lambda pattern: all(map(graph.has_any, required_types(pattern))), spellings))
         roots = frozenset(kind for pattern in spellings for kind in pattern.types)
-        if not graph.has_any(roots):
+        if not roots:
             return
-        finisher = Finisher(graph, record, options)
         for node in graph.nodes:
             if node.op_type in roots:
-                self._rewrite(graph, node, spellings, record, finisher)
+                self._rewrite(graph, node, spellings, record)
 
-    def _rewrite(
-        self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord, finisher: Finisher
-    ) -> None:
+    def _rewrite(self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord) -> None:
         """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
         first: list[Reject] = []
         found = False
@@ -91,42 +89,36 @@ class Fusion:
             rejects = list(self.meet_requirements(m))
             if not rejects:
                 record.matched += 1
-                matched = list(m.nodes.values())
-                rw = Rewriter(graph, root, self.switch, matched)
-                new = self.replacement(m, rw)
-                finisher.finish(rw, [(root.output, new)], matched)
+                self._replace(graph, root, m)
                 record.applied += 1
                 return
             first, found = first or rejects, True
         record.matched += found
         record.reject(*first)
 
+    def _replace(self, graph: Graph, root: Node, m: Match) -> None:
+        matched = list(m.nodes.values())
+        rw = Rewriter(graph, root, self.switch, matched)
+        new = self.replacement(m, rw)
+        for created in rw.created:
+            infer_node(created, KnownValues())
+        rw.replace(root.output, new)
+        erase_dead(graph, matched)
+
 
 def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
     """A reason against taking a node into another: somebody else reads its value."""
-    for user in value.users:
-        if user is not reader:
-            yield Reject("second-consumer", value.producer.name, user.name)
+    other = value.user_beyond((reader,))
+    if other is not None:
+        yield Reject("second-consumer", value.producer.name, other.name)
 
 
 def only_read_within(m: Match, root: Node) -> Iterator[Reject]:
     """Reasons against replacing all of a match: somebody else reads a value in it."""
-    matched = list(m.nodes.values())
+    matched = tuple(m.nodes.values())
     for node in matched:
-        if node is not root:
-            for user in (user for value in node.outputs for user in value.users):
-                if user not in matched:
-                    yield Reject("second-consumer", node.name, user.name)
-
-
-def formula_of(x: Value, root: Node) -> Iterator[Reject]:
-    """Reasons against an activation of x in the place of a formula: it is not one of floats, or a
-    constant in it has more dims than x.
-    """
-    if not x.desc.dtype.is_float:
-        yield Reject("dtype", root.name, x.desc.dtype.long)
-    if x.desc.shape is None or x.desc.shape != root.output.desc.shape:
-        yield Reject("broadcast", root.name)
+        others = [value.user_beyond(matched) for value in node.outputs] if node is not root else []
+        yield from (Reject("second-consumer", node.name, other.name) for other in others if other is not None)
 
 
 def constant_is(value: Value, wanted: float) -> Iterator[Reject]:

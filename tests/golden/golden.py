@@ -37,6 +37,7 @@ from onnx import helper, numpy_helper, parser
 from atcpy.errors import AtcError, render
 from atcpy.ir import CompiledModel, Decisions, Graph
 from atcpy.ir.dump import dump
+from atcpy.ops.custom import CustomOps
 from atcpy.options import ConvertOptions, Deadline, Stage, convert_options
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
@@ -135,7 +136,7 @@ def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | N
 
 
 def _decisions_until_placed(model: onnx.ModelProto, options: ConvertOptions) -> Decisions:
-    graph = parse(model, options.parse).graph
+    graph = parse(model, options.parse, CustomOps()).graph
     with suppress(AtcError):  # the same again; what led there is in the graph
         prepare(graph, options.prepare, deadline=Deadline())
         place(graph, options.split, deadline=Deadline())

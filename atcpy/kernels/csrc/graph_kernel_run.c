@@ -30,7 +30,6 @@ enum {
     MAX_STEPS = GK_SOURCES + 2 * GK_CODE + GK_TARGETS,
     MAX_BUFFERS = MAX_STEPS,
     MAX_CONSTANTS = GK_CODE,
-    LINE = 64, /* bytes that memory brings at once */
     /* Places: what the steps of a tile read and write. */
     PLACE_SRC = 0,
     PLACE_DST = PLACE_SRC + GK_SOURCES,
@@ -86,14 +85,6 @@ struct source {
     int filled;
 };
 
-/* An operand whose tiles follow one another in memory. */
-struct stream {
-    int place;
-    int64_t item;
-    uintptr_t next; /* what to fetch next */
-    int64_t lines;  /* after each step */
-};
-
 struct machine {
     const struct graph_kernel_params *p;
     const struct gk_routines *routines; /* NULL: only the scratch is asked for */
@@ -101,8 +92,6 @@ struct machine {
     struct shape shape;
     struct source source[GK_SOURCES];
     struct value value[MAX_VALUES];
-    struct stream stream[GK_SOURCES + GK_TARGETS];
-    int n_streams;
     int n_values, n_steps, n_constants;
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
@@ -201,8 +190,6 @@ static void place_source(struct machine *m, int s)
         is_fixed &= is_one || d == GK_DIMS - 1;
     }
     source->item = atc_item_bytes(dtype);
-    if (!repeats)
-        m->stream[m->n_streams++] = (struct stream){.place = PLACE_SRC + s, .item = source->item};
     source->is_filled = m->shape.is_block && repeats && run != 1;
     source->is_fixed = is_fixed;
     v->type = gk_register_type(dtype);
@@ -417,8 +404,6 @@ static void add_results(struct machine *m, const int *results)
         const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0 && m->shape.cols != 1;
         const bool spreads = !v->moves && !is_one;
         int from = v->place;
-        if (!is_one)
-            m->stream[m->n_streams++] = (struct stream){.place = to, .item = atc_item_bytes(dtype)};
         if (v->target == d)
             continue;
         if (dtype != v->type) {
@@ -438,7 +423,7 @@ static void build(struct machine *m, const struct graph_kernel_params *p)
 {
     int results[GK_TARGETS] = {0};
     m->p = p;
-    m->n_steps = m->n_streams = m->n_constants = m->n_buffers = m->n_free = 0;
+    m->n_steps = m->n_constants = m->n_buffers = m->n_free = 0;
     m->shape = shape_of(p);
     for (int s = 0; s < p->n_src; s++)
         place_source(m, s);
@@ -585,24 +570,6 @@ static int64_t place_tile(struct machine *m, int64_t tile)
     return rows * min_i64(shape->part, shape->cols - col);
 }
 
-/* Runs the steps on a tile of n elements, and fetches the next tile meanwhile. */
-static void run_tile(struct machine *m, int64_t n, struct kernel_args *args)
-{
-    for (int k = 0; k < m->n_streams; k++) {
-        struct stream *stream = m->stream + k;
-        stream->next = (uintptr_t)m->at[stream->place] + (uintptr_t)(n * stream->item);
-        stream->lines = ceil_div(ceil_div(n * stream->item, LINE), m->n_steps);
-    }
-    for (int i = 0; i < m->n_steps; i++) {
-        for (int k = 0; k < m->n_streams; k++) {
-            struct stream *stream = m->stream + k;
-            for (int64_t line = 0; line < stream->lines; line++, stream->next += LINE)
-                __builtin_prefetch((const void *)stream->next);
-        }
-        run_step(m, m->step + i, n, args);
-    }
-}
-
 void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
 {
     struct machine m;
@@ -619,6 +586,7 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
     struct kernel_args call = {.cpu = args->cpu, .fault = args->fault, .begin = 0, .end = 1};
     for (int64_t tile = args->begin; tile < args->end; tile++) {
         const int64_t n = place_tile(&m, tile);
-        run_tile(&m, n, &call);
+        for (int i = 0; i < m.n_steps; i++)
+            run_step(&m, m.step + i, n, &call);
     }
 }

@@ -1,16 +1,19 @@
 """Passes of the stage prepare, engine-neutral."""
 
 from atcpy.passes.prepare import (
+    clip,
     conv_batchnorm,
     conv_bias,
     custom_op,
+    elu,
     expand,
     fold_constants,
     gelu,
     hard_swish,
     layer_norm,
+    leaky_relu,
     merge_equal,
-    merge_moves,
+    mish,
     norm_affine,
     one_spatial_dim,
     qlinear_binary,

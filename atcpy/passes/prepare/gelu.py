@@ -1,45 +1,63 @@
 """Name the Gelu that exporters spell out.
 
-x · ½ · (1 + Erf(x / √2))  →  Gelu(x)
+½ · x · (1 + Erf(x / √2))                        →  Gelu(x)
+½ · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³)))  →  Gelu(x) {approximate=tanh}
 
-PyTorch multiplies by ½ last, TensorFlow x first, Keras the bracket; `/ √2` may be a product with √½.
+PyTorch multiplies by ½ last, TensorFlow x first, Keras the bracket; a quotient may be a product with the inverse, x³ a
+power or products, and x a common factor of the inner sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import sqrt
+from math import pi, sqrt
 
 from atcpy.ir import Match, Reject, Rewriter, Value
-from atcpy.ir.pattern import Op, Pattern, const, op, var
+from atcpy.ir.pattern import const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.fusion import Fusion, constant_is, formula_of, only_read_by
+from atcpy.passes.formula import is_formula, product, scaled, scaled_product
+from atcpy.passes.fusion import Fusion
 
-_X, _HALF = var("x"), const("half")
-_SCALED = op(("Div", "Mul"), _X, const("root"), commutative=True, name="scaled")
-_BRACKET = op("Add", op("Erf", _SCALED, name="erf"), const("one"), commutative=True, name="bracket")
+_X = var("x")
+_ERF = op("Erf", either(*scaled(_X, "root_half", "root_two", name="inner")))
+_BY_ERF = op("Add", _ERF, const("one"), commutative=True, name="bracket")
 
-
-def _product(a: Pattern, b: Pattern, c: Pattern) -> Op:
-    """(a · b) · c"""
-    return op("Mul", op("Mul", a, b, commutative=True, name="inner"), c, commutative=True, name="outer")
+_SQUARE = op("Pow", _X, const("two_"), name="power")
+_CUBE = op("Pow", _X, const("three"), name="power")
+_SMALL = const("small")
+_SQUARE_TERM = either(*product(_X, _X, _SMALL, name="term"), *product(_SQUARE, _SMALL, name="term"))
+_CUBE_TERM = either(
+    *product(_X, _X, _X, _SMALL, name="term"),
+    *product(_X, _SQUARE, _SMALL, name="term"),
+    *product(_CUBE, _SMALL, name="term"),
+)
+_SUM = op("Add", _X, _CUBE_TERM, commutative=True, name="sum")
+_FACTORED = op("Add", const("one_"), _SQUARE_TERM, commutative=True, name="sum")
+_ROOT = const("root")
+_INNER = either(*product(_ROOT, _SUM, name="inner"), *product(_ROOT, _X, _FACTORED, name="inner"))
+_BY_TANH = op("Add", op("Tanh", _INNER), const("one"), commutative=True, name="bracket")
 
 
 class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
-    """Replace x · ½ · (1 + Erf(x / √2)) by Gelu."""
+    """Replace ½ · x · (1 + Erf(x / √2)) by Gelu."""
 
-    pattern = (_product(_X, _BRACKET, _HALF), _product(_X, _HALF, _BRACKET), _product(_BRACKET, _HALF, _X))
+    pattern = scaled_product(_X, _BY_ERF, "half", "two")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        bracket, inner, outer = m.node("bracket"), m.node("inner"), m.node("outer")
-        after = inner if bracket.output in inner.operands else outer
-        for node, reader in (("scaled", m.node("erf")), ("erf", bracket), ("bracket", after), ("inner", outer)):
-            yield from only_read_by(m.node(node).output, reader)
-        yield from formula_of(m["x"], outer)
-        scaled = m.node("scaled")
-        divided = scaled.op_type == "Div" and scaled.operand(1) is m["root"]
-        for name, wanted in (("root", sqrt(2) if divided else sqrt(0.5)), ("one", 1.0), ("half", 0.5)):
-            yield from constant_is(m[name], wanted)
+        yield from is_formula(m, half=0.5, two=2.0, one=1.0, root_half=sqrt(0.5), root_two=sqrt(2))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("Gelu", m["x"])
+
+
+class GeluTanh(Fusion, switch="TanhGeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
+    """Replace ½ · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) by Gelu."""
+
+    pattern = scaled_product(_X, _BY_TANH, "half", "two")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        numbers = {"half": 0.5, "two": 2.0, "one": 1.0, "one_": 1.0, "two_": 2.0, "three": 3.0}
+        yield from is_formula(m, **numbers, small=0.044715, root=sqrt(2 / pi))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.insert("Gelu", m["x"], approximate="tanh")

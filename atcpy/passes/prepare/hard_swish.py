@@ -1,10 +1,11 @@
 """Name the hard activations that exporters spell out.
 
 Clip(x + 3, 0, 6) / 6        →  HardSigmoid(x) {alpha=1/6 beta=1/2}
+Clip(a · x + b, 0, 1)        →  HardSigmoid(x) {alpha=a beta=b}
 x · Clip(x + 3, 0, 6) / 6    →  HardSwish(x)
 x · HardSigmoid(x)           →  HardSwish(x),   alpha = 1/6, beta = 1/2
 
-`/ 6` may also be written as a product with 1/6.
+`/ 6` may also be written as a product with 1/6, and stand at any of the factors.
 """
 
 from __future__ import annotations
@@ -13,51 +14,50 @@ from collections.abc import Iterator
 from math import isclose
 
 from atcpy.ir import Match, Reject, Rewriter, Value
-from atcpy.ir.pattern import Op, const, op, var
+from atcpy.ir.pattern import const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.fusion import Fusion, constant_is, formula_of, only_read_by
+from atcpy.passes.formula import factor_of, is_finite, is_formula, number, scaled, scaled_product
+from atcpy.passes.fusion import Fusion, only_read_by
 
-_SHIFTED = op("Add", var("x"), const("three"), commutative=True, name="shift")
+_X = var("x")
+_SHIFTED = op("Add", _X, const("three"), commutative=True, name="shift")
 _RELU6 = op("Clip", _SHIFTED, const("low"), const("high"), name="clip")
-
-
-def _by_six(numerator: Op) -> Op:
-    return op(("Div", "Mul"), numerator, const("six"), commutative=True, name="scaled")
-
-
-def _requirements(m: Match, readers: tuple[tuple[str, str], ...]) -> Iterator[Reject]:
-    for node, reader in readers:
-        yield from only_read_by(m.node(node).output, m.node(reader))
-    scaled = m.node("scaled")
-    yield from formula_of(m["x"], scaled)
-    divided = scaled.op_type == "Div" and scaled.operand(1) is m["six"]
-    for name, wanted in (("three", 3.0), ("low", 0.0), ("high", 6.0), ("six", 6.0 if divided else 1 / 6)):
-        yield from constant_is(m[name], wanted)
+_NUMBERS = {"three": 3.0, "low": 0.0, "high": 6.0, "six": 6.0, "sixth": 1 / 6}
 
 
 class HardSigmoid(
-    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("HardSigmoid",)
+    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), makes=("HardSigmoid",)
 ):
-    """Replace Clip(x + 3, 0, 6) / 6 by HardSigmoid."""
+    """Replace Clip(x + 3, 0, 6) / 6 and Clip(a · x + b, 0, 1) by HardSigmoid."""
 
-    pattern = _by_six(_RELU6)
+    _line = op("Add", either(*scaled(_X, "alpha", "inverse")), const("beta"), commutative=True, name="shift")
+    pattern = (*scaled(_RELU6, "sixth", "six"), op("Clip", _line, const("zero"), const("one")))
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from _requirements(m, (("shift", "clip"), ("clip", "scaled")))
+        yield from is_formula(m, **_NUMBERS, zero=0.0, one=1.0)
+        yield from is_finite(m, *_line(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("HardSigmoid", m["x"], alpha=1 / 6, beta=0.5)
+        alpha, beta = _line(m)
+        return rw.insert("HardSigmoid", m["x"], alpha=alpha, beta=beta)
+
+
+def _line(m: Match) -> tuple[float, float]:
+    """The alpha and beta of the HardSigmoid."""
+    if m.get("beta") is None:
+        return 1 / 6, 0.5
+    return factor_of(m, "alpha", "inverse"), number(m["beta"])
 
 
 class HardSwishRelu6(
-    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("HardSwish",)
+    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), makes=("HardSwish",)
 ):
     """Replace x · Clip(x + 3, 0, 6) / 6 by HardSwish."""
 
-    pattern = _by_six(op("Mul", var("x"), _RELU6, commutative=True, name="gated"))
+    pattern = scaled_product(_X, _RELU6, "sixth", "six")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from _requirements(m, (("shift", "clip"), ("clip", "gated"), ("gated", "scaled")))
+        yield from is_formula(m, **_NUMBERS)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("HardSwish", m["x"])

@@ -1,6 +1,10 @@
-"""Name the gated activations that exporters spell out.
+"""Name Sigmoid and the activations that it gates, which exporters spell out.
 
-x · Sigmoid(x)  →  Swish(x)
+1 / (1 + e^(−x))                             →  Sigmoid(x)
+x · Sigmoid(x), x / (1 + e^(−x))             →  Swish(x)
+x · Sigmoid(a · x), x / (1 + e^(−(a · x)))   →  Swish(x) {alpha=a}
+
+1.702 is the `a` of the quick Gelu.
 """
 
 from __future__ import annotations
@@ -8,18 +12,52 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
-from atcpy.ir.pattern import op, var
+from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.formula import factor_of, is_finite, is_formula, scaled
+from atcpy.passes.fusion import Fusion
+
+_X = var("x")
+_SCALED = either(*scaled(_X, "alpha", "inverse"))
+_MINUS = op("Neg", _X, name="minus")
+_MINUS_SCALED = either(op("Neg", _SCALED, name="minus"), *scaled(_X, "minus_alpha", "minus_inverse"))
 
 
-class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Swish",)):
-    """Replace x · Sigmoid(x) by Swish."""
+def _one_and_exp(exponent: Pattern) -> Op:
+    """1 + e^exponent"""
+    return op("Add", const("one"), op("Exp", exponent), commutative=True, name="bracket")
 
-    pattern = op("Mul", var("x"), op("Sigmoid", var("x"), name="sigmoid"), commutative=True, name="mul")
+
+class Sigmoid(Fusion, switch="SigmoidFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Sigmoid",)):
+    """Replace 1 / (1 + e^(−x)) by Sigmoid."""
+
+    _bracket = _one_and_exp(either(_MINUS, op("Mul", _X, const("minus_one"), commutative=True, name="minus")))
+    pattern = (op("Div", const("one_"), _bracket), op("Reciprocal", _bracket))
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from only_read_by(m.node("sigmoid").output, m.node("mul"))
+        yield from is_formula(m, one=1.0, one_=1.0, minus_one=-1.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Swish", m["x"], alpha=1.0)
+        return rw.insert("Sigmoid", m["x"])
+
+
+class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("SigmoidFusionPass",), makes=("Swish",)):
+    """Replace x · Sigmoid(a · x) by Swish."""
+
+    pattern = (
+        op("Mul", _X, op("Sigmoid", either(_X, _SCALED)), commutative=True),
+        op("Div", _X, _one_and_exp(either(_MINUS, _MINUS_SCALED))),
+    )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m, one=1.0)
+        yield from is_finite(m, _alpha(m))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.insert("Swish", m["x"], alpha=_alpha(m))
+
+
+def _alpha(m: Match) -> float:
+    if "minus" in m.nodes or "sigmoid" in m.nodes:
+        return factor_of(m, "alpha", "inverse")
+    return -factor_of(m, "minus_alpha", "minus_inverse")

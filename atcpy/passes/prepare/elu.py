@@ -1,0 +1,102 @@
+"""Name the activations of the Elu family, and ThresholdedRelu, where a model spells them out.
+
+Where(x > 0, x, a · (e^x − 1))           →  Elu(x) {alpha=a}
+Relu(x) + Min(a · (e^x − 1), 0)          →  Elu(x) {alpha=a},  a ≥ 0
+Relu(x) + Min(a · (e^(x / a) − 1), 0)    →  Celu(x) {alpha=a},  a > 0
+g · Elu(x) {alpha=a}                     →  Selu(x) {alpha=a gamma=g}
+Where(x > t, x, 0)                       →  ThresholdedRelu(x) {alpha=t}
+
+`x > 0` may also be `x ≥ 0`, or `x < 0` with the values the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isclose
+
+from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import Op, Pattern, const, either, op, var
+from atcpy.options import Stage
+from atcpy.passes.formula import MAX_EXACT, factor_of, is_finite, is_formula, number, scaled, where_above
+from atcpy.passes.fusion import Fusion
+
+_X, _ZERO = var("x"), const("zero")
+
+
+def _curve(x: Pattern) -> Pattern:
+    """a · (e^x − 1)"""
+    exp = op("Exp", x)
+    less = either(op("Sub", exp, const("one"), name="less"), op("Add", exp, const("minus_one"), name="less"))
+    return either(less, *scaled(less, "alpha", "inverse"))
+
+
+class Elu(Fusion, switch="EluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("Elu",)):
+    """Replace Where(x > 0, x, a · (e^x − 1)) by Elu."""
+
+    pattern = where_above(_X, _ZERO, _X, _curve(_X))
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
+        yield from is_finite(m, factor_of(m, "alpha", "inverse"))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.insert("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
+
+
+class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("Celu", "Elu")):
+    """Replace Relu(x) + Min(a · (e^(x / a) − 1), 0) by Celu or Elu."""
+
+    _below: Op = op("Min", _curve(either(_X, *scaled(_X, "slope", "width", name="stretched"))), _ZERO, commutative=True)
+    pattern = op("Add", op("Relu", _X), _below, commutative=True)
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
+        alpha, slope = factor_of(m, "alpha", "inverse"), factor_of(m, "slope", "width")
+        yield from is_finite(m, alpha, slope)
+        if alpha < 0 or not (slope == 1 or isclose(alpha * slope, 1, rel_tol=MAX_EXACT)):
+            yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}, slope = {slope:.4g}")
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        alpha = factor_of(m, "alpha", "inverse")
+        return rw.insert("Elu" if factor_of(m, "slope", "width") == 1 else "Celu", m["x"], alpha=alpha)
+
+
+class Selu(
+    Fusion,
+    switch="SeluFusionPass",
+    stage=Stage.PREPARE,
+    after=("CeluFusionPass", "EluFusionPass"),
+    makes=("Selu",),
+):
+    """Replace g · Elu(x) by Selu."""
+
+    pattern = op("Mul", op("Elu", _X), const("gamma"), commutative=True)
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m)
+        yield from is_finite(m, number(m["gamma"]))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        alpha = m.node("elu").float_attr("alpha", 1.0)
+        return rw.insert("Selu", m["x"], alpha=alpha, gamma=number(m["gamma"]))
+
+
+class ThresholdedRelu(
+    Fusion,
+    switch="ThresholdedReluFusionPass",
+    stage=Stage.PREPARE,
+    after=("PrunePass",),
+    makes=("ThresholdedRelu",),
+):
+    """Replace Where(x > t, x, 0) by ThresholdedRelu."""
+
+    # Of Where(x ≤ t, 0, x), NaN would come through.
+    _above = either(op("Greater", _X, const("limit"), name="compare"), op("Less", const("limit"), _X, name="compare"))
+    pattern = op("Where", _above, _X, _ZERO)
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m, zero=0.0)
+        yield from is_finite(m, number(m["limit"]))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.insert("ThresholdedRelu", m["x"], alpha=number(m["limit"]))
