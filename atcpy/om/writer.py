@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from onnx import TypeProto
 
-from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static, walk
+from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
 from atcpy.kernels.table import pack_task
 from atcpy.om import attrs, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
@@ -19,6 +19,7 @@ from atcpy.om.container import Partition, reseal, seal_file
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.ops import find_opdef
+from atcpy.ops.custom import custom_ops_in
 
 __all__ = ["reseal", "to_bytes", "write"]
 
@@ -93,11 +94,6 @@ def _port_info(port: Port) -> inout.TensorInfo:
     return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims)
 
 
-def _is_custom(node: Node) -> bool:
-    opdef = find_opdef(node)
-    return opdef is not None and opdef.is_custom
-
-
 def _task_info(compiled: CompiledModel) -> bytes:
     index_of = {node.name: index for index, node in enumerate(compiled.graph.nodes)}
     info = ModelTaskDef(
@@ -110,8 +106,7 @@ def _task_info(compiled: CompiledModel) -> bytes:
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
         info.attr["atcpy_shapes"] = "unknown"
-    custom = sorted({f"{node.domain}::{node.op_type}" for node in walk(compiled.graph) if _is_custom(node)})
-    if custom:
+    if custom := custom_ops_in(compiled.graph):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for number, task in enumerate(compiled.tasks):
         record = pack_task(

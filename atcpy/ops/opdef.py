@@ -21,6 +21,7 @@ Known = Callable[[Value | None], tuple[Dim, ...] | None]
 Infer = Callable[[Node, Known], Sequence[TensorDesc]]
 Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
+Compute = Callable[[Node, Sequence[Array | None], Sequence[Array] | None], Sequence[Array]]
 Supports = Callable[[Node], Iterable[Reject]]
 # Other nodes that compute the same, made by the rewriter: the outputs, or why there are none; None if the record has
 # none for this node.
@@ -134,7 +135,8 @@ class OpDef:
     is_elementwise: each element of the result depends on the operands' elements at its place, with
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
     is_custom: a user's own op.
-    compute: what the runtime calls instead of `evaluate`: a user's C kernel.
+    compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
+        given for the outputs, if it is given some.
     is_eager: where operands' elements decide its shape at run time, it runs in numpy between two plans: it
         only moves data, and a plan of its own for each set of elements would not pay.
     """
@@ -157,7 +159,7 @@ class OpDef:
     is_elementwise: bool = False
     is_eager: bool = False
     is_custom: bool = False
-    compute: Evaluate | None = None
+    compute: Compute | None = None
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""

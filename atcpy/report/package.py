@@ -54,6 +54,7 @@ class PackageView:
             "unknown_shapes": self.package.has_unknown_shapes,
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
+            "custom_ops": ["::".join(name) for name in self.package.custom_ops],
             "passes": [
                 {"name": name, "matched": matched, "applied": applied}
                 for name, matched, applied in graph.decisions.counts()
@@ -263,6 +264,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
     if summary["host_cpu_ops"]:
         ops = counts({op["op"]: op["count"] for op in summary["host_cpu_ops"]})
         yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
+    if summary["custom_ops"]:
+        yield f"  needs      {', '.join(summary['custom_ops'])}   (your own operators: --custom-ops)"
     memory = summary["memory"]
     yield f"  memory     arena {size(memory['arena'])} · weights {size(memory['weights'])}"
 

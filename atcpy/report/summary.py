@@ -43,6 +43,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
     if report.host_cpu_ops:
         ops = counts({op.op: op.count for op in report.host_cpu_ops})
         yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
+    if report.custom_ops:
+        yield f"  needs      {', '.join(report.custom_ops)}   (your own operators: --custom-ops)"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"

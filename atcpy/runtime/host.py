@@ -17,18 +17,21 @@ from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
 RuntimeValue = Any
 
 
-def evaluate(node: Node, values: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The outputs of a node. Raises ModelInvalid (D0001) for values that it cannot work with, ResourceLimit for want
-    of memory, CustomOpError for what a user's operator does.
+def evaluate(node: Node, values: Sequence[RuntimeValue], room: Sequence[Array] | None = None) -> Sequence[RuntimeValue]:
+    """The outputs of a node, in the arrays `room` if whoever computes them can write there.
+
+    Raises ModelInvalid (D0001) for values that it cannot work with, ResourceLimit for want of memory, CustomOpError for
+    what a user's operator does.
     """
     opdef = find_opdef(node)
     if opdef is None and find_schema(node.op_type, node.domain) is None:
         what = f"{node.domain}::{node.op_type} is no operator of ONNX, and no custom operator that is loaded"
         raise CustomOpError("C0003", what, where=node, hint="--custom-ops my_ops.py")
-    run = evaluate_by_onnx if opdef is None else opdef.compute or opdef.evaluate or evaluate_by_onnx
     try:
         with np.errstate(all="ignore"):
-            return run(node, values)
+            if opdef is not None and opdef.compute is not None:
+                return opdef.compute(node, values, room)
+            return (evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate)(node, values)
     except CustomOpError:
         raise
     except AtcError as error:
@@ -39,10 +42,10 @@ def evaluate(node: Node, values: Sequence[RuntimeValue]) -> Sequence[RuntimeValu
         raise ResourceLimit("R0001", "no memory for its results", where=node) from error
 
 
-def evaluate_static(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
-    """The outputs of a node whose types are planned: arrays of these types."""
+def evaluate_static(node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None = None) -> list[Array]:
+    """The outputs of a node whose types are planned: arrays of these types, those of `room` or others."""
     results: list[Array] = []
-    for value, result in zip(node.outputs, evaluate(node, arrays), strict=True):
+    for value, result in zip(node.outputs, evaluate(node, arrays, room), strict=True):
         expected = value.desc.static_shape
         if result.shape != expected:
             raise ModelInvalid("D0001", f"its result is {result.shape}, planned {expected}", where=node)

@@ -140,8 +140,15 @@ class ExecutionPlan:
             else from_memory(operand(slot), value.desc.dtype, value.desc.static_shape)
             for value, slot in zip(node.inputs, src, strict=True)
         ]
-        for value, slot, result in zip(node.outputs, dst, evaluate_static(node, arrays), strict=True):
-            operand(slot)[:] = to_memory(result, value.desc.dtype)
+        memories = [operand(slot) for slot in dst]
+        types = [(value.desc.dtype, value.desc.static_shape) for value in node.outputs]
+        # Elements that share bytes are no array.
+        whole = all(dtype.bits >= 8 for dtype, _ in types)
+        room = [from_memory(raw, *kind) for raw, kind in zip(memories, types, strict=True)] if whole else None
+        for raw, (dtype, _), result in zip(memories, types, evaluate_static(node, arrays, room), strict=True):
+            made = to_memory(result, dtype)
+            if made.ctypes.data != raw.ctypes.data:
+                raw[:] = made
 
 
 def _segments(kernels: list[str]) -> tuple[Segment, ...]:

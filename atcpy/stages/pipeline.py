@@ -21,7 +21,7 @@ from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
-from atcpy.ops.custom import load_custom_ops
+from atcpy.ops.custom import custom_ops_in, load_custom_ops
 from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
@@ -232,6 +232,7 @@ def _report(
         unknown_shapes=compiled.has_unknown_shapes,
         engines=reporting.count_engines(compiled.graph),
         host_cpu_ops=reporting.count_host_ops(compiled.graph),
+        custom_ops=custom_ops_in(compiled.graph),
         passes=reporting.pass_counts(decisions.counts()),
         memory=reporting.Memory(
             compiled.memory.arena_bytes,

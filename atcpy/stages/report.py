@@ -95,6 +95,7 @@ class ConvertReport:
     gears: tuple[str, ...] = ()
     stages: tuple[StageTime, ...]
     unknown_shapes: bool = False  # no tasks yet: the graph is compiled for the shapes that it meets
+    custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     warnings: tuple[AtcWarning, ...] = ()
 
 

@@ -161,20 +161,21 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def behind_random(model: onnx.ModelProto) -> frozenset[str]:
+def behind_random(model: onnx.ModelProto, custom: CustomOps = CustomOps()) -> frozenset[str]:  # noqa: B008
     """The values that depend on an op that draws numbers."""
     tainted: set[str] = set()
     for node in model.graph.node:  # in topological order, as the standard asks
-        if _draws(node) or tainted.intersection(node.input):
+        if _draws(node, custom) or tainted.intersection(node.input):
             tainted.update(node.output)
     return frozenset(tainted)
 
 
-def _draws(node: onnx.NodeProto) -> bool:
+def _draws(node: onnx.NodeProto, custom: CustomOps) -> bool:
     pending = [node]
     while pending:
         node = pending.pop()
-        if node.op_type in _RANDOM:
+        own = custom.find(node.domain, node.op_type)
+        if node.op_type in _RANDOM or (own is not None and own.random):
             return True
         for attribute in node.attribute:
             pending.extend(attribute.g.node)

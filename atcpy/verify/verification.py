@@ -74,7 +74,7 @@ def verify(
     # What the model says of its own functions is the truth; what was registered for them is what is verified.
     custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
     judge = find_oracle(path, file.model, names, oracle, threads or default_threads(), custom)
-    random, steps = behind_random(file.model), quantization_steps(file.model)
+    random, steps = behind_random(file.model, custom), quantization_steps(file.model)
     turns: list[tuple[OutputReport, ...]] = []
     tried: list[str] = []
     refused: AtcError | None = None

@@ -31,6 +31,7 @@ def package(source: Path, ops: Path, invoke: Invoke) -> Path:
     ran = invoke("convert", "--model", source, "--custom-ops", ops, "-o", source.with_suffix(".om"))
     assert ran.code == 0, ran.err
     assert "HOST_CPU 1" in ran.out
+    assert "needs      custom::Double" in ran.out
     assert "W0020" in ran.err
     return source.with_suffix(".om")
 

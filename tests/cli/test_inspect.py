@@ -18,7 +18,18 @@ def test_the_info_block_is_atcs(invoke: Invoke, package: Path) -> None:
 def test_the_result_has_the_keys_of_convert(invoke: Invoke, package: Path, model: Path, tmp_path: Path) -> None:
     converted = invoke("convert", "--model", model, "-o", tmp_path / "m", "--json").envelope["result"]
     inspected = invoke("inspect", package, "--json").envelope["result"]
-    same = ("bytes", "sha256", "source", "soc", "nodes_before", "task_count", "engines", "host_cpu_ops", "gears")
+    same = (
+        "bytes",
+        "sha256",
+        "source",
+        "soc",
+        "nodes_before",
+        "task_count",
+        "engines",
+        "host_cpu_ops",
+        "custom_ops",
+        "gears",
+    )
     assert {key: inspected[key] for key in same} == {key: converted[key] for key in same}
     assert inspected["outputs"][0]["name"] == "y"
 

@@ -104,6 +104,24 @@ def test_a_match_that_must_not_be_replaced(tmp_path: Path, case: str) -> None:
     assert [(reject.reason, reject.where) for reject in rejects] == [(reason, where)]
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "shape", "fires"),
+    [
+        ("n,3", "n,3", "ctx.broadcast(x.shape, y.shape)", True),
+        ("n,3", "m,3", "ctx.broadcast(x.shape, y.shape)", True),
+        ("n,3", "n,3", "(x.shape[0] + 0, 3)", True),
+        ("n,3", "m,3", "x.shape", False),
+        ("n,3", "n,3", "(2, 3)", False),
+    ],
+)
+def test_open_sizes(tmp_path: Path, x: str, y: str, shape: str, fires: bool) -> None:
+    source = ADD_RELU.replace("ctx.broadcast(x.shape, y.shape)", shape)
+    graph = f"g (float[{x}] x, float[{y}] y) => (float[k,3] z) {{ a = Add(x, y) z = Relu(a) }}"
+    ops, rejects = compiled(tmp_path, graph, source)
+    assert ops == (["AddRelu"] if fires else ["Add", "Relu"])
+    assert [reject.reason for reject in rejects] == ([] if fires else ["broadcast"])
+
+
 def test_a_value_that_the_whole_pattern_reads_is_no_obstacle(tmp_path: Path) -> None:
     source = ADD_RELU.replace('op("Relu", op("Add", var("x"), var("y")))', 'op("Mul", SUM, SUM)').replace(
         "@atcpy", 'SUM = op("Add", var("x"), var("y"), name="sum")\n@atcpy', 1

@@ -15,7 +15,8 @@
  *
  * A kernel may be called from several threads at a time; it keeps no state that calls share. It is
  * called without Python's lock and must not call Python. It reads its inputs and writes nothing but
- * its outputs: a library runs in the process with all of its rights, and nothing guards it.
+ * its outputs; output 0 may be the very memory of an input that the operator declares `inplace`. A
+ * library runs in the process with all of its rights, and nothing guards it.
  */
 #ifndef ATCPY_CUSTOM_H
 #define ATCPY_CUSTOM_H
@@ -56,7 +57,7 @@ typedef struct atcpy_call {
     int32_t n_inputs;
     int32_t n_outputs;
     int32_t n_attrs;
-    const atcpy_tensor *inputs; /* as many as the node has */
+    const atcpy_tensor *inputs; /* as many as the node has, and outputs, too */
     atcpy_tensor *outputs;      /* of the types that `infer` gave; overwrite every element */
     const atcpy_attr *attrs;
     char *message; /* why it failed, ended by zero, for the user */

@@ -3,6 +3,7 @@
 from atcpy.ops.custom.operator import CustomOp
 from atcpy.ops.custom.registry import (
     CustomOps,
+    custom_ops_in,
     find_custom_op,
     forget_all,
     load_custom_ops,
@@ -16,6 +17,7 @@ __all__ = [
     "CustomOps",
     "OpContext",
     "TensorType",
+    "custom_ops_in",
     "find_custom_op",
     "forget_all",
     "load_custom_ops",

@@ -115,16 +115,23 @@ class CustomOp:
         results = self._as_results("forward", node, self.call("forward", node, ctx, *map(_read_only, arrays)))
         return [self._checked(node, index, result) for index, result in enumerate(results)]
 
-    def compute(self, node: Node, arrays: Sequence[Array | None]) -> list[Array]:
-        """The outputs by the C kernel."""
+    def compute(
+        self, node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None = None
+    ) -> Sequence[Array]:
+        """The outputs by the C kernel, in `room` if there is some; by `forward` where elements share bytes."""
         assert self.kernel is not None
+        if any(array is not None and _dtype_of(array).bits < 8 for array in arrays):
+            return self.evaluate(node, arrays)
         inputs = [None if array is None else np.require(array, requirements=["C", "A"]) for array in arrays]
         types = [None if array is None else TensorType.of(array) for array in inputs]
         descs = self.infer_types(node, types, inputs)
         for index, desc in enumerate(descs):
             if not desc.is_static:
                 raise self._broken(node, f"infer does not tell the shape of output {index}, which its kernel needs")
-        outputs = [np.empty(desc.static_shape, desc.dtype.numpy) for desc in descs]
+        outputs = room or [np.empty(desc.static_shape, desc.dtype.numpy) for desc in descs]
+        for index, (output, desc) in enumerate(zip(outputs, descs, strict=True)):
+            if (output.shape, output.dtype) != (desc.static_shape, desc.dtype.numpy):
+                raise self._broken(node, f"infer promised another type for output {index} before: {desc}")
         why = self.kernel.run(inputs, outputs, attributes(node))
         if why:
             raise CustomOpError("C0001", f"{self.name}: {self.kernel} failed: {why}", where=node)

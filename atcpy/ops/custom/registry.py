@@ -18,6 +18,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from atcpy.errors import AtcError, UsageError, Where
+from atcpy.ir import Graph, walk
 from atcpy.ir.pattern import Op, variables
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.operator import CustomOp, arity, line_in
@@ -278,6 +279,12 @@ def _check_registered(module: OpsModule) -> None:
         raise UsageError(
             "E13030", f"{module.name} has no registered operator", where=Where(file=module.path), hint=hint
         )
+
+
+def custom_ops_in(graph: Graph) -> tuple[str, ...]:
+    """The full names of users' operators among the nodes of a graph and its bodies: it needs them to run."""
+    found = (find_custom_op(node.domain, node.op_type) for node in walk(graph))
+    return tuple(sorted({operator.full_name for operator in found if operator is not None}))
 
 
 def find_custom_op(domain: str, name: str) -> CustomOp | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -16,14 +16,17 @@ from atcpy.options import MAX_DIM, MAX_RANK
 
 
 class OpenDim(str):
-    """A size that is known by name only. Equal names are equal sizes; nothing can be computed with one."""
+    """A size that only the run tells. One with a name is equal to those of that name; what is computed from one is
+    open, and has no name.
+    """
 
     __slots__ = ()
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise TypeError(f'the size "{self}" is open: nothing can be computed with it before the model runs')
+    def _unnamed(self, *_: object) -> OpenDim:
+        return OpenDim()
 
-    __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = _refuse  # what a text would do is no arithmetic
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _unnamed
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _unnamed
 
 
 Size = int | str | None
@@ -72,7 +75,7 @@ class TensorType:
 
 
 def _dim(size: object, new_name: str) -> Dim:
-    if isinstance(size, OpenDim):
+    if isinstance(size, OpenDim) and size:
         return Sym(str(size))
     if size is None or isinstance(size, str):
         return Sym(new_name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from atcpy.errors import CustomOpError
-from atcpy.ir import Match, Node, Reject, Rewriter, Value
+from atcpy.ir import Match, Node, Reject, Rewriter, Shape, Sym, Value
 from atcpy.ops.custom import CustomOp, CustomOps, parameter_names
 from atcpy.ops.custom.types import TensorType
 from atcpy.options import OoLevel, Stage
@@ -79,7 +79,7 @@ class CustomOpFusion(Fusion):
         actual = root.output.desc
         if promised.dtype is not actual.dtype:
             yield Reject("dtype", root.name, f"{promised.dtype.long} for {actual.dtype.long}")
-        elif promised.shape != actual.shape:
+        elif not _may_be(promised.shape, actual.shape, f"{root.name}.0."):
             yield Reject("broadcast", root.name)
 
     def _own_requirements(self, m: Match, root: Node) -> Iterator[Reject]:
@@ -88,6 +88,16 @@ class CustomOpFusion(Fusion):
                 what = f"{self.operator.name}: meet_requirements gave what is no atcpy.ir.Reject"
                 raise CustomOpError("C0002", what, where=root)
             yield reject
+
+
+def _may_be(promised: Shape | None, actual: Shape | None, unnamed: str) -> bool:
+    """Is it the same shape, as far as `infer` says? Its sizes that begin with `unnamed` may be any that is open."""
+    if promised is None or actual is None or len(promised) != len(actual):
+        return False
+    return all(
+        ours == theirs or (isinstance(ours, Sym) and isinstance(theirs, Sym) and ours.name.startswith(unnamed))
+        for ours, theirs in zip(promised, actual, strict=True)
+    )
 
 
 def custom_passes(operators: CustomOps) -> tuple[Pass, ...]:

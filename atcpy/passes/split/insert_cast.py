@@ -80,6 +80,9 @@ class _Casts:
         """
         if any(True for _ in node.subgraphs) or (_runs_in_c(node) and not self._is_mostly_wide(node)):
             return False
+        opdef = find_opdef(node)
+        if opdef is not None and opdef.is_custom:  # the user's code gets the types that the model says
+            return False
         narrow, in_c = _stays_narrow(node), _runs_in_c(node)
         with _as_float32(node, narrow) as results:
             if results is None or (in_c and not _runs_in_c(node)):

@@ -196,6 +196,6 @@ def _decides_shapes(value: Value) -> bool:
 
 
 def _is_cheap(node: Node) -> bool:
-    """Does numpy do it as well as a plan made for the operands' elements?"""
+    """Does numpy do it as well as a plan made for the operands' elements? Users' operators it does in any case."""
     opdef = find_opdef(node)
-    return opdef is not None and (opdef.is_view or opdef.is_eager)
+    return opdef is not None and (opdef.is_view or opdef.is_eager or opdef.is_custom)

@@ -119,6 +119,40 @@ def test_open_sizes_and_several_threads(tmp_path: Path) -> None:
             assert np.all(y == 1)
 
 
+def test_it_works_on_the_plans_own_memory(tmp_path: Path) -> None:
+    code = """
+    int place(const atcpy_call *call)
+    {
+        *(int64_t *)call->outputs[0].data = call->inputs[0].data == call->outputs[0].data;
+        return 0;
+    }
+    """
+    build(tmp_path, HEAD + code)
+    source = OPS.replace(", outputs=2", "%s").replace(':echo"', ':place"').replace("return x, atcpy", "return atcpy")
+    source = source.replace("(8,))", "x.shape)")
+    graph = "g (int64[1] x) => (int64[1] y) { a = Abs(x) b = my.dom.Echo(a) y = Neg(b) }"
+    for flag, same in (("", 0), (", inplace=(0,)", 1)):
+        path = module(tmp_path, source % flag)
+        atcpy.convert(model(graph), tmp_path / "m.om", custom_ops=path)
+        session = atcpy.InferenceSession(tmp_path / "m.om", custom_ops=path, threads=1)
+        assert session.run(None, {"x": np.ones(1, np.int64)})[0] == -same
+
+
+def test_elements_that_share_bytes_are_left_to_forward(tmp_path: Path) -> None:
+    build(tmp_path)
+    source = OPS.replace('raise RuntimeError("the kernel is asked, not numpy")', "return x, np.arange(8)")
+    path = module(tmp_path, source)
+    report = atcpy.convert(
+        model("g (int4[3] x) => (int4[3] y, int64[8] s) { y, s = my.dom.Echo(x) }"), tmp_path / "m.om", custom_ops=path
+    )
+    assert [count.op for count in report.host_cpu_ops] == ["Echo"]
+    session = atcpy.InferenceSession(tmp_path / "m.om", custom_ops=path)
+    x = np.array([1, -2, 3]).astype(session.get_inputs()[0].dtype.numpy)
+    y, seen = session.run(None, {"x": x})
+    np.testing.assert_array_equal(y.astype(int), [1, -2, 3])
+    np.testing.assert_array_equal(seen, np.arange(8))
+
+
 def test_a_kernel_that_fails_says_why(tmp_path: Path, run: Run) -> None:
     build(tmp_path)
     with pytest.raises(AtcError) as caught:

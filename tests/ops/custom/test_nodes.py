@@ -81,6 +81,16 @@ def test_memory_is_taken_over_in_place(tmp_path: Path) -> None:
     assert arenas == [2 * 64 * 64 * 4, 64 * 64 * 4]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float", "double", "int8", "bool"])
+def test_user_code_gets_the_type_that_the_model_says(tmp_path: Path, dtype: str) -> None:
+    text = double(forward="assert x.dtype == ctx.attrs['t'].dtype; return x", infer="return x")
+    node = f"my.dom.Double<t = {dtype}[1] {{1}}>(a)"
+    graph = f"g ({dtype}[2,3] x) => ({dtype}[2,3] y) {{ a = Identity(x) b = {node} y = Identity(b) }}"
+    _, session = converted(model(graph), tmp_path, text)
+    x = np.ones((2, 3), session.get_inputs()[0].dtype.numpy)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x)
+
+
 ALL_KINDS = """
 @atcpy.register_operator("Affine", outputs=2)
 class Affine:
@@ -124,11 +134,9 @@ def test_a_graph_attribute_is_refused(tmp_path: Path) -> None:
 OPEN = "g (float[n,3] x) => (float[m,3] y) { a = Abs(x) b = my.dom.Double(a) y = Neg(b) }"
 
 
-@pytest.mark.parametrize(
-    "infer", ["return x", "return x.with_shape((None, 3))", "return x.with_shape((x.shape[0], 3))"]
-)
-def test_open_sizes(tmp_path: Path, infer: str) -> None:
-    report, session = converted(model(OPEN), tmp_path, double(infer=infer))
+@pytest.mark.parametrize("shape", ["x.shape", "(None, 3)", "(x.shape[0], 3)", "(2 * x.shape[0] // 2 - 0, 3)"])
+def test_open_sizes(tmp_path: Path, shape: str) -> None:
+    report, session = converted(model(OPEN), tmp_path, double(infer=f"return x.with_shape({shape})"))
     assert report.unknown_shapes
     for rows in (1, 4):
         x = np.full((rows, 3), -1, np.float32)
@@ -140,6 +148,35 @@ def test_a_size_that_only_the_run_tells(tmp_path: Path) -> None:
     _, session = converted(model(ONE_NODE.replace("[2,3] y", "[k,3] y")), tmp_path, text)
     assert session.run(None, {"x": np.ones((2, 3), np.float32)})[0].shape == (2, 3)
     assert session.run(None, {"x": np.zeros((2, 3), np.float32)})[0].shape == (0, 3)
+
+
+def test_behind_a_rank_that_only_the_run_tells(tmp_path: Path) -> None:
+    graph = "g (float[2,3] x, int64[n] s) => (float y) { r = Reshape(x, s) d = my.dom.Double(r) y = Neg(d) }"
+    _, session = converted(model(graph), tmp_path, DOUBLE)
+    for shape in ([6], [3, 2]):
+        y = session.run(None, {"x": X, "s": np.array(shape)})[0]
+        np.testing.assert_array_equal(y, -2 * X.reshape(shape))
+
+
+def test_integers_of_the_run_do_not_compile_anew(tmp_path: Path) -> None:
+    text = """
+    @atcpy.register_operator("Take")
+    class Take:
+        @staticmethod
+        def infer(ctx, x, count):
+            return x.with_shape((None,))
+
+        @staticmethod
+        def forward(ctx, x, count):
+            return x[: int(count[0])]
+    """
+    graph = "g (float[8] x, int64[1] c) => (float[k] y) { a = Abs(x) n = Neg(c) t = my.dom.Take(a, n) y = Neg(t) }"
+    _, session = converted(model(graph), tmp_path, text)
+    for count in (1, 5, 8, 5):
+        y = session.run(None, {"x": np.ones(8, np.float32), "c": np.array([-count])})[0]
+        assert y.shape == (count,)
+    assert session.shape_cache is not None
+    assert session.shape_cache.misses <= 1 + 3  # the graph, and what follows for three sizes
 
 
 def test_infer_sees_constants(tmp_path: Path) -> None:
