@@ -95,21 +95,23 @@ static inline __attribute__((always_inline)) void rows(const struct kernel_args 
 }
 
 /* The ops with what makes their values, or truths. */
-#define EACH_OP(M)                                                                                 \
+#define EACH_VALUE(M)                                                                              \
     M(BINARY_ADD, add, NULL)                                                                       \
     M(BINARY_SUB, sub, NULL)                                                                       \
     M(BINARY_MUL, mul, NULL)                                                                       \
     M(BINARY_DIV, quotient, NULL)                                                                  \
     M(BINARY_MAX, vf_max, NULL)                                                                    \
     M(BINARY_MIN, vf_min, NULL)                                                                    \
-    M(BINARY_PRELU, prelu, NULL)                                                                   \
+    M(BINARY_PRELU, prelu, NULL)
+#define EACH_OP(M)                                                                                 \
+    EACH_VALUE(M)                                                                                  \
     M(BINARY_EQUAL, NULL, vf_eq)                                                                   \
     M(BINARY_LESS, NULL, vf_lt)                                                                    \
     M(BINARY_GREATER, NULL, greater)                                                               \
     M(BINARY_LESS_OR_EQUAL, NULL, vf_le)                                                           \
     M(BINARY_GREATER_OR_EQUAL, NULL, greater_or_equal)
 
-static void binary_items(const struct kernel_args *args)
+static inline void binary_items(const struct kernel_args *args)
 {
     const struct binary_params *params = args->params;
     const struct broadcast walk = binary_walk(params);
@@ -130,8 +132,8 @@ static void binary_items(const struct kernel_args *args)
     }
 }
 
-static void binary_run(enum binary_op op, const float *a, const float *b, void *dst, int64_t n,
-                       bool a_moves, bool b_moves)
+static inline void binary_run(enum binary_op op, const float *a, const float *b, void *dst,
+                              int64_t n, bool a_moves, bool b_moves)
 {
     switch (op) {
 #define CASE(op_, value, truth)                                                                    \

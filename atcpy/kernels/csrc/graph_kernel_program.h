@@ -66,6 +66,22 @@ int gk_register_type(int dtype);
 /* True if the program works on whole rows. */
 bool gk_takes_rows(const struct graph_kernel_params *p);
 
+/* Ops of float32 that follow one another, on a few vectors that stay in registers: a value at work
+ * x, of which each link makes the next.
+ */
+enum {
+    GK_LINK_REVERSED = 128, /* + enum binary_op: op(operand, x); GK_BINARY + …: op(x, operand) */
+    GK_LINK_LOAD = 192,     /* the operand */
+};
+
+struct gk_link {
+    int op;      /* also GK_UNARY + enum unary_op */
+    int operand; /* a place */
+    int save;    /* the place that gets the value; below 0: none */
+    bool moves;  /* the operand is not one element */
+    float alpha, beta;
+};
+
 /* What an instruction set brings: its rows, and the routines below them that save the walk. */
 struct gk_routines {
     kernel_fn unary_f32, reduce_f32, cast, classify;
@@ -73,6 +89,8 @@ struct gk_routines {
                        bool a_moves, bool b_moves); /* NULL: none */
     void (*where)(int64_t item, const void *condition, const void *a, const void *b, void *dst,
                   int64_t n, const int64_t *moves);
+    void (*chain)(const struct gk_link *links, int n_links, uint8_t *const *places, int64_t begin,
+                  int64_t end); /* elements [begin, end) of a tile; NULL: none */
 };
 
 /* Runs the tiles of `args`. */

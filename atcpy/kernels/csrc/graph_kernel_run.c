@@ -30,6 +30,8 @@ enum {
     MAX_STEPS = GK_SOURCES + 2 * GK_CODE + GK_TARGETS,
     MAX_BUFFERS = MAX_STEPS,
     MAX_CONSTANTS = GK_CODE,
+    LINE = 64,   /* bytes that memory brings at once */
+    PIECE = 256, /* elements that a chain takes before more of them are fetched */
     /* Places: what the steps of a tile read and write. */
     PLACE_SRC = 0,
     PLACE_DST = PLACE_SRC + GK_SOURCES,
@@ -46,16 +48,20 @@ enum how {
     BY_WHERE,
     BY_COPY,
     BY_SPLAT,
+    BY_CHAIN,
 };
 
 struct step {
     enum how how;
-    int src[3], dst; /* places */
+    int n_src, src[3], dst; /* places */
     int64_t item;
     int64_t moves[3];
     bool is_long; /* over the tile; else one element */
     kernel_fn fn; /* by its family's row, and where in params the elements are counted */
     int64_t *n;
+    const struct gk_link *link; /* by a chain */
+    int n_links;
+    int link_op; /* what it would be in a chain; below 0: nothing */
     union gk_params params;
 };
 
@@ -85,6 +91,14 @@ struct source {
     int filled;
 };
 
+/* An operand whose tiles follow one another in memory. */
+struct stream {
+    int place;
+    int64_t item;
+    uintptr_t next; /* what to fetch next */
+    int64_t lines;  /* after each step */
+};
+
 struct machine {
     const struct graph_kernel_params *p;
     const struct gk_routines *routines; /* NULL: only the scratch is asked for */
@@ -92,6 +106,8 @@ struct machine {
     struct shape shape;
     struct source source[GK_SOURCES];
     struct value value[MAX_VALUES];
+    struct stream stream[GK_SOURCES + GK_TARGETS];
+    int n_streams;
     int n_values, n_steps, n_constants;
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
@@ -99,6 +115,9 @@ struct machine {
     uint64_t constant[MAX_CONSTANTS];
     uint8_t *at[PLACES];
     struct step step[MAX_STEPS];
+    int order[MAX_STEPS], n_order;
+    int n_links;
+    struct gk_link link[2 * MAX_STEPS];
 };
 
 static struct shape shape_of(const struct graph_kernel_params *p)
@@ -159,6 +178,8 @@ static struct step *add_step(struct machine *m, enum how how, int dst, bool is_l
     step->dst = dst;
     step->is_long = is_long;
     step->n = NULL;
+    step->n_src = 1;
+    step->link_op = NOWHERE;
     return step;
 }
 
@@ -190,6 +211,8 @@ static void place_source(struct machine *m, int s)
         is_fixed &= is_one || d == GK_DIMS - 1;
     }
     source->item = atc_item_bytes(dtype);
+    if (!repeats)
+        m->stream[m->n_streams++] = (struct stream){.place = PLACE_SRC + s, .item = source->item};
     source->is_filled = m->shape.is_block && repeats && run != 1;
     source->is_fixed = is_fixed;
     v->type = gk_register_type(dtype);
@@ -319,10 +342,25 @@ static void set_moves(struct step *step, const struct gk_call *call)
     }
 }
 
+/* What an instruction is in a chain; below 0: nothing. */
+static int link_op(const struct gk_call *call)
+{
+    const struct task_view view = {.params = &call->params};
+    if (call->src_type[0] != DTYPE_F32)
+        return NOWHERE;
+    if (call->kind == GK_KIND_UNARY)
+        return unary_in_vectors(&view) ? GK_UNARY + (int)call->params.unary.op : NOWHERE;
+    if (call->kind == GK_KIND_BINARY)
+        return call->params.binary.op <= BINARY_PRELU ? GK_BINARY + (int)call->params.binary.op
+                                                      : NOWHERE;
+    return NOWHERE;
+}
+
 static void add_call(struct machine *m, const struct gk_call *call, const int *held,
                      const struct value *result, bool reads_long)
 {
     struct step *step = add_step(m, BY_ROW, result->place, reads_long);
+    step->n_src = call->n_src;
     for (int s = 0; s < 3; s++) {
         const bool is_value = s < call->n_src && call->src[s] != GK_IMMEDIATE;
         const struct value *v = is_value ? m->value + held[call->src[s]] : NULL;
@@ -339,6 +377,8 @@ static void add_call(struct machine *m, const struct gk_call *call, const int *h
         return;
     }
     step->params = call->params;
+    if (m->routines->chain != NULL && reads_long)
+        step->link_op = link_op(call);
     if (call->kind == GK_KIND_BINARY && call->src_type[0] == DTYPE_F32 &&
         m->routines->binary_f32 != NULL && call->params.binary.op <= BINARY_LAST_VECTOR) {
         step->how = BY_BINARY;
@@ -404,6 +444,8 @@ static void add_results(struct machine *m, const int *results)
         const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0 && m->shape.cols != 1;
         const bool spreads = !v->moves && !is_one;
         int from = v->place;
+        if (!is_one)
+            m->stream[m->n_streams++] = (struct stream){.place = to, .item = atc_item_bytes(dtype)};
         if (v->target == d)
             continue;
         if (dtype != v->type) {
@@ -419,17 +461,88 @@ static void add_results(struct machine *m, const int *results)
     }
 }
 
+/* True if what step `at` of a chain writes must lie in memory: a step other than the next link
+ * reads it, or it is a result.
+ */
+static bool is_saved(const struct machine *m, int at)
+{
+    const int place = m->step[at].dst;
+    for (int i = at + 1; i < m->n_steps; i++) {
+        const struct step *step = m->step + i;
+        int reads = 0;
+        for (int s = 0; s < step->n_src; s++)
+            reads += step->src[s] == place;
+        if (reads > 1 || (reads == 1 && (i > at + 1 || step->link_op < 0)))
+            return true;
+        if (step->dst == place)
+            return false;
+    }
+    return place < PLACE_BUFFER;
+}
+
+static struct gk_link *add_link(struct machine *m, int op, int operand, bool moves)
+{
+    struct gk_link *link = m->link + m->n_links++;
+    *link = (struct gk_link){.op = op, .operand = operand, .save = NOWHERE, .moves = moves};
+    return link;
+}
+
+/* The link that a step is, after one that loads its operand where that is not at work. */
+static void link_step(struct machine *m, const struct step *step, int at_work)
+{
+    const bool is_binary = step->n_src == 2;
+    const bool is_reversed = is_binary && step->src[0] != at_work && step->src[1] == at_work;
+    if (!is_reversed && step->src[0] != at_work)
+        add_link(m, GK_LINK_LOAD, step->src[0], step->moves[0] != 0);
+    const int other = is_binary && !is_reversed ? 1 : 0;
+    const int op = is_reversed ? step->link_op - GK_BINARY + GK_LINK_REVERSED : step->link_op;
+    struct gk_link *link = add_link(m, op, step->src[other], step->moves[other] != 0);
+    if (!is_binary) {
+        link->alpha = (float)step->params.unary.alpha;
+        link->beta = (float)step->params.unary.beta;
+    }
+}
+
+/* Puts steps that follow one another into chains, and all into the order in which they run. */
+static void make_chains(struct machine *m)
+{
+    int at_work = NOWHERE;
+    struct step *chain = NULL;
+    for (int i = 0; i < m->n_steps; i++) {
+        struct step *step = m->step + i;
+        if (step->link_op < 0) {
+            chain = NULL;
+            at_work = NOWHERE;
+            m->order[m->n_order++] = i;
+            continue;
+        }
+        if (chain == NULL) {
+            chain = step;
+            chain->how = BY_CHAIN;
+            chain->link = m->link + m->n_links;
+            m->order[m->n_order++] = i;
+        }
+        link_step(m, step, at_work);
+        at_work = step->dst;
+        if (is_saved(m, i))
+            m->link[m->n_links - 1].save = step->dst;
+        chain->n_links = (int)(m->link + m->n_links - chain->link);
+    }
+}
+
 static void build(struct machine *m, const struct graph_kernel_params *p)
 {
     int results[GK_TARGETS] = {0};
     m->p = p;
-    m->n_steps = m->n_constants = m->n_buffers = m->n_free = 0;
+    m->n_order = m->n_links = m->n_steps = m->n_streams = m->n_constants = m->n_buffers =
+        m->n_free = 0;
     m->shape = shape_of(p);
     for (int s = 0; s < p->n_src; s++)
         place_source(m, s);
     name_values(m, results);
     add_instructions(m, results);
     add_results(m, results);
+    make_chains(m);
     int64_t item = 1;
     for (int v = 0; v < m->n_values; v++)
         if (atc_item_bytes(m->value[v].type) > item)
@@ -540,6 +653,9 @@ static void run_step(const struct machine *m, struct step *step, int64_t n,
         break;
     case BY_SPLAT:
         splat(dst, a, step->item, n);
+        break;
+    case BY_CHAIN: /* run_tile */
+        break;
     }
 }
 
@@ -570,13 +686,48 @@ static int64_t place_tile(struct machine *m, int64_t tile)
     return rows * min_i64(shape->part, shape->cols - col);
 }
 
+/* Fetches some lines of the next tile. */
+static void fetch_ahead(struct machine *m)
+{
+    for (int k = 0; k < m->n_streams; k++) {
+        struct stream *stream = m->stream + k;
+        for (int64_t line = 0; line < stream->lines; line++, stream->next += LINE)
+            __builtin_prefetch((const void *)stream->next);
+    }
+}
+
+/* Runs the steps on a tile of n elements. */
+static void run_tile(struct machine *m, int64_t n, struct kernel_args *args)
+{
+    int64_t beats = 0;
+    for (int i = 0; i < m->n_order; i++)
+        beats += m->step[m->order[i]].how == BY_CHAIN ? ceil_div(n, PIECE) : 1;
+    for (int k = 0; k < m->n_streams; k++) {
+        struct stream *stream = m->stream + k;
+        stream->next = (uintptr_t)m->at[stream->place] + (uintptr_t)(n * stream->item);
+        stream->lines = ceil_div(ceil_div(n * stream->item, LINE), beats);
+    }
+    for (int i = 0; i < m->n_order; i++) {
+        struct step *step = m->step + m->order[i];
+        if (step->how != BY_CHAIN) {
+            fetch_ahead(m);
+            run_step(m, step, n, args);
+            continue;
+        }
+        for (int64_t begin = 0; begin < n; begin += PIECE) {
+            fetch_ahead(m);
+            m->routines->chain(step->link, step->n_links, m->at, begin, min_i64(begin + PIECE, n));
+        }
+    }
+}
+
 void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
 {
     struct machine m;
     m.routines = routines;
     m.args = args;
     build(&m, args->params);
-    for (int i = 0; i < m.n_constants; i++)
+    for (int i = 0; i < MAX_CONSTANTS; i++)
         m.at[PLACE_CONSTANT + i] = (uint8_t *)(m.constant + i);
     for (int i = 0; i < m.n_buffers; i++)
         m.at[PLACE_BUFFER + i] = (uint8_t *)args->scratch + i * m.buffer_bytes;
@@ -586,7 +737,6 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
     struct kernel_args call = {.cpu = args->cpu, .fault = args->fault, .begin = 0, .end = 1};
     for (int64_t tile = args->begin; tile < args->end; tile++) {
         const int64_t n = place_tile(&m, tile);
-        for (int i = 0; i < m.n_steps; i++)
-            run_step(&m, m.step + i, n, &call);
+        run_tile(&m, n, &call);
     }
 }
