@@ -8,11 +8,11 @@ from math import isclose
 
 import numpy as np
 
-from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, matches, required_types
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.base import Pass, register_pass
-from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.folding import Finisher
 
 
 class Fusion:
@@ -77,11 +77,14 @@ class Fusion:
         roots = frozenset(kind for pattern in spellings for kind in pattern.types)
         if not roots:
             return
+        finisher = Finisher(graph, record, options)
         for node in graph.nodes:
             if node.op_type in roots:
-                self._rewrite(graph, node, spellings, record)
+                self._rewrite(graph, node, spellings, record, finisher)
 
-    def _rewrite(self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord) -> None:
+    def _rewrite(
+        self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord, finisher: Finisher
+    ) -> None:
         """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
         first: list[Reject] = []
         found = False
@@ -89,21 +92,15 @@ class Fusion:
             rejects = list(self.meet_requirements(m))
             if not rejects:
                 record.matched += 1
-                self._replace(graph, root, m)
+                matched = list(m.nodes.values())
+                rw = Rewriter(graph, root, self.switch, matched)
+                new = self.replacement(m, rw)
+                finisher.finish(rw, [(root.output, new)], matched)
                 record.applied += 1
                 return
             first, found = first or rejects, True
         record.matched += found
         record.reject(*first)
-
-    def _replace(self, graph: Graph, root: Node, m: Match) -> None:
-        matched = list(m.nodes.values())
-        rw = Rewriter(graph, root, self.switch, matched)
-        new = self.replacement(m, rw)
-        for created in rw.created:
-            infer_node(created, KnownValues())
-        rw.replace(root.output, new)
-        erase_dead(graph, matched)
 
 
 def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:

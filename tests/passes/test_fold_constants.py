@@ -10,7 +10,7 @@ from atcpy.ir import Graph, PassRecord, Tensor
 from atcpy.ir.shape import Shape, Sym
 from atcpy.options import Deadline, OoLevel, ParseOptions, PrepareOptions
 from atcpy.parsers.onnx import import_onnx
-from atcpy.passes.prepare import fold_constants as folding
+from atcpy.passes import folding
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model
 

@@ -13,6 +13,7 @@ from atcpy.passes.prepare import (
     layer_norm,
     leaky_relu,
     merge_equal,
+    merge_moves,
     mish,
     norm_affine,
     one_spatial_dim,

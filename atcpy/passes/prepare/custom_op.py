@@ -13,9 +13,9 @@ from atcpy.ir import Match, Node, Reject, Rewriter, Shape, Sym, Value
 from atcpy.ops.custom import CustomOp, CustomOps, parameter_names
 from atcpy.ops.custom.types import TensorType
 from atcpy.options import OoLevel, Stage
+from atcpy.passes import folding
 from atcpy.passes.base import Pass
 from atcpy.passes.fusion import Fusion
-from atcpy.passes.prepare import fold_constants
 
 
 class CustomOpFusion(Fusion):
@@ -33,7 +33,7 @@ class CustomOpFusion(Fusion):
             name=self.switch,
             stage=Stage.PREPARE,
             run=self.run,
-            after=(fold_constants.NAME,),
+            after=(folding.NAME,),
             level=OoLevel.O2,
             summary=summary,
             is_neutral=False,

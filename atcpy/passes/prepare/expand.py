@@ -19,9 +19,10 @@ from atcpy.ops import find_opdef
 from atcpy.ops.custom import find_custom_op
 from atcpy.ops.reference import function_body
 from atcpy.options import PrepareOptions, Stage
+from atcpy.passes import folding
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
-from atcpy.passes.prepare import fold_constants
+from atcpy.passes.prepare.fold_constants import fold_constants
 
 NAME = "ExpandPass"
 MAX_ROUNDS = 8  # functions call functions; the standard's are at most three deep
@@ -29,7 +30,7 @@ MAX_ROUNDS = 8  # functions call functions; the standard's are at most three dee
 _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
 
 
-@graph_pass(NAME, Stage.PREPARE, after=(fold_constants.NAME,), required=True, is_neutral=False)
+@graph_pass(NAME, Stage.PREPARE, after=(folding.NAME,), required=True, is_neutral=False)
 def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Spell out ops that no engine runs."""
     waiting = [node for node in graph.nodes if not any(True for _ in node.subgraphs) or _has_expansion(node)]
@@ -37,14 +38,14 @@ def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
         waiting = [created for node in waiting for created in _expand(graph, node, record)]
         if not waiting:
             return
-        folding = graph.decisions.begin(fold_constants.NAME, Stage.PREPARE.value)
-        fold_constants.fold_constants(graph, folding, options)
+        record_of_folding = graph.decisions.begin(folding.NAME, Stage.PREPARE.value)
+        fold_constants(graph, record_of_folding, options)
         waiting = [node for node in waiting if node.graph is graph]
 
 
 def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
     """The nodes that took the place of a node; none if it stays."""
-    if node.op_type in fold_constants.NEVER_FOLDED or not _is_left_over(node):
+    if node.op_type in folding.NEVER_FOLDED or not _is_left_over(node):
         return ()
     opdef = find_opdef(node)
     rw = Rewriter(graph, node, NAME)

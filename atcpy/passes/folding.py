@@ -1,0 +1,180 @@
+"""Computing constants before run time: a node whose inputs are all constant becomes a constant, if that pays.
+
+Results beyond the limits stay computed at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead, is_static
+from atcpy.ir.shape import StaticShape, element_count
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import evaluate_by_onnx, find_schema
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.infer import KnownValues, infer_node
+
+NAME = "ConstantFoldingPass"
+SMALL_BYTES = 64 * 1024  # always folded: below this no growth is worth a thought
+GROWTH_OF_ONE = 4  # a larger result may be so many times its inputs
+MAX_FOLD_WORK = 10**9  # element operations a node
+NEVER_FOLDED = frozenset({"Data", "Const", "NetOutput", "PlaceHolder", "End"})
+# Quantised weights stay what they are until the products that take them as integers have been found.
+FOLDED_LATER = NEVER_FOLDED | {"DequantizeLinear"}
+
+
+class Budget:
+    """How many bytes folding may still add, net of the constants that it makes superfluous."""
+
+    def __init__(self, graph: Graph, options: PrepareOptions) -> None:
+        weights = sum(
+            node.output.desc.nbytes for node in graph.nodes if node.op_type == "Const" and _sized(node.output)
+        )
+        self.left = max(int(weights * max(options.max_growth - 1, 0)), 1 << 20)
+        self.largest = options.max_const_bytes
+
+    def objects_to(self, node: Node, shapes: Sequence[StaticShape]) -> Reject | None:
+        """None if the results may become constants, else why not."""
+        made = sum(
+            value.desc.dtype.nbytes(element_count(shape)) for value, shape in zip(node.outputs, shapes, strict=True)
+        )
+        if _work(node, shapes) > MAX_FOLD_WORK:
+            return Reject("folding-too-slow", node.name)
+        if made <= SMALL_BYTES:
+            return None
+        read = sum(value.desc.nbytes for value in node.operands)
+        freed = sum(value.desc.nbytes for value in node.operands if value.use_count == 1)
+        if made > self.largest:
+            return Reject("constant-too-large", node.name, f"{made} bytes")
+        if made > GROWTH_OF_ONE * read or made - freed > self.left:
+            return Reject("constant-grows", node.name, f"{made} bytes from {read}")
+        self.left -= max(made - freed, 0)
+        return None
+
+
+def _work(node: Node, shapes: Sequence[StaticShape]) -> int:
+    """An upper bound of element operations; matrix products and windows are the ones that matter."""
+    results = sum(element_count(shape) for shape in shapes)
+    if node.op_type in {"MatMul", "Gemm"}:
+        a = node.operand(0).desc.static_shape
+        return results * (a[0] if node.attrs.get("transA") else a[-1])
+    if node.op_type == "Conv":
+        return results * element_count(node.operand(1).desc.static_shape[1:])
+    if node.op_type in {"Einsum", "ConvTranspose"}:
+        return results * max((value.desc.elements for value in node.operands), default=1)
+    return results + sum(value.desc.elements for value in node.operands)
+
+
+def _sized(value: Value) -> bool:
+    return value.desc.is_static and value.desc.dtype is not DType.UNDEFINED
+
+
+def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: PassRecord) -> None:
+    """Makes a node's outputs constants if its inputs are, or if its elements are known."""
+    opdef = find_opdef(node)
+    if opdef is not None and opdef.is_random:
+        return
+    if not all(_sized(value) for value in node.outputs):
+        return
+    elements = known(node.output) if len(node.outputs) == 1 else None
+    if elements is not None and all(isinstance(item, int) for item in elements):
+        arrays: Sequence[Array] = [
+            np.array(elements, node.output.desc.dtype.numpy).reshape(node.output.desc.static_shape)
+        ]
+        record.matched += 1
+    else:
+        if any(value.tensor is None for value in node.operands):
+            return
+        if (opdef is None or opdef.evaluate is None) and find_schema(node.op_type, node.domain) is None:
+            return
+        record.matched += 1
+        objection = budget.objects_to(node, [value.desc.static_shape for value in node.outputs])
+        if objection is not None:
+            record.reject(objection)
+            return
+        record.deadline.check(f"constant folding of {node.op_type} {node.name}")
+        arrays = _evaluate(node)
+    _replace_by_constants(graph, node, arrays)
+    record.applied += 1
+
+
+def _evaluate(node: Node) -> Sequence[Array]:
+    opdef = find_opdef(node)
+    evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
+    inputs = [None if value is None else value.array for value in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            return evaluate(node, inputs)
+    except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:
+        raise ModelInvalid("EZ8888", f"it cannot be computed from its constants: {error}", where=node) from error
+
+
+def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[Array]) -> None:
+    for value, array in zip(node.outputs, arrays, strict=True):
+        if value.use_count == 0:
+            continue
+        desc = value.desc
+        const = graph.add_const(Tensor.of(array, desc.dtype), value.name, before=node)
+        graph.take_name(const, value)
+        if is_static(desc.shape) and const.desc.shape != desc.shape:
+            raise ModelInvalid(
+                "EZ8888", f"its constant result is {const.desc.shape}, inferred {desc.shape}", where=node
+            )
+        const.producer.sources, const.producer.passes = node.sources, (*node.passes, NAME)
+        graph.replace_uses(value, const)
+    for source in node.sources:
+        graph.decisions.removed.setdefault(source, "folded")
+    graph.erase(node)
+
+
+class Finisher:
+    """Ends the rewrites of a pass: types, readers and constants of what was made, and the end of what was replaced."""
+
+    def __init__(self, graph: Graph, record: PassRecord, options: object) -> None:
+        self._graph = graph
+        self._deadline = record.deadline
+        self._options = options
+        self._budget: Budget | None = None
+
+    def finish(self, rw: Rewriter, replaced: Iterable[tuple[Value, Value]], dead: Iterable[Node]) -> None:
+        """Puts the new value of each pair in the place of the old one. What turned out to be constant is folded, and
+        so are its readers; those of `dead` go that nobody reads any more.
+        """
+        known = KnownValues()
+        for created in rw.created:
+            infer_node(created, known)
+        for old, new in replaced:
+            rw.replace(old, new)
+        self._fold(rw.created)
+        erase_dead(self._graph, dead)
+
+    def _fold(self, nodes: Iterable[Node]) -> None:
+        waiting = (
+            [node for node in nodes if _reads_constants(node)] if isinstance(self._options, PrepareOptions) else []
+        )
+        record = PassRecord(NAME, Stage.PREPARE.value, deadline=self._deadline)
+        while waiting:
+            node = waiting.pop()
+            if node.graph is not self._graph or not _reads_constants(node):
+                continue
+            users = [user for value in node.outputs for user in value.users]
+            infer_node(node, KnownValues())
+            fold(self._graph, node, KnownValues(), self._get_budget(), record)
+            waiting += users
+
+    def _get_budget(self) -> Budget:
+        assert isinstance(self._options, PrepareOptions)
+        if self._budget is None:
+            self._budget = Budget(self._graph, self._options)
+        return self._budget
+
+
+def _reads_constants(node: Node) -> bool:
+    """True if nothing but constants goes into a node that may become one."""
+    if node.op_type in FOLDED_LATER or not node.operands or any(True for _ in node.subgraphs):
+        return False
+    return all(value.tensor is not None for value in node.operands)
