@@ -77,10 +77,13 @@ InputDims: TypeAlias = tuple[InputDim, ...]
 
 @dataclass(frozen=True, slots=True)
 class PassSwitches:
-    """Which passes the user switched on or off.  A name beats `ALL` of its group; `ALL:off` spares required passes."""
+    """Which passes the user switched on or off.  A name beats `ALL` of its group; `ALL:off` spares required passes.
+    `limits` says of how many matches a pass may rewrite.
+    """
 
     named: Mapping[str, bool] = field(default_factory=dict)
     groups: Mapping[FusionGroup, bool] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def enabled(
         self, name: str, *, group: FusionGroup = FusionGroup.GRAPH, default: bool = True, required: bool = False
@@ -92,7 +95,11 @@ class PassSwitches:
 
     def over(self, weaker: "PassSwitches") -> "PassSwitches":
         """These switches, and those of `weaker` where these say nothing."""
-        return PassSwitches(named={**weaker.named, **self.named}, groups={**weaker.groups, **self.groups})
+        return PassSwitches(
+            named={**weaker.named, **self.named},
+            groups={**weaker.groups, **self.groups},
+            limits={**weaker.limits, **self.limits},
+        )
 
 
 class Deadline:
@@ -486,6 +493,20 @@ def read_switches(option: str, value: object) -> PassSwitches:
     return PassSwitches(named=named)
 
 
+def read_limits(option: str, value: object) -> dict[str, int]:
+    """`Pass:7;Other:0`, or a mapping of pass to number."""
+    if isinstance(value, Mapping):
+        return {str(name): read_int(option, count, 0, 2**31) for name, count in value.items()}
+    limits = {}
+    for item in _text(option, value).split(";"):
+        if item.strip():
+            name, _, count = item.rpartition(":")
+            if not name.strip():
+                raise _expected(option, item.strip(), "Pass:NUMBER")
+            limits[name.strip()] = read_int(option, count.strip(), 0, 2**31)
+    return limits
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchFile:
     """A fusion switch file: what it says, and its digest, which is what the package records of it."""
@@ -670,6 +691,13 @@ _TABLE = (
     ),
     Option("optimization_switch", read_switches, PassSwitches(), '"Pass:on;Pass:off"; beats the file', _switch_text),
     Option(
+        "pass_limit",
+        read_limits,
+        {},
+        '"Pass:7": rewrite only its first so many matches; for finding faults',
+        lambda limits: ";".join(f"{name}:{count}" for name, count in sorted(limits.items())),
+    ),
+    Option(
         "op_select_implmode",
         lambda option, value: read_choice(option, value, _IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
@@ -736,7 +764,8 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
     value = {option.name: given.get(option.name, option.default) for option in _TABLE}
     file: SwitchFile | None = value["fusion_switch_file"]
     skipped = PassSwitches(named=dict.fromkeys(value["skip_pass"], False))
-    switches = skipped.over(value["optimization_switch"]).over(file.switches if file else PassSwitches())
+    asked = skipped.over(value["optimization_switch"]).over(PassSwitches(limits=value["pass_limit"]))
+    switches = asked.over(file.switches if file else PassSwitches())
     level, mode = value["oo_level"], value["op_select_implmode"]
     return ConvertOptions(
         soc=value["soc"],
@@ -774,7 +803,9 @@ def recorded_options(cmdline: str) -> ConvertOptions:
     return convert_options(given)
 
 
-_COMPILING = frozenset({"oo_level", "op_select_implmode", "optimization_switch", "skip_pass", "disable_reuse_memory"})
+_COMPILING = frozenset(
+    {"oo_level", "op_select_implmode", "optimization_switch", "skip_pass", "pass_limit", "disable_reuse_memory"}
+)
 
 
 def atc_cmdline(given: Mapping[str, Any]) -> str:

@@ -151,7 +151,7 @@ def reason_of(argument: ast.expr) -> str:
                 f"<{ast.unparse(part.value)}>" if isinstance(part, ast.FormattedValue) else ast.literal_eval(part)
                 for part in parts
             )
-        case ast.Starred():  # read back from a package
+        case ast.Starred() | ast.Call():  # read back from a package
             return ""
         case _:
             raise AssertionError(f"a reason is written where it is given, not {ast.unparse(argument)}")

@@ -62,6 +62,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),
+    "pass_limit": ("A:3;B:0", "optimize.switches.limits", {"A": 3, "B": 0}),
     "op_select_implmode": ("high_precision", "compile.impl_mode", ImplMode.HIGH_PRECISION),
     "disable_reuse_memory": ("1", "compile.reuse_memory", False),
     "max_const": ("1M", "prepare.max_const_bytes", 1024**2),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file",
-    "optimization_switch", "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth", "dump_graph",
-    "dump_stages",
+    "optimization_switch", "pass_limit", "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth",
+    "dump_graph", "dump_stages",
 )  # fmt: skip
 _FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 

@@ -1,4 +1,4 @@
-"""`atcpy passes`: the passes by name, for `--skip_pass` and the switches."""
+"""`atcpy passes`: the passes by name, for `--skip_pass` and the switches; which of them breaks a model."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,25 +14,66 @@ if TYPE_CHECKING:
     from atcpy.passes.base import Pass
 
 
+ACTIONS = ("list", "show", "bisect")
+TABLE = (
+    "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
+    "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
+)  # fmt: skip
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app, table=custom_ops.TABLE)(passes)
+    command(app, table=TABLE)(passes)
 
 
 def passes(
     run: Invocation,
-    action: Annotated[str, typer.Argument(metavar="list|show", help="All passes, or one.")] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[PASS]", help="For show.")] = None,
+    action: Annotated[
+        str, typer.Argument(metavar="list|show|bisect", help="All passes, one, or that which breaks a model.")
+    ] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="[PASS|M]", help="For show a pass, for bisect a model.")] = None,
+    check: Annotated[
+        str | None,
+        typer.Option("--check", metavar="CMD", help="bisect: a command that fails on a bad package, {}, of {model}."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="bisect: compare with ONNX Runtime, as without --check.")
+    ] = False,
+    reduce: Annotated[
+        bool, typer.Option("--reduce", help="bisect: write the smallest model that shows the fault.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="bisect: go on where it was interrupted.")] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR", help="bisect: for the reproducer and the state.")
+    ] = "repro",
+    oracle: Annotated[str | None, typer.Option("--oracle", help="bisect: ort or ref; default: whichever can.")] = None,
+    random: Annotated[
+        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="bisect: seed of the made inputs.")
+    ] = 0,
+    input_data: Annotated[
+        str | None, typer.Option("--input_data", metavar="NPZ", help="bisect: inputs by name, in one file.")
+    ] = None,
     **options: Any,
 ) -> Outcome:
-    """List the passes, or show one: its stage, order, level and what it rewrites."""
+    """List the passes, show one, or find the one that breaks a model."""
+    if action == "bisect":
+        if name is None:
+            raise UsageError("E10054", "passes bisect: a model is required", hint="atcpy passes bisect M.onnx")
+        from atcpy.cli.bisect import find_culprit
+        from atcpy.cli.bisect_trials import request
+
+        asked = request(
+            run, name, check=check, verify=verify, reduce=reduce, resume=resume, output=output, oracle=oracle,
+            seed=random, input_data=input_data, options=options,
+        )  # fmt: skip
+        return find_culprit(run, asked)
     records = all_passes(options["custom_ops"])
     if action == "list":
         rows = [(r["name"], r["stage"], r["order"], r["level"], r["summary"]) for r in records]
         return Outcome({"passes": records}, table(("pass", "stage", "order", "level", ""), rows, right=(2,)))
     if action != "show":
         raise UsageError(
-            "E10001", f'passes: "{action}" is not list or show', hint=did_you_mean(action, ("list", "show"))
+            "E10001", f'passes: "{action}" is not list, show or bisect', hint=did_you_mean(action, ACTIONS)
         )
     if name is None:
         raise UsageError("E10054", "passes show: the name of a pass is required", hint="atcpy passes list")

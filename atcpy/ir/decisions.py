@@ -1,25 +1,41 @@
 """What each pass matched, applied and rejected, and why: one record that all views read."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from atcpy.options import Deadline
+
+if TYPE_CHECKING:
+    from atcpy.ir.node import Node
+
+
+# The nodes of a match, from the pattern's root upwards: the op of each, then the names of the model's nodes that it
+# stands for, or its own where there is none.
+Matched = tuple[tuple[str, ...], ...]
+_MOST_NAMES = 16  # of a node that stands for very many
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
     """Why something was not done. `reason` is a fixed word listed in docs/add-a-pass.md;
-    `where` names the node; `detail` holds the values that decided.
+    `where` names the node; `detail` holds the values that decided. `nodes` are those of the match, where there was
+    one.
     """
 
     reason: str
     where: str
     detail: str = ""
+    nodes: Matched = ()
 
 
 @dataclass(slots=True)
 class PassRecord:
     """The decisions of one pass, over all the pieces of the graph that it saw; a pass that works for long
-    asks its `deadline` now and then.
+    asks its `deadline` now and then. `fired` are the matches that were rewritten, in order; with a `limit`
+    there are no more than so many: that is how `passes bisect` finds the one that breaks a model.
     """
 
     name: str
@@ -27,12 +43,30 @@ class PassRecord:
     matched: int = 0
     applied: int = 0
     rejects: list[Reject] = field(default_factory=list)
+    fired: list[Matched] = field(default_factory=list)
     seconds: float = 0.0
+    limit: int | None = None
+    obeys_limit: bool = False
     deadline: Deadline = field(default_factory=Deadline, repr=False, compare=False)
 
     def reject(self, *rejects: Reject) -> None:
         """Notes why a match was left alone."""
         self.rejects.extend(rejects)
+
+    def may_apply(self) -> bool:
+        """May one more match be rewritten? A pass asks before each."""
+        self.obeys_limit = True
+        return self.limit is None or self.applied < self.limit
+
+    def fire(self, nodes: Iterable[Node]) -> None:
+        """Counts a rewrite of these nodes, the root first; called before they are gone."""
+        self.fired.append(matched_nodes(nodes))
+        self.applied += 1
+
+
+def matched_nodes(nodes: Iterable[Node]) -> Matched:
+    """What is kept of the nodes of a match."""
+    return tuple((node.op_type, *(node.sources or (node.name,))[:_MOST_NAMES]) for node in nodes)
 
 
 @dataclass(slots=True)

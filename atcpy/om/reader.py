@@ -7,7 +7,7 @@ Nothing that a file says is believed before it was compared with the bytes that 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from atcpy.errors import PackageCorrupt
 from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, Value
+from atcpy.ir.decisions import Matched
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
 from atcpy.om import attrs, container, descs, inout, weights
@@ -324,10 +325,18 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(_str(item) for item in value)
 
 
+def _matched(nodes: Iterable[Any]) -> Matched:
+    return tuple(tuple(map(_str, node)) for node in nodes)
+
+
 def _decisions(record: Mapping[str, Any]) -> Decisions:
     decisions = Decisions(removed={_str(name): _str(why) for name, why in dict(record["removed"]).items()})
     for made in record["passes"]:
         entry = PassRecord(_str(made["name"]), _str(made["stage"]), _int(made["matched"]), _int(made["applied"]))
-        entry.rejects = [Reject(*map(_str, reject)) for reject in made["rejects"]]
+        entry.rejects = [
+            Reject(_str(reason), _str(where), _str(detail), _matched(nodes))
+            for reason, where, detail, nodes in made["rejects"]
+        ]
+        entry.fired = [_matched(nodes) for nodes in made["fired"]]
         decisions.passes.append(entry)
     return decisions

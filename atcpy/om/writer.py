@@ -200,7 +200,8 @@ def _decisions(graph: Graph) -> dict[str, object]:
                 "stage": record.stage,
                 "matched": record.matched,
                 "applied": record.applied,
-                "rejects": [[reject.reason, reject.where, reject.detail] for reject in record.rejects],
+                "rejects": [[r.reason, r.where, r.detail, r.nodes] for r in record.rejects],
+                "fired": record.fired,
             }
             for record in graph.decisions.passes
         ],

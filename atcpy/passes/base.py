@@ -8,12 +8,12 @@ of its decisions; then those that repeat, as long as another pass has changed th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from atcpy.errors import InternalError, UsageError, did_you_mean
+from atcpy.errors import AtcWarning, InternalError, UsageError, did_you_mean
 from atcpy.ir import Graph, PassRecord
 from atcpy.ir.verify import verify
 from atcpy.options import Deadline, OoLevel, PassSwitches, Stage
@@ -121,12 +121,12 @@ def passes_of(stage: Stage, first: tuple[Pass, ...] = ()) -> tuple[Pass, ...]:
     return tuple(ordered)
 
 
-def check_switches(switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = ()) -> None:
+def check_switches(switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = ()) -> list[AtcWarning]:
     """Refuses to leave out a pass that there is not, or one without which the result would be wrong. Switch files
-    may name passes of ATC's that we do not have.
+    may name passes of ATC's that we do not have: a warning each.
     """
     known = {**_REGISTRY, **{entry.name: entry for entry in first}}
-    for name in skipped:
+    for name in (*skipped, *switches.limits):
         if name not in known:
             hint = did_you_mean(name, known) or "atcpy passes list"
             raise UsageError("E10016", f'there is no pass "{name}"', hint=hint)
@@ -134,6 +134,12 @@ def check_switches(switches: PassSwitches, skipped: Sequence[str], first: tuple[
         if not is_on and name in _REGISTRY and _REGISTRY[name].required:
             hint = "those that `atcpy passes list` shows from O1 on can be"
             raise UsageError("E10001", f"{name} cannot be switched off: the result needs it", hint=hint)
+    return [_unknown_pass(name, known) for name in switches.named if name not in known]
+
+
+def _unknown_pass(name: str, known: Iterable[str]) -> AtcWarning:
+    hint = did_you_mean(name, known)
+    return AtcWarning("W0013", f'there is no pass "{name}": its switch has no effect' + (f"; {hint}" if hint else ""))
 
 
 def run_passes(
@@ -153,7 +159,7 @@ def run_passes(
     level: OoLevel = options.level
     switches: PassSwitches = options.switches
     turns = [
-        _Turn(entry)
+        _Turn(entry, switches.limits.get(entry.name))
         for entry in passes_of(stage, first)
         if entry.on_whole is on_whole
         and level >= entry.level
@@ -176,9 +182,12 @@ def run_passes(
 
 @dataclass(slots=True)
 class _Turn:
-    """A pass and what it noted on this graph. `seen` counts the changes of the graph that it knows of."""
+    """A pass, of how many matches it may rewrite, and what it noted on this graph. `seen` counts the changes of the
+    graph that it knows of.
+    """
 
     entry: Pass
+    limit: int | None = None
     seen: int = 0
     left_alone: int = 0  # matches that it rejected when it ran last
     reasons: int = 0  # why: the last so many of the record
@@ -188,7 +197,7 @@ class _Turn:
         asked again, and counted once.
         """
         record = graph.decisions.begin(self.entry.name, self.entry.stage.value)
-        record.deadline = deadline
+        record.deadline, record.limit = deadline, self.limit
         record.matched -= self.left_alone
         del record.rejects[len(record.rejects) - self.reasons :]
         matched, applied, reasons = record.matched, record.applied, len(record.rejects)

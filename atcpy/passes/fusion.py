@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from math import isclose
 
 import numpy as np
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir.decisions import matched_nodes
 from atcpy.ir.pattern import Op, matches, required_types
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.base import Pass, register_pass
@@ -91,14 +93,16 @@ class Fusion:
         for m in chain.from_iterable(matches(pattern, root) for pattern in spellings):
             rejects = list(self.meet_requirements(m))
             if not rejects:
-                record.matched += 1
-                matched = list(m.nodes.values())
-                rw = Rewriter(graph, root, self.switch, matched)
-                new = self.replacement(m, rw)
-                finisher.finish(rw, [(root.output, new)], matched)
-                record.applied += 1
+                if record.may_apply():
+                    record.matched += 1
+                    matched = list(m.nodes.values())
+                    record.fire(matched)
+                    rw = Rewriter(graph, root, self.switch, matched)
+                    new = self.replacement(m, rw)
+                    finisher.finish(rw, [(root.output, new)], matched)
                 return
-            first, found = first or rejects, True
+            if not found:
+                first, found = [replace(reject, nodes=matched_nodes(m.nodes.values())) for reject in rejects], True
         record.matched += found
         record.reject(*first)
 

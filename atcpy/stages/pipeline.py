@@ -97,7 +97,7 @@ def compile_model(
     """Takes a model through all stages but the writing of the package; the report lacks the file."""
     custom = load_custom_ops(options.custom_ops)
     first = custom_passes(custom)
-    check_switches(options.optimize.switches, options.skipped_passes, first)
+    warnings = check_switches(options.optimize.switches, options.skipped_passes, first)
     clock = _Clock(observer)
     deadline: Deadline = options.limits.deadline()
     verify_ir = options.verify_ir
@@ -116,7 +116,7 @@ def compile_model(
             place(graph, options.split, deadline=deadline, verify_ir=verify_ir)
         with clock.stage(Stage.COMPILE):
             compiled = keep_unknown(graph, identity)
-        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times)
+        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
     with clock.stage(Stage.SPLIT):
         partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
@@ -126,7 +126,7 @@ def compile_model(
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
         compiled = compile_graph(graph, identity, options.compile, memory=options.limits.memory(), deadline=deadline)
-    return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times)
+    return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times, warnings)
 
 
 def _check_values(graph: Graph, limit: MemoryLimit) -> None:
@@ -216,6 +216,7 @@ def _report(
     nodes_before: int,
     transdata_left: int,
     times: list[reporting.StageTime],
+    warnings: Sequence[AtcWarning],
 ) -> ConvertReport:
     decisions = compiled.graph.decisions
     cancelled = sum(record.applied for record in decisions.passes if record.name == "TransOpWithoutReshapeFusionPass")
@@ -242,7 +243,7 @@ def _report(
         ),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
         stages=tuple(times),
-        warnings=(*parsed.warnings, *_host_warnings(compiled.graph)),
+        warnings=(*warnings, *parsed.warnings, *_host_warnings(compiled.graph)),
     )
 
 

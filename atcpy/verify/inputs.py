@@ -57,6 +57,20 @@ def make_feeds(ports: Iterable[Port], fill: Fill, below: Mapping[str, int] | Non
     return {port.name: make_array(port, fill, (below or {}).get(port.name)) for port in ports}
 
 
+def model_ports(model: onnx.ModelProto) -> list[Port]:
+    """The inputs of a model that have no default; those that are no tensors cannot be made."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    return [
+        Port(
+            value.name,
+            DType.from_onnx(value.type.tensor_type.elem_type),
+            tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in value.type.tensor_type.shape.dim),
+        )
+        for value in model.graph.input
+        if value.name not in defaults and value.type.HasField("tensor_type")
+    ]
+
+
 def make_array(port: Port, fill: Fill, below: int | None = None) -> Array:
     """One input; the same for the same name and seed, whatever the other inputs are."""
     shape = tuple(dim if isinstance(dim, int) and dim >= 0 else OPEN_DIM for dim in port.shape)

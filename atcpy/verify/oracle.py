@@ -1,7 +1,8 @@
 """The oracles: ONNX Runtime, and the ONNX reference evaluator where that cannot run a model."""
 
+import hashlib
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import onnx
 
 from atcpy.errors import ModelInvalid, UsageError, Where
 from atcpy.ops.custom import CustomOps
+from atcpy.verify.arbiter import evaluate_in_float64
 from atcpy.verify.custom import with_custom_ops
 from atcpy.verify.inputs import Array, Feeds
 
@@ -24,12 +26,13 @@ _RANDOM = frozenset(
 @dataclass(frozen=True)
 class Oracle:
     """Who computes what is right; `run` takes inputs and names of values, and gives their arrays. `run_optimised` gives
-    what its users see, who do not turn its optimiser off.
+    what its users see, who do not turn its optimiser off. `exact` gives the outputs in float64, for one who keeps them.
     """
 
     name: str
     run: Callable[[Feeds, Sequence[str]], list[Any]]
     run_optimised: Callable[[Feeds, Sequence[str]], list[Any]]
+    exact: Callable[[Feeds], dict[str, Array] | None] | None = None
 
 
 def find_oracle(
@@ -58,6 +61,49 @@ def find_oracle(
         elif choice == "ort":
             raise _cannot(path, why)
     return _reference(path, custom)
+
+
+FindOracle = Callable[[Path, onnx.ModelProto, Sequence[str], str | None, int, CustomOps], Oracle]
+
+
+class RememberingOracles:
+    """`find_oracle` for one who asks for the same results of one model again and again: each is computed once."""
+
+    def __init__(self) -> None:
+        self._oracles: dict[tuple[Path, tuple[str, ...], str | None], Oracle] = {}
+        self._results: dict[bytes, Any] = {}
+
+    def __call__(
+        self,
+        path: Path,
+        model: onnx.ModelProto,
+        outputs: Sequence[str],
+        choice: str | None,
+        threads: int,
+        custom: CustomOps,
+    ) -> Oracle:
+        key = (path, tuple(outputs), choice)
+        if key not in self._oracles:
+            self._oracles[key] = find_oracle(path, model, outputs, choice, threads, custom)
+        found = self._oracles[key]
+        return replace(
+            found,
+            run=lambda feeds, names: self._once("run", feeds, names, lambda: found.run(feeds, names)),
+            run_optimised=lambda feeds, names: self._once(
+                "optimised", feeds, names, lambda: found.run_optimised(feeds, names)
+            ),
+            exact=lambda feeds: self._once("exact", feeds, (), lambda: evaluate_in_float64(path, feeds, custom)),
+        )
+
+    def _once(self, kind: str, feeds: Feeds, names: Sequence[str], compute: Callable[[], Any]) -> Any:
+        digest = hashlib.sha256("\n".join((kind, *names)).encode("utf-8", "surrogatepass"))
+        for name, array in sorted(feeds.items()):
+            digest.update(f"{name}{array.dtype}{array.shape}".encode("utf-8", "surrogatepass"))
+            digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes())
+        key = digest.digest()
+        if key not in self._results:
+            self._results[key] = compute()
+        return self._results[key]
 
 
 def _too_new(model: onnx.ModelProto) -> str:

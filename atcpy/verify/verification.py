@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from atcpy.parsers.onnx import read_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
-from atcpy.verify.oracle import Oracle, behind_random, find_oracle, missing_inputs
+from atcpy.verify.oracle import FindOracle, Oracle, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
 
@@ -53,10 +54,12 @@ def verify(
     allow_hardlinks: bool = False,
     custom: CustomOps = CustomOps(),  # noqa: B008
     step: Callable[[str], None] = lambda text: None,
+    find: FindOracle | None = None,
 ) -> VerifyReport:
     """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open
     get the sizes of `shapes`, or those of three trials that the oracle takes. Nodes of `custom` operators are computed
-    by `forward` where ONNX Runtime cannot run the model.
+    by `forward` where ONNX Runtime cannot run the model. Who verifies many packages of one model gives as `find` a
+    `RememberingOracles`.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads)
@@ -73,7 +76,7 @@ def verify(
     names = [output.name for output in session.get_outputs()]
     # What the model says of its own functions is the truth; what was registered for them is what is verified.
     custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
-    judge = find_oracle(path, file.model, names, oracle, threads or default_threads(), custom)
+    judge = (find or find_oracle)(path, file.model, names, oracle, threads or default_threads(), custom)
     random, steps = behind_random(file.model, custom), quantization_steps(file.model)
     turns: list[tuple[OutputReport, ...]] = []
     tried: list[str] = []
@@ -155,7 +158,8 @@ def _arbitrate(
 ) -> tuple[OutputReport, ...]:
     """Outputs that differ too much from the oracle's, judged once more against float64."""
     doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
-    exact = evaluate_in_float64(path, feeds, custom) if doubtful else None
+    compute = judge.exact if judge.exact is not None else partial(evaluate_in_float64, path, custom=custom)
+    exact = compute(feeds) if doubtful else None
     if exact is None:
         return outputs
     names = [name for name, _, _ in pairs if name in exact]

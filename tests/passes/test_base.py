@@ -8,11 +8,12 @@ import pytest
 
 from atcpy.errors import UsageError
 from atcpy.ir import Graph, PassRecord, Reject
-from atcpy.options import Deadline, FusionGroup, OoLevel, PassSwitches, PrepareOptions, Stage
+from atcpy.options import Deadline, FusionGroup, OoLevel, PassSwitches, PrepareOptions, Stage, convert_options
 from atcpy.passes import base
 from atcpy.passes.base import Pass, check_switches, passes_of
+from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
-from tests.models_in_text import package
+from tests.models_in_text import model, package
 
 MODEL = "m (float[1,3,8,8] x) => (float[1,3,8,8] y) { a = Identity(x) y = Relu(a) }"
 REQUIRED = [entry.name for stage in Stage for entry in passes_of(stage) if entry.required]
@@ -117,3 +118,20 @@ def test_before_and_after_order_passes() -> None:
         Pass(name="C", stage=Stage.PREPARE, run=idle.run),
     )
     assert [entry.name for entry in passes_of(Stage.PREPARE)] == ["B", "C", "A"]
+
+
+def test_a_switch_of_an_unknown_pass_is_a_warning_with_the_nearest() -> None:
+    warnings = check_switches(PassSwitches(named={"IdentityPas": False, "TbeMultiOutputFusionPass": True}), ())
+    assert [warning.code for warning in warnings] == ["W0013", "W0013"]
+    assert '"IdentityPass"' in warnings[0].message
+
+
+def test_a_limit_stops_a_pass_after_so_many_matches() -> None:
+    text = "m (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) c = Identity(b) y = Relu(c) }"
+    _, report = compile_model(model(text), convert_options({"pass_limit": "IdentityPass:2"}))
+    applied = {entry.name: entry.applied for entry in report.passes}
+    assert applied["IdentityPass"] == 2
+    assert report.warnings == ()
+    assert "pass_limit=IdentityPass:2" in convert_options({"pass_limit": "IdentityPass:2"}).atc_cmdline
+    with pytest.raises(UsageError):
+        compile_model(model(text), convert_options({"pass_limit": "IdentityPas:2"}))

@@ -49,8 +49,10 @@ def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
         if rejects:
             record.reject(*rejects)
             continue
+        if not record.may_apply():
+            break
+        record.fire([node, *reversed(chain), source])
         _replace(graph, [source, *chain, node])
-        record.applied += 1
 
 
 def _chain_before(node: Node) -> list[Node]:

@@ -31,13 +31,15 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         twin = first.setdefault(_key(node), node)
         if twin is node or not _same_constant(twin, node):
             continue
+        if not record.may_apply():
+            break
         record.matched += 1
+        record.fire([node])
         for mine, theirs in zip(node.outputs, twin.outputs, strict=True):
             graph.replace_uses(mine, theirs)
         if node.op_type != "Const":
             sources.setdefault(twin, dict.fromkeys(twin.sources)).update(dict.fromkeys(node.sources))
         erase_dead(graph, [node])
-        record.applied += 1
     for twin, names in sources.items():
         twin.sources = tuple(names)
 

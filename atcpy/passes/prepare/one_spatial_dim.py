@@ -42,13 +42,15 @@ def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -
         if rejects:
             record.reject(*rejects)
             continue
+        if not record.may_apply():
+            break
+        record.fire([node])
         rw = Rewriter(graph, node, NAME, [node])
         result = _insert(rw, node.op_type, _operands(rw, node, lifted), _attrs(node))
         squeezed = _insert(rw, "Squeeze", [result, rw.const(np.array([NEW_DIM]), name="axes")], {})
         rw.replace(node.output, squeezed)
         lifted[squeezed] = result
         erase_dead(graph, [node])
-        record.applied += 1
     erase_dead(graph, [value.producer for value in lifted if value.producer.graph is not None])
 
 

@@ -67,6 +67,9 @@ def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOpt
         if rejects:
             record.reject(*rejects)
             continue
+        if not record.may_apply():
+            break
+        record.fire([node, concat])
         rw = Rewriter(graph, node, record.name, (node, concat))
         scale, zero = node.operand(1), node.input(2)
         parts = [rw.insert("QuantizeLinear", value, scale, zero, **node.attrs) for value in concat.operands]
@@ -76,4 +79,3 @@ def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOpt
         rw.replace(node.output, joined)
         graph.erase(node)
         graph.erase(concat)
-        record.applied += 1

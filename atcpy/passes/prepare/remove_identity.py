@@ -39,7 +39,9 @@ def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -
     for node in graph.nodes:
         if not is_identity(node):
             continue
+        if not record.may_apply():
+            break
         record.matched += 1
+        record.fire([node])
         graph.replace_uses(node.output, node.operand(0))
         erase_dead(graph, [node], "identity")
-        record.applied += 1
