@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.runtime import InferenceSession
+    from atcpy.stages.optimize_onnx import OptimizeReport
     from atcpy.stages.report import ConvertReport
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "convert",
     "errors",
     "include_dir",
+    "optimize",
     "register_operator",
 ]
 
@@ -79,6 +81,25 @@ def include_dir() -> str:
     from pathlib import Path
 
     return str(Path(__file__).parent / "kernels" / "include")
+
+
+def optimize(
+    model: "str | os.PathLike[str] | onnx.ModelProto",
+    output: "str | os.PathLike[str]",
+    **options: Any,
+) -> "OptimizeReport":
+    """Write `model`, a path or a ModelProto, to `output` as a smaller model of the same meaning, for any runtime.
+
+    The options are those of `atcpy optimize`, each as its text there or as the natural value:
+
+        atcpy.optimize("m.onnx", "small.onnx", keep=["/head/Conv"], verify=False)
+    """
+    from pathlib import Path
+
+    from atcpy.stages.optimize_onnx import optimize_onnx, rewrite_options
+    from atcpy.verify.rewritten import check_rewritten
+
+    return optimize_onnx(_model(model), Path(output), rewrite_options(options), check_rewritten)
 
 
 def _compiler(cmdline: str) -> "Specialize":

@@ -143,6 +143,9 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0021", (0, 4), "a lowered value may overflow", "--keep-fp32 NODE"),
     ("W0022", (0, 4), "denormal numbers slow the model down", "look at the weights that are named"),
     ("W0030", (0, 2), "the option is deprecated", "the message names its successor"),
+    ("W0040", (0, 4), "the opset of the model was raised", "skip the pass that brought in the newer op"),
+    ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
+    ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
     # Us
     ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
 )

@@ -159,12 +159,16 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions:
-    """What reading a model needs."""
+    """What reading a model needs. `for_export`: the graph is to be written as ONNX again, so unknown ops and those
+    named by `keep` become barriers, and the defaults of inputs stay what a caller may override.
+    """
 
     input_shape: Mapping[str, InputDims] = field(default_factory=dict)
     out_nodes: tuple[str, ...] = ()
     static: bool = False
     allow_hardlinks: bool = False
+    for_export: bool = False
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,6 +183,11 @@ class Graph:
         self._drop_inputs(node)
         self._unlink(node)
 
+    def put_back(self, node: Node) -> None:
+        """Takes in a node that was erased, at the end."""
+        assert node.graph is None
+        self._link(node, None)
+
     def take_name(self, new: Value, old: Value) -> None:
         """Lets `new` stand under the name of `old`, which is about to go."""
         old.name, new.name = new.name, old.name

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
+from atcpy.ir.origin import may_vanish
 from atcpy.ir.tensor import Tensor
 
 
@@ -83,6 +84,8 @@ def erase_dead(graph: Graph, roots: Iterable[Node], why: str | None = None) -> i
     while pending:
         node = pending.pop()
         if node.graph is None or node.op_type in {"Data", "NetOutput"} or any(v.use_count for v in node.outputs):
+            continue
+        if not may_vanish(node):
             continue
         feeders = [value.producer for value in node.operands]
         if why is not None and node.op_type != "Const":

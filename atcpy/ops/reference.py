@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.origin import PURE
 from atcpy.ir.shape import Dim, is_static
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import Known
@@ -134,6 +135,31 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
     schema = find_schema(node.op_type, node.domain)
     if schema is None:
         raise Unsupported("E10501", where=node, what=f"no definition of {node.domain or 'ai.onnx'}::{node.op_type}")
+    return _infer_by_schema(node, schema, to_node_proto(node), _opsets(node.domain, schema))
+
+
+def infer_barrier(node: Node) -> list[TensorDesc]:
+    """Types of the outputs of an op that passes do not know, if the standard knows it at its opset."""
+    home, _, op_type = node.op_type.partition("::")
+    domain, _, opset = home.partition("@")
+    domain = "" if domain == "ai.onnx" else domain
+    if not onnx.defs.has(op_type, int(opset), domain) or any(True for _ in node.subgraphs):
+        return [UNKNOWN for _ in node.outputs]
+    proto = to_node_proto(node)
+    proto.op_type, proto.domain = op_type, domain
+    kept = [attr for attr in proto.attribute if attr.name != PURE]
+    del proto.attribute[:]
+    proto.attribute.extend(kept)
+    imports = [helper.make_opsetid(domain, int(opset))]
+    try:
+        return _infer_by_schema(node, onnx.defs.get_schema(op_type, int(opset), domain), proto, imports)
+    except ModelInvalid:
+        return [UNKNOWN for _ in node.outputs]
+
+
+def _infer_by_schema(
+    node: Node, schema: onnx.defs.OpSchema, proto: onnx.NodeProto, imports: list[onnx.OperatorSetIdProto]
+) -> list[TensorDesc]:
     types = {
         value.name: onnx.TypeProto() if value.desc.dtype is DType.UNDEFINED else desc_to_type_proto(value.desc)
         for value in node.operands
@@ -143,11 +169,8 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
         for value in node.operands
         if value.tensor is not None and value.tensor.nbytes <= 8 * MAX_DATA_ELEMENTS and value.tensor.dtype.bits >= 8
     }
-    proto = to_node_proto(node)
     try:
-        found = shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=_opsets(node.domain, schema)
-        )
+        found = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         if any(value.desc.dtype is DType.UNDEFINED for value in node.operands):
             return [UNKNOWN for _ in node.outputs]  # sequences and optionals: it asked for a type that is not told

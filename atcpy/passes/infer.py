@@ -5,10 +5,11 @@ from __future__ import annotations
 from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import DType, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
+from atcpy.ir.origin import is_barrier
 from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
-from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_by_onnx, known_constant, type_problem
+from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_barrier, infer_by_onnx, known_constant, type_problem
 
 
 class KnownValues:
@@ -36,6 +37,10 @@ def infer_node(node: Node, known: KnownValues) -> None:
     """Sets the descs of a node's outputs, and what is known of the elements of output 0. What a
     value was declared as is kept where inference knows less.
     """
+    if is_barrier(node):
+        for value, desc in zip(node.outputs, infer_barrier(node), strict=False):
+            value.desc = _better(desc, value.desc)
+        return
     opdef = find_opdef(node)
     dtypes = tuple([DType.UNDEFINED if value is None else value.desc.dtype for value in node.inputs])
     problem = type_problem(node.op_type, node.domain, dtypes)

@@ -5,7 +5,6 @@ parse  →  prepare  →  split  →  optimize  →  compile  →  .om
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.passes.prepare.custom_op import custom_passes
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
+from atcpy.stages.collector import collector_paused
 from atcpy.stages.compile import compile_graph, keep_unknown
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
@@ -76,21 +76,7 @@ class _Clock:
             self.observer.stage_done(stage, seconds, self.graphs)
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nearly everything that a conversion makes stays until its end: looking for garbage meanwhile
-    took 40 % of the time (50 000 nodes).
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_collector_paused()
+@collector_paused()
 def compile_model(
     model: Path | onnx.ModelProto, options: ConvertOptions, observer: Observer | None = None
 ) -> tuple[CompiledModel, ConvertReport]:
@@ -164,7 +150,7 @@ class CheckReport:
     nodes: int
 
 
-@_collector_paused()
+@collector_paused()
 def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
     """Everything that keeps a model from converting, at once; no package is made."""
     deadline = options.limits.deadline()

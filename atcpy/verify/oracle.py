@@ -51,7 +51,7 @@ def find_oracle(
     if choice not in (None, "ort", "ref"):
         raise UsageError("E10001", f'--oracle: "{choice}" is not ort or ref', where=Where(option="oracle"))
     if choice != "ref":
-        why = _too_new(model)
+        why = too_new(model)
         if not why:
             try:
                 return _onnxruntime(path, model, outputs, threads)
@@ -106,14 +106,16 @@ class RememberingOracles:
         return self._results[key]
 
 
-def _too_new(model: onnx.ModelProto) -> str:
+def too_new(model: onnx.ModelProto) -> str:
+    """Why ONNX Runtime would not read a model, or nothing."""
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset > ORT_MAX_OPSET:
         return f"opset {opset} is newer than {ORT_MAX_OPSET}"
     return f"IR version {model.ir_version} is newer than {ORT_MAX_IR}" if model.ir_version > ORT_MAX_IR else ""
 
 
-def _ort_errors() -> tuple[type[Exception], ...]:
+def ort_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises: its errors share no base."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return (
@@ -138,8 +140,8 @@ def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], thr
     def run(session: Any, feeds: Feeds, names: Sequence[str]) -> list[Any]:
         try:
             return [_as_value(result) for result in session.run(list(names), feeds)]
-        except _ort_errors() as error:
-            raise _cannot(path, _first_line(error)) from error
+        except ort_errors() as error:
+            raise _cannot(path, first_line(error)) from error
 
     # As the model is written: what an optimiser changes is not the truth.
     session = open_at(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
@@ -166,8 +168,13 @@ def open_onnxruntime(path: Path, options: Any, more_outputs: Sequence[str] = ())
         source = whole.SerializeToString()
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except _ort_errors() as error:
-        raise _cannot(path, _first_line(error)) from error
+    except ort_errors() as error:
+        raise _cannot(path, first_line(error)) from error
+
+
+def cannot_open(why: str) -> ModelInvalid:
+    """The error that says that ONNX Runtime does not open a model in memory."""
+    return ModelInvalid("V0003", f"ONNX Runtime cannot run it: {why}")
 
 
 def _cannot(path: Path, why: str) -> ModelInvalid:
@@ -194,7 +201,7 @@ def _reference(path: Path, custom: CustomOps) -> Oracle:
             NotImplementedError,
             ArithmeticError,
         ) as error:
-            what = f"the ONNX reference evaluator cannot run {path.name}: {_first_line(error)}"
+            what = f"the ONNX reference evaluator cannot run {path.name}: {first_line(error)}"
             raise ModelInvalid("V0003", what) from error
         return [_as_value(result) for result in found]
 
@@ -202,7 +209,8 @@ def _reference(path: Path, custom: CustomOps) -> Oracle:
     return Oracle(f"onnx {onnx.__version__} reference evaluator{forwards}", run, run)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

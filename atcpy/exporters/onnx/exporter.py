@@ -6,6 +6,7 @@ ours: the older it is, the more programs read it.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 import numpy as np
 import onnx
@@ -180,21 +181,24 @@ def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -
             attr.type = _ATTR.GRAPHS
             bodies.extend((body, attr.graphs.add()) for body in value)
         else:
-            _fill_attr(attr, value, _declared_type(node, name))
+            fill_attr(attr, value, declared_type(node.op_type, node.domain, CANONICAL_OPSET, name))
     return bodies
 
 
-def _declared_type(node: Node, name: str) -> onnx.AttributeProto.AttributeType:
+@cache
+def declared_type(op_type: str, domain: str, opset: int, name: str) -> onnx.AttributeProto.AttributeType:
     """The type that the standard gives an attribute: an empty list does not show it."""
-    if not onnx.defs.has(node.op_type, node.domain):
+    version = opset if not domain else onnx.defs.onnx_opset_version()
+    if not onnx.defs.has(op_type, version, domain):
         return _ATTR.UNDEFINED
-    attributes = onnx.defs.get_schema(node.op_type, domain=node.domain).attributes
+    attributes = onnx.defs.get_schema(op_type, version, domain).attributes
     if name not in attributes:
         return _ATTR.UNDEFINED
     return attributes[name].type.value  # type: ignore[attr-defined,no-any-return]
 
 
-def _fill_attr(attr: onnx.AttributeProto, value: object, declared: onnx.AttributeProto.AttributeType) -> None:
+def fill_attr(attr: onnx.AttributeProto, value: object, declared: onnx.AttributeProto.AttributeType) -> None:
+    """Sets the value of an attribute that is no graph; `declared` is its type where the value does not show it."""
     if isinstance(value, Tensor):
         attr.type = _ATTR.TENSOR
         attr.t.CopyFrom(tensor_to_proto(value, ""))

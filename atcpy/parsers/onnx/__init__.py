@@ -8,10 +8,12 @@ import onnx
 from atcpy.errors import AtcError, AtcWarning, raise_all
 from atcpy.ir import Graph, Source
 from atcpy.ir.closure import close_bodies
+from atcpy.ir.origin import ModelWords
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
+from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.importer import Importer
-from atcpy.parsers.onnx.reader import check_standard, read_model
+from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
 from atcpy.parsers.onnx.user_choices import apply_choices
 
 __all__ = ["ParsedModel", "import_onnx", "read_model"]
@@ -19,11 +21,14 @@ __all__ = ["ParsedModel", "import_onnx", "read_model"]
 
 @dataclass(frozen=True, slots=True)
 class ParsedModel:
-    """The graph of a model at the canonical opset, where it came from, and what there is to say about it."""
+    """The graph of a model at the canonical opset, where it came from, and what there is to say about it; with
+    `words` if the options ask for what it takes to write the graph as ONNX again.
+    """
 
     graph: Graph
     source: Source
     warnings: tuple[AtcWarning, ...]
+    words: ModelWords | None = None
 
 
 def import_onnx(
@@ -32,7 +37,8 @@ def import_onnx(
     """Reads a model; raises one error that holds all of its problems. `custom` are the users' operators in it."""
     custom = custom or CustomOps()
     file = read_model(model, allow_hardlinks=options.allow_hardlinks)
-    importer = Importer(file.model, file.external, custom)
+    keeper = WordKeeper(_words(file), options.keep) if options.for_export else None
+    importer = Importer(file.model, file.external, custom, keeper)
     try:
         imported = importer.run()
         problems = importer.problems
@@ -46,4 +52,16 @@ def import_onnx(
         if not isinstance(model, onnx.ModelProto):
             error.located(file=str(model))
         raise
-    return ParsedModel(imported.graph, file.source, imported.warnings)
+    return ParsedModel(imported.graph, file.source, imported.warnings, keeper.words if keeper is not None else None)
+
+
+def _words(file: ModelFile) -> ModelWords:
+    initializers = file.model.graph.initializer
+    inline = file.external.inline
+    return ModelWords(
+        file.model,
+        inline=inline,
+        read=file.external.read,
+        nbytes=file.model.ByteSize() + sum(map(len, inline.values())),
+        is_external=any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in initializers),
+    )

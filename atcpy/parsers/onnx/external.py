@@ -5,6 +5,7 @@ folder and never through a link: a check of the path alone can be raced.
 """
 
 import errno
+import math
 import mmap
 import os
 import stat
@@ -16,6 +17,7 @@ from typing import NoReturn
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Where
+from atcpy.ir import DType
 from atcpy.parsers.onnx.text import are_texts, not_text
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -68,6 +70,11 @@ class ExternalData:
         file = self._files[name]
         self._needed[name] = max(self._needed.get(name, 0), offset + nbytes)
         return lambda: file.view[offset : offset + nbytes]
+
+    def read(self, tensor: onnx.TensorProto) -> memoryview:
+        """The bytes of a tensor that was located before."""
+        nbytes = DType.from_onnx(tensor.data_type).nbytes(math.prod(tensor.dims))
+        return self.locate(tensor, nbytes, Where(value=tensor.name))()
 
     def problems(self) -> list[AtcError]:
         """Files that are missing or too short, with the sizes."""

@@ -12,10 +12,12 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
+from atcpy.ir.origin import StoredTensor
 from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.ops.custom import CustomOps
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
+from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
@@ -98,13 +100,22 @@ class Imported:
 
 
 class Importer:
-    """Reads one model; `problems` has all that is wrong with it."""
+    """Reads one model; `problems` has all that is wrong with it. With a `keeper` the graph is to be written as ONNX
+    again: what has no form of one node in the IR becomes a barrier.
+    """
 
-    def __init__(self, model: onnx.ModelProto, external: ExternalData, custom: CustomOps) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        external: ExternalData,
+        custom: CustomOps,
+        keeper: WordKeeper | None = None,
+    ) -> None:
         self.problems: list[AtcError] = []
         self._model = model
         self._custom = custom
         self._external = external
+        self._keeper = keeper
         self._types = Types()
         self._bodies: deque[_Body] = deque()
         self._first_ops: dict[Graph, Node] = {}
@@ -193,11 +204,13 @@ class Importer:
             if info.name in seen:
                 self._duplicate(f'two inputs are named "{info.name}"', scope)
             seen.add(info.name)
-            if info.name in scope.constants:
+            if info.name in scope.constants and not self._is_default(info.name, scope):
                 continue  # models of IR 3 list their constants among the inputs
             name = scope.final_name(info.name)
             node = scope.graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
             node.output.desc = read_desc(info)
+            if info.name in scope.constants:
+                node.attrs["default"] = self._read_stored(scope.constants.pop(info.name), scope, info.name)
             if info.type.WhichOneof("value") is None and scope.parent is None:
                 what = f'input "{info.name}" has no type'
                 where = Where(graph=scope.path, value=info.name)
@@ -212,6 +225,11 @@ class Importer:
                 node.attrs["type"] = text
             scope.values[info.name] = node.output
             index += 1
+
+    def _is_default(self, name: str, scope: _Scope) -> bool:
+        """Is a constant the default of an input? It is what the caller says then, and `optimize` keeps it that."""
+        is_dense = isinstance(scope.constants[name].proto, onnx.TensorProto)
+        return self._keeper is not None and scope.parent is None and self._model.ir_version >= 4 and is_dense
 
     def _duplicate(self, what: str, scope: _Scope) -> None:
         self.problems.append(ModelInvalid("E13009", what, where=Where(graph=scope.path)))
@@ -243,15 +261,24 @@ class Importer:
             entry = scope.rules[key] = self._find_rule(proto, scope)
         rule, opset, must_change = entry
         inputs = self._find_inputs(item, scope)
+        unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._keeper is not None
         if isinstance(rule, AtcError):
-            self._report(rule, item, scope)
+            if not unknown:
+                self._report(rule, item, scope)
             rule, must_change = FREE, False
         node = self._read_known(item, scope, inputs, rule)
         if node is None:
             return
         results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
-        if must_change and len(self.problems) == told_before:
+        if self._keeper is not None:
+            if scope.prefix:
+                proto = onnx.NodeProto(name=node.name, op_type=proto.op_type, domain=proto.domain)
+                proto.input.extend(item.inputs)
+                proto.attribute.extend(self._bound(item, scope))
+            changes = must_change and len(self.problems) == told_before
+            results = self._keeper.keep(node, proto, opset, self._types, unknown=unknown, changes=changes)
+        elif must_change and len(self.problems) == told_before:
             results = self._upgrade(node, item, scope, opset)
         for name, value in zip(item.outputs, results, strict=False):
             if value is not None:
@@ -347,21 +374,27 @@ class Importer:
 
     def _make_constant(self, name: str, scope: _Scope) -> Value | None:
         """An initializer becomes a Const when somebody reads it, in front of all ops: a body may read it later."""
-        constant = scope.constants[name]
-        where = Where(graph=scope.path, value=name)
-        try:
-            tensor = (
-                read_tensor(constant.proto, self._external, where, inline=constant.inline)
-                if isinstance(constant.proto, onnx.TensorProto)
-                else read_sparse(constant.proto, self._external, where)
-            )
-        except AtcError as error:
-            self.problems.append(error)
+        tensor = self._read_stored(scope.constants[name], scope, name)
+        if tensor is None:
             scope.values[name] = scope.graph.append("Data", name=name).output
             return scope.values[name]
         value = self._add_const(tensor, scope.final_name(name), scope, before=self._first_ops.get(scope.graph))
         scope.values[name] = value
         return value
+
+    def _read_stored(self, constant: _Constant, scope: _Scope, name: str) -> Tensor | None:
+        """The tensor of an initializer; None where it cannot be read, which is told."""
+        where = Where(graph=scope.path, value=name)
+        try:
+            if not isinstance(constant.proto, onnx.TensorProto):
+                return read_sparse(constant.proto, self._external, where)
+            tensor = read_tensor(constant.proto, self._external, where, inline=constant.inline)
+        except AtcError as error:
+            self.problems.append(error)
+            return None
+        if self._keeper is not None:
+            self._keeper.words.tensors[tensor] = StoredTensor(constant.proto, constant.inline)
+        return tensor
 
     def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, before: Node | None) -> Value:
         # Ops keep the model's names: a constant of the same name stands back.

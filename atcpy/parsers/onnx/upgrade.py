@@ -196,6 +196,13 @@ def needs_upgrade(key: str, opset: int) -> bool:
 def upgrade(node: Node, opset: int, types: Types) -> Upgrade:
     """Brings a node to the canonical opset; `results` are the values that its outputs became."""
     state = Upgrade(node, types)
+    run_upgrade(state, opset)
+    return state
+
+
+def run_upgrade(state: Upgrade, opset: int) -> None:
+    """The same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
+    node = state.node
     while steps := [step for step in _ADAPTERS.get(op_key(node.op_type, node.domain), ()) if step[0] > opset]:
         # One version may bring several changes; a change may make the node another op.
         opset = steps[0][0]
@@ -206,4 +213,3 @@ def upgrade(node: Node, opset: int, types: Types) -> Upgrade:
         normalizer(state)
     for added in state.added:
         added.sources = node.sources
-    return state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
+from atcpy.ir.origin import is_barrier
 from atcpy.ops import find_opdef
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -23,7 +24,7 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
     first: dict[Hashable, Node] = {}
     sources: dict[Node, dict[str, None]] = {}
     for node in graph.nodes:
-        if node.op_type in KEPT or any(True for _ in node.subgraphs):
+        if node.op_type in KEPT or is_barrier(node) or any(True for _ in node.subgraphs):
             continue
         opdef = find_opdef(node)
         if opdef is not None and opdef.is_random:

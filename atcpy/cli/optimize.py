@@ -1,0 +1,102 @@
+"""`atcpy optimize`: a model becomes a smaller one that any runtime reads."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.errors import UsageError, Where
+
+if TYPE_CHECKING:
+    from atcpy.stages.optimize_onnx import Check, OptimizeReport
+
+TABLE = ("input_shape", "max_const", "max_growth")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, table=TABLE)(optimize)
+
+
+def optimize(
+    run: Invocation,
+    model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model.")],
+    target: Annotated[str | None, typer.Argument(metavar="[N.onnx]", help="The optimised model.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="N.onnx", help="The same.")] = None,
+    level: Annotated[str | None, typer.Option("--level", help="How much is optimised, O0 to O3; default: O2.")] = None,
+    passes: Annotated[
+        str | None, typer.Option("--passes", metavar="A,B", help="Run these passes only, and those always needed.")
+    ] = None,
+    skip: Annotated[
+        str | None, typer.Option("--skip", "--skip_pass", metavar="A,B", help="Passes to leave out.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", metavar="NODE", help="A node that stays as it is; repeatable.")
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify/--no_verify", help="Compare it with the source in ORT.")] = True,
+    check: Annotated[int, typer.Option("--check", metavar="N", min=1, max=100, help="With so many inputs.")] = 1,
+    **options: Any,
+) -> Outcome:
+    """Make a model smaller for any runtime: standard ONNX in, standard ONNX out."""
+    from atcpy.stages.optimize_onnx import optimize_onnx, rewrite_options
+
+    given: dict[str, object] = {k: v for k, v in (options | run.common).items() if v not in (None, False)}
+    given |= {"level": level, "passes": passes, "skip": skip, "keep": keep, "verify": verify, "check": check}
+    asked = rewrite_options(given)
+    path = _target(target, output)
+    report = optimize_onnx(Path(model), path, asked, _checker() if verify else None, run.progress.step)
+    return Outcome(_result(report), lines(report, model), warnings=report.warnings)
+
+
+def _checker() -> "Check":
+    from atcpy.verify.rewritten import check_rewritten
+
+    return check_rewritten
+
+
+def _result(report: "OptimizeReport") -> dict[str, Any]:
+    from atcpy.report.record import to_json
+
+    result: dict[str, Any] = to_json(report)
+    del result["warnings"]  # they stand in the envelope
+    return result
+
+
+def _target(target: str | None, output: str | None) -> Path:
+    if target is not None and output is not None:
+        raise UsageError("E10047", "N.onnx and --output: one option, given twice")
+    if target is None and output is None:
+        raise UsageError(
+            "E10054", "where to write the optimised model is required", hint="atcpy optimize M.onnx N.onnx"
+        )
+    path = Path(target or output or "")
+    if path.is_dir():
+        raise UsageError(
+            "E10022", f'"{path}" names a directory', where=Where(option="output"), hint=f"{path}/model.onnx"
+        )
+    return path
+
+
+def lines(report: "OptimizeReport", model: str) -> list[str]:
+    """What became of the model, op by op."""
+    from atcpy.report.columns import table
+    from atcpy.report.units import count_of, size
+
+    before, after = report.before, report.after
+    verdict = f"verified in {report.oracle}, max abs {report.max_abs:.1e}" if report.verified else "not verified"
+    nodes = " → ".join(count_of(count.nodes, "node") for count in (before, after))
+    told = [
+        f"{report.output}  {size(after.bytes)}  opset {report.opset}  {verdict}",
+        f"  from     {model}  {size(before.bytes)}  {nodes}",
+    ]
+    if report.applied:
+        told.append("  passes   " + " · ".join(f"{entry.name} {entry.applied}" for entry in report.applied))
+    changed = [
+        (op, before.ops.get(op, 0), after.ops.get(op, 0))
+        for op in sorted(before.ops.keys() | after.ops.keys())
+        if before.ops.get(op, 0) != after.ops.get(op, 0)
+    ]
+    if changed:
+        told += table(("op", "before", "after"), changed, right=(1, 2))
+    return told

@@ -1,0 +1,218 @@
+"""How a node is written at an older opset: the way back of what the parser's `opset_<n>.py` do.
+
+`@reverts("Squeeze", 13)` registers the function that gives a node in the form of opset 13 the one that the op has
+below. A node passes the functions of all versions above the opset that is wanted, newest first; where none is
+registered and a newer version of the op only added types, attributes and inputs, what a node has decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from atcpy.ir import DType, Node, Shape, Tensor, Value
+from atcpy.ir.closure import own_operands
+
+Operand = Value | Tensor | None
+
+
+class NoOlderForm(Exception):
+    """Why a node cannot be written for an older opset."""
+
+
+@dataclass(slots=True)
+class Form:
+    """A node on its way: what a function that reverts sees and may change."""
+
+    op_type: str
+    attrs: dict[str, object]
+    inputs: list[Operand]
+    outputs: Sequence[Value]
+
+    def input(self, index: int) -> Operand:
+        """Input `index`, or None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def shape(self, index: int) -> Shape | None:
+        """The shape of an input, if it is known."""
+        operand = self.input(index)
+        if isinstance(operand, Tensor):
+            return operand.shape
+        return None if operand is None else operand.desc.shape
+
+    def rank(self, index: int = 0) -> int:
+        """The rank of an input, without which there is no older form."""
+        shape = self.shape(index)
+        if shape is None:
+            raise NoOlderForm("the rank of its input is not known")
+        return len(shape)
+
+    def array(self, index: int) -> npt.NDArray[Any] | None:
+        """The elements of an input that was an attribute once; None if it is left out."""
+        operand = self.input(index)
+        tensor = operand.tensor if isinstance(operand, Value) else operand
+        if tensor is None and operand is not None:
+            raise NoOlderForm(f"input {index} is computed")
+        return None if tensor is None else tensor.array
+
+    def ints(self, index: int) -> tuple[int, ...] | None:
+        """The same as whole numbers."""
+        array = self.array(index)
+        return None if array is None else tuple(int(item) for item in array.reshape(-1))
+
+    def keep_inputs(self, count: int) -> None:
+        """Drops the inputs from `count` on, and what is left out at the end."""
+        del self.inputs[count:]
+        while self.inputs and self.inputs[-1] is None:
+            self.inputs.pop()
+
+    def ints_to_attr(self, index: int, name: str) -> None:
+        """Input `index`, the last, becomes a list of integers in an attribute."""
+        values = self.ints(index)
+        if values is not None:
+            self.attrs[name] = values
+        self.keep_inputs(index)
+
+    def drop(self, name: str, default: object) -> None:
+        """Drops an attribute that the older op does not have, if it says what that op does."""
+        if self.attrs.pop(name, default) != default:
+            raise NoOlderForm(f"{name} is not {default}")
+
+    def drop_inputs(self, *indices: int) -> None:
+        """Refuses inputs that the older op does not have."""
+        for index in indices:
+            if self.input(index) is not None:
+                raise NoOlderForm(f"input {index} is given")
+
+
+Reverter = Callable[[Form], None]
+_REVERTERS: dict[tuple[str, int], Reverter] = {}
+
+
+def reverts(op_types: str, version: int) -> Callable[[Reverter], Reverter]:
+    """Registers a function that brings nodes of these ops (space-separated) from their form of `version` to the one
+    before.
+    """
+
+    def register(reverter: Reverter) -> Reverter:
+        for op_type in op_types.split():
+            assert (op_type, version) not in _REVERTERS
+            _REVERTERS[op_type, version] = reverter
+        return reverter
+
+    return register
+
+
+def reverted() -> frozenset[tuple[str, int]]:
+    """The ops and versions with a function of their own."""
+    return frozenset(_REVERTERS)
+
+
+def form_at(node: Node, opset: int) -> Form:
+    """A node of the standard as it is written at an opset; NoOlderForm says why it cannot be."""
+    form = _form_of(node)
+    for version in _versions_above(form, opset):
+        _step(form, version)
+    if not onnx.defs.has(form.op_type, opset):
+        raise NoOlderForm(f"{form.op_type} is newer")
+    return form
+
+
+def oldest_opset(node: Node, opset: int) -> tuple[int, str]:
+    """The oldest opset from `opset` on at which a node can be written, and what stands against the one before."""
+    form = _form_of(node)
+    for version in _versions_above(form, opset):
+        try:
+            _step(form, version)
+        except NoOlderForm as why:
+            return version, str(why)
+    return opset, ""
+
+
+def _form_of(node: Node) -> Form:
+    inputs: list[Operand] = list(node.inputs)
+    if any(True for _ in node.subgraphs):  # without what the bodies capture
+        del inputs[own_operands(node) :]
+    return Form(node.op_type, dict(node.attrs), inputs, node.outputs)
+
+
+def _versions_above(form: Form, opset: int) -> Iterator[int]:
+    """The versions above an opset at which the op changed, newest first. An op that gets another name on the way
+    goes on with that one's.
+    """
+    version: int | None = onnx.defs.onnx_opset_version() + 1
+    while version is not None:
+        version = next((older for older in _changes(form.op_type) if opset < older < version), None)
+        if version is not None:
+            yield version
+
+
+@cache
+def _changes(op_type: str) -> tuple[int, ...]:
+    """The versions of an op and those with a function, newest first."""
+    known = {schema.since_version for schema in _history().get(op_type, ())}
+    return tuple(sorted(known | {version for name, version in _REVERTERS if name == op_type}, reverse=True))
+
+
+@cache
+def _history() -> dict[str, list[onnx.defs.OpSchema]]:
+    found: dict[str, list[onnx.defs.OpSchema]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found.setdefault(schema.name, []).append(schema)
+    return found
+
+
+def _step(form: Form, version: int) -> None:
+    reverter = _REVERTERS.get((form.op_type, version))
+    if reverter is not None:
+        reverter(form)
+        return
+    if not onnx.defs.has(form.op_type, version - 1):
+        raise NoOlderForm(f"{form.op_type} is newer")
+    old, new = onnx.defs.get_schema(form.op_type, version - 1), onnx.defs.get_schema(form.op_type, version)
+    for name in [name for name in form.attrs if name not in old.attributes]:
+        default = new.attributes[name].default_value if name in new.attributes else None
+        if default is None or onnx.helper.get_attribute_value(default) != _as_onnx(form.attrs.pop(name)):
+            raise NoOlderForm(f"{name} is newer")
+    if not old.min_input <= len(form.inputs) <= old.max_input or len(form.outputs) > old.max_output:
+        raise NoOlderForm("it had other inputs and outputs")
+    for index, operand in enumerate(form.inputs):
+        if operand is not None and not _takes(old, _dtype(operand), index):
+            raise NoOlderForm(f"it did not take {_dtype(operand).long}")
+
+
+def _as_onnx(value: object) -> object:
+    return value.encode() if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
+
+
+def _dtype(operand: Value | Tensor) -> DType:
+    return operand.dtype if isinstance(operand, Tensor) else operand.desc.dtype
+
+
+def _takes(schema: onnx.defs.OpSchema, dtype: DType, index: int) -> bool:
+    param = schema.inputs[min(index, len(schema.inputs) - 1)]
+    name = {"float32": "float", "float64": "double"}.get(dtype.long, dtype.long)
+    return dtype is DType.UNDEFINED or f"tensor({name})" in param.types
+
+
+def constant(array: npt.ArrayLike, dtype: DType) -> Tensor:
+    """An operand that the older form wants."""
+    return Tensor.of(np.asarray(array, dtype.numpy), dtype)
+
+
+@cache
+def means_the_same(op_type: str, domain: str, one: int, other: int) -> bool:
+    """Is the op the same at two opsets of its domain?"""
+    if one == other or not onnx.defs.has(op_type, one, domain) or not onnx.defs.has(op_type, other, domain):
+        return one == other
+    return bool(
+        onnx.defs.get_schema(op_type, one, domain).since_version
+        == onnx.defs.get_schema(op_type, other, domain).since_version
+    )

@@ -1,0 +1,458 @@
+"""ir.Graph → the ONNX model that it was read from, with what passes changed.
+
+What no pass touched is copied from the model: nodes, constants, inputs and outputs with their docs. A node that is
+new or changed is written at the model's opset, by the functions of `older.py`; where it has no form there the opset
+is raised as far as it must be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from atcpy.exporters.onnx import older as _registers_the_functions  # noqa: F401
+from atcpy.exporters.onnx.exporter import declared_type, fill_attr, tensor_to_proto
+from atcpy.exporters.onnx.form import Form, NoOlderForm, form_at, means_the_same, oldest_opset
+from atcpy.exporters.onnx.types import type_from_text
+from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
+from atcpy.ir.closure import captured_value
+from atcpy.ir.origin import ModelWords, Origin, is_barrier
+
+_ATTR = onnx.AttributeProto
+_STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
+_SHAPE_OF_A_RANGE = 15  # the opset from which on Shape can return some of the dims
+LARGE_BYTES = 16 << 10  # constants from here on stay outside of the message
+_INT64_MAX = 2**63 - 1
+
+
+class CannotExport(Exception):
+    """Why the graph cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An initializer of the main graph; `data` are its bytes where they are not in the message."""
+
+    proto: onnx.TensorProto
+    data: memoryview | None = None
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A model without the constants of its main graph, and these. `raised` says which node asked for a newer opset
+    than the model's, and why.
+    """
+
+    model: onnx.ModelProto
+    constants: list[Constant] = field(default_factory=list)
+    raised: str = ""
+
+
+def export_in_words(graph: Graph, words: ModelWords, *, retyped: bool = False) -> Rewritten:
+    """The graph as a model. `retyped`: inputs have other shapes than the model says."""
+    return _Exporter(graph, words, retyped=retyped).run()
+
+
+@dataclass(slots=True)
+class _Range:
+    """A Slice of a Shape, or an element of it, that is written as Shape(start, end)."""
+
+    source: Value
+    start: int
+    end: int
+
+
+class _Exporter:
+    def __init__(self, graph: Graph, words: ModelWords, *, retyped: bool) -> None:
+        self._result = Rewritten(onnx.ModelProto())
+        self._graph = graph
+        self._words = words
+        self._retyped = retyped
+        self._nodes = [node for node in walk(graph) if node.op_type not in _STRUCTURAL]
+        self._own_opset = next((e.version for e in words.model.opset_import if e.domain in ("", "ai.onnx")), 0)
+        self._names: dict[Value, str] = {}
+        self._placed: dict[Tensor, str] = {}
+        self._ranges: dict[Node, _Range] = {}
+        self._unread: set[Node] = set()
+        self._copied: set[Node] = set()  # nodes that are written as the model has them
+        self._inputs = {info.name: info for info in words.model.graph.input}
+        self._docs = {origin.proto.name: origin.proto for origin in words.origins.values() if origin.proto.name}
+
+    def run(self) -> Rewritten:
+        """The whole model."""
+        self._opset, self._result.raised = self._choose_opset()
+        self._find_ranges()
+        self._copy_header(self._result.model)
+        self._name_captured()
+        pending = deque([(self._graph, self._result.model.graph)])
+        while pending:
+            graph, proto = pending.popleft()
+            pending.extend(self._fill_graph(graph, proto))
+        return self._result
+
+    # --- the opset ---------------------------------------------------------------------------
+
+    def _choose_opset(self) -> tuple[int, str]:
+        """The model's own, or the oldest above it at which every node that must be written anew has a form."""
+        opset, why = self._own_opset, ""
+        while True:
+            needed = opset
+            self._copied.clear()
+            for node in self._nodes:
+                origin = self._words.origins.get(node)
+                if is_barrier(node):
+                    self._check_barrier(node, origin, opset)
+                    continue
+                if self._is_copied(node, opset):
+                    self._copied.add(node)
+                    continue
+                own, reason = oldest_opset(node, opset) if opset else (1, "")
+                if own > needed:
+                    needed, why = own, f"{node.op_type} {node.name}: {reason}"
+            if needed == opset:
+                return opset, why
+            opset = needed
+
+    def _check_barrier(self, node: Node, origin: Origin | None, opset: int) -> None:
+        assert origin is not None
+        proto = origin.proto
+        if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type):
+            return  # an op that the standard does not have means the same everywhere
+        if not means_the_same(proto.op_type, "", origin.opset, opset):
+            raise CannotExport(f"{proto.op_type} {proto.name} cannot be brought from opset {origin.opset} to {opset}")
+
+    def _is_copied(self, node: Node, opset: int) -> bool:
+        origin = self._words.origins.get(node)
+        if origin is None:
+            return False
+        proto = origin.proto
+        return means_the_same(proto.op_type, "", origin.opset, opset) and origin.still_is(node)
+
+    # --- Shape(start, end) -------------------------------------------------------------------
+
+    def _find_ranges(self) -> None:
+        """Slices and elements of a Shape are one Shape from opset 15 on, if the Shape is there for them alone."""
+        if self._opset < _SHAPE_OF_A_RANGE:
+            return
+        for node in self._nodes:
+            if node.op_type != "Shape" or node.domain or node.attrs:
+                continue
+            readers = [use.node for use in node.output.uses]
+            found = {reader: _range_of(reader, node) for reader in readers}
+            kept = [reader for reader in readers if found[reader] is None or reader.graph is not node.graph]
+            if kept and any(self._words.origins.get(reader) for reader in readers):
+                continue
+            self._ranges.update((reader, made) for reader, made in found.items() if made and reader not in kept)
+            if not kept:
+                self._unread.add(node)
+
+    # --- the model ---------------------------------------------------------------------------
+
+    def _copy_header(self, model: onnx.ModelProto) -> None:
+        source = self._words.model
+        model.ir_version = max(source.ir_version, 4)  # from IR 4 on constants are not inputs as well
+        for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
+            if source.HasField(name):
+                setattr(model, name, getattr(source, name))
+        model.metadata_props.extend(source.metadata_props)
+        has_standard = False
+        for entry in source.opset_import:
+            is_standard = entry.domain in ("", "ai.onnx")
+            if not (is_standard and has_standard):
+                model.opset_import.append(entry)
+            if is_standard:
+                has_standard = True
+                model.opset_import[-1].version = self._opset
+        self._import_more(model)
+        if self._opset != self._own_opset:
+            oldest = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+            model.ir_version = max(model.ir_version, oldest)
+        graph = source.graph
+        model.graph.name = graph.name
+        if graph.HasField("doc_string"):
+            model.graph.doc_string = graph.doc_string
+        model.graph.metadata_props.extend(graph.metadata_props)
+
+    def _import_more(self, model: onnx.ModelProto) -> None:
+        """The domains that only functions of the model imported."""
+        known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import}
+        for function in self._words.model.functions:
+            for entry in function.opset_import:
+                if entry.domain not in known | {"ai.onnx"}:
+                    known.add(entry.domain)
+                    model.opset_import.append(entry)
+
+    def _name_captured(self) -> None:
+        """What a body reads of the graphs around it goes by the name that it has there."""
+        self._name_outputs(self._graph, self._graph.net_output.attrs.get("names"))
+        for node in self._nodes:  # a node comes before those of its bodies
+            for body in node.subgraphs:
+                for data in body.inputs:
+                    if "captured" in data.attrs:
+                        self._names[data.output] = self._name(captured_value(node, data))
+
+    def _name_outputs(self, graph: Graph, names: object) -> None:
+        """A value that is an output under another name takes that, if it may."""
+        assert isinstance(names, tuple)
+        taken = {value.name for value in graph.outputs} & set(names)
+        for value, name in zip(graph.outputs, names, strict=True):
+            is_free = value.name not in names and value not in self._names and name not in taken
+            if value.name != name and is_free and value.producer.op_type not in {"Data", "Const"}:
+                self._names[value] = name
+
+    def _name(self, value: Value) -> str:
+        return self._names.get(value, value.name)
+
+    # --- one graph ---------------------------------------------------------------------------
+
+    def _fill_graph(self, graph: Graph, proto: onnx.GraphProto) -> list[tuple[Graph, onnx.GraphProto]]:
+        is_main = graph is self._graph
+        proto.name = proto.name or graph.name
+        bodies: list[tuple[Graph, onnx.GraphProto]] = []
+        for node in graph.nodes:
+            if node.op_type == "Const" and node.output.use_count and (tensor := node.output.tensor) is not None:
+                self._place_constant(node.output, tensor, proto, is_main=is_main)
+        for node in graph.nodes:
+            if "captured" in node.attrs or node.op_type == "Const":
+                continue
+            if node.op_type == "Data":
+                self._add_input(node, proto, is_main=is_main)
+                if isinstance(default := node.attrs.get("default"), Tensor):
+                    self._result.constants.append(self._constant(default, node.output.name))
+            elif node.op_type == "NetOutput":
+                self._add_outputs(node, proto, is_main=is_main)
+            elif node not in self._unread:
+                bodies.extend(self._add_node(node, proto.node.add(), graph, proto))
+        if is_main:
+            self._add_value_infos(proto)
+        return bodies
+
+    def _place_constant(self, value: Value, tensor: Tensor, proto: onnx.GraphProto, *, is_main: bool) -> None:
+        name = self._name(value)
+        if any(use.node.op_type == "NetOutput" for use in value.uses):
+            made = proto.node.add(op_type="Constant", name=value.producer.name, output=[name])
+            fill_attr(made.attribute.add(name="value"), tensor, _ATTR.TENSOR)
+        elif is_main:
+            self._placed.setdefault(tensor, name)
+            self._result.constants.append(self._constant(tensor, name))
+        elif tensor in self._placed or tensor.nbytes >= LARGE_BYTES:
+            # Bodies have copies of the constants around them; in the model there is one.
+            if tensor not in self._placed:
+                self._placed[tensor] = name
+                self._result.constants.append(self._constant(tensor, name))
+            self._names[value] = self._placed[tensor]
+        else:
+            proto.initializer.append(self._constant(tensor, name).proto)
+
+    def _constant(self, tensor: Tensor, name: str) -> Constant:
+        stored = self._words.tensors.get(tensor)
+        if stored is not None and stored.proto.data_location != onnx.TensorProto.EXTERNAL:
+            made = onnx.TensorProto()
+            made.CopyFrom(stored.proto)
+            made.name = name
+            return Constant(made, stored.data)
+        if tensor.nbytes >= LARGE_BYTES and tensor.dtype.bits >= 8 and tensor.dtype is not DType.STRING:
+            made = onnx.TensorProto(name=name, data_type=tensor.dtype.onnx, dims=tensor.shape)
+            return Constant(made, np.ascontiguousarray(tensor.array).reshape(-1).view(np.uint8).data)
+        return Constant(tensor_to_proto(tensor, name))
+
+    # --- inputs and outputs ------------------------------------------------------------------
+
+    def _add_input(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
+        declared = self._inputs.get(node.output.name) if is_main else None
+        made = proto.input.add(name=node.output.name)
+        if declared is not None:
+            made.CopyFrom(declared)
+            _set_sizes(made, node.output)
+        elif text := node.attrs.get("type"):
+            made.type.CopyFrom(type_from_text(str(text)))
+        elif node.output.desc.dtype is not DType.UNDEFINED:
+            made.type.tensor_type.elem_type = node.output.desc.dtype.onnx
+
+    def _add_outputs(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
+        names = node.attrs.get("names")
+        declared = {info.name: info for info in self._words.model.graph.output} if is_main else {}
+        used: set[str] = set()
+        for index, value in enumerate(node.operands):
+            name = self._name(value)
+            wanted = names[index] if isinstance(names, tuple) and is_main else name
+            is_foreign = not is_main and (value in self._names or value.producer.op_type == "Data")
+            if wanted in used or is_foreign:
+                wanted = f"{node.graph.name if node.graph else ''}/{name}.out{index}"
+            if wanted != name:
+                proto.node.append(helper.make_node("Identity", [name], [wanted]))
+            used.add(wanted)
+            info = proto.output.add(name=wanted)
+            if wanted in declared:
+                info.CopyFrom(declared[wanted])
+                if self._retyped:
+                    _set_sizes(info, value)
+            elif value.desc.dtype is not DType.UNDEFINED:
+                info.type.tensor_type.elem_type = value.desc.dtype.onnx
+
+    def _add_value_infos(self, proto: onnx.GraphProto) -> None:
+        """What the model says of values that are still there."""
+        source = self._words.model.graph
+        if not source.value_info and not source.quantization_annotation:
+            return
+        made = {name for node in proto.node for name in node.output}
+        known = made | {constant.proto.name for constant in self._result.constants}
+        own = {info.name for info in proto.output}
+        if not self._retyped:
+            proto.value_info.extend(i for i in source.value_info if i.name in made and i.name not in own)
+        proto.quantization_annotation.extend(a for a in source.quantization_annotation if a.tensor_name in known)
+
+    # --- nodes -------------------------------------------------------------------------------
+
+    def _add_node(
+        self, node: Node, made: onnx.NodeProto, graph: Graph, proto: onnx.GraphProto
+    ) -> list[tuple[Graph, onnx.GraphProto]]:
+        origin = self._words.origins.get(node)
+        if node in self._ranges:
+            self._write_range(node, made)
+            return []
+        if origin is not None and (is_barrier(node) or node in self._copied):
+            return self._copy_node(node, origin, made)
+        try:
+            form = form_at(node, self._opset)
+        except NoOlderForm as why:
+            raise CannotExport(f"{node.op_type} {node.name} has no form at opset {self._opset}: {why}") from why
+        return self._write_form(node, form, made, proto)
+
+    def _copy_node(self, node: Node, origin: Origin, made: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
+        bodies: list[tuple[Graph, onnx.GraphProto]] = []
+        source = origin.proto
+        if any(True for _ in node.subgraphs):
+            made.name, made.op_type, made.domain = source.name, source.op_type, source.domain
+            if source.HasField("doc_string"):
+                made.doc_string = source.doc_string
+            made.metadata_props.extend(source.metadata_props)
+            for attr in source.attribute:
+                bodies += self._copy_attr(node.attrs.get(attr.name), attr, made.attribute.add())
+        else:
+            made.CopyFrom(source)
+        inputs = [
+            "" if place is None or (value := node.inputs[place]) is None else self._name(value)
+            for place in origin.places
+        ]
+        outputs = [
+            "" if index < len(source.output) and not source.output[index] and not value.use_count else self._name(value)
+            for index, value in enumerate(node.outputs)
+        ]
+        if inputs != list(made.input):
+            del made.input[:]
+            made.input.extend(inputs)
+        if outputs != list(made.output):
+            del made.output[:]
+            made.output.extend(outputs)
+        return bodies
+
+    def _copy_attr(
+        self, value: object, source: onnx.AttributeProto, made: onnx.AttributeProto
+    ) -> list[tuple[Graph, onnx.GraphProto]]:
+        if isinstance(value, Graph):
+            made.name, made.type = source.name, _ATTR.GRAPH
+            made.g.name = source.g.name
+            return [(value, made.g)]
+        if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            made.name, made.type = source.name, _ATTR.GRAPHS
+            for each in source.graphs:
+                made.graphs.add(name=each.name)
+            return list(zip(value, made.graphs, strict=True))
+        made.CopyFrom(source)
+        return []
+
+    def _write_range(self, node: Node, made: onnx.NodeProto) -> None:
+        found = self._ranges[node]
+        made.name, made.op_type = node.name, "Shape"
+        made.input.append(self._name(found.source))
+        made.output.append(self._name(node.output))
+        if found.start:
+            made.attribute.append(helper.make_attribute("start", found.start))
+        if found.end != _INT64_MAX:
+            made.attribute.append(helper.make_attribute("end", found.end))
+        self._copy_docs(node, made)
+
+    def _write_form(
+        self, node: Node, form: Form, made: onnx.NodeProto, proto: onnx.GraphProto
+    ) -> list[tuple[Graph, onnx.GraphProto]]:
+        made.name, made.op_type, made.domain = node.name, form.op_type, node.domain
+        for index, operand in enumerate(form.inputs):
+            if isinstance(operand, Tensor):
+                name = f"{node.name}/{form.op_type}.{index}"
+                proto.initializer.append(tensor_to_proto(operand, name))
+                made.input.append(name)
+            else:
+                made.input.append("" if operand is None else self._name(operand))
+        made.output.extend(self._name(value) for value in node.outputs)
+        self._copy_docs(node, made)
+        bodies: list[tuple[Graph, onnx.GraphProto]] = []
+        for name, value in form.attrs.items():
+            attr = made.attribute.add(name=name)
+            if isinstance(value, Graph):
+                attr.type = _ATTR.GRAPH
+                bodies.append((value, attr.g))
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                attr.type = _ATTR.GRAPHS
+                bodies.extend((body, attr.graphs.add()) for body in value)
+            else:
+                fill_attr(attr, value, declared_type(form.op_type, node.domain, self._opset, name))
+        return bodies
+
+    def _copy_docs(self, node: Node, made: onnx.NodeProto) -> None:
+        source = self._docs.get(node.name)
+        if source is not None:
+            if source.HasField("doc_string"):
+                made.doc_string = source.doc_string
+            made.metadata_props.extend(source.metadata_props)
+
+
+def _set_sizes(info: onnx.ValueInfoProto, value: Value) -> None:
+    """Dims that are open in the model and known now."""
+    shape, tensor = value.desc.shape, info.type.tensor_type
+    if shape is None or info.type.WhichOneof("value") != "tensor_type":
+        return
+    if not tensor.HasField("shape"):
+        if any(isinstance(dim, int) for dim in shape):
+            for dim in shape:
+                tensor.shape.dim.add(**({"dim_value": dim} if isinstance(dim, int) else {}))
+        return
+    for proto, dim in zip(tensor.shape.dim, shape, strict=False):
+        if isinstance(dim, int) and not proto.HasField("dim_value"):
+            proto.dim_value = dim
+
+
+def _range_of(node: Node, shape: Node) -> _Range | None:
+    """What a node that reads a Shape takes of it, if that is a range."""
+    if node.domain or node.input(0) is not shape.output:
+        return None
+    source = shape.operand(0)
+    if node.op_type == "Slice":
+        bounds = [None if value is None else _ints(value) for value in node.inputs[1:]]
+        given = [value is not None for value in node.inputs[1:]]
+        if len(bounds) < 2 or any(has and bound is None for has, bound in zip(given, bounds, strict=True)):
+            return None
+        starts, ends, axes, steps = (*bounds, None, None)[:4]
+        if starts is None or ends is None or len(starts) != 1 or axes not in (None, (0,), (-1,)):
+            return None
+        return _Range(source, starts[0], min(ends[0], _INT64_MAX)) if steps in (None, (1,)) else None
+    if node.op_type == "Gather" and node.int_attr("axis", 0) in (0, -1):
+        indices = _ints(node.operand(1))
+        if indices is not None and node.operand(1).desc.shape == (1,):
+            index = indices[0]
+            rank = None if source.desc.shape is None else len(source.desc.shape)
+            if rank is None or not -rank <= index < rank:
+                return None  # Gather refuses what is out of range, Shape does not
+            return _Range(source, index, index + 1 if index != -1 else _INT64_MAX)
+    return None
+
+
+def _ints(value: Value) -> tuple[int, ...] | None:
+    tensor = value.tensor
+    if tensor is None or not tensor.dtype.is_int:
+        return None
+    return tuple(int(item) for item in tensor.array.reshape(-1))

@@ -1,0 +1,106 @@
+"""A model as the bytes of its file, large constants written from where they are: nothing is copied.
+
+protobuf builds a whole message before the first byte is written, and takes no more than 2 GB. Fields of a message may
+come in any order, so the constants come last, each with the bytes of its data behind its own message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import onnx
+
+from atcpy.exporters.onnx.in_its_words import Constant, Rewritten
+
+MAX_MESSAGE = 2**31 - 1
+ALIGNMENT = 4096  # of tensors in a data file: they can be mapped
+SMALL_BYTES = 1024  # constants below stay in the model's file
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_LENGTH = 2
+
+
+@dataclass(slots=True)
+class Streams:
+    """The parts of the model's file, and of the data file beside it if there is one."""
+
+    model: list[bytes | memoryview] = field(default_factory=list)
+    data: list[bytes | memoryview] = field(default_factory=list)
+
+    @property
+    def model_bytes(self) -> int:
+        """The size of the model's file."""
+        return sum(map(len, self.model))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of both files."""
+        return self.model_bytes + sum(map(len, self.data))
+
+
+def streams(rewritten: Rewritten, data_name: str, *, external: bool) -> Streams:
+    """The file's parts. Constants go into the file `data_name` if they shall be external or the file would be larger
+    than protobuf reads.
+    """
+    if not external:
+        inline = Streams(list(_model_parts(rewritten.model, rewritten.constants)))
+        if inline.model_bytes <= MAX_MESSAGE:
+            return inline
+    found = Streams()
+    at = 0
+    constants: list[Constant] = []
+    for constant in rewritten.constants:
+        data = constant.data
+        if data is None and len(constant.proto.raw_data) >= SMALL_BYTES:
+            data = memoryview(constant.proto.raw_data)
+        if data is None or len(data) < SMALL_BYTES:
+            constants.append(constant)
+            continue
+        padding = -at % ALIGNMENT
+        found.data += [bytes(padding), data] if padding else [data]
+        at += padding
+        constants.append(Constant(_pointing(constant.proto, data_name, at, len(data))))
+        at += len(data)
+    found.model.extend(_model_parts(rewritten.model, constants))
+    return found
+
+
+def _pointing(proto: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
+    made = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=proto.dims)
+    made.doc_string = proto.doc_string
+    made.metadata_props.extend(proto.metadata_props)
+    made.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        made.external_data.add(key=key, value=str(value))
+    return made
+
+
+def _model_parts(model: onnx.ModelProto, constants: list[Constant]) -> Iterator[bytes | memoryview]:
+    head = onnx.ModelProto()
+    for descriptor, value in model.ListFields():
+        if descriptor.name == "graph":
+            continue
+        if isinstance(value, int | str | bytes):
+            setattr(head, descriptor.name, value)
+        else:
+            getattr(head, descriptor.name).extend(value)
+    parts: list[bytes | memoryview] = [model.graph.SerializeToString()]
+    for constant in constants:
+        message = constant.proto.SerializeToString()
+        if constant.data is None:
+            parts += [_header(_INITIALIZER, len(message)), message]
+            continue
+        raw = _header(_RAW_DATA, len(constant.data))
+        parts += [_header(_INITIALIZER, len(message) + len(raw) + len(constant.data)), message, raw, constant.data]
+    yield head.SerializeToString()
+    yield _header(_GRAPH, sum(map(len, parts)))
+    yield from parts
+
+
+def _header(number: int, size: int) -> bytes:
+    out = bytearray([number << 3 | _LENGTH])
+    while size >= 0x80:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)

@@ -1,0 +1,304 @@
+"""`atcpy optimize`: a model becomes a smaller model of the same meaning, in the same words.
+
+parse  →  prepare, engine-neutral passes only  →  export  →  check  →  .onnx
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import onnx
+
+from atcpy.errors import AtcError, AtcWarning, UsageError, did_you_mean
+from atcpy.exporters.onnx import CannotExport, Constant, Rewritten, export_in_words
+from atcpy.exporters.onnx.stream import Streams, streams
+from atcpy.ir import Graph
+from atcpy.om.atomic import atomic_write
+from atcpy.options import (
+    OPTIONS,
+    ConvertOptions,
+    OoLevel,
+    convert_options,
+    read_bool,
+    read_int,
+    read_names,
+)
+from atcpy.options import Stage as StageName
+from atcpy.parsers.onnx import ParsedModel
+from atcpy.passes.base import Pass, check_switches, passes_of
+from atcpy.stages.collector import collector_paused
+from atcpy.stages.parse import parse
+from atcpy.stages.prepare import prepare, prepare_bodies
+from atcpy.stages.report import PassCount
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteOptions:
+    """What `optimize` is asked for: the options that it shares with `convert`, and its own. `only` are the passes to
+    run beside those that every model needs; none named are all.
+    """
+
+    shared: ConvertOptions = field(default_factory=ConvertOptions)
+    only: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    verify: bool = True
+    checks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCount:
+    """A model in numbers; `ops` without Constant, those of bodies included."""
+
+    nodes: int
+    bytes: int
+    ops: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the result was compared with the source: by whom, at which sizes; or `why` not."""
+
+    verified: bool
+    oracle: str = ""
+    shapes: tuple[str, ...] = ()
+    max_abs: float = 0.0
+    why: str = ""
+    error: AtcError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeReport:
+    """What became of the model; the fields are those of `optimize --json`."""
+
+    output: str
+    before: ModelCount
+    after: ModelCount
+    opset: int
+    applied: tuple[PassCount, ...]
+    verified: bool
+    oracle: str = ""
+    shapes: tuple[str, ...] = ()
+    max_abs: float = 0.0
+    external_data: str = ""
+    warnings: tuple[AtcWarning, ...] = ()
+
+
+# Compares the source with what became of it.
+Check = Callable[[Path | onnx.ModelProto, ParsedModel, Rewritten, RewriteOptions], Verdict]
+
+
+def rewrite_options(values: Mapping[str, object] | None = None) -> RewriteOptions:
+    """The record for what the user gave: names with `-` or `_`; None is the default."""
+    given = {name.replace("-", "_"): value for name, value in (values or {}).items() if value is not None}
+    own = {name: given.pop(name) for name in ("passes", "keep", "verify", "check") if name in given}
+    for name, shared in (("level", "oo_level"), ("skip", "skip_pass")):
+        if name in given:
+            given[shared] = given.pop(name)
+    refused = [name for name in given if name in OPTIONS and name not in SHARED]
+    if refused:
+        raise UsageError("E10001", f'optimize has no option "{refused[0]}"', hint=did_you_mean(refused[0], SHARED))
+    return RewriteOptions(
+        shared=convert_options(given),
+        only=read_names("passes", own["passes"]) if "passes" in own else (),
+        keep=read_names("keep", own["keep"]) if "keep" in own else (),
+        verify=read_bool("verify", own.get("verify", True)),
+        checks=read_int("check", own.get("check", 1), 1, 100),
+    )
+
+
+SHARED = (
+    "input_shape", "oo_level", "skip_pass", "max_const", "max_growth", "allow_hardlinks", "memory_limit", "timeout",
+    "threads", "debug",
+)  # fmt: skip
+
+
+@collector_paused()
+def optimize_onnx(
+    model: Path | onnx.ModelProto,
+    target: Path,
+    options: RewriteOptions,
+    check: Check | None = None,
+    step: Callable[[str], None] = lambda text: None,
+) -> OptimizeReport:
+    """Writes the optimised model to `target`, if `check` does not find that it computes something else."""
+    _check_names(options)
+    step("parse")
+    parsed = _parse(model, options)
+    before = _count_source(model, parsed)
+    step("optimize")
+    rewritten, applied, warnings = _best(model, parsed, before.nodes, options)
+    verdict = Verdict(verified=False, why="--no-verify")
+    if check is not None and options.verify:
+        step("verify")
+        verdict = check(model, parsed, rewritten, options)
+        if verdict.error is not None:
+            raise verdict.error
+        if not verdict.verified:
+            warnings.append(AtcWarning("W0041", f"not verified: {verdict.why}"))
+    step("write")
+    words = parsed.words
+    assert words is not None
+    data_name = f"{target.name}.data"
+    parts = streams(rewritten, data_name, external=words.is_external)
+    _write(target, data_name, parts)
+    return OptimizeReport(
+        output=str(target),
+        before=before,
+        after=ModelCount(parts.nbytes and _nodes(rewritten.model), parts.nbytes, _ops(rewritten.model)),
+        opset=_opset(rewritten.model),
+        applied=applied,
+        verified=verdict.verified,
+        oracle=verdict.oracle,
+        shapes=verdict.shapes,
+        max_abs=verdict.max_abs,
+        external_data=data_name if parts.data else "",
+        warnings=(*parsed.warnings, *warnings),
+    )
+
+
+def _parse(model: Path | onnx.ModelProto, options: RewriteOptions) -> ParsedModel:
+    parsed = parse(model, replace(options.shared.parse, for_export=True, keep=options.keep))
+    assert parsed.words is not None
+    missing = [name for name in options.keep if name not in parsed.words.kept]
+    if missing:
+        names = [origin.proto.name for origin in parsed.words.origins.values()]
+        hint = did_you_mean(missing[0], names)
+        raise UsageError("E10016", f'--keep: there is no node "{missing[0]}" in the model', hint=hint)
+    return parsed
+
+
+def _check_names(options: RewriteOptions) -> None:
+    shared = options.shared
+    check_switches(shared.prepare.switches, (*shared.skipped_passes, *options.only))
+    known = {entry.name: entry for entry in passes_of(StageName.PREPARE)}
+    for name in options.only:
+        if name not in known or not known[name].is_neutral:
+            what = f"--passes: {name} does not run in optimize: its result serves our own kernels only"
+            raise UsageError("E10001", what, hint="atcpy passes list")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The rewriting, and what is done when it fails
+
+
+def _best(
+    model: Path | onnx.ModelProto, parsed: ParsedModel, nodes: int, options: RewriteOptions
+) -> tuple[Rewritten, tuple[PassCount, ...], list[AtcWarning]]:
+    """The model by all passes that are asked for; if that cannot be written or is larger, by the required ones alone;
+    else as it was.
+    """
+    assert parsed.words is not None
+    why = ""
+    attempts = [options, _required_only(options)]
+    for attempt in attempts:
+        if attempt is not options:
+            parsed = _parse(model, options)
+        try:
+            rewritten = rewrite(parsed, attempt)
+        except CannotExport as error:
+            why = why or str(error)
+            continue
+        made = _nodes(rewritten.model)
+        if made > nodes:
+            why = why or f"it would have {made} nodes instead of {nodes}"
+            continue
+        warnings = [AtcWarning("W0042", f"only required passes were run: {why}")] if why else []
+        if rewritten.raised:
+            opset = _opset(rewritten.model)
+            warnings.append(AtcWarning("W0040", f"the opset is raised to {opset} for {rewritten.raised}"))
+        return rewritten, _applied(parsed.graph), warnings
+    return unchanged(parsed), (), [AtcWarning("W0042", f"the model is written as it was: {why}")]
+
+
+def _required_only(options: RewriteOptions) -> RewriteOptions:
+    shared = options.shared
+    return replace(options, shared=replace(shared, prepare=replace(shared.prepare, level=OoLevel.O1)))
+
+
+def rewrite(parsed: ParsedModel, options: RewriteOptions) -> Rewritten:
+    """Runs the engine-neutral passes over a graph that was read for this, and exports it."""
+    shared, words = options.shared, parsed.words
+    assert words is not None
+    opset = _opset(words.model)
+
+    def wanted(entry: Pass) -> bool:
+        asked = not options.only or entry.required or entry.name in options.only
+        return asked and entry.is_neutral and all(onnx.defs.has(op_type, opset) for op_type in entry.makes)
+
+    for run in (prepare, prepare_bodies):
+        run(
+            parsed.graph,
+            shared.prepare,
+            deadline=shared.limits.deadline(),
+            verify_ir=shared.verify_ir,
+            wanted=wanted,
+        )
+    return export_in_words(parsed.graph, words, retyped=bool(shared.parse.input_shape))
+
+
+def unchanged(parsed: ParsedModel) -> Rewritten:
+    """The model as it was read."""
+    words = parsed.words
+    assert words is not None
+    source = words.model
+    made = Rewritten(onnx.ModelProto())
+    made.model.CopyFrom(source)
+    del made.model.graph.initializer[:]
+    for index, proto in enumerate(source.graph.initializer):
+        if proto.data_location == onnx.TensorProto.EXTERNAL:
+            plain = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=proto.dims)
+            made.constants.append(Constant(plain, words.read(proto)))
+        else:
+            made.constants.append(Constant(proto, words.inline.get(index)))
+    return made
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Counting and writing
+
+
+def _applied(graph: Graph) -> tuple[PassCount, ...]:
+    return tuple(PassCount(*count) for count in graph.decisions.counts() if count[2])
+
+
+def _count_source(model: Path | onnx.ModelProto, parsed: ParsedModel) -> ModelCount:
+    words = parsed.words
+    assert words is not None
+    return ModelCount(words.nodes, words.nbytes, dict(sorted(words.ops.items())))
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    pending = [model.graph]
+    while pending:
+        graph = pending.pop()
+        yield graph
+        for node in graph.node:
+            for attr in node.attribute:
+                if attr.type == onnx.AttributeProto.GRAPH:
+                    pending.append(attr.g)
+                elif attr.type == onnx.AttributeProto.GRAPHS:
+                    pending.extend(attr.graphs)
+
+
+def _ops(model: onnx.ModelProto) -> dict[str, int]:
+    counts = Counter(node.op_type for graph in _graphs(model) for node in graph.node)
+    counts.pop("Constant", None)
+    return dict(sorted(counts.items()))
+
+
+def _nodes(model: onnx.ModelProto) -> int:
+    return sum(_ops(model).values())
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+
+
+def _write(target: Path, data_name: str, parts: Streams) -> None:
+    """The data first: a model never stands beside data that are not its own for longer than a rename takes."""
+    if parts.data:
+        atomic_write(target.with_name(data_name), parts.data)
+    atomic_write(target, parts.model)
