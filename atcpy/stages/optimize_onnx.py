@@ -17,6 +17,7 @@ from atcpy.exporters.onnx import CannotExport, Constant, Rewritten, export_in_wo
 from atcpy.exporters.onnx.stream import Streams, streams
 from atcpy.ir import Graph
 from atcpy.om.atomic import atomic_write
+from atcpy.ops.custom import CustomOps
 from atcpy.options import (
     OPTIONS,
     ConvertOptions,
@@ -160,7 +161,7 @@ def optimize_onnx(
 
 
 def _parse(model: Path | onnx.ModelProto, options: RewriteOptions) -> ParsedModel:
-    parsed = parse(model, replace(options.shared.parse, for_export=True, keep=options.keep))
+    parsed = parse(model, replace(options.shared.parse, for_export=True, keep=options.keep), CustomOps())
     assert parsed.words is not None
     missing = [name for name in options.keep if name not in parsed.words.kept]
     if missing:
