@@ -28,7 +28,7 @@ def sigmoid(x: Array) -> Array:
 ACCURATE: list[tuple[str, Function, float]] = [
     ("Exp", np.exp, 1.1),
     ("Log", np.log, 1),
-    ("Tanh", np.tanh, 1.5),
+    ("Tanh", np.tanh, 2.5),
     ("Erf", np.vectorize(math.erf), 1.1),
     ("Sigmoid", sigmoid, 2.5),
     ("Softplus", lambda x: np.logaddexp(0, x), 2),

@@ -3,12 +3,9 @@
  * infinities and results below the normal range come out as C's own functions give them.
  */
 
-/* Splits x = n·ln 2 + r, |r| ≤ ln 2 / 2, after clamping x to where e^x leaves float for good, and
- * returns e^r − 1.
- */
-static inline vf VMATH(expm1_reduced)(vf x, vf *n)
+/* Splits x = n·ln 2 + r, |r| ≤ ln 2 / 2, and returns e^r − 1; −104 ≤ x ≤ 89. */
+static inline vf VMATH(expm1_split)(vf x, vf *n)
 {
-    x = vf_at_most(vf_set1(89.0f), vf_at_least(vf_set1(-104.0f), x));
     *n = vf_round(x * vf_set1(1.44269504f));
     vf r =
         vf_fnma(*n, vf_set1(0.693145752f), x); /* ln 2 in two parts; the first product is exact */
@@ -19,6 +16,12 @@ static inline vf VMATH(expm1_reduced)(vf x, vf *n)
     q = vf_fma(q, r, vf_set1(0.166665435f));
     q = vf_fma(q, r, vf_set1(0.49999997f));
     return vf_fma(q, r * r, r);
+}
+
+/* The same for any x: beyond these bounds, e^x has left float for good. */
+static inline vf VMATH(expm1_reduced)(vf x, vf *n)
+{
+    return VMATH(expm1_split)(vf_at_most(vf_set1(89.0f), vf_at_least(vf_set1(-104.0f), x)), n);
 }
 
 /* e^x, to 1 ulp */
@@ -73,22 +76,20 @@ static inline vf VMATH(log)(vf x)
 static inline vf VMATH(sigmoid)(vf x)
 {
     const vf one = vf_set1(1.0f);
-    const vf e = VMATH(exp)(vf_neg(vf_abs(x))); /* never overflows */
+    vf n; /* e^−|x| never overflows */
+    const vf p = VMATH(expm1_split)(vf_at_least(vf_set1(-104.0f), vf_neg(vf_abs(x))), &n);
+    const vf e = vf_scale(p + one, n);
     return vf_select(vf_lt(x, vf_set1(0.0f)), e, one) / (one + e);
 }
 
-/* tanh x, to 2 ulp */
+/* tanh x, to 3 ulp: m / (m + 2) with m = e^2|x| − 1; from |x| = 10 on it is 1 in float. */
 static inline vf VMATH(tanh)(vf x)
 {
-    const vf one = vf_set1(1.0f), two = vf_set1(2.0f), size = vf_abs(x), square = x * x;
-    vf p = vf_set1(-5.69738401e-3f);
-    p = vf_fma(p, square, vf_set1(2.06325464e-2f));
-    p = vf_fma(p, square, vf_set1(-5.37377968e-2f));
-    p = vf_fma(p, square, vf_set1(0.133314207f));
-    p = vf_fma(p, square, vf_set1(-0.333332807f));
-    const vf near = vf_fma(p * square, size, size);
-    const vf far = one - two / (VMATH(exp)(two * size) + one);
-    return vf_with_sign(vf_select(vf_lt(size, vf_set1(0.625f)), near, far), x);
+    const vf one = vf_set1(1.0f), size = vf_at_most(vf_set1(10.0f), vf_abs(x));
+    vf n;
+    const vf p = VMATH(expm1_split)(size + size, &n), power = vf_scale(one, n);
+    const vf m = vf_fma(power, p, power - one);
+    return vf_with_sign(m / (m + vf_set1(2.0f)), x);
 }
 
 /* erf x, to 2 ulp */
