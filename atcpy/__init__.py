@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from atcpy.runtime import InferenceSession
     from atcpy.stages.optimize_onnx import OptimizeReport
     from atcpy.stages.report import ConvertReport
+    from atcpy.verify.operator_check import check_operator
 
 __all__ = [
     "InferenceSession",
@@ -25,6 +26,7 @@ __all__ = [
     "TensorType",
     "__version__",
     "backend",
+    "check_operator",
     "convert",
     "errors",
     "include_dir",
@@ -39,6 +41,7 @@ _LAZY = {
     "OpContext": ("atcpy.ops.custom", "OpContext"),
     "TensorType": ("atcpy.ops.custom", "TensorType"),
     "backend": ("atcpy.backend", ""),
+    "check_operator": ("atcpy.verify.operator_check", "check_operator"),
     "errors": ("atcpy.errors", ""),
     "register_operator": ("atcpy.ops.custom", "register_operator"),
 }

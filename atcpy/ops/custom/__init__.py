@@ -3,6 +3,7 @@
 from atcpy.ops.custom.operator import CustomOp
 from atcpy.ops.custom.registry import (
     CustomOps,
+    custom_op_of,
     custom_ops_in,
     find_custom_op,
     forget_all,
@@ -17,6 +18,7 @@ __all__ = [
     "CustomOps",
     "OpContext",
     "TensorType",
+    "custom_op_of",
     "custom_ops_in",
     "find_custom_op",
     "forget_all",

@@ -34,8 +34,8 @@ Hook = Callable[..., Any]
 class CustomOp:
     """One operator of a user's: its functions by name, how many inputs and outputs it has, and where it came from.
 
-    outputs: None if the node says. file: the module, as far as there is a file. source: the file by which
-    `custom_ops` named it; empty for one that was registered by running its decorator.
+    outputs: None if the node says. file, line: where `forward` stands, as far as there is a file. source: the file by
+    which `custom_ops` named it; empty for one that was registered by running its decorator.
     """
 
     name: str
@@ -49,12 +49,18 @@ class CustomOp:
     kernel: CKernel | None = None
     summary: str = ""
     file: str = ""
+    line: int = 0
     source: str = ""
 
     @property
     def full_name(self) -> str:
         """Domain and name."""
         return f"{self.domain}::{self.name}"
+
+    @property
+    def place(self) -> Where:
+        """Where it is written."""
+        return Where(file=self.file, line=self.line or None, op=self.name)
 
     def opdef(self) -> OpDef:
         """The record that the compiler works with. Without a kernel of its own an operator that can be written in

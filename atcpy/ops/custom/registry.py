@@ -7,6 +7,7 @@ calls that name the file: it changes no conversion that does not.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 
-from atcpy.errors import AtcError, UsageError, Where
+from atcpy.errors import AtcError, UsageError, Where, did_you_mean
 from atcpy.ir import Graph, walk
 from atcpy.ir.pattern import Op, variables
 from atcpy.ops.custom.library import CKernel
@@ -41,13 +42,20 @@ class CustomOps:
 
     operators: Mapping[Key, CustomOp] = field(default_factory=dict)
     spared: frozenset[Key] = frozenset()
+    _found: dict[Key, CustomOp | None] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, domain: str, op_type: str) -> CustomOp | None:
         """The operator that stands for a node: the one of its domain, else the one for any domain, which leaves what
         the ONNX standard defines alone.
         """
-        if not self.operators or (domain, op_type) in self.spared:
+        if not self.operators:
             return None
+        key = (domain, op_type)
+        if key not in self._found:  # large models ask for few kinds of nodes very often
+            self._found[key] = None if key in self.spared else self._look_up(domain, op_type)
+        return self._found[key]
+
+    def _look_up(self, domain: str, op_type: str) -> CustomOp | None:
         exact = self.operators.get((domain, op_type))
         if exact is not None or find_schema(op_type, domain) is not None:
             return exact
@@ -87,12 +95,13 @@ def register_operator(
     """
 
     def register(cls: Class) -> Class:
-        file = str(getattr(sys.modules.get(cls.__module__), "__file__", None) or "")
+        held = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
+        file = os.path.realpath(held) if held else ""
         try:
             with _STATE.lock:
                 operator = _operator_of(cls, name, domain, outputs, tuple(inplace), random, file)
                 key = (operator.domain, operator.name)
-                _refuse_taken(operator)
+                _make_way_for(operator, cls)
                 register_opdef(operator.opdef())
                 _STATE.operators[key] = operator
                 _STATE.classes[cls] = key
@@ -137,6 +146,7 @@ def _operator_of(
         kernel=None if spec is None else CKernel.load(str(spec), Path(file).parent),
         summary=(cls.__doc__ or "").strip().partition("\n")[0],
         file=file,
+        line=getattr(getattr(hooks["forward"], "__code__", None), "co_firstlineno", 0),
         source=_STATE.loading,
     )
 
@@ -180,15 +190,24 @@ def parameter_names(function: Callable[..., Any]) -> list[str]:
     return list(signature(function).parameters)[1:]
 
 
-def _refuse_taken(operator: CustomOp) -> None:
+def _make_way_for(operator: CustomOp, cls: type) -> None:
+    """Refuses a name that is taken, unless by the same lines of the same file: a module that is run once more, by its
+    path after it was imported or the other way round, brings what it brought before.
+    """
     schema_domain = "" if operator.domain == ANY_DOMAIN else operator.domain
     if find_schema(operator.name, schema_domain) is not None:
         hint = 'give it another name, or a domain of its own: register_operator("…", domain="com.example")'
         raise _refused(operator.name, "the ONNX standard has an operator of that name", hint)
     other = _STATE.operators.get((operator.domain, operator.name))
-    if other is not None:
-        place = f", by {other.file}" if other.file else ""
+    if other is None:
+        return
+    is_rerun = (
+        operator.file and (other.file, other.line) == (operator.file, operator.line) and cls not in _STATE.classes
+    )
+    if not is_rerun:
+        place = f", by {other.file}:{other.line}" if other.file else ""
         raise _refused(operator.full_name, f"it is registered already{place}", "keep one of the two")
+    _forget(operator.domain, operator.name)
 
 
 def _refused(name: str, why: str, hint: str = "docs/custom-ops.md shows how a class must look") -> UsageError:
@@ -222,6 +241,8 @@ def _is_pass(item: object) -> bool:
 def _load_file(module: OpsModule) -> None:
     if _STATE.digests.get(module.path) == module.sha256:
         return
+    if any(op.file == module.path and not op.source for op in _STATE.operators.values()):
+        return  # the program has imported it
     _unload(module.path)
     name = f"atcpy_custom_ops_{module.sha256[:16]}"
     spec = importlib.util.spec_from_file_location(name, module.path)
@@ -296,6 +317,17 @@ def custom_ops_in(graph: Graph) -> tuple[str, ...]:
 def find_custom_op(domain: str, name: str) -> CustomOp | None:
     """An operator that this process knows, whoever brought it."""
     return _STATE.operators.get((domain, name))
+
+
+def custom_op_of(operator: type | str) -> CustomOp:
+    """The operator of a decorated class, or of a name, as `Name` or `domain::Name`."""
+    domain, _, name = operator.rpartition("::") if isinstance(operator, str) else ("", "", "")
+    key = (domain or ANY_DOMAIN, name) if isinstance(operator, str) else _STATE.classes.get(operator, ("", ""))
+    found = _STATE.operators.get(key)
+    if found is None:
+        hint = did_you_mean(name, [known for _, known in _STATE.operators]) or "@atcpy.register_operator registers one"
+        raise UsageError("E10016", f"there is no custom operator {operator}", hint=hint)
+    return found
 
 
 def _not_loaded(path: str, why: str, line: int | None = None) -> UsageError:

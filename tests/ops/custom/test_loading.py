@@ -10,6 +10,7 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.ops.custom import forget_all
 from tests.ops.custom.models import DOUBLE, HEAD, ONE_NODE, double, model, module
 
 pytestmark = pytest.mark.usefixtures("no_custom_ops")
@@ -34,8 +35,6 @@ def test_a_module_is_named_at_conversion_and_at_run(tmp_path: Path, form: str) -
 
 
 def test_a_package_needs_its_operators(tmp_path: Path) -> None:
-    from atcpy.ops.custom import forget_all
-
     atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
     forget_all()
     with pytest.raises(AtcError) as caught:
@@ -146,6 +145,22 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert error_of(tmp_path, tmp_path).exit_code == 2
     (tmp_path / "ops.txt").write_text(HEAD, encoding="utf-8")
     assert error_of(tmp_path, tmp_path / "ops.txt").code == "E13029"
+
+
+def test_a_module_may_be_imported_and_named_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("imported_first", "imported_last"):
+        path = module(tmp_path, DOUBLE, f"{name}.py")
+        if name == "imported_first":
+            importlib.import_module(name)
+        atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=path)
+        imported = importlib.import_module(name)
+        atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=imported)
+        importlib.reload(imported)
+        atcpy.convert(model(ONE_NODE), tmp_path / "m.om")
+        with pytest.raises(AtcError, match="E13030"):
+            atcpy.register_operator("Double")(imported.Double)
+        forget_all()
 
 
 def test_a_module_may_import_its_neighbours(tmp_path: Path) -> None:
