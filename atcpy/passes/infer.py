@@ -50,6 +50,12 @@ def infer_node(node: Node, known: KnownValues) -> None:
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
         _check_size(node, desc)
         value.desc = _better(desc, value.desc)
+    propagate(node, known)
+
+
+def propagate(node: Node, known: KnownValues) -> None:
+    """Notes what is known of the elements of output 0 of a node whose descs are set."""
+    opdef = find_opdef(node)
     if opdef is not None and opdef.propagate is not None:
         elements = opdef.propagate(node, known)
         if elements is not None and _hold(node.output.desc.dtype, elements):

@@ -57,14 +57,14 @@ def check_numbers(model: onnx.ModelProto, package: bytes, oracle_kind: str) -> N
     """Fails unless the package gives what the oracle gives, over three seeds."""
     session = InferenceSession(package, threads=1)
     oracle = oracle_of(model, oracle_kind)
+    sizes: dict[str, int] = {}  # of open dims
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        feeds = {
-            port.name: rng.standard_normal(port.shape).astype(port.dtype.numpy)
-            if port.dtype.is_float
-            else rng.integers(0, 4, port.shape).astype(port.dtype.numpy)
-            for port in session.get_inputs()
-        }
+        feeds = {}
+        for port in session.get_inputs():
+            shape = [dim if isinstance(dim, int) else sizes.setdefault(dim, 2 + len(sizes)) for dim in port.shape]
+            noise = rng.standard_normal(shape) if port.dtype.is_float else rng.integers(0, 4, shape)
+            feeds[port.name] = noise.astype(port.dtype.numpy)
         for ours, theirs in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
             scale = max(float(np.abs(theirs).max(initial=0)), 1e-6)
             # Halves are rounded once more than floats on either side.

@@ -43,7 +43,8 @@ def test_a_chain_of_views_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for i in range(300):
         lines.append(f"a{i + 1} = {'Squeeze' if i % 2 else 'Unsqueeze'}(a{i}, z) e{i} = Exp(a{i + 1})")
     sums = ", ".join(f"e{i}" for i in range(1, 300, 2))
-    package(f"m (float[4] x) => (float[4] y) <int64[1] z = {{0}}> {{ {' '.join(lines)} y = Sum({sums}) }}")
+    text = f"m (float[4] x) => (float[4] y) <int64[1] z = {{0}}> {{ {' '.join(lines)} y = Sum({sums}) }}"
+    package(text, {"skip_pass": "TransposeReshapeMergePass"})
     assert 300 < asked < 2000
 
 

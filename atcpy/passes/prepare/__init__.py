@@ -1,15 +1,19 @@
 """Passes of the stage prepare, engine-neutral."""
 
 from atcpy.passes.prepare import (
+    cast_chain,
     clip,
     conv_batchnorm,
     conv_bias,
     custom_op,
+    drop_expand,
     elu,
     expand,
     fold_constants,
+    gather_unsqueeze,
     gelu,
     hard_swish,
+    known_sizes,
     layer_norm,
     leaky_relu,
     merge_equal,
@@ -27,4 +31,5 @@ from atcpy.passes.prepare import (
     remove_requantize,
     swish,
     transpose_weights,
+    zero_states,
 )

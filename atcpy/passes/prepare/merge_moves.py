@@ -37,14 +37,16 @@ def merge_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         chain = list(chain_above(node, LONGEST))
         found = _shorter(chain)
         if found is not None:
+            if not record.may_apply():
+                break
             part, steps = found
             record.matched += 1
+            record.fire(part)
             rw = Rewriter(graph, node, record.name, part)
             value = part[-1].operand(0)
             for step in steps:
                 value = step.insert(rw, value)
             finisher.finish(rw, [(node.output, value)], part)
-            record.applied += 1
         elif 2 < len(chain) < LONGEST and all(is_told(link.output.desc.shape) for link in chain):
             record.matched += 1
             record.reject(Reject("no-shorter-chain", node.name))

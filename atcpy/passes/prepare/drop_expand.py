@@ -1,0 +1,73 @@
+"""Leave it to an elementwise op to repeat an operand: it does so anyway.
+
+Add(x, Expand(y, s))                  →  Add(x, y),        where x has all of the result's dims that y has not
+Mul(x, ConstantOfShape(s, value))     →  Mul(x, value)
+"""
+
+from __future__ import annotations
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
+from atcpy.ir.shape import Shape
+from atcpy.ops import find_opdef
+from atcpy.ops.shape_values import UNNAMED
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+
+# The operands of these that are no data, or whose shape another one must have.
+_FIXED = {"Clip": (1, 2), "PRelu": (0,), "CastLike": (1,)}
+
+
+@graph_pass("ExpandEliminationPass", Stage.PREPARE, after=("ShapeSubgraphPass",), repeats=True)
+def drop_expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Drop Expand and ConstantOfShape in front of ops that broadcast."""
+    if not graph.has_any(("Expand", "ConstantOfShape")):
+        return
+    for node in graph.nodes:
+        opdef = find_opdef(node)
+        if opdef is None or not opdef.is_elementwise or node.input_count < 2:
+            continue
+        for place, value in enumerate(node.inputs):
+            if value is None or value.producer.op_type not in {"Expand", "ConstantOfShape"}:
+                continue
+            if place in _FIXED.get(node.op_type, ()):
+                continue
+            record.matched += 1
+            if not _covers(node, place, _small_shape(value)):
+                record.reject(Reject("broadcast", node.name))
+                continue
+            if not record.may_apply():
+                return
+            expand = value.producer
+            record.fire([node, expand])
+            graph.set_input(node, place, _small(graph, node, value, record.name))
+            node.passes = (*node.passes, record.name)
+            erase_dead(graph, [expand])
+
+
+def _small_shape(value: Value) -> Shape | None:
+    return () if value.producer.op_type == "ConstantOfShape" else value.producer.operand(0).desc.shape
+
+
+def _small(graph: Graph, node: Node, value: Value, name: str) -> Value:
+    """What is repeated."""
+    maker = value.producer
+    if maker.op_type == "Expand":
+        return maker.operand(0)
+    fill = maker.attrs.get("value")
+    array = fill.array.reshape(()) if isinstance(fill, Tensor) else 0.0
+    return Rewriter(graph, node, name, [maker]).const(array, dtype=value.desc.dtype, name=f"{maker.name}_value")
+
+
+def _covers(node: Node, place: int, shape: Shape | None) -> bool:
+    """Is the result as large with an operand of this shape?"""
+    result = node.output.desc.shape
+    shapes = [value.desc.shape for at, value in enumerate(node.inputs) if value is not None and at != place]
+    if result is None or shape is None or None in shapes or UNNAMED in result or len(shape) > len(result):
+        return False
+    others = [*(other for other in shapes if other is not None), shape]
+    return all(any(_dim(other, axis) == dim for other in others) for axis, dim in enumerate(reversed(result)))
+
+
+def _dim(shape: Shape, back: int) -> object:
+    """The dim so many before the last; 1 where there is none."""
+    return shape[-1 - back] if back < len(shape) else 1

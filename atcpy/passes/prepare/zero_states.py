@@ -1,0 +1,54 @@
+"""Leave out initial states of RNN, GRU and LSTM that are zero: without one they begin with zero.
+
+LSTM(x, w, r, b, lengths, ConstantOfShape(…, 0), c)  →  LSTM(x, w, r, b, lengths, , c)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atcpy.ir import Graph, PassRecord, Reject, Tensor, Value, erase_dead
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+
+_STATES = (5, 6)  # the hidden and the cell's state
+
+
+@graph_pass(
+    "ZeroStateEliminationPass",
+    Stage.PREPARE,
+    after=("ConstantFoldingPass",),
+    before=("ExpandPass",),
+    repeats=True,
+)
+def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Leave out initial states of recurrent layers that are zero."""
+    for node in graph.nodes:
+        if node.op_type not in {"RNN", "GRU", "LSTM"} or node.domain:
+            continue
+        for place in _STATES:
+            state = node.input(place)
+            fill = None if state is None else _constant(state)
+            if state is None or fill is None:
+                continue
+            record.matched += 1
+            if fill.any() or np.signbit(fill).any():
+                record.reject(Reject("other-constant", state.name, "is not 0"))
+                continue
+            if not record.may_apply():
+                return
+            record.fire([node])
+            values = [*node.inputs[:place], None, *node.inputs[place + 1 :]]
+            while values[-1] is None:
+                values.pop()
+            graph.set_inputs(node, values)
+            node.passes = (*node.passes, record.name)
+            erase_dead(graph, [state.producer])
+
+
+def _constant(value: Value) -> np.ndarray | None:
+    """The elements, or the one that all of them are."""
+    if value.producer.op_type == "ConstantOfShape":
+        fill = value.producer.attrs.get("value")
+        return fill.array if isinstance(fill, Tensor) else np.zeros(1, np.float32)
+    return None if value.tensor is None else value.array
