@@ -74,9 +74,16 @@ def convert(
         atcpy.convert("m.onnx", "m.om", soc="Ascend910", input_shape={"x": [1, 3, 224, 224]})
     """
     from atcpy.options import convert_options
+    from atcpy.report.compile_stat import CompileStatistics
+    from atcpy.report.graph_dump import Dumper
     from atcpy.stages import pipeline
 
-    return pipeline.convert(_model(model), _om_path(output), convert_options(options))
+    read = convert_options(options)
+    statistics = CompileStatistics(read.export_compile_stat)
+    report = pipeline.convert(_model(model), _om_path(output), read, Dumper(read.dump))
+    statistics.compiled(report)
+    statistics.at_end(report)
+    return report
 
 
 def include_dir() -> str:

@@ -212,10 +212,11 @@ class CompileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DumpOptions:
-    """Where each stage writes its graph; None writes nothing."""
+    """Where each stage writes its graph, and `passes` before and after they run; None writes nothing."""
 
     directory: Path | None = None
     stages: frozenset[Stage] = frozenset(Stage)
+    passes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,7 @@ class ConvertOptions:
     compile: CompileOptions = CompileOptions()
     limits: Limits = Limits()
     dump: DumpOptions = DumpOptions()
+    export_compile_stat: int = 0
     skipped_passes: tuple[str, ...] = ()
     custom_ops: tuple[OpsModule, ...] = ()
     verify_ir: bool = False
@@ -743,6 +745,14 @@ _TABLE = (
         recorded=False,
     ),
     Option("dump_stages", _read_stages, frozenset(Stage), "stages to dump", recorded=False),
+    Option("dump_passes", read_names, (), "passes to dump before and after they run", ",".join, recorded=False),
+    Option(
+        "export_compile_stat",
+        lambda option, value: read_int(option, value, 0, 2),
+        0,
+        "write fusion_result.json: 0 never, 1 at the end, 2 after compilation",
+        recorded=False,
+    ),
     Option("debug", read_bool, False, "verify the graph after each pass", recorded=False),
 )
 OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
@@ -786,13 +796,21 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
         optimize=OptimizeOptions(level=level, switches=switches, impl_mode=mode),
         compile=CompileOptions(impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
-        dump=DumpOptions(directory=value["dump_graph"], stages=value["dump_stages"]),
+        dump=_dump_options(value["dump_graph"], value["dump_stages"], value["dump_passes"]),
+        export_compile_stat=value["export_compile_stat"],
         skipped_passes=tuple(value["skip_pass"]),
         custom_ops=value["custom_ops"],
         verify_ir=value["debug"],
         threads=value["threads"],
         atc_cmdline=atc_cmdline(given),
     )
+
+
+def _dump_options(directory: Path | None, stages: frozenset[Stage], passes: tuple[str, ...]) -> DumpOptions:
+    if passes and directory is None:
+        where = Where(option="dump_passes")
+        raise UsageError("E10057", "--dump_passes needs a directory", where=where, hint="--dump_graph DIR")
+    return DumpOptions(directory=directory, stages=stages, passes=passes)
 
 
 def recorded_options(cmdline: str) -> ConvertOptions:

@@ -73,11 +73,12 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "threads": ("2", "threads", 2),
     "dump_graph": ("d", "dump.directory", Path("d")),
     "dump_stages": ("prepare,split", "dump.stages", frozenset({Stage.PREPARE, Stage.SPLIT})),
+    "export_compile_stat": ("2", "export_compile_stat", 2),
     "debug": ("yes", "verify_ir", True),
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"fusion_switch_file"}))
+@pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"dump_passes", "fusion_switch_file"}))
 def test_each_option_has_an_effect(name: str) -> None:
     value, path, expected = EFFECTS[name]
     changed: Any = convert_options({name: value})

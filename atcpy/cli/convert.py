@@ -15,12 +15,13 @@ from atcpy.report.units import duration
 
 if TYPE_CHECKING:
     from atcpy.ir import Graph
+    from atcpy.ir.decisions import Moment
     from atcpy.verify.verification import VerifyReport
 
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth",
-    "dump_graph", "dump_stages",
+    "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip
 _FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 
@@ -57,13 +58,16 @@ def convert(
     target = package_path(model, output)
     if not overwrite and target.exists():
         raise UsageError("E13004", f"{target} exists", where=Where(file=str(target)), hint="drop --no-overwrite")
+    from atcpy.report.compile_stat import CompileStatistics
     from atcpy.report.summary import convert_result, convert_summary
     from atcpy.stages import pipeline
 
+    statistics = CompileStatistics(parsed.export_compile_stat)
     started = time.perf_counter()
     written = rejected_path(target) if verify else target
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed))
     seconds = time.perf_counter() - started
+    statistics.compiled(report)
     verdict = _verify(run, written, model, oracle, input_data, options.get("custom_ops")) if verify else None
     if verdict is None or verdict.passed:
         written.replace(target)
@@ -76,6 +80,8 @@ def convert(
 
         result["verify"] = to_json(verdict)
         lines += verdict_lines(verdict)
+    if verdict is None or verdict.passed:
+        statistics.at_end(report)
     return Outcome(result, lines, None if verdict is None else verdict.error, warnings=report.warnings)
 
 
@@ -140,8 +146,10 @@ class Watcher:
     """An observer of the pipeline: tells the progress, writes the dumps."""
 
     def __init__(self, run: Invocation, options: ConvertOptions) -> None:
+        from atcpy.report.graph_dump import Dumper
+
         self._run = run
-        self._dump = options.dump
+        self._dumper = Dumper(options.dump)
 
     def stage(self, stage: Stage) -> None:
         """A stage begins."""
@@ -151,7 +159,8 @@ class Watcher:
         """A stage ended."""
         nodes = sum(len(graph) for graph in graphs)
         self._run.say(f"{stage.value}: {duration(seconds)}, {nodes} nodes", level=2)
-        if self._dump.directory is not None:
-            from atcpy.report.graph_dump import write_dump
+        self._dumper.stage_done(stage, seconds, graphs)
 
-            write_dump(self._dump, stage, graphs)
+    def passing(self, name: str, graph: "Graph", moment: "Moment") -> None:
+        """A pass runs."""
+        self._dumper.passing(name, graph, moment)

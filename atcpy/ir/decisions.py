@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from atcpy.options import Deadline
 
 if TYPE_CHECKING:
+    from atcpy.ir.graph import Graph
     from atcpy.ir.node import Node
 
 
@@ -69,14 +71,23 @@ def matched_nodes(nodes: Iterable[Node]) -> Matched:
     return tuple((node.op_type, *(node.sources or (node.name,))[:_MOST_NAMES]) for node in nodes)
 
 
+class Moment(Enum):
+    """When a pass is watched."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
 @dataclass(slots=True)
 class Decisions:
     """The records of a compilation in the order of the passes, and what became of nodes that
-    are gone: source node name -> why (`folded`, `dead`, `identity` …).
+    are gone: source node name -> why (`folded`, `dead`, `identity` …). `watch` is told of each pass that runs
+    on the graph, or on a piece of it.
     """
 
     passes: list[PassRecord] = field(default_factory=list)
     removed: dict[str, str] = field(default_factory=dict)
+    watch: Callable[[str, Graph, Moment], None] | None = field(default=None, repr=False, compare=False)
 
     def begin(self, name: str, stage: str) -> PassRecord:
         """The record of a pass that is about to run; pieces of one graph share it."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from atcpy.errors import AtcWarning, InternalError, UsageError, did_you_mean
 from atcpy.ir import Graph, PassRecord
+from atcpy.ir.decisions import Moment
 from atcpy.ir.verify import verify
 from atcpy.options import Deadline, OoLevel, PassSwitches, Stage
 
@@ -121,12 +122,14 @@ def passes_of(stage: Stage, first: tuple[Pass, ...] = ()) -> tuple[Pass, ...]:
     return tuple(ordered)
 
 
-def check_switches(switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = ()) -> list[AtcWarning]:
-    """Refuses to leave out a pass that there is not, or one without which the result would be wrong. Switch files
-    may name passes of ATC's that we do not have: a warning each.
+def check_switches(
+    switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = (), dumped: Sequence[str] = ()
+) -> list[AtcWarning]:
+    """Refuses to leave out or dump a pass that there is not, and to leave out one without which the result would be
+    wrong. Switch files may name passes of ATC's that we do not have: a warning each.
     """
     known = {**_REGISTRY, **{entry.name: entry for entry in first}}
-    for name in (*skipped, *switches.limits):
+    for name in (*skipped, *switches.limits, *dumped):
         if name not in known:
             hint = did_you_mean(name, known) or "atcpy passes list"
             raise UsageError("E10016", f'there is no pass "{name}"', hint=hint)
@@ -201,9 +204,14 @@ class _Turn:
         record.matched -= self.left_alone
         del record.rejects[len(record.rejects) - self.reasons :]
         matched, applied, reasons = record.matched, record.applied, len(record.rejects)
+        watch = graph.decisions.watch
+        if watch is not None:
+            watch(self.entry.name, graph, Moment.BEFORE)
         start = time.perf_counter()
         self.entry.run(graph, record, options)
         record.seconds += time.perf_counter() - start
+        if watch is not None:
+            watch(self.entry.name, graph, Moment.AFTER)
         applied = record.applied - applied
         self.left_alone = record.matched - matched - applied
         self.reasons = len(record.rejects) - reasons

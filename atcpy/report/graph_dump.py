@@ -1,10 +1,11 @@
-"""`--dump_graph`: the graph after each stage, in files named after GE's dumps."""
+"""`--dump_graph`: the graph after each stage, in files named after GE's dumps, and around single passes."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from atcpy.errors import raise_os_error
 from atcpy.ir import Graph
+from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
 from atcpy.options import DumpOptions, Stage
 from atcpy.stages.pipeline import GE_STAGE
@@ -19,7 +20,32 @@ def write_dump(options: DumpOptions, stage: Stage, graphs: Sequence[Graph]) -> N
     """Write the graph, or its pieces one after the other, if it is asked for after this stage."""
     if options.directory is None or stage not in options.stages:
         return
-    path = dump_path(options.directory, stage)
+    _write(dump_path(options.directory, stage), graphs)
+
+
+class Dumper:
+    """An observer of the pipeline that writes what is asked for."""
+
+    def __init__(self, options: DumpOptions) -> None:
+        self._options = options
+        self._runs = 0
+
+    def stage(self, stage: Stage) -> None:
+        """A stage begins: nothing to write."""
+
+    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
+        """A stage ended."""
+        write_dump(self._options, stage, graphs)
+
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        """`NN_before_<pass>.txt` and `NN_after_<pass>.txt`, numbered in the order in which the passes run."""
+        if self._options.directory is None or name not in self._options.passes:
+            return
+        self._runs += moment is Moment.BEFORE
+        _write(self._options.directory / f"{self._runs:02}_{moment.value}_{name}.txt", [graph])
+
+
+def _write(path: Path, graphs: Sequence[Graph]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_text(graphs), encoding="utf-8", errors="backslashreplace")

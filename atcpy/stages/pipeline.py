@@ -18,6 +18,7 @@ import onnx
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
+from atcpy.ir.decisions import Moment
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
@@ -55,6 +56,9 @@ class Observer(Protocol):
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
         """A stage has ended; `graphs` is what it leaves: one, or after split the root and its pieces."""
 
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        """A pass is about to run on a graph, or on a piece of it, or has run."""
+
 
 @dataclass(slots=True)
 class _Clock:
@@ -83,13 +87,14 @@ def compile_model(
     """Takes a model through all stages but the writing of the package; the report lacks the file."""
     custom = load_custom_ops(options.custom_ops)
     first = custom_passes(custom)
-    warnings = check_switches(options.optimize.switches, options.skipped_passes, first)
+    warnings = check_switches(options.optimize.switches, options.skipped_passes, first, options.dump.passes)
     clock = _Clock(observer)
     deadline: Deadline = options.limits.deadline()
     verify_ir = options.verify_ir
     with clock.stage(Stage.PARSE):
         parsed = parse(model, options.parse, custom)
         graph = parsed.graph
+        graph.decisions.watch = None if observer is None else observer.passing
         clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):

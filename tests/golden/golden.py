@@ -36,6 +36,7 @@ from onnx import helper, numpy_helper, parser
 
 from atcpy.errors import AtcError, render
 from atcpy.ir import CompiledModel, Decisions, Graph
+from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ConvertOptions, Deadline, Stage, convert_options
@@ -118,6 +119,9 @@ class Recorder:
         """Prints the graph, unless it is in pieces."""
         if len(graphs) == 1:
             self.dumps[stage.value] = dump(graphs[0])
+
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        """Nothing to do around a pass."""
 
 
 def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | None, dict[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 
 from atcpy.errors import AtcError
 from atcpy.ir import CompiledModel, Graph
+from atcpy.ir.decisions import Moment
 from atcpy.om import writer
 from atcpy.om.reader import parse_package, read_model
 from atcpy.options import Stage, convert_options
@@ -114,6 +115,7 @@ class Recorder:
 
     told: list[tuple[str, Stage]] = field(default_factory=list)
     graphs: dict[Stage, int] = field(default_factory=dict)
+    passes: list[tuple[str, Moment]] = field(default_factory=list)
 
     def stage(self, stage: Stage) -> None:
         self.told.append(("begins", stage))
@@ -123,12 +125,24 @@ class Recorder:
         self.told.append(("done", stage))
         self.graphs[stage] = len(graphs)
 
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        self.passes.append((name, moment))
+
 
 def test_an_observer_sees_each_stage_begin_and_end_in_order() -> None:
     recorder = Recorder()
     compile_model(model(BLOCK), convert_options({}), recorder)
     assert recorder.told == [(what, stage) for stage in SPEC for what in ("begins", "done")]
     assert {stage: count for stage, count in recorder.graphs.items() if count != 1}.keys() == {Stage.SPLIT}
+
+
+def test_an_observer_sees_each_pass_before_and_after() -> None:
+    recorder = Recorder()
+    compiled, _ = compile_model(model(BLOCK), convert_options({}), recorder)
+    assert [moment for _, moment in recorder.passes[:4]] == [Moment.BEFORE, Moment.AFTER] * 2
+    names = [name for name, _ in recorder.passes]
+    assert names[::2] == names[1::2]
+    assert set(names) == {record.name for record in compiled.graph.decisions.passes}
 
 
 def test_a_stage_that_fails_is_not_done() -> None:
