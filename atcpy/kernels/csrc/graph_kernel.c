@@ -72,14 +72,18 @@ struct registers {
 };
 
 /* As the instruction's own family sees it, on a few elements. */
-static const char *check_call(const struct gk_call *call, union gk_params *params)
+static const char *check_call(const struct gk_call *call)
 {
     enum { SOME = 8 };
+    union gk_params params;
+    const char *reason = gk_fill(call, &params);
+    if (reason != NULL)
+        return reason;
     struct atc_slot src[3], dst = {REGION_ARENA, (uint8_t)call->written, 0, 0, 0, SOME * 8};
     for (int i = 0; i < call->n_src; i++)
         src[i] = (struct atc_slot){REGION_ARENA, (uint8_t)call->src_type[i], 0, 0, 0, SOME * 8};
-    *gk_elements(call->kind, params) = SOME;
-    const struct task_view view = {src, &dst, call->n_src, 1, params};
+    *gk_elements(call->kind, &params) = SOME;
+    const struct task_view view = {src, &dst, call->n_src, 1, &params};
     return gk_family(call->kind)->check(&view);
 }
 
@@ -87,9 +91,9 @@ static const char *check_code(const struct graph_kernel_params *p, struct regist
 {
     struct gk_call call;
     for (int64_t i = 0; i < p->n_code; i += call.words) {
-        const char *reason = gk_describe(p, i, r->types, &call);
+        const char *reason = gk_read(p, i, r->types, &call);
         if (reason == NULL && call.kind != GK_KIND_CONST)
-            reason = check_call(&call, &call.params);
+            reason = check_call(&call);
         if (reason != NULL)
             return reason;
         bool varies = false;

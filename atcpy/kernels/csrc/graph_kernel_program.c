@@ -85,93 +85,77 @@ static bool is_float(int dtype)
     return dtype == DTYPE_F32 || dtype == DTYPE_F64;
 }
 
-static const char *describe_unary(struct gk_call *call, int op, int64_t data)
+static void fill_unary(const struct gk_call *call, struct unary_params *p)
 {
-    if (op > UNARY_BITWISE_NOT)
-        return "no such op";
-    struct unary_params *p = &call->params.unary;
-    *p = (struct unary_params){.op = op};
-    const int32_t second = gk_instruction(data).immediate;
-    if (is_float(call->type)) {
+    *p = (struct unary_params){.op = call->op};
+    if (is_float(call->type) || call->op == UNARY_SHRINK) {
         p->alpha = (double)float_of(call->immediate);
-        p->beta = (double)float_of(second);
-    } else if (op == UNARY_SHRINK) {
-        p->alpha = (double)float_of(call->immediate);
-        p->beta = (double)float_of(second);
+        p->beta = (double)float_of(call->second);
     } else {
         p->low = call->immediate;
-        p->high = second;
+        p->high = call->second;
     }
-    return NULL;
-}
-
-static const char *describe_binary(struct gk_call *call, int op)
-{
-    if (op > BINARY_SHIFT_RIGHT)
-        return "no such op";
-    call->params.binary =
-        (struct binary_params){.rank = 1, .op = op, .a_strides = {1}, .b_strides = {1}};
-    if (binary_compares(op))
-        call->type = DTYPE_BOOL;
-    return NULL;
-}
-
-static const char *describe_reduce(struct gk_call *call, int op)
-{
-    if (op > REDUCE_LOG_SUM_EXP)
-        return "no such op";
-    call->params.reduce = (struct reduce_params){.kind = op,
-                                                 .kept = {1, 1, 1, 1},
-                                                 .reduced = {1, 1, 1, 1},
-                                                 .reduced_stride = {0, 0, 0, 1},
-                                                 .inner = 1};
-    return NULL;
-}
-
-static const char *describe_cast(struct gk_call *call)
-{
-    const int64_t from = cast_type_of(call->src_type[0]), to = cast_type_of(call->immediate);
-    if (from < 0 || to < 0 || gk_register_type(call->immediate) == 0)
-        return "no such type";
-    call->params.cast = (struct cast_params){.from = from, .to = to};
-    call->written = call->immediate;
-    call->type = gk_register_type(call->immediate);
-    return NULL;
-}
-
-static const char *describe_pow(struct gk_call *call)
-{
-    const int64_t base = pow_type_of(call->src_type[0]), exponent = pow_type_of(call->src_type[1]);
-    if (base < 0 || exponent < 0)
-        return "no such op on this type";
-    call->params.pow = (struct pow_params){
-        .rank = 1, .base = base, .exponent = exponent, .a_strides = {1}, .b_strides = {1}};
-    return NULL;
 }
 
 /* The bits of NaN, or of infinities: the negative one (1), the positive one (2) or both (3). */
-static const char *describe_classify(struct gk_call *call, int op)
+static void fill_classify(const struct gk_call *call, struct classify_params *p)
 {
-    if (!is_float(call->src_type[0]))
-        return "no such op on this type";
     const bool is_f32 = call->src_type[0] == DTYPE_F32;
     const int64_t infinity = is_f32 ? 0x7f800000 : 0x7ff0000000000000;
     const int64_t size = is_f32 ? INT32_MAX : INT64_MAX;
     const uint64_t sign = (uint64_t)size + 1;
-    struct classify_params *p = &call->params.classify;
     *p = (struct classify_params){.item = is_f32 ? 4 : 8, .mask = size};
-    if (op == GK_IS_NAN) {
+    if (call->op == GK_IS_NAN) {
         p->low = infinity + 1;
         p->high = size;
-    } else {
-        if (call->immediate < 1 || call->immediate > 3)
-            return "no such infinity";
-        if (call->immediate != 3)
-            p->mask = (int64_t)(sign | (uint64_t)size);
-        p->low = (int64_t)((uint64_t)infinity | (call->immediate == 1 ? sign : 0));
-        p->high = p->low;
+        return;
     }
-    call->type = DTYPE_BOOL;
+    if (call->immediate != 3)
+        p->mask = (int64_t)(sign | (uint64_t)size);
+    p->low = p->high = (int64_t)((uint64_t)infinity | (call->immediate == 1 ? sign : 0));
+}
+
+const char *gk_fill(const struct gk_call *call, union gk_params *params)
+{
+    switch (call->kind) {
+    case GK_KIND_UNARY:
+        fill_unary(call, &params->unary);
+        return NULL;
+    case GK_KIND_BINARY:
+        params->binary =
+            (struct binary_params){.rank = 1, .op = call->op, .a_strides = {1}, .b_strides = {1}};
+        return NULL;
+    case GK_KIND_REDUCE:
+        params->reduce = (struct reduce_params){.kind = call->op,
+                                                .kept = {1, 1, 1, 1},
+                                                .reduced = {1, 1, 1, 1},
+                                                .reduced_stride = {0, 0, 0, 1},
+                                                .inner = 1};
+        return NULL;
+    case GK_KIND_CAST:
+        params->cast = (struct cast_params){.from = cast_type_of(call->src_type[0]),
+                                            .to = cast_type_of(call->written)};
+        return NULL;
+    case GK_KIND_SELECT:
+        params->where = (struct where_params){.rank = 1,
+                                              .item = atc_item_bytes(call->type),
+                                              .c_strides = {1},
+                                              .a_strides = {1},
+                                              .b_strides = {1}};
+        return NULL;
+    case GK_KIND_POW:
+        params->pow = (struct pow_params){.rank = 1,
+                                          .base = pow_type_of(call->src_type[0]),
+                                          .exponent = pow_type_of(call->src_type[1]),
+                                          .a_strides = {1},
+                                          .b_strides = {1}};
+        return params->pow.base < 0 || params->pow.exponent < 0 ? "no such op on this type" : NULL;
+    case GK_KIND_CLASSIFY:
+        fill_classify(call, &params->classify);
+        return is_float(call->src_type[0]) ? NULL : "no such op on this type";
+    case GK_KIND_CONST:
+        break;
+    }
     return NULL;
 }
 
@@ -228,8 +212,40 @@ static enum gk_kind kind_of(int op)
     }
 }
 
-const char *gk_describe(const struct graph_kernel_params *p, int64_t at, const int *types,
-                        struct gk_call *call)
+/* The op within its family, and the type that it makes. */
+static const char *set_op(struct gk_call *call, int op)
+{
+    call->op = op;
+    switch (call->kind) {
+    case GK_KIND_UNARY:
+        call->op = op - GK_UNARY;
+        return call->op > UNARY_BITWISE_NOT ? "no such op" : NULL;
+    case GK_KIND_BINARY:
+        call->op = op - GK_BINARY;
+        if (binary_compares(call->op))
+            call->type = call->written = DTYPE_BOOL;
+        return call->op > BINARY_SHIFT_RIGHT ? "no such op" : NULL;
+    case GK_KIND_REDUCE:
+        call->op = op - GK_REDUCE;
+        if (call->type == DTYPE_I16 || call->type == DTYPE_U16)
+            return "no such op on this type";
+        return call->op > REDUCE_LOG_SUM_EXP ? "no such op" : NULL;
+    case GK_KIND_CAST:
+        call->written = call->immediate;
+        call->type = gk_register_type(call->immediate);
+        return call->type == 0 ? "no such type" : NULL;
+    case GK_KIND_CLASSIFY:
+        call->type = call->written = DTYPE_BOOL;
+        if (op == GK_IS_INF && (call->immediate < 1 || call->immediate > 3))
+            return "no such infinity";
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+const char *gk_read(const struct graph_kernel_params *p, int64_t at, const int *types,
+                    struct gk_call *call)
 {
     const struct gk_instruction in = gk_instruction(p->code[at]);
     call->kind = kind_of(in.op);
@@ -245,6 +261,7 @@ const char *gk_describe(const struct graph_kernel_params *p, int64_t at, const i
     const int64_t data = call->words == 2 ? p->code[at + 1] : 0;
     if ((data & UINT32_MAX) != 0)
         return "an instruction's data are malformed";
+    call->second = gk_instruction(data).immediate;
     if (call->kind == GK_KIND_CONST) {
         call->n_src = 0;
         call->type = call->written = in.a;
@@ -252,36 +269,6 @@ const char *gk_describe(const struct graph_kernel_params *p, int64_t at, const i
     }
     if (!take_operands(call, &in, types))
         return "an instruction reads what nothing wrote";
-    call->type = call->src_type[call->kind == GK_KIND_SELECT];
-    call->written = 0;
-    const char *reason = NULL;
-    switch (call->kind) {
-    case GK_KIND_UNARY:
-        reason = describe_unary(call, in.op - GK_UNARY, data);
-        break;
-    case GK_KIND_BINARY:
-        reason = describe_binary(call, in.op - GK_BINARY);
-        break;
-    case GK_KIND_REDUCE:
-        reason = describe_reduce(call, in.op - GK_REDUCE);
-        break;
-    case GK_KIND_CAST:
-        reason = describe_cast(call);
-        break;
-    case GK_KIND_SELECT:
-        call->params.where = (struct where_params){.rank = 1,
-                                                   .item = atc_item_bytes(call->type),
-                                                   .c_strides = {1},
-                                                   .a_strides = {1},
-                                                   .b_strides = {1}};
-        break;
-    case GK_KIND_POW:
-        reason = describe_pow(call);
-        break;
-    default:
-        reason = describe_classify(call, in.op);
-    }
-    if (call->written == 0)
-        call->written = call->type;
-    return reason;
+    call->type = call->written = call->src_type[call->kind == GK_KIND_SELECT];
+    return set_op(call, in.op);
 }

@@ -38,21 +38,26 @@ union gk_params {
 /* One instruction. */
 struct gk_call {
     enum gk_kind kind;
+    int op;      /* of its family; of GK_KIND_CLASSIFY enum graph_kernel_op */
     int words;   /* that it takes in the program */
     int type;    /* of the register that it writes */
     int written; /* what the family writes: `type`, or the 16-bit float that a Cast rounds to */
     int d, n_src;
     int src[3]; /* registers, or GK_IMMEDIATE */
     int src_type[3];
-    int32_t immediate;
-    union gk_params params; /* for `elements` elements (gk_set_elements), all operands moving */
+    int32_t immediate, second; /* second: of the word of data */
 };
 
 /* Takes the instruction at word `at` apart, given the types of the registers, 0 where nothing is
  * written. Returns NULL, or why it is none.
  */
-const char *gk_describe(const struct graph_kernel_params *p, int64_t at, const int *types,
-                        struct gk_call *call);
+const char *gk_read(const struct graph_kernel_params *p, int64_t at, const int *types,
+                    struct gk_call *call);
+
+/* The parameters of the call's family, for operands that all move; how many elements is left open
+ * (gk_elements). Returns NULL, or why there are none.
+ */
+const char *gk_fill(const struct gk_call *call, union gk_params *params);
 
 /* The family that an instruction's op belongs to; NULL for GK_CONST. */
 const struct kernel_family *gk_family(enum gk_kind kind);

@@ -54,6 +54,7 @@ enum how {
 struct step {
     enum how how;
     int n_src, src[3], dst; /* places */
+    enum binary_op op;
     int64_t item;
     int64_t moves[3];
     bool is_long; /* over the tile; else one element */
@@ -243,7 +244,7 @@ static void name_values(struct machine *m, int *results)
         m->value[s].target = NOWHERE;
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
-        gk_describe(p, i, types, &call);
+        gk_read(p, i, types, &call);
         struct value made = {.type = call.type, .place = NOWHERE, .last = i, .target = NOWHERE};
         for (int s = 0; s < call.n_src; s++) {
             if (call.src[s] == GK_IMMEDIATE)
@@ -310,10 +311,11 @@ static void place_result(struct machine *m, const struct gk_call *call, struct v
     v->place = take_buffer(m);
 }
 
-static kernel_fn row_of(const struct machine *m, const struct gk_call *call)
+static kernel_fn row_of(const struct machine *m, const struct gk_call *call,
+                        const union gk_params *params)
 {
     const struct gk_routines *routines = m->routines;
-    const struct task_view view = {.params = &call->params};
+    const struct task_view view = {.params = params};
     const int type = call->src_type[0];
     const bool is_f32 = type == DTYPE_F32;
     switch (call->kind) {
@@ -343,17 +345,12 @@ static void set_moves(struct step *step, const struct gk_call *call)
 }
 
 /* What an instruction is in a chain; below 0: nothing. */
-static int link_op(const struct gk_call *call)
+static int link_op(const struct gk_call *call, const union gk_params *params)
 {
-    const struct task_view view = {.params = &call->params};
-    if (call->src_type[0] != DTYPE_F32)
-        return NOWHERE;
+    const struct task_view view = {.params = params};
     if (call->kind == GK_KIND_UNARY)
-        return unary_in_vectors(&view) ? GK_UNARY + (int)call->params.unary.op : NOWHERE;
-    if (call->kind == GK_KIND_BINARY)
-        return call->params.binary.op <= BINARY_PRELU ? GK_BINARY + (int)call->params.binary.op
-                                                      : NOWHERE;
-    return NOWHERE;
+        return unary_in_vectors(&view) ? GK_UNARY + call->op : NOWHERE;
+    return call->op <= BINARY_PRELU ? GK_BINARY + call->op : NOWHERE;
 }
 
 static void add_call(struct machine *m, const struct gk_call *call, const int *held,
@@ -371,23 +368,35 @@ static void add_call(struct machine *m, const struct gk_call *call, const int *h
     }
     if (m->routines == NULL)
         return;
+    const bool is_f32 = call->src_type[0] == DTYPE_F32;
     if (call->kind == GK_KIND_SELECT) {
         step->how = BY_WHERE;
         step->item = atc_item_bytes(call->type);
         return;
     }
-    step->params = call->params;
-    if (m->routines->chain != NULL && reads_long)
-        step->link_op = link_op(call);
-    if (call->kind == GK_KIND_BINARY && call->src_type[0] == DTYPE_F32 &&
-        m->routines->binary_f32 != NULL && call->params.binary.op <= BINARY_LAST_VECTOR) {
+    if (call->kind == GK_KIND_BINARY && is_f32 && m->routines->binary_f32 != NULL &&
+        call->op <= BINARY_LAST_VECTOR) {
         step->how = BY_BINARY;
+        step->op = (enum binary_op)call->op;
+        step->link_op = reads_long ? link_op(call, NULL) : NOWHERE;
         return;
     }
+    gk_fill(call, &step->params);
+    if (call->kind == GK_KIND_UNARY && is_f32 && reads_long && m->routines->chain != NULL)
+        step->link_op = link_op(call, &step->params);
     set_moves(step, call);
-    step->fn = row_of(m, call);
+    step->fn = row_of(m, call, &step->params);
     step->n = gk_elements(call->kind, &step->params);
     *step->n = 1;
+}
+
+/* Vectors of float32 may be written where they were read. So may others, but their loops are as the
+ * compiler makes them: in vectors only where nothing overlaps.
+ */
+static bool writes_in_place(const struct gk_call *call)
+{
+    return call->src_type[0] == DTYPE_F32 &&
+           (call->kind == GK_KIND_UNARY || call->kind == GK_KIND_BINARY);
 }
 
 static void add_instructions(struct machine *m, const int *results)
@@ -401,12 +410,12 @@ static void add_instructions(struct machine *m, const int *results)
         types[s] = m->value[s].type;
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
-        gk_describe(p, i, types, &call);
+        gk_read(p, i, types, &call);
         struct value *made = m->value + next;
         if (call.kind == GK_KIND_CONST) {
             made->place = constant(m, call.type, call.immediate);
         } else {
-            const bool in_place = call.kind == GK_KIND_UNARY || call.kind == GK_KIND_BINARY;
+            const bool in_place = writes_in_place(&call);
             const bool reads_long = made->moves || call.kind == GK_KIND_REDUCE;
             const int narrow = call.written != call.type ? take_buffer(m) : NOWHERE;
             /* Operands are looked up by place, which stays with them when their buffer is free. */
@@ -561,29 +570,32 @@ int64_t gk_scratch(const struct graph_kernel_params *p)
     return m.n_buffers * m.buffer_bytes;
 }
 
-static void splat(void *dst, const void *src, int64_t item, int64_t n)
+/* `rows` rows of `cols` elements, each the element at from, `step` bytes further from row to row.
+ */
+static void spread(void *dst, const void *src, int64_t item, int64_t step, int64_t rows,
+                   int64_t cols)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, src, (size_t)item);
-    uint16_t *b16 = dst;
-    uint32_t *b32 = dst;
-    uint64_t *b64 = dst;
+#define SPREAD(type)                                                                               \
+    {                                                                                              \
+        type *to = dst;                                                                            \
+        for (int64_t r = 0; r < rows; r++, to += cols) {                                           \
+            const type value = *(const type *)((const uint8_t *)src + r * step);                   \
+            for (int64_t c = 0; c < cols; c++)                                                     \
+                to[c] = value;                                                                     \
+        }                                                                                          \
+        break;                                                                                     \
+    }
     switch (item) {
     case 1:
-        memset(dst, (int)bits, (size_t)n);
-        break;
+        SPREAD(uint8_t)
     case 2:
-        for (int64_t i = 0; i < n; i++)
-            b16[i] = (uint16_t)bits;
-        break;
+        SPREAD(uint16_t)
     case 4:
-        for (int64_t i = 0; i < n; i++)
-            b32[i] = (uint32_t)bits;
-        break;
+        SPREAD(uint32_t)
     default:
-        for (int64_t i = 0; i < n; i++)
-            b64[i] = bits;
+        SPREAD(uint64_t)
     }
+#undef SPREAD
 }
 
 /* The place of row `row` in each of the outer dims. */
@@ -608,18 +620,22 @@ static int64_t offset_of(const struct source *source, const int64_t *at)
 static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
 {
     const struct source *source = m->source + s;
-    const int64_t cols = m->shape.cols, item = source->item, bytes = cols * item;
+    const int64_t cols = m->shape.cols, item = source->item, size = m->p->dims[GK_DIMS - 2];
+    const int64_t step = source->stride[GK_DIMS - 2] * item;
     uint8_t *to = m->at[source->filled];
-    int64_t at[GK_DIMS - 1];
-    find_row(m, row, at);
-    for (int64_t r = 0; r < rows; r++, to += bytes) {
+    while (rows > 0) {
+        int64_t at[GK_DIMS - 1];
+        find_row(m, row, at);
         const uint8_t *from = (const uint8_t *)m->args->src[s] + offset_of(source, at) * item;
-        if (source->stride[GK_DIMS - 1] != 0)
-            memcpy(to, from, (size_t)bytes);
+        const int64_t run = min_i64(rows, size - at[GK_DIMS - 2]);
+        if (source->stride[GK_DIMS - 1] == 0)
+            spread(to, from, item, step, run, cols);
         else
-            splat(to, from, item, cols);
-        for (int d = GK_DIMS - 2; d >= 0 && ++at[d] == m->p->dims[d]; d--)
-            at[d] = 0;
+            for (int64_t r = 0; r < run; r++)
+                memcpy(to + r * cols * item, from + r * step, (size_t)(cols * item));
+        to += run * cols * item;
+        row += run;
+        rows -= run;
     }
 }
 
@@ -632,8 +648,8 @@ static void run_step(const struct machine *m, struct step *step, int64_t n,
     void *dst = m->at[step->dst];
     switch (step->how) {
     case BY_BINARY:
-        m->routines->binary_f32((enum binary_op)step->params.binary.op, a, m->at[step->src[1]], dst,
-                                n, step->moves[0], step->moves[1]);
+        m->routines->binary_f32(step->op, a, m->at[step->src[1]], dst, n, step->moves[0],
+                                step->moves[1]);
         break;
     case BY_WHERE:
         m->routines->where(step->item, a, m->at[step->src[1]], m->at[step->src[2]], dst, n,
@@ -652,7 +668,7 @@ static void run_step(const struct machine *m, struct step *step, int64_t n,
         memmove(dst, a, (size_t)(n * step->item));
         break;
     case BY_SPLAT:
-        splat(dst, a, step->item, n);
+        spread(dst, a, step->item, 0, 1, n);
         break;
     case BY_CHAIN: /* run_tile */
         break;
@@ -696,8 +712,8 @@ static void fetch_ahead(struct machine *m)
     }
 }
 
-/* Runs the steps on a tile of n elements. */
-static void run_tile(struct machine *m, int64_t n, struct kernel_args *args)
+/* Runs the steps on a tile of n elements, and fetches the next one where there is one. */
+static void run_tile(struct machine *m, int64_t n, bool is_last, struct kernel_args *args)
 {
     int64_t beats = 0;
     for (int i = 0; i < m->n_order; i++)
@@ -705,7 +721,7 @@ static void run_tile(struct machine *m, int64_t n, struct kernel_args *args)
     for (int k = 0; k < m->n_streams; k++) {
         struct stream *stream = m->stream + k;
         stream->next = (uintptr_t)m->at[stream->place] + (uintptr_t)(n * stream->item);
-        stream->lines = ceil_div(ceil_div(n * stream->item, LINE), beats);
+        stream->lines = is_last ? 0 : ceil_div(ceil_div(n * stream->item, LINE), beats);
     }
     for (int i = 0; i < m->n_order; i++) {
         struct step *step = m->step + m->order[i];
@@ -737,6 +753,6 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
     struct kernel_args call = {.cpu = args->cpu, .fault = args->fault, .begin = 0, .end = 1};
     for (int64_t tile = args->begin; tile < args->end; tile++) {
         const int64_t n = place_tile(&m, tile);
-        run_tile(&m, n, &call);
+        run_tile(&m, n, tile + 1 == args->end, &call);
     }
 }

@@ -132,7 +132,8 @@ static double unary_value(enum unary_op op, double x, double alpha, double beta)
         const type *x = args->src[0];                                                              \
         type *y = args->dst[0];                                                                    \
         const enum unary_op op = (enum unary_op)p->op;                                             \
-        for (int64_t i = args->begin * UNARY_CHUNK; i < unary_end(p, args); i++)                   \
+        const int64_t end = unary_end(p, args);                                                    \
+        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
             y[i] = (type)unary_value(op, (double)x[i], p->alpha, p->beta);                         \
     }
 
@@ -183,11 +184,13 @@ static uint64_t shrunk(bool below_zero, uint64_t x, double threshold, double bia
                                                                                                    \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
-        const struct unary_params *p = args->params;                                               \
+        /* A copy: what is written might be a parameter, for all that the compiler knows. */        \
+        const struct unary_params p = *(const struct unary_params *)args->params;                  \
         const type *x = args->src[0];                                                              \
         type *y = args->dst[0];                                                                    \
-        for (int64_t i = args->begin * UNARY_CHUNK; i < unary_end(p, args); i++)                   \
-            y[i] = symbol##_value(p, x[i]);                                                        \
+        const int64_t end = unary_end(&p, args);                                                   \
+        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
+            y[i] = symbol##_value(&p, x[i]);                                                        \
     }
 
 DEFINE_INT(unary_i8_scalar, int8_t)
@@ -205,6 +208,7 @@ void unary_bool_scalar(const struct kernel_args *args)
     const struct unary_params *p = args->params;
     const uint8_t *x = args->src[0];
     uint8_t *y = args->dst[0];
-    for (int64_t i = args->begin * UNARY_CHUNK; i < unary_end(p, args); i++)
+    const int64_t end = unary_end(p, args);
+    for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)
         y[i] = x[i] == 0;
 }
