@@ -155,7 +155,7 @@ class CustomOp:
     def check_decomposed(self, node: Node, results: Sequence[Value]) -> None:
         """C0002 unless what took the node's place has the types that `infer` promised."""
         for index, (old, new) in enumerate(zip(node.outputs, results, strict=False)):
-            if _differ(new.desc, old.desc):
+            if DType.UNDEFINED not in (new.desc.dtype, old.desc.dtype) and _differ(new.desc, old.desc):
                 raise self._broken(node, f"decompose makes {new.desc} for output {index}, infer promised {old.desc}")
 
     def _supports(self, node: Node) -> Iterator[Reject]:
@@ -172,9 +172,9 @@ class CustomOp:
         try:
             returned = self.hooks[hook](*args)
             return list(returned) if isinstance(returned, Iterator) else returned
-        except (KeyboardInterrupt, AtcError, MemoryError):
+        except (AtcError, MemoryError):
             raise
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             line = line_in(self.file, error.__traceback__)
             where = replace(node.where if node is not None else Where(), file=self.file, line=line)
             what = f"{self.name}.{hook} raised {type(error).__name__}" + (f": {error}" if str(error) else "")

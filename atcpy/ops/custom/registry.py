@@ -255,7 +255,7 @@ def _load_file(module: OpsModule) -> None:
     except (KeyboardInterrupt, AtcError, MemoryError):
         _unload(module.path)
         raise
-    except BaseException as error:
+    except (Exception, SystemExit) as error:
         _unload(module.path)
         line = error.lineno if isinstance(error, SyntaxError) else line_in(module.path, error.__traceback__)
         raise _not_loaded(module.path, f"{type(error).__name__}: {error}", line) from error

@@ -59,6 +59,78 @@ def test_a_decomposed_operator_is_gone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
 
 
+@pytest.mark.parametrize("form", ["ctx.Mul(x, 2.0)", "ctx.Add(x, x)", "ctx.Identity(ctx.Mul(x, np.float32(2)))"])
+def test_a_decomposed_operator_of_open_rank(tmp_path: Path, form: str) -> None:
+    graph = "g (float[2,3] x, int64[n] s) => (float y) { r = Reshape(x, s) d = my.dom.Double(r) y = Neg(d) }"
+    _, session = converted(model(graph), tmp_path, double(decompose=f"return {form}"))
+    np.testing.assert_array_equal(session.run(None, {"x": X, "s": np.array([3, 2])})[0], -2 * X.reshape(3, 2))
+
+
+def test_an_operator_may_be_nothing_but_its_input(tmp_path: Path) -> None:
+    text = "g (float[2,3] x) => (float[2,3] y, float[2,3] z) { a = my.dom.Double(x) y = my.dom.Double(a) z = Neg(a) }"
+    for functions in ({"decompose": "return x", "forward": "return x"}, {"forward": "return x"}):
+        _, session = converted(model(text), tmp_path, double(**functions))
+        y, z = session.run(None, {"x": X})
+        np.testing.assert_array_equal(y, X)
+        np.testing.assert_array_equal(z, -X)
+        assert y.flags.writeable
+
+
+def test_more_operands_than_a_task_has(tmp_path: Path) -> None:
+    text = """
+    @atcpy.register_operator("Sum20")
+    class Sum20:
+        @staticmethod
+        def infer(ctx, *xs):
+            return xs[0]
+
+        @staticmethod
+        def forward(ctx, *xs):
+            return np.sum(xs, axis=0)
+    """
+    names = [f"v{i}" for i in range(20)]
+    nodes = " ".join(f"{name} = Abs(x)" for name in names)
+    graph = f"g (float[2,3] x) => (float[2,3] y) {{ {nodes} s = my.dom.Sum20({', '.join(names)}) y = Neg(s) }}"
+    _, session = converted(model(graph), tmp_path, text)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -20 * np.abs(X))
+
+
+def test_texts(tmp_path: Path) -> None:
+    text = double(infer="return x", forward="return np.array([t + t for t in x], object)")
+    _, session = converted(model("g (string[2] x) => (string[2] y) { y = my.dom.Double(x) }"), tmp_path, text)
+    assert session.run(None, {"x": np.array(["a", "bc"], object)})[0].tolist() == ["aa", "bcbc"]
+
+
+def test_what_stands_behind_is_still_fused(tmp_path: Path) -> None:
+    """An op that other frameworks put into the domain of ONNX."""
+    text = """
+    @atcpy.register_operator("DCNv2")
+    class DCNv2:
+        @staticmethod
+        def infer(ctx, x, offset):
+            return x
+
+        @staticmethod
+        def forward(ctx, x, offset):
+            return x + offset
+    """
+    constants = " ".join(f"{name} = Constant<value = float[16] {{{', '.join(['1'] * 16)}}}>()" for name in "abmv")
+    weights = ", ".join(["0.5"] * 256)
+    graph = f"""g (float[1,16,8,8] x, float[1,16,8,8] o) => (float[1,16,8,8] y) {{
+        w = Constant<value = float[16,16,1,1] {{{weights}}}>() {constants}
+        d = DCNv2(x, o) c = Conv(d, w) n = BatchNormalization(c, a, b, m, v) y = Relu(n) }}"""
+    _, session = converted(model(graph, '"": 21'), tmp_path, text)
+    assert len([kind for kind in kinds(session) if kind != "TransData"]) == 2
+
+
+def test_it_wins_over_an_op_of_onnx_runtime(tmp_path: Path) -> None:
+    text = DOUBLE.replace("Double", "QuickGelu")
+    graph = ONE_NODE.replace("my.dom.Double", "com.microsoft.QuickGelu")
+    _, session = converted(model(graph, '"": 21, "com.microsoft": 1'), tmp_path, text)
+    assert "QuickGelu" in kinds(session)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
+
+
 def test_an_operator_of_constants_is_folded_unless_it_is_random(tmp_path: Path) -> None:
     text = (
         "g (float[2] x) => (float[2] y) { c = Constant<value = float[2] {1, 2}>() d = my.dom.Double(c) y = Add(x, d) }"
