@@ -1,15 +1,21 @@
-"""Attention: the types of its results; HOST_CPU runs it."""
+"""Attention: softmax(scale · Q·Kᵀ + mask) · V, head by head; one kernel where nothing rare is asked for, else it is
+spelled out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from atcpy.ir import Node, TensorDesc
-from atcpy.ir.shape import Dim, Shape
+from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
+from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ops.axes import unnamed_dim
-from atcpy.ops.opdef import Known, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.reference import infer_by_onnx
 from atcpy.ops.shape_values import UNNAMED, add, div
+
+D = TypeVar("D", bound=Dim)
 
 
 def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -37,7 +43,7 @@ def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
     return descs
 
 
-def _heads(node: Node, shape: Shape, attr: str) -> Dim:
+def _heads(node: Node, shape: tuple[D, ...], attr: str) -> D | int:
     return shape[1] if len(shape) == 4 else node.int_attr(attr, 1)
 
 
@@ -57,4 +63,128 @@ def _keys(node: Node, k: Shape) -> Dim:
     return add(before, new)
 
 
-register_operator(OpDef(name="Attention", ge_type="Attention", infer=infer_attention))
+# --- engines and lowering ----------------------------------------------------------------------
+
+MOST_OF_HEAD = 1024  # csrc/attention.h
+_MASK = 3
+# Attributes that the kernel knows one value of; and inputs that it does not know.
+_PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
+_RARE = range(4, 7)
+
+
+def supports_attention(node: Node) -> Iterable[Reject]:
+    """The kernel takes float32 of known shapes, a mask that is as long as the keys, and nothing rare."""
+    q, k, v = (node.operand(index).desc for index in range(3))
+    if q.dtype is DType.FLOAT64:
+        yield Reject("double", node.name)  # no reason to cast: its parts have kernels
+    elif q.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, q.dtype.long)
+    if k.dtype is not q.dtype or v.dtype is not q.dtype:
+        yield Reject("mixed-types", node.name)
+    for name, plain in _PLAIN.items():
+        if node.attrs.get(name, plain) != plain:
+            yield Reject("attention-variant", node.name, name)
+    if any(node.input(index) is not None for index in _RARE):
+        yield Reject("attention-variant", node.name, "keys of earlier steps")
+    if any(value.use_count for value in node.outputs[1:]):
+        yield Reject("attention-variant", node.name, "further results")
+    if not all(value.desc.is_static for value in node.operands):
+        yield Reject("shape-unknown", node.name)
+        return
+    if any(0 in desc.static_shape for desc in (q, k, v)):
+        yield Reject("empty", node.name)
+        return
+    if not _fit(node):
+        yield Reject("heads", node.name)
+        return
+    if max(_widths(node)) > MOST_OF_HEAD:
+        yield Reject("size", node.name, f"heads of {max(_widths(node))}")
+    yield from _supports_mask(node, q.dtype)
+
+
+def _supports_mask(node: Node, dtype: DType) -> Iterable[Reject]:
+    mask = node.input(_MASK)
+    if mask is None:
+        return
+    if mask.desc.dtype not in (DType.BOOL, dtype):
+        yield Reject("mixed-types", node.name, mask.desc.dtype.long)
+    scores, shape = _scores(node), mask.desc.static_shape
+    spreads = all(have in (1, want) for have, want in zip(reversed(shape), reversed(scores), strict=False))
+    if not shape or len(shape) > len(scores) or not spreads or shape[-1] != scores[-1]:
+        yield Reject("broadcast", node.name, mask.name)
+
+
+def _scores(node: Node) -> StaticShape:
+    """Batch, heads, queries and keys."""
+    q, k = (node.operand(index).desc.static_shape for index in range(2))
+    return (q[0], _heads(node, q, "q_num_heads"), q[-2], k[-2])
+
+
+def _fit(node: Node) -> bool:
+    """True if there is a key for each value, of the batch and the width of the queries, and heads can share them."""
+    q, k, v = (node.operand(index).desc.static_shape for index in range(3))
+    heads, kv_heads = (_heads(node, shape, f"{side}_num_heads") for side, shape in (("q", q), ("kv", k)))
+    widths = [shape[-1] * (shape[1] if len(q) == 4 else 1) for shape in (q, k)]
+    return (
+        len(q) == len(k) == len(v)
+        and q[0] == k[0] == v[0]
+        and k[-2] == v[-2]
+        and kv_heads == _heads(node, v, "kv_num_heads")
+        and min(heads, kv_heads) > 0
+        and heads % kv_heads == 0
+        and widths[0] * kv_heads == widths[1] * heads
+    )
+
+
+def _widths(node: Node) -> tuple[int, int]:
+    """Sizes of a head of queries and keys, and of values."""
+    q, v = (node.operand(index).desc.static_shape for index in (0, 2))
+    if len(q) == 4:
+        return q[3], v[3]
+    return q[2] // node.int_attr("q_num_heads", 1), v[2] // node.int_attr("kv_num_heads", 1)
+
+
+def lower_attention(node: Node) -> Iterable[KernelCall]:
+    """One launch of `attention`."""
+    q, k, v = (node.operand(index) for index in range(3))
+    batch, heads, queries, keys = _scores(node)
+    joined = len(q.desc.static_shape) == 3
+    head, v_head = _widths(node)
+    params: dict[str, ParamValue] = {
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": _heads(node, k.desc.static_shape, "kv_num_heads"),
+        "q_len": queries,
+        "kv_len": keys,
+        "head": head,
+        "v_head": v_head,
+        "joined": int(joined),
+        "causal": int(node.int_attr("is_causal", 0) != 0),
+        "mask": _mask_strides(node),
+        "scale": node.float_attr("scale", 1 / math.sqrt(head)),
+    }
+    mask = node.input(_MASK)
+    is_kept = mask is not None and mask.desc.dtype is DType.BOOL
+    yield KernelCall(
+        "attention", (q, k, v, None if is_kept else mask, mask if is_kept else None), (node.output,), params
+    )
+
+
+def _mask_strides(node: Node) -> list[int]:
+    """Steps over batch, heads and queries; 0 where one row serves all."""
+    mask = node.input(_MASK)
+    if mask is None:
+        return [0, 0, 0]
+    shape = (1,) * (4 - len(mask.desc.static_shape)) + mask.desc.static_shape
+    return [0 if shape[axis] == 1 else math.prod(shape[axis + 1 :]) for axis in range(3)]
+
+
+register_operator(
+    OpDef(
+        name="Attention",
+        ge_type="Attention",
+        infer=infer_attention,
+        engines={Engine.AICORE: supports_attention},
+        lower=lower_attention,
+    )
+)

@@ -51,6 +51,8 @@ CASES: tuple[str, ...] = (
     "(float[5,21] x, int64[21] e) => (float[5,21] y) { a = Abs(x)  y = Pow(a, e) }",
     "(float[5,21] x) => (bool[5,21] y) { a = Log(x)  y = IsNaN(a) }",
     "(float[4,37] x) => (float[4,37] y) { y = Softmax<axis = -1>(x) }",
+    """(float[2,3,19,9] q, float[2,3,9,31] k, float[2,3,31,21] v, float[19,31] m) => (float[2,3,19,21] y)
+       { s = MatMul(q, k)  a = Add(s, m)  p = Softmax<axis = -1>(a)  y = MatMul(p, v) }""",
     "(float[4,5,6] x) => (float[4,1,6] y) { y = ReduceMean<axes = [1]>(x) }",
     "(float[4,5,6] x) => (float[4,5] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }",
     "(float[4,5,6] x) => (int64[4,5] y) { y = ArgMax<axis = -1, keepdims = 0>(x) }",

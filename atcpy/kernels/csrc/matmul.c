@@ -346,21 +346,19 @@ static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t 
     }
 }
 
-/* Cuts the rows of the chunk into tiles of nearly equal height and runs them. */
-static void run_rows(const struct drive *d, const struct matmul_item *it, struct matmul_tile tile,
-                     int blocks)
+void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows)
 {
-    const struct matmul_isa *isa = d->isa;
-    const int64_t tiles = ceil_div(it->rows, isa->max_rows);
+    const int blocks = (int)ceil_div(tile.columns, MATMUL_PANEL);
+    const int64_t tiles = ceil_div(rows, isa->max_rows);
     for (int64_t t = 0; t < tiles; t++) {
-        const int64_t rows = it->rows / tiles + (t < it->rows % tiles);
-        isa->micro[(blocks - 1) * isa->max_rows + rows - 1](&tile);
-        tile.a += rows * tile.a_row;
-        tile.dst += rows * tile.y_row;
+        const int64_t height = rows / tiles + (t < rows % tiles);
+        isa->micro[(blocks - 1) * isa->max_rows + height - 1](&tile);
+        tile.a += height * tile.a_row;
+        tile.dst += height * tile.y_row;
         if (tile.residual != NULL)
-            tile.residual += rows * tile.y_row;
+            tile.residual += height * tile.y_row;
         if (tile.bias != NULL)
-            tile.bias += rows * tile.bias_row;
+            tile.bias += height * tile.bias_row;
     }
 }
 
@@ -378,7 +376,6 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
-        const int blocks = (int)ceil_div(columns, MATMUL_PANEL);
         const int64_t y_at = it->y + it->row * p->y_row + it->column + j;
         for (int64_t i = 0; i < run; i++) {
             const int64_t at = k0 + i * b->kc;
@@ -406,7 +403,7 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
                 .alpha = (float)p->alpha,
                 .beta = (float)p->beta,
             };
-            run_rows(d, it, tile, blocks);
+            matmul_run_rows(d->isa, tile, it->rows);
         }
     }
 }

@@ -75,6 +75,11 @@ struct matmul_isa {
     widen_fn widen;
 };
 
+extern const struct matmul_isa matmul_isa_avx2, matmul_isa_avx512f;
+
+/* Cuts rows into tiles of nearly equal height and runs them; `tile` is the first one's. */
+void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows);
+
 void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa);
 
 #endif

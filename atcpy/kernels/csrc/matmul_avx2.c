@@ -183,9 +183,9 @@ static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst
 ROWS(DEFINE)
 
 static const matmul_micro micros[] = {micro_1, ROWS(NAME)};
-static const struct matmul_isa avx2 = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx2};
+const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx2};
 
 void matmul_f32_avx2(const struct kernel_args *args)
 {
-    matmul_drive(args, &avx2);
+    matmul_drive(args, &matmul_isa_avx2);
 }

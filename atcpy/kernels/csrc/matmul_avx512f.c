@@ -240,9 +240,10 @@ ROWS(DEFINE, 1)
 ROWS(DEFINE, 2)
 
 static const matmul_micro micros[] = {micro_1_1, ROWS(NAME, 1) micro_2_1, ROWS(NAME, 2)};
-static const struct matmul_isa avx512f = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx512f};
+const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS, micros, transpose,
+                                              widen_avx512f};
 
 void matmul_f32_avx512f(const struct kernel_args *args)
 {
-    matmul_drive(args, &avx512f);
+    matmul_drive(args, &matmul_isa_avx512f);
 }

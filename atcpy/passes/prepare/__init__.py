@@ -1,6 +1,8 @@
 """Passes of the stage prepare, engine-neutral."""
 
 from atcpy.passes.prepare import (
+    attention,
+    attention_heads,
     cast_chain,
     clip,
     conv_batchnorm,

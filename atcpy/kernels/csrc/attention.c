@@ -1,0 +1,118 @@
+/* The attention family: its checker and its cut into blocks of queries. */
+#include "attention.h"
+
+DESCRIBE_PARAMS(attention, ATTENTION_FIELDS)
+
+/* Elements of a mask that is read with these strides. */
+static int64_t mask_reach(const struct attention_params *p)
+{
+    const int64_t dims[] = {p->batch, p->heads, p->q_len};
+    int64_t elements = p->kv_len;
+    for (int i = 0; i < 3; i++)
+        elements = atc_add(elements, atc_mul(dims[i] - 1, p->mask[i]));
+    return elements;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct attention_params *p = task->params;
+    const int64_t sizes[] = {p->batch,  p->heads, p->kv_heads, p->q_len,
+                             p->kv_len, p->head,  p->v_head};
+    if (task->n_src != ATTENTION_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, 7, 1) || !atc_sizes_ok(p->mask, 3, 0))
+        return "a size is out of range";
+    if (p->head > ATTENTION_HEAD || p->v_head > ATTENTION_HEAD)
+        return "a head is too wide";
+    if (p->heads % p->kv_heads != 0)
+        return "the heads of q do not share those of k evenly";
+    if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1)
+        return "a flag is neither 0 nor 1";
+    const int64_t queries = atc_mul(atc_mul(p->batch, p->heads), p->q_len);
+    const int64_t keys = atc_mul(atc_mul(p->batch, p->kv_heads), p->kv_len);
+    if (!atc_holds(task->src + ATTENTION_Q, DTYPE_F32, atc_mul(queries, p->head), 4) ||
+        !atc_holds(task->src + ATTENTION_K, DTYPE_F32, atc_mul(keys, p->head), 4) ||
+        !atc_holds(task->src + ATTENTION_V, DTYPE_F32, atc_mul(keys, p->v_head), 4) ||
+        !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, p->v_head), 4))
+        return "an operand is too small or of another type";
+    const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
+    if (added->region != REGION_NONE && kept->region != REGION_NONE)
+        return "there are two masks";
+    if ((added->region != REGION_NONE && !atc_holds(added, DTYPE_F32, mask_reach(p), 4)) ||
+        (kept->region != REGION_NONE && !atc_holds(kept, DTYPE_BOOL, mask_reach(p), 1)))
+        return "the mask is too small or of another type";
+    return NULL;
+}
+
+static int64_t chunks(const struct attention_params *p)
+{
+    return ceil_div(p->q_len, ATTENTION_ROWS);
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct attention_params *p = params;
+    (void)cpu;
+    return p->batch * p->heads * chunks(p);
+}
+
+static int64_t work(const void *params)
+{
+    const struct attention_params *p = params;
+    const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
+    return atc_mul(scores, 4 + (p->head + p->v_head) / 16);
+}
+
+static int64_t in_panels(int64_t columns)
+{
+    return ceil_div(columns, 16) * 16;
+}
+
+struct attention_scratch attention_scratch(const struct attention_params *p)
+{
+    const int64_t rows = min_i64(p->q_len, ATTENTION_ROWS);
+    const int64_t keys = min_i64(p->kv_len, ATTENTION_KEYS);
+    return (struct attention_scratch){
+        .q = in_panels(rows * p->head),
+        .scores = rows * ATTENTION_SCORE_ROW,
+        .k = in_panels(keys) * p->head,
+        .v = in_panels(p->v_head) * keys,
+    };
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct attention_scratch s = attention_scratch(params);
+    return (s.q + s.scores + s.k + s.v) * (int64_t)sizeof(float);
+}
+
+struct attention_item attention_item_at(const struct attention_params *p, int64_t item)
+{
+    const int64_t parts = chunks(p), part = item % parts;
+    const int64_t head = item / parts % p->heads, batch = item / parts / p->heads;
+    const int64_t shared = head / (p->heads / p->kv_heads);
+    struct attention_item it = {
+        .q_step = attention_steps(p, p->heads, p->q_len, p->head),
+        .k_step = attention_steps(p, p->kv_heads, p->kv_len, p->head),
+        .v_step = attention_steps(p, p->kv_heads, p->kv_len, p->v_head),
+        .y_step = attention_steps(p, p->heads, p->q_len, p->v_head),
+        /* Parts of nearly equal height, without a product that could overflow. */
+        .row = p->q_len / parts * part + min_i64(part, p->q_len % parts),
+        .rows = p->q_len / parts + (part < p->q_len % parts),
+    };
+    const int64_t queries = batch * p->heads * p->q_len, keys = batch * p->kv_heads * p->kv_len;
+    it.q = queries * p->head + head * it.q_step.head + it.row * it.q_step.row;
+    it.y = queries * p->v_head + head * it.y_step.head + it.row * it.y_step.row;
+    it.k = keys * p->head + shared * it.k_step.head;
+    it.v = keys * p->v_head + shared * it.v_step.head;
+    it.mask = batch * p->mask[0] + head * p->mask[1] + it.row * p->mask[2];
+    return it;
+}
+
+const struct kernel_family family_attention = {.name = "attention",
+                                               .fields = attention_fields,
+                                               .check = check,
+                                               .items = items,
+                                               .work = work,
+                                               .scratch = scratch};

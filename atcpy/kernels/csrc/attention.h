@@ -1,0 +1,77 @@
+/* attention: softmax(scale · q·kᵀ + mask) · v, head by head.
+ *
+ *     q     [batch, heads, q_len, head]; where `joined`, [batch, q_len, heads · head]
+ *     k     [batch, kv_heads, kv_len, head], or joined
+ *     v     [batch, kv_heads, kv_len, v_head], or joined
+ *     mask  optional: floats, which are added to the scores, or bools, false where a key does not
+ *           take part; element (b, h, i, j) lies at b, h and i times the mask's strides, + j
+ *     y     [batch, heads, q_len, v_head], or joined
+ *
+ * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … i. A
+ * query without any key gives zeros. The scores are never in memory as a whole: a block of queries
+ * meets a block of keys after the other, and what is summed up so far is scaled when a larger score
+ * comes.
+ */
+#ifndef ATC_ATTENTION_H
+#define ATC_ATTENTION_H
+
+#include "kernel.h"
+
+enum {
+    ATTENTION_ROWS = 128, /* most queries of an item */
+    ATTENTION_KEYS = 256, /* keys of a block */
+    ATTENTION_HEAD = 1024,
+    ATTENTION_SCORE_ROW = ATTENTION_KEYS + 16, /* no power of two: rows do not share sets of L1 */
+};
+
+#define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
+    I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
+        I64(causal) I64S(mask, 3) F64(scale)
+DECLARE_PARAMS(attention, ATTENTION_FIELDS)
+
+/* A mask of floats and one of bools; a task has one of them, or none. */
+enum {
+    ATTENTION_Q,
+    ATTENTION_K,
+    ATTENTION_V,
+    ATTENTION_ADDED,
+    ATTENTION_KEPT,
+    ATTENTION_OPERANDS,
+};
+
+/* Elements from one head to the next and from one row to the next. */
+struct attention_steps {
+    int64_t head, row;
+};
+
+static inline struct attention_steps attention_steps(const struct attention_params *p,
+                                                     int64_t heads, int64_t rows, int64_t width)
+{
+    if (p->joined)
+        return (struct attention_steps){width, heads * width};
+    return (struct attention_steps){rows * width, width};
+}
+
+/* One work item: some queries of one head. Offsets are in elements. */
+struct attention_item {
+    int64_t q, k, v, mask, y;
+    int64_t row, rows;
+    struct attention_steps q_step, k_step, v_step, y_step;
+};
+
+struct attention_item attention_item_at(const struct attention_params *p, int64_t item);
+
+/* Floats of the parts of the scratch: queries, scores, panels of keys, panels of values. */
+struct attention_scratch {
+    int64_t q, scores, k, v;
+};
+
+struct attention_scratch attention_scratch(const struct attention_params *p);
+
+/* Keys that query `row` sees. */
+static inline int64_t attention_keys(const struct attention_params *p, int64_t row)
+{
+    return p->causal ? min_i64(row + 1, p->kv_len) : p->kv_len;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* attention by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "attention.h"
+
+#include <math.h>
+
+struct row {
+    const struct attention_params *p;
+    const float *q, *k, *v;
+    int64_t k_row, v_row;
+    const float *added; /* the masks of this row; NULL: none */
+    const uint8_t *kept;
+};
+
+static float score(const struct row *r, int64_t key)
+{
+    const float *k = r->k + key * r->k_row;
+    double sum = 0;
+    for (int64_t i = 0; i < r->p->head; i++)
+        sum += (double)r->q[i] * k[i];
+    const float scaled = (float)(sum * r->p->scale);
+    if (r->added != NULL)
+        return scaled + r->added[key];
+    return r->kept == NULL || r->kept[key] ? scaled : -INFINITY;
+}
+
+static void attend(const struct row *r, int64_t keys, float *y)
+{
+    float largest = -INFINITY;
+    for (int64_t j = 0; j < keys; j++) {
+        const float s = score(r, j);
+        if (s > largest || s != s)
+            largest = s;
+    }
+    const float shift = largest == -INFINITY ? 0 : largest;
+    double total = 0;
+    for (int64_t i = 0; i < r->p->v_head; i++)
+        y[i] = 0;
+    for (int64_t j = 0; j < keys; j++) {
+        const float weight = expf(score(r, j) - shift), *v = r->v + j * r->v_row;
+        total += (double)weight;
+        for (int64_t i = 0; i < r->p->v_head; i++)
+            y[i] += weight * v[i];
+    }
+    const float by = total == 0 ? 0 : (float)(1 / total);
+    for (int64_t i = 0; i < r->p->v_head; i++)
+        y[i] *= by;
+}
+
+void attention_f32_scalar(const struct kernel_args *args)
+{
+    const struct attention_params *p = args->params;
+    const float *added = args->src[ATTENTION_ADDED];
+    const uint8_t *kept = args->src[ATTENTION_KEPT];
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct attention_item it = attention_item_at(p, item);
+        struct row r = {.p = p,
+                        .q = (const float *)args->src[ATTENTION_Q] + it.q,
+                        .k = (const float *)args->src[ATTENTION_K] + it.k,
+                        .v = (const float *)args->src[ATTENTION_V] + it.v,
+                        .k_row = it.k_step.row,
+                        .v_row = it.v_step.row};
+        for (int64_t i = 0; i < it.rows; i++, r.q += it.q_step.row) {
+            r.added = added == NULL ? NULL : added + it.mask + i * p->mask[2];
+            r.kept = kept == NULL ? NULL : kept + it.mask + i * p->mask[2];
+            attend(&r, attention_keys(p, it.row + i),
+                   (float *)args->dst[0] + it.y + i * it.y_step.row);
+        }
+    }
+}

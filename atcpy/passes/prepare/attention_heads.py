@@ -1,0 +1,117 @@
+"""Let Attention read and write heads where they lie: behind each other in the rows.
+
+Reshape(Transpose(Attention(h(q), h(k), h(v))))  →  Attention(q, k, v) {q_num_heads, kv_num_heads}
+
+h(x) = Transpose(Reshape(x)) brings the heads of [batch, rows, heads · size] before the rows; or the three come from one
+Transpose(Reshape(x)) that brings queries, keys and values to the front, one of which Split or Gather takes: then x is
+split instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import op, var
+from atcpy.options import Stage
+from atcpy.passes.fusion import Fusion, only_read_within
+
+_HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
+_PARTS = 3
+
+
+class AttentionHeads(
+    Fusion,
+    switch="AttentionHeadsFusionPass",
+    stage=Stage.PREPARE,
+    after=("AttentionFusionPass",),
+    makes=("Attention",),
+):
+    """Let Attention read and write rows with the heads behind each other."""
+
+    pattern = op(
+        "Reshape",
+        op(
+            "Transpose",
+            op("Attention", var("q"), var("k"), var("v"), var("mask", optional=True), name="attention"),
+            name="turned",
+        ),
+        var("shape"),
+        name="y",
+    )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        attention, y = m.node("attention"), m.node("y")
+        yield from only_read_within(m, y)
+        if any(len(value.desc.shape or ()) != 4 for value in _three(m)):
+            yield Reject("rank", attention.name)
+        elif m.node("turned").ints_attr("perm", ()) != _HEADS_FIRST:
+            yield Reject("heads", m.node("turned").name)
+        elif _together(m) is None and not all(map(_apart, _three(m))):
+            yield Reject("heads", attention.name)
+        if not _keeps_rows(m) and (m["shape"].tensor is None or (m["shape"].array == 0).any()):
+            yield Reject("other-shape", y.name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        heads = {f"{side}_num_heads": (m[name].desc.shape or ())[1] for side, name in (("q", "q"), ("kv", "k"))}
+        whole = _together(m)
+        if whole is None:
+            operands = [_rows(value.producer.operand(0), rw) for value in _three(m)]
+        else:
+            operands = rw.insert_many("Split", _rows(whole, rw), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
+        masks = [] if m.get("mask") is None else [m["mask"]]
+        attention = rw.insert("Attention", *operands, *masks, **{**m.node("attention").attrs, **heads})
+        return attention if _keeps_rows(m) else rw.insert("Reshape", attention, m["shape"])
+
+
+def _keeps_rows(m: Match) -> bool:
+    """True if the result has the heads behind each other and all else as it was."""
+    shape, turned = m.node("y").output.desc.shape, m.node("turned").output.desc.shape
+    return shape is not None and turned is not None and len(shape) == 3 and shape[:2] == turned[:2]
+
+
+def _three(m: Match) -> list[Value]:
+    return [m[name] for name in ("q", "k", "v")]
+
+
+def _apart(value: Value) -> bool:
+    """True if a Transpose brought the heads before the rows."""
+    return value.producer.op_type == "Transpose" and value.producer.ints_attr("perm", ()) == _HEADS_FIRST
+
+
+def _together(m: Match) -> Value | None:
+    """[batch, rows, 3, heads, size] of which q, k and v are the parts."""
+    sources = [_part_of(value) for value in _three(m)]
+    first = sources[0]
+    if first is None or sources != [(first[0], part) for part in range(_PARTS)]:
+        return None
+    return first[0]
+
+
+def _part_of(value: Value) -> tuple[Value, int] | None:
+    """What a Transpose to parts had, and which part a value is of its result."""
+    node = value.producer
+    if node.op_type == "Gather" and node.int_attr("axis", 0) == 0 and node.operand(1).tensor is not None:
+        index = node.operand(1).array
+        turned, part = node.operand(0), int(index) if index.ndim == 0 else -1
+    elif node.op_type in {"Squeeze", "Reshape"} and node.operand(0).producer.op_type == "Split":
+        taken = node.operand(0)
+        if taken.desc.shape is None or value.desc.shape != taken.desc.shape[1:] or taken.producer.int_attr("axis", 0):
+            return None
+        turned, part = taken.producer.operand(0), taken.index
+    else:
+        return None
+    transpose = turned.producer
+    if transpose.op_type != "Transpose" or transpose.ints_attr("perm", ()) != _PARTS_FIRST:
+        return None
+    return (transpose.operand(0), part) if (turned.desc.shape or (0,))[0] == _PARTS else None
+
+
+def _rows(value: Value, rw: Rewriter) -> Value:
+    """The same with all dims behind the rows as one; what was reshaped to it, if that is so already."""
+    shape = value.desc.shape or ()
+    if value.producer.op_type == "Reshape":
+        before = value.producer.operand(0)
+        if before.desc.shape is not None and len(before.desc.shape) == 3 and before.desc.shape[:2] == shape[:2]:
+            return before
+    return rw.insert("Reshape", value, rw.const([0, 0, -1], dtype=DType.INT64))
