@@ -11,6 +11,7 @@ from atcpy.passes.prepare import (
     drop_expand,
     elu,
     expand,
+    flip_regions,
     fold_constants,
     gather_unsqueeze,
     gelu,

@@ -1,0 +1,240 @@
+"""Let what lies between Transposes work on the other order of dims, where that leaves fewer of them.
+
+Transpose⁻¹(Relu(Add(Transpose(a), Transpose(b))))  →  Relu(Add(a, b))
+
+A region is all that hangs together of nodes that work in any order of dims: elementwise, Concat, Pad, Softmax …
+(`passes/permute.py`). Before it is turned, the Transposes at its border are counted: those that go, and those that
+would come. It is turned if more go. So each turn leaves fewer Transposes, and that comes to an end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
+
+SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both orders
+MAX_ORDERS = 3  # that are tried for a region
+
+_IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
+
+
+@graph_pass(
+    "TransposeRegionPass",
+    Stage.PREPARE,
+    after=("TransposeReshapeMergePass",),
+    before=("CommonSubexpressionEliminationPass",),
+    repeats=True,
+)
+def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
+    if not graph.has_any(("Transpose",)):
+        return
+    for region in _regions(graph):
+        orders = region.orders()
+        if not orders:
+            continue
+        record.matched += 1
+        plans = ((order, region.plan(order)) for order in orders)
+        perm, plan = next(((order, plan) for order, plan in plans if plan is not None), ((), None))
+        if plan is None:
+            record.reject(Reject("as-many-transposes", region.nodes[0].name))
+        elif record.may_apply():
+            record.fire(region.nodes)
+            region.flip(graph, record.name, perm, plan)
+
+
+@dataclass(slots=True)
+class _Region:
+    """Nodes in their order, each with the operands that carry its dims."""
+
+    rank: int
+    nodes: list[Node] = field(default_factory=list)
+
+    def orders(self) -> list[Perm]:
+        """The orders in which a Transpose at the border would go, the most frequent first."""
+        counts: Counter[Perm] = Counter()
+        for value in self._entering():
+            if value.producer.op_type == "Transpose":
+                counts[inverse(_perm(value.producer))] += 1
+        for node in self.nodes:
+            for value in node.outputs:
+                counts.update(_perm(user) for user in value.users if user.op_type == "Transpose")
+        return [perm for perm, _ in counts.most_common(MAX_ORDERS)]
+
+    def plan(self, perm: Perm) -> dict[Node, Permuted] | None:
+        """How each node works in this order, if fewer Transposes are left."""
+        members = set(self.nodes)
+        gain = sum(_gain_entering(value, members, perm) for value in self._entering())
+        gain += sum(_gain_leaving(value, members, perm) for node in self.nodes for value in node.outputs)
+        if gain <= 0:
+            return None
+        plan: dict[Node, Permuted] = {}
+        for node in self.nodes:
+            change = permuted(node, perm)
+            data = {node.input(place) for place in data_places(node)}
+            if change is None or any(value.producer in members and value not in data for value in node.operands):
+                return None
+            plan[node] = change
+        return plan
+
+    def flip(self, graph: Graph, name: str, perm: Perm, plan: Mapping[Node, Permuted]) -> None:
+        """Makes the nodes anew in the other order."""
+        turned: dict[Value, Value] = {}
+        for node in self.nodes:
+            rw = Rewriter(graph, node, name, [node])
+            inputs: list[Value | None] = list(node.inputs)
+            for place in data_places(node):
+                value = node.input(place)
+                if value is not None:
+                    if value not in turned:
+                        turned[value] = _turned(rw, value, perm, self.rank)
+                    inputs[place] = turned[value]
+            for at, array in plan[node].constants.items():
+                inputs += [None] * (at + 1 - len(inputs))
+                inputs[at] = rw.const(array, name=f"{node.name}_dims")
+            attrs = {**node.attrs, **plan[node].attrs}
+            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
+            infer_node(results[0].producer, KnownValues())
+            turned.update(zip(node.outputs, results, strict=True))
+        members = set(self.nodes)
+        for node in self.nodes:
+            for value in node.outputs:
+                _leave(graph, name, value, turned[value], perm, members)
+        feeders = [value.producer for node in self.nodes for value in node.operands if value.producer not in members]
+        for node in reversed(self.nodes):
+            graph.erase(node)
+        erase_dead(graph, feeders, "identity")
+
+    def _entering(self) -> Iterator[Value]:
+        """The values that come from outside and whose dims matter, each once."""
+        members = set(self.nodes)
+        seen: set[Value] = set()
+        for node in self.nodes:
+            for place in data_places(node):
+                value = node.input(place)
+                if value is not None and value.producer not in members and value not in seen:
+                    seen.add(value)
+                    yield value
+
+
+def _regions(graph: Graph) -> list[_Region]:
+    """The regions, in the order of their first nodes."""
+    region_of: dict[Node, _Region] = {}
+    for node in graph.nodes:
+        rank = _rank(node)
+        if rank is None:
+            continue
+        mine = _Region(rank, [node])
+        region_of[node] = mine
+        for place in data_places(node):
+            value = node.input(place)
+            other = region_of.get(value.producer) if value is not None else None
+            if other is not None and other is not mine and other.rank == rank:
+                small, large = sorted((mine, other), key=lambda region: len(region.nodes))
+                large.nodes += small.nodes
+                for moved in small.nodes:
+                    region_of[moved] = large
+                mine = large
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    regions = list({id(region): region for region in region_of.values()}.values())
+    for region in regions:
+        region.nodes.sort(key=order.__getitem__)
+    return regions
+
+
+def _rank(node: Node) -> int | None:
+    """The number of dims of a node that works in any order of them."""
+    if node.op_type in _IGNORED or node.domain or not node.outputs:
+        return None
+    ranks = {None if value.desc.shape is None else len(value.desc.shape) for value in node.outputs}
+    rank = ranks.pop()
+    if ranks or rank is None or rank < 2 or permuted(node, tuple(range(rank))) is None:
+        return None
+    for place in data_places(node):
+        value = node.input(place)
+        if value is not None and not _fits(value, rank):
+            return None
+    return rank
+
+
+def _fits(value: Value, rank: int) -> bool:
+    """Can it be put into another order with the others? A value of fewer dims only if it is constant or one element."""
+    shape = value.desc.shape
+    if shape is None or len(shape) > rank:
+        return False
+    return len(shape) == rank or value.tensor is not None or all(dim == 1 for dim in shape)
+
+
+def _perm(node: Node) -> Perm:
+    shape = node.operand(0).desc.shape
+    return node.ints_attr("perm", range(len(shape or ()))[::-1])
+
+
+def _is_alike(value: Value) -> bool:
+    """True if the order of dims does not matter: each has one element."""
+    return all(dim == 1 for dim in value.desc.shape or ())
+
+
+def _gain_entering(value: Value, members: set[Node], perm: Perm) -> int:
+    """Transposes that go (1), or come (−1), where a value enters."""
+    alone = all(user in members for user in value.users)
+    if _is_alike(value):
+        return 0
+    if value.tensor is not None:
+        return 0 if alone or value.tensor.nbytes <= SHARED_BYTES else -1
+    if value.producer.op_type != "Transpose":
+        return -1
+    if inverse(_perm(value.producer)) == perm:
+        return int(alone)
+    return 0 if alone else -1
+
+
+def _gain_leaving(value: Value, members: set[Node], perm: Perm) -> int:
+    """The same where a value leaves: all Transposes to this order go, and one comes for other readers."""
+    outside = [user for user in value.users if user not in members]
+    going = sum(user.op_type == "Transpose" and _perm(user) == perm for user in outside)
+    others = any(user.op_type != "Transpose" for user in outside)
+    return going - int(others)
+
+
+def _turned(rw: Rewriter, value: Value, perm: Perm, rank: int) -> Value:
+    """A value that enters, in the other order."""
+    if _is_alike(value):
+        return value
+    if value.tensor is not None:
+        array = value.array.reshape((1,) * (rank - value.array.ndim) + value.array.shape)
+        return rw.const(np.ascontiguousarray(array.transpose(perm)), like=value)
+    above = value.producer
+    if above.op_type == "Transpose" and inverse(_perm(above)) == perm:
+        return above.operand(0)
+    result = rw.insert("Transpose", value, perm=perm)
+    infer_node(result.producer, KnownValues())
+    return result
+
+
+def _leave(graph: Graph, name: str, old: Value, new: Value, perm: Perm, members: set[Node]) -> None:
+    """Gives readers outside what they read; Transposes to the other order go."""
+    going = [user for user in old.users if user.op_type == "Transpose" and _perm(user) == perm]
+    for user in going:
+        graph.replace_uses(user.output, new)
+    others = [use for use in old.uses if use.node not in members and use.node not in going]
+    if others:
+        rw = Rewriter(graph, old.producer, name, [old.producer])
+        back = rw.insert("Transpose", new, perm=inverse(perm))
+        infer_node(back.producer, KnownValues())
+        graph.take_name(back, old)
+        for node, place in others:
+            graph.set_input(node, place, back)
+    for user in going:
+        for source in user.sources:
+            graph.decisions.removed.setdefault(source, "identity")
+        graph.erase(user)
