@@ -568,7 +568,7 @@ def _file_sha256(path: str, shown: str) -> str:
 
 
 def _ops_text(modules: tuple[OpsModule, ...]) -> str:
-    return ",".join("sha256:" + module.sha256 if module.sha256 else module.name for module in modules)
+    return ",".join(sorted("sha256:" + module.sha256 if module.sha256 else module.name for module in modules))
 
 
 def _plain(option: str, path: str, text: str) -> PassSwitches:

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import wraps
 from types import FrameType
@@ -250,7 +251,8 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
     outcome: Outcome | None = None
     try:
         read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
-        with _Limits(run):
+        # Commands return what they found: whatever prints meanwhile is not the result.
+        with _Limits(run), redirect_stdout(sys.stderr):
             outcome = work(run)
         run.progress.end()
         _report_warnings(run, outcome)

@@ -91,6 +91,17 @@ def test_convert_and_verify_compare_with_forward(source: Path, ops: Path, invoke
     assert "Double.forward" in ran.out
 
 
+def test_what_user_code_prints_is_not_the_result(source: Path, tmp_path: Path, invoke: Invoke) -> None:
+    ops = module(tmp_path, "print('loaded')\n" + double(forward="print('running'); return x"))
+    package = source.with_suffix(".om")
+    ran = invoke("convert", "--model", source, "--custom-ops", ops, "-o", package, "--json")
+    assert ran.envelope["ok"]
+    assert ran.err == "loaded\n"
+    ran = invoke("run", package, "--fill", "ones", "--custom-ops", ops, "--json")
+    assert ran.envelope["ok"]
+    assert ran.err == "running\n"
+
+
 def test_passes_lists_its_passes(tmp_path: Path, invoke: Invoke) -> None:
     ops = module(tmp_path, DOUBLE + '    pattern = op("Add", var("x"), var("x"))\n')
     assert "DoubleFusionPass" in invoke("passes", "--custom-ops", ops).out

@@ -130,7 +130,8 @@ class CustomOp:
             return self.evaluate(node, arrays)
         inputs = [None if array is None else np.require(array, requirements=["C", "A"]) for array in arrays]
         types = [None if array is None else TensorType.of(array) for array in inputs]
-        descs = self.infer_types(node, types, inputs)
+        attrs = attributes(node)
+        descs = self.infer_types(node, types, inputs, attrs)  # each time: a kernel writes where it is told
         for index, desc in enumerate(descs):
             if not desc.is_static:
                 raise self._broken(node, f"infer does not tell the shape of output {index}, which its kernel needs")
@@ -138,7 +139,7 @@ class CustomOp:
         for index, (output, desc) in enumerate(zip(outputs, descs, strict=True)):
             if (output.shape, output.dtype) != (desc.static_shape, desc.dtype.numpy):
                 raise self._broken(node, f"infer promised another type for output {index} before: {desc}")
-        why = self.kernel.run(inputs, outputs, attributes(node))
+        why = self.kernel.run(inputs, outputs, attrs)
         if why:
             raise CustomOpError("C0001", f"{self.name}: {self.kernel} failed: {why}", where=node)
         return outputs

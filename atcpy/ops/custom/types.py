@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -79,9 +80,12 @@ def _dim(size: object, new_name: str) -> Dim:
         return Sym(str(size))
     if size is None or isinstance(size, str):
         return Sym(new_name)
-    if isinstance(size, bool) or not isinstance(size, SupportsIndex) or not 0 <= int(size) <= MAX_DIM:
+    if type(size) is not int and (isinstance(size, bool) or not hasattr(size, "__index__")):
         raise ValueError(f"{size!r} is no size")
-    return int(size)
+    number = index(size)
+    if not 0 <= number <= MAX_DIM:
+        raise ValueError(f"{number} is no size")
+    return number
 
 
 class OpContext:
