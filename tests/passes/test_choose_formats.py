@@ -14,7 +14,7 @@ from tests.models_in_text import model
     [
         "m (float[1,16,4,4] x) => (float[1,16,4,4] y) <float[16,16,1,1] w> { a = Conv(x, w) y = Conv(a, w) }",
         "m (float[1,16,4,4] x) => (float[1,16,4,4] y) <float[16,16,1,1] w, float[16,1,1] k>"
-        "{ a = Conv(x, w) b = Mul(a, k) y = Mul(b, k) }",
+        "{ a = Conv(x, w) t = Tanh(a) b = Mul(t, k) s = Sin(b) y = Mul(s, k) }",
     ],
 )
 def test_a_shared_constant_is_stored_once(text: str) -> None:

@@ -1,8 +1,10 @@
-"""Fold an inference BatchNormalization into the Conv that feeds it.
+"""Take into a convolution what follows it channel by channel.
 
-BN(Conv(x, w, b))  →  Conv(x, w·k, (b − mean)·k + beta),   k = gamma / √(var + ε)
+k · Conv(x, w, b) + c  →  Conv(x, k·w, k·b + c)
 
-Weights of 16 bits would be rounded a second time: `ConvScaleFusionPass` gives them a factor instead.
+where k and c are those of a BatchNormalization, k = gamma / √(var + ε) and c = beta − mean·k, or of products and sums
+with constants. ConvTranspose likewise. Weights of 16 bits would be rounded a second time: `ConvScaleFusionPass` gives
+them a factor instead.
 """
 
 from __future__ import annotations
@@ -12,30 +14,78 @@ from collections.abc import Iterator
 import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
-from atcpy.ops.half import HALF_DTYPES
+from atcpy.ir.pattern import var
 from atcpy.options import Stage
-from atcpy.passes.conv_bn import CONV_BN, continues_conv, factor_and_bias
-from atcpy.passes.fusion import Fusion
+from atcpy.passes.affine import (
+    CONVS,
+    Affine,
+    added,
+    affine_of,
+    as_weights,
+    channels_of,
+    cube,
+    lender,
+    multiplied,
+    normalized,
+    scale_outputs,
+    weight_requirements,
+    weights_of,
+)
+from atcpy.passes.fusion import Fusion, only_read_by
+
+_CONV = cube(CONVS, var("x"))
 
 
-class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
-    """Fold BatchNormalization into Conv."""
-
-    pattern = CONV_BN
+class _Behind:
+    """What the three passes below share."""
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from continues_conv(m)
-        if m["w"].desc.dtype in HALF_DTYPES:
-            yield Reject("weights-rounded", m.node("bn").name, m["w"].desc.dtype.long)
+        conv, node = m.node("cube"), m.node("affine")
+        yield from only_read_by(conv.output, node)
+        if node.int_attr("training_mode", 0):
+            yield Reject("training-mode", node.name)
+        yield from weight_requirements(m, self._affine(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        # float64: k·w rounded once keeps the result within the model's own precision.
-        k, bias = factor_and_bias(m)
-        w = m["w"].array.astype(np.float64)
-        return rw.insert(
-            "Conv",
-            m["x"],
-            rw.const(w * k.reshape(-1, *[1] * (w.ndim - 1)), like=m["w"]),
-            rw.const(bias, like=m["beta"], dtype=m["w"].desc.dtype),
-            **m.node("conv").attrs,
-        )
+        conv, b, affine = m.node("cube"), m.get("b"), self._affine(m)
+        assert affine is not None
+        w, bias = m["w"], affine.c if b is None else affine.k * b.array.astype(np.float64) + affine.c
+        if (affine.k != 1).any():
+            w = rw.const(as_weights(conv, scale_outputs(weights_of(conv), affine.k)), like=w)
+        if b is None and affine.is_scale:
+            return rw.insert(conv.op_type, m["x"], w, **conv.attrs)
+        return rw.insert(conv.op_type, m["x"], w, rw.const(bias, like=lender(m), dtype=w.desc.dtype), **conv.attrs)
+
+    @staticmethod
+    def _affine(m: Match) -> Affine | None:
+        rank = len(m["w"].desc.static_shape)
+        return affine_of(m, channels_of(m.node("cube"))[1], rank - 2, rank)
+
+
+class ConvBatchnorm(
+    _Behind, Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE, after=("PrunePass",), repeats=True
+):
+    """Fold BatchNormalization into Conv."""
+
+    pattern = normalized(_CONV)
+
+
+class ConvMul(
+    _Behind,
+    Fusion,
+    switch="ConvMulFusionPass",
+    stage=Stage.PREPARE,
+    after=("ConvBatchnormFusionPass", "HardSigmoidFusionPass"),
+    repeats=True,
+):
+    """Fold a constant factor per channel into the Conv's weights."""
+
+    pattern = multiplied(_CONV)
+
+
+class ConvBias(
+    _Behind, Fusion, switch="ConvBiasAddFusionPass", stage=Stage.PREPARE, after=("ConvMulFusionPass",), repeats=True
+):
+    """Fold a constant added per channel into the Conv's bias."""
+
+    pattern = added(_CONV)
