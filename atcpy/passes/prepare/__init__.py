@@ -26,6 +26,7 @@ from atcpy.passes.prepare import (
     mish,
     norm_affine,
     one_spatial_dim,
+    pad_window,
     qlinear_binary,
     qlinear_conv,
     qlinear_matmul,
