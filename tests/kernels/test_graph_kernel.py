@@ -47,13 +47,15 @@ class Stepwise:
     def __init__(self, dims: Sequence[int], src: Sequence[Array], isa: str) -> None:
         self.dims, self.isa, self.program = tuple(dims), isa, Program([DType.from_numpy(a.dtype) for a in src])
         self.held: list[Array] = []
+        self.varies = [array.shape[-1:] == self.dims[-1:] for array in src]  # along the row
         for array in src:
             whole = np.ascontiguousarray(np.broadcast_to(array, self.dims))
             self.held.append(self._cast(whole, F32) if DType.from_numpy(array.dtype) in HALVES else whole)
 
-    def _hold(self, register: int, array: Array) -> int:
+    def _hold(self, register: int, array: Array, *operands: int | None) -> int:
         assert register == len(self.held)
         self.held.append(array)
+        self.varies.append(any(self.varies[a] for a in operands if a is not None))
         return register
 
     def _cast(self, x: Array, to: DType) -> Array:
@@ -75,7 +77,7 @@ class Stepwise:
         params: dict[str, table.ParamValue] = {"n": x.size, "op": op}
         params |= {"alpha": first, "beta": second} if is_float else {"low": first, "high": second}
         made = launch("unary", params, [x], DType.from_numpy(x.dtype), x.shape, self.isa)
-        return self._hold(self.program.unary(op, a, first, second), made)
+        return self._hold(self.program.unary(op, a, first, second), made, a)
 
     def binary(self, op: str, a: int | None, b: int | None, immediate: Number = 0) -> int:
         like = self.held[a if a is not None else b or 0]
@@ -89,7 +91,7 @@ class Stepwise:
             made = launch("pow", params | {"base": kind, "exponent": kind}, [x, z], dtype, like.shape, self.isa)
         else:
             made = launch("binary", params | {"op": op}, [x, z], dtype, like.shape, self.isa)
-        return self._hold(register, made)
+        return self._hold(register, made, a, b)
 
     @staticmethod
     def _full(like: Array, number: Number) -> Array:
@@ -116,23 +118,31 @@ class Stepwise:
 
     def cast(self, a: int, dtype: DType) -> int:
         made = self._cast(self.held[a], dtype)
-        return self._hold(self.program.cast(a, dtype), self._cast(made, F32) if dtype in HALVES else made)
+        return self._hold(self.program.cast(a, dtype), self._cast(made, F32) if dtype in HALVES else made, a)
 
     def select(self, condition: int, a: int, b: int) -> int:
         made = np.where(self.held[condition], self.held[a], self.held[b])
-        return self._hold(self.program.select(condition, a, b), made)
+        return self._hold(self.program.select(condition, a, b), made, condition, a, b)
 
     def classify(self, op: int, a: int, which: int = 0) -> int:
         x = self.held[a]
         wanted = [np.isnan(x), np.isneginf(x), np.isposinf(x), np.isinf(x)][which if op == gk.IS_INF else 0]
-        return self._hold(self.program.classify(op, a, which), np.asarray(wanted))
+        return self._hold(self.program.classify(op, a, which), np.asarray(wanted), a)
 
-    def check(self, src: Sequence[Array], results: Sequence[tuple[int, DType]], threads: int = 1) -> None:
-        """The machine writes the same bits."""
+    def check(
+        self,
+        src: Sequence[Array],
+        results: Sequence[tuple[int, DType]],
+        threads: int = 1,
+        columns: Sequence[bool] | None = None,
+    ) -> None:
+        """The machine writes the same bits; of results in `columns` one element a row."""
         wanted = [self._cast(self.held[r], t) if t in HALVES else self.held[r] for r, t in results]
-        made = run(self.program, self.dims, src, [(r, t, self.dims) for r, t in results], isa=self.isa, threads=threads)
-        for ours, expected in zip(made, wanted, strict=True):
-            assert_same(ours, expected)
+        shapes = [(*self.dims[:-1], 1) if column else self.dims for column in columns or [False] * len(results)]
+        described = [(r, t, shape) for (r, t), shape in zip(results, shapes, strict=True)]
+        made = run(self.program, self.dims, src, described, isa=self.isa, threads=threads)
+        for ours, expected, shape in zip(made, wanted, shapes, strict=True):
+            assert_same(ours, expected if shape == self.dims else expected[..., :1])
 
 
 def assert_same(ours: Array, expected: Array) -> None:
@@ -160,6 +170,8 @@ INT_UNARY = ["Relu", "Clip", "Abs", "Neg", "Sign", "BitwiseNot"]
 FLOAT_BINARY = list(gk.BINARY_OPS[: gk.BINARY_OPS.index("And")])
 INT_BINARY = [op for op in gk.BINARY_OPS if op not in ("Div", "Mod", "FMod", "And", "Or", "Xor")]
 BOOL_BINARY = ["And", "Or", "Xor", "Equal"]
+FLOAT_REDUCED = [kind for kind in gk.REDUCE_KINDS if kind != "prod"]  # overflows in other places
+REDUCED = {F32: FLOAT_REDUCED, F64: FLOAT_REDUCED, I64: ["sum", "max", "min"], U8: ["max"]}
 NUMBERS = {F32: 0.75, F64: 0.75, I32: 3, I64: 3, U8: 3, BOOL: 1}
 
 
@@ -209,7 +221,7 @@ def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
     b = int(rng.choice(like))
     is_float = types[a].is_float
     k = NUMBERS.get(types[a], 1)
-    kind = rng.integers(6)
+    kind = rng.integers(8 if 1 <= steps.dims[-1] <= 4096 and math.prod(steps.dims) else 6)
     flags = [i for i, t in enumerate(types) if t is BOOL]
     if kind == 0 and flags:
         steps.select(int(rng.choice(flags)), a, b)
@@ -220,6 +232,8 @@ def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
         steps.unary(str(op), a, k, 2 * k)
     elif kind == 3 and is_float:
         steps.classify(*((gk.IS_NAN, a) if rng.integers(2) else (gk.IS_INF, a, int(rng.integers(1, 4)))))
+    elif kind > 5 and types[a] in REDUCED and steps.varies[a]:
+        steps.reduce(str(rng.choice(REDUCED[types[a]])), a)
     elif kind == 4 and types[a] in NUMBERS:
         steps.const(types[a], k)
     else:
@@ -230,7 +244,7 @@ def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
 
 def random_dims(rng: np.random.Generator, most: int = 20000) -> list[int]:
     dims = [int(rng.choice([0, 1, 1, 2, 3, 5, 7, 17, 40, 511, 1025, 2050])) for _ in range(rng.integers(1, 6))]
-    while math.prod(dims) > most:
+    while math.prod(max(size, 1) for size in dims) > most:  # a source may lack an empty dim
         dims[int(rng.integers(len(dims)))] = int(rng.integers(1, 5))
     return dims
 
@@ -248,7 +262,8 @@ def test_random_programs(isa: str, seed: int) -> None:
         dtype = [F32, F32, F32, F64, I32, I64, U8, BOOL, *HALVES][rng.integers(10)]
         src.append(values(rng, dtype, shape))
     steps = Stepwise(dims, src, isa)
-    while len(steps.program.code) < rng.integers(0, gk_limit() - 2):
+    words = rng.integers(0, gk_limit() - 1)
+    while len(steps.program.code) < words:
         add_random_op(steps, rng)
     types = steps.program.types
     results = []
@@ -256,7 +271,9 @@ def test_random_programs(isa: str, seed: int) -> None:
         register = int(rng.integers(len(types)))
         halves = types[register] is F32 and not rng.integers(4)
         results.append((register, HALVES[int(rng.integers(2))] if halves else types[register]))
-    steps.check(src, results, threads=int(rng.integers(1, 3)))
+    reduces = 1 <= steps.dims[-1] <= 4096
+    columns = [reduces and not steps.varies[register] and bool(rng.integers(2)) for register, _ in results]
+    steps.check(src, results, threads=int(rng.integers(1, 3)), columns=columns)
 
 
 def gk_limit() -> int:

@@ -27,7 +27,7 @@ enum {
     TILE = 1024, /* elements, more or less */
     TILE_STEP = 16,
     MAX_VALUES = GK_SOURCES + GK_CODE,
-    MAX_STEPS = GK_SOURCES + 2 * GK_CODE + GK_TARGETS,
+    MAX_STEPS = GK_SOURCES + 2 * GK_CODE + 2 * GK_TARGETS + MAX_VALUES,
     MAX_BUFFERS = MAX_STEPS,
     MAX_CONSTANTS = GK_CODE,
     LINE = 64,   /* bytes that memory brings at once */
@@ -42,12 +42,20 @@ enum {
     FOREVER = GK_CODE + 1,
 };
 
+/* How many elements of a tile there are of a value. */
+enum extent {
+    ONE,    /* the same all over the tile */
+    COLUMN, /* one a row, in tiles of several rows */
+    ALL,
+};
+
 enum how {
     BY_ROW,    /* the family's row */
     BY_BINARY, /* routines below rows */
     BY_WHERE,
+    BY_REDUCE, /* by a row, too */
     BY_COPY,
-    BY_SPLAT,
+    BY_SPREAD, /* along rows, or all over the tile */
     BY_CHAIN,
 };
 
@@ -57,8 +65,8 @@ struct step {
     enum binary_op op;
     int64_t item;
     int64_t moves[3];
-    bool is_long; /* over the tile; else one element */
-    kernel_fn fn; /* by its family's row, and where in params the elements are counted */
+    enum extent extent; /* of what it writes; of a reduction, of what it reads */
+    kernel_fn fn;       /* by its family's row, and where in params the elements are counted */
     int64_t *n;
     const struct gk_link *link; /* by a chain */
     int n_links;
@@ -78,8 +86,9 @@ struct shape {
 /* A value of the program: a source, or what an instruction writes. */
 struct value {
     int type, place;
+    int spread;   /* where a column is laid out along the rows, or NOWHERE */
     int64_t last; /* the word of the instruction that reads it last; its own where none does */
-    bool moves;   /* within a tile */
+    enum extent extent;
     bool is_kept; /* its buffer is not for other values */
     int target;   /* the destination that it is made in, or NOWHERE */
 };
@@ -87,8 +96,9 @@ struct value {
 struct source {
     int64_t stride[GK_DIMS];
     int64_t item;
-    bool is_filled; /* laid out in a tile's buffer, at place `filled` */
-    bool is_fixed;  /* the same for every tile: once */
+    bool is_filled; /* laid out in a tile's buffer, at place `filled`, rows of `cols` elements */
+    int64_t cols;
+    bool is_fixed; /* the same for every tile: once */
     int filled;
 };
 
@@ -113,6 +123,7 @@ struct machine {
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
     int64_t buffer_bytes;
+    int64_t tile_rows; /* of the tile at work */
     uint64_t constant[MAX_CONSTANTS];
     uint8_t *at[PLACES];
     struct step step[MAX_STEPS];
@@ -131,7 +142,7 @@ static struct shape shape_of(const struct graph_kernel_params *p)
     if (!takes_rows && s.cols > TILE) {
         s.part = ceil_div(ceil_div(s.cols, ceil_div(s.cols, TILE)), TILE_STEP) * TILE_STEP;
         s.parts = ceil_div(s.cols, s.part);
-    } else if (!takes_rows && s.cols > 0 && s.cols <= TILE / 2) {
+    } else if (s.cols > 0 && s.cols <= TILE / 2) {
         s.rows_each = TILE / s.cols;
         s.is_block = true;
     }
@@ -172,21 +183,21 @@ static int constant(struct machine *m, int type, int32_t immediate)
     return PLACE_CONSTANT + m->n_constants++;
 }
 
-static struct step *add_step(struct machine *m, enum how how, int dst, bool is_long)
+static struct step *add_step(struct machine *m, enum how how, int dst, enum extent extent)
 {
     struct step *step = m->step + m->n_steps++;
     step->how = how;
     step->dst = dst;
-    step->is_long = is_long;
+    step->extent = extent;
     step->n = NULL;
     step->n_src = 1;
     step->link_op = NOWHERE;
     return step;
 }
 
-static void add_cast(struct machine *m, int from, int to, int src, int dst, bool is_long)
+static void add_cast(struct machine *m, int from, int to, int src, int dst, enum extent extent)
 {
-    struct step *step = add_step(m, BY_ROW, dst, is_long);
+    struct step *step = add_step(m, BY_ROW, dst, extent);
     step->src[0] = step->src[1] = src;
     step->params.cast =
         (struct cast_params){.n = 1, .from = cast_type_of(from), .to = cast_type_of(to)};
@@ -202,7 +213,7 @@ static void place_source(struct machine *m, int s)
     struct value *v = m->value + s;
     const int dtype = gk_type(p, s);
     int64_t run = 1;
-    bool repeats = false, is_fixed = true;
+    bool repeats = false, is_fixed = true, has_rows = true;
     for (int d = GK_DIMS - 1; d >= 0; d--) {
         const bool is_one = p->dims[d] == 1 || (gk_mask(p, s) >> d & 1) != 0;
         source->stride[d] = is_one ? 0 : run;
@@ -210,14 +221,21 @@ static void place_source(struct machine *m, int s)
             run = atc_mul(run, p->dims[d]);
         repeats |= is_one && p->dims[d] != 1;
         is_fixed &= is_one || d == GK_DIMS - 1;
+        has_rows &= !is_one || p->dims[d] == 1 || d == GK_DIMS - 1;
     }
+    const bool is_column = source->stride[GK_DIMS - 1] == 0 && m->shape.cols != 1;
     source->item = atc_item_bytes(dtype);
     if (!repeats)
         m->stream[m->n_streams++] = (struct stream){.place = PLACE_SRC + s, .item = source->item};
-    source->is_filled = m->shape.is_block && repeats && run != 1;
+    source->is_filled = m->shape.is_block && repeats && run != 1 && !(is_column && has_rows);
+    source->cols = is_column ? 1 : m->shape.cols;
     source->is_fixed = is_fixed;
     v->type = gk_register_type(dtype);
-    v->moves = m->shape.is_block ? run != 1 : source->stride[GK_DIMS - 1] != 0;
+    v->spread = NOWHERE;
+    v->extent = !m->shape.is_block ? (source->stride[GK_DIMS - 1] != 0 ? ALL : ONE)
+                : run == 1         ? ONE
+                : is_column        ? COLUMN
+                                   : ALL;
     v->place = PLACE_SRC + s;
     v->is_kept = source->is_filled;
     if (source->is_filled)
@@ -226,7 +244,7 @@ static void place_source(struct machine *m, int s)
         const int raw = v->place;
         v->place = take_buffer(m);
         v->is_kept = false;
-        add_cast(m, dtype, v->type, raw, v->place, v->moves);
+        add_cast(m, dtype, v->type, raw, v->place, v->extent);
     }
 }
 
@@ -245,14 +263,18 @@ static void name_values(struct machine *m, int *results)
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
         gk_read(p, i, types, &call);
-        struct value made = {.type = call.type, .place = NOWHERE, .last = i, .target = NOWHERE};
+        struct value made = {
+            .type = call.type, .place = NOWHERE, .spread = NOWHERE, .last = i, .target = NOWHERE};
         for (int s = 0; s < call.n_src; s++) {
             if (call.src[s] == GK_IMMEDIATE)
                 continue;
             struct value *read = m->value + held[call.src[s]];
             read->last = i;
-            made.moves |= read->moves && call.kind != GK_KIND_REDUCE;
+            if (read->extent > made.extent)
+                made.extent = read->extent;
         }
+        if (call.kind == GK_KIND_REDUCE && made.extent == ALL)
+            made.extent = m->shape.is_block ? COLUMN : ONE;
         types[call.d] = call.type;
         held[call.d] = m->n_values;
         m->value[m->n_values++] = made;
@@ -276,33 +298,45 @@ static bool may_write(const struct machine *m, int d, enum gk_kind kind, int64_t
     return true;
 }
 
-/* Gives back the buffers of values that word `at` is the last to read, if they lie as a result of
- * `type` that moves or not will lie, or in any case.
+/* Gives back the buffers of values that word `at` is the last to read, if they lie as what the
+ * instruction makes will lie, or in any case.
  */
 static void end_values(struct machine *m, const struct gk_call *call, const int *held, int64_t at,
-                       bool only_alike, bool moves)
+                       const struct value *only_like)
 {
     for (int s = 0; s < call->n_src; s++) {
         if (call->src[s] == GK_IMMEDIATE)
             continue;
         struct value *v = m->value + held[call->src[s]];
-        if (v->last != at || v->is_kept || v->place < PLACE_BUFFER)
+        if (v->last != at)
             continue;
-        if (only_alike &&
-            (v->moves != moves || atc_item_bytes(v->type) != atc_item_bytes(call->type)))
+        if (only_like != NULL && (v->extent != only_like->extent ||
+                                  atc_item_bytes(v->type) != atc_item_bytes(only_like->type)))
             continue;
-        give_back(m, v->place);
+        if (!v->is_kept)
+            give_back(m, v->place);
+        give_back(m, v->spread);
         v->is_kept = true;
+        v->spread = NOWHERE;
     }
+}
+
+/* What destination d takes of a tile. */
+static enum extent extent_of(const struct machine *m, int d)
+{
+    const int mask = gk_mask(m->p, (int)m->p->n_src + d);
+    if ((mask >> (GK_DIMS - 1) & 1) == 0 || m->shape.cols == 1)
+        return ALL;
+    return m->shape.is_block ? COLUMN : ONE;
 }
 
 /* Where the result of the instruction at word `at` goes. */
 static void place_result(struct machine *m, const struct gk_call *call, struct value *v,
                          const int *results, int64_t at)
 {
-    for (int d = 0; d < m->p->n_dst && v->moves && m->routines != NULL; d++) {
-        if (m->value + results[d] != v || gk_type(m->p, (int)m->p->n_src + d) != v->type ||
-            !may_write(m, d, call->kind, at))
+    for (int d = 0; d < m->p->n_dst && m->routines != NULL; d++) {
+        if (m->value + results[d] != v || extent_of(m, d) != v->extent ||
+            gk_type(m->p, (int)m->p->n_src + d) != v->type || !may_write(m, d, call->kind, at))
             continue;
         v->target = d;
         v->place = PLACE_DST + d;
@@ -353,16 +387,35 @@ static int link_op(const struct gk_call *call, const union gk_params *params)
     return call->op <= BINARY_PRELU ? GK_BINARY + call->op : NOWHERE;
 }
 
-static void add_call(struct machine *m, const struct gk_call *call, const int *held,
-                     const struct value *result, bool reads_long)
+/* Lays columns out along the rows, where an op mixes them with what has all elements. */
+static void spread_columns(struct machine *m, const struct gk_call *call, const int *held)
 {
-    struct step *step = add_step(m, BY_ROW, result->place, reads_long);
+    for (int s = 0; s < call->n_src; s++) {
+        struct value *v = call->src[s] == GK_IMMEDIATE ? NULL : m->value + held[call->src[s]];
+        if (v == NULL || v->extent != COLUMN || v->spread != NOWHERE)
+            continue;
+        v->spread = take_buffer(m);
+        struct step *step = add_step(m, BY_SPREAD, v->spread, ALL);
+        step->src[0] = v->place;
+        step->moves[0] = 1;
+        step->item = atc_item_bytes(v->type);
+    }
+}
+
+static void add_call(struct machine *m, const struct gk_call *call, const int *held,
+                     const struct value *result)
+{
+    const bool reduces = call->kind == GK_KIND_REDUCE;
+    const enum extent extent = reduces ? m->value[held[call->src[0]]].extent : result->extent;
+    struct step *step = add_step(m, reduces ? BY_REDUCE : BY_ROW, result->place, extent);
     step->n_src = call->n_src;
     for (int s = 0; s < 3; s++) {
         const bool is_value = s < call->n_src && call->src[s] != GK_IMMEDIATE;
         const struct value *v = is_value ? m->value + held[call->src[s]] : NULL;
-        step->moves[s] = is_value && v->moves;
-        step->src[s] = is_value ? v->place : PLACE_CONSTANT;
+        step->moves[s] = is_value && v->extent != ONE;
+        step->src[s] = !is_value                              ? PLACE_CONSTANT
+                       : extent == ALL && v->extent == COLUMN ? v->spread
+                                                              : v->place;
         if (s < call->n_src && !is_value)
             step->src[s] = constant(m, call->src_type[s], call->immediate);
     }
@@ -378,11 +431,11 @@ static void add_call(struct machine *m, const struct gk_call *call, const int *h
         call->op <= BINARY_LAST_VECTOR) {
         step->how = BY_BINARY;
         step->op = (enum binary_op)call->op;
-        step->link_op = reads_long ? link_op(call, NULL) : NOWHERE;
+        step->link_op = extent == ALL ? link_op(call, NULL) : NOWHERE;
         return;
     }
     gk_fill(call, &step->params);
-    if (call->kind == GK_KIND_UNARY && is_f32 && reads_long && m->routines->chain != NULL)
+    if (call->kind == GK_KIND_UNARY && is_f32 && extent == ALL && m->routines->chain != NULL)
         step->link_op = link_op(call, &step->params);
     set_moves(step, call);
     step->fn = row_of(m, call, &step->params);
@@ -416,25 +469,26 @@ static void add_instructions(struct machine *m, const int *results)
             made->place = constant(m, call.type, call.immediate);
         } else {
             const bool in_place = writes_in_place(&call);
-            const bool reads_long = made->moves || call.kind == GK_KIND_REDUCE;
             const int narrow = call.written != call.type ? take_buffer(m) : NOWHERE;
             /* Operands are looked up by place, which stays with them when their buffer is free. */
+            if (made->extent == ALL)
+                spread_columns(m, &call, held);
             if (in_place)
-                end_values(m, &call, held, i, true, made->moves);
+                end_values(m, &call, held, i, made);
             place_result(m, &call, made, results, i);
             if (call.kind != GK_KIND_CAST) {
-                add_call(m, &call, held, made, reads_long);
+                add_call(m, &call, held, made);
             } else if (narrow == NOWHERE) {
                 const struct value *read = m->value + held[call.src[0]];
-                add_cast(m, read->type, call.type, read->place, made->place, reads_long);
+                add_cast(m, read->type, call.type, read->place, made->place, made->extent);
             } else {
                 const struct value *read = m->value + held[call.src[0]];
-                add_cast(m, read->type, call.written, read->place, narrow, reads_long);
-                add_cast(m, call.written, call.type, narrow, made->place, reads_long);
+                add_cast(m, read->type, call.written, read->place, narrow, made->extent);
+                add_cast(m, call.written, call.type, narrow, made->place, made->extent);
                 give_back(m, narrow);
             }
         }
-        end_values(m, &call, held, i, false, false);
+        end_values(m, &call, held, i, NULL);
         if (made->last == i && made->place >= PLACE_BUFFER)
             give_back(m, made->place);
         types[call.d] = call.type;
@@ -450,22 +504,23 @@ static void add_results(struct machine *m, const int *results)
     for (int d = (int)p->n_dst - 1; d >= 0; d--) {
         const struct value *v = m->value + results[d];
         const int slot = (int)p->n_src + d, dtype = gk_type(p, slot), to = PLACE_DST + d;
-        const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0 && m->shape.cols != 1;
-        const bool spreads = !v->moves && !is_one;
+        const enum extent extent = extent_of(m, d);
+        const bool spreads = v->extent != extent;
         int from = v->place;
-        if (!is_one)
+        if (extent == ALL)
             m->stream[m->n_streams++] = (struct stream){.place = to, .item = atc_item_bytes(dtype)};
         if (v->target == d)
             continue;
         if (dtype != v->type) {
             const int cast_to = spreads ? take_buffer(m) : to;
-            add_cast(m, v->type, dtype, from, cast_to, v->moves);
+            add_cast(m, v->type, dtype, from, cast_to, v->extent);
             from = cast_to;
             if (!spreads)
                 continue;
         }
-        struct step *step = add_step(m, spreads ? BY_SPLAT : BY_COPY, to, !is_one);
+        struct step *step = add_step(m, spreads ? BY_SPREAD : BY_COPY, to, extent);
         step->src[0] = from;
+        step->moves[0] = v->extent == COLUMN;
         step->item = atc_item_bytes(dtype);
     }
 }
@@ -620,7 +675,7 @@ static int64_t offset_of(const struct source *source, const int64_t *at)
 static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
 {
     const struct source *source = m->source + s;
-    const int64_t cols = m->shape.cols, item = source->item, size = m->p->dims[GK_DIMS - 2];
+    const int64_t cols = source->cols, item = source->item, size = m->p->dims[GK_DIMS - 2];
     const int64_t step = source->stride[GK_DIMS - 2] * item;
     uint8_t *to = m->at[source->filled];
     while (rows > 0) {
@@ -642,8 +697,8 @@ static void fill(const struct machine *m, int s, int64_t row, int64_t rows)
 static void run_step(const struct machine *m, struct step *step, int64_t n,
                      struct kernel_args *args)
 {
-    if (!step->is_long)
-        n = 1;
+    const int64_t rows = step->extent == ONE ? 1 : m->tile_rows, tile = n;
+    n = step->extent == ALL ? n : rows;
     const void *a = m->at[step->src[0]];
     void *dst = m->at[step->dst];
     switch (step->how) {
@@ -664,11 +719,23 @@ static void run_step(const struct machine *m, struct step *step, int64_t n,
             *step->n = n;
         step->fn(args);
         break;
+    case BY_REDUCE:
+        args->src[0] = a;
+        args->dst[0] = dst;
+        args->params = &step->params;
+        args->end = step->params.reduce.kept[0] = rows;
+        *step->n = step->params.reduce.kept_stride[0] = n / rows;
+        step->fn(args);
+        args->end = 1;
+        break;
     case BY_COPY:
         memmove(dst, a, (size_t)(n * step->item));
         break;
-    case BY_SPLAT:
-        spread(dst, a, step->item, 0, 1, n);
+    case BY_SPREAD:
+        if (step->moves[0] != 0)
+            spread(dst, a, step->item, step->item, rows, tile / rows);
+        else
+            spread(dst, a, step->item, 0, 1, n);
         break;
     case BY_CHAIN: /* run_tile */
         break;
@@ -699,6 +766,7 @@ static int64_t place_tile(struct machine *m, int64_t tile)
         m->at[PLACE_DST + d] =
             (uint8_t *)m->args->dst[d] + offset * atc_item_bytes(gk_type(p, slot));
     }
+    m->tile_rows = rows;
     return rows * min_i64(shape->part, shape->cols - col);
 }
 
