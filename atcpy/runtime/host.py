@@ -11,7 +11,7 @@ from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
+from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 
 # An array, the list that a sequence is, the dict of a map, None for an optional that is empty.
 RuntimeValue = Any
@@ -24,9 +24,6 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], room: Sequence[Array] |
     what a user's operator does.
     """
     opdef = find_opdef(node)
-    if opdef is None and find_schema(node.op_type, node.domain) is None:
-        what = f"{node.domain}::{node.op_type} is no operator of ONNX, and no custom operator that is loaded"
-        raise CustomOpError("C0003", what, where=node, hint="--custom-ops my_ops.py")
     try:
         with np.errstate(all="ignore"):
             if opdef is not None and opdef.compute is not None:
