@@ -171,6 +171,9 @@ def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSl
         return False
     pairs = zip((*node.inputs, *node.outputs), (*src, *dst), strict=True)
     return all(
-        slot is None if value is None else slot is not None and value.desc.is_static and value.desc.nbytes == slot[3]
+        slot is None
+        if value is None
+        # Row-major, whatever format the file says.
+        else slot is not None and value.desc.is_static and value.desc.dtype.nbytes(value.desc.elements) == slot[3]
         for value, slot in pairs
     )
