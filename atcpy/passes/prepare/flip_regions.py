@@ -186,11 +186,11 @@ def _is_alike(value: Value) -> bool:
 
 def _gain_entering(value: Value, members: set[Node], perm: Perm) -> int:
     """Transposes that go (1), or come (−1), where a value enters."""
-    alone = all(user in members for user in value.users)
-    if _is_alike(value):
+    if _is_alike(value) or (value.tensor is not None and value.tensor.nbytes <= SHARED_BYTES):
         return 0
+    alone = value.user_beyond(members) is None
     if value.tensor is not None:
-        return 0 if alone or value.tensor.nbytes <= SHARED_BYTES else -1
+        return 0 if alone else -1
     if value.producer.op_type != "Transpose":
         return -1
     if inverse(_perm(value.producer)) == perm:
