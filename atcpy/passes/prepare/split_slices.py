@@ -1,0 +1,87 @@
+"""One Split for Slices that cut a value into pieces.
+
+Slice(x, 0 … 8, axis), Slice(x, 8 … 16, axis)  →  Split(x, [8, 8], axis),   where x has 16 places there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ops.reference import known_constant
+from atcpy.ops.shape_values import integers
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
+
+_Piece = tuple[int, int, Node]  # from, to
+
+
+@graph_pass(
+    "SliceSplitFusionPass",
+    Stage.PREPARE,
+    after=("TransposeRegionPass",),
+    before=("CommonSubexpressionEliminationPass",),
+    repeats=True,
+)
+def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Cut a value by one Split where Slices take all of its pieces."""
+    finisher = Finisher(graph, record, options)
+    groups: dict[tuple[Value, int], list[_Piece]] = {}
+    for node in graph.nodes:
+        cut = cut_of(node)
+        if cut is not None:
+            axis, start, end = cut
+            groups.setdefault((node.operand(0), axis), []).append((start, end, node))
+    for (value, axis), found in groups.items():
+        if len(found) < 2:
+            continue
+        record.matched += 1
+        pieces = sorted(found, key=lambda piece: piece[:2])
+        if not _is_partition(pieces, value.desc.shape[axis] if value.desc.shape else None):
+            record.reject(Reject("not-a-partition", pieces[0][2].name))
+        elif record.may_apply():
+            nodes = [node for _, _, node in pieces]
+            record.fire(nodes)
+            rw = Rewriter(graph, found[0][2], record.name, nodes)
+            sizes = rw.const(
+                np.array([end - start for start, end, _ in pieces], np.int64), name=f"{nodes[0].name}_sizes"
+            )
+            parts = rw.insert_many("Split", value, sizes, outputs=len(nodes), axis=axis)
+            finisher.finish(rw, zip((node.output for node in nodes), parts, strict=True), nodes)
+
+
+def cut_of(node: Node) -> tuple[int, int, int] | None:
+    """The axis of a Slice that takes each place of a range, and the range; None for other nodes."""
+    if node.op_type != "Slice" or node.domain:
+        return None
+    shape = node.operand(0).desc.shape
+    starts, ends, axes, steps = (_numbers(node, place) for place in range(1, 5))
+    if (
+        shape is None
+        or starts is None
+        or ends is None
+        or len(starts) != 1
+        or (axes is None and node.input(3) is not None)
+    ):
+        return None
+    if node.input(4) is not None and steps != (1,):
+        return None
+    axis = (axes[0] if axes else 0) % len(shape)
+    size = shape[axis]
+    if not isinstance(size, int):
+        return None
+    start, end, _ = slice(starts[0], ends[0]).indices(size)
+    return (axis, start, end) if start < end else None
+
+
+def _numbers(node: Node, place: int) -> tuple[int, ...] | None:
+    return integers(known_constant(node.input(place)))
+
+
+def _is_partition(pieces: Sequence[_Piece], size: object) -> bool:
+    gapless = all(before[1] == after[0] for before, after in pairwise(pieces))
+    return gapless and pieces[0][0] == 0 and pieces[-1][1] == size

@@ -1,0 +1,75 @@
+"""Let ops that can read their operand in any order do without the Transpose before them.
+
+Reduce(Transpose(x), axes)      →  Reduce(x, axes'),      where what stays is in its order
+Gemm(Transpose(a), b)           →  Gemm(a, b) {transA}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import const, op, var
+from atcpy.options import Stage
+from atcpy.passes.fusion import Fusion
+
+REDUCTIONS = tuple(
+    f"Reduce{kind}" for kind in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+)
+
+
+class ReduceTranspose(
+    Fusion,
+    switch="TransposeReduceFusionPass",
+    stage=Stage.PREPARE,
+    after=("TransposeRegionPass",),
+    before=("CommonSubexpressionEliminationPass",),
+    repeats=True,
+):
+    """Reduce over the dims of what was transposed."""
+
+    pattern = op(REDUCTIONS, op("Transpose", var("x"), name="transpose"), const("axes"), name="reduce")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        perm, axes = _perm(m), _axes(m)
+        stay = [perm[axis] for axis in range(len(perm)) if axis not in axes]
+        if m.node("reduce").int_attr("keepdims", 1) or not axes or stay != sorted(stay):
+            yield Reject("order-remains", m.node("reduce").name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        reduce, perm = m.node("reduce"), _perm(m)
+        axes = rw.const(np.array(sorted(perm[axis] for axis in _axes(m)), np.int64), like=m["axes"])
+        return rw.insert(reduce.op_type, m["x"], axes, **reduce.attrs)
+
+
+class GemmTranspose(
+    Fusion,
+    switch="TransposeGemmFusionPass",
+    stage=Stage.PREPARE,
+    after=("TransposeRegionPass",),
+    before=("CommonSubexpressionEliminationPass",),
+    repeats=True,
+):
+    """Read an operand of Gemm transposed."""
+
+    pattern = (
+        op("Gemm", op("Transpose", var("a"), name="transpose"), var("b"), var("c", optional=True), name="gemm"),
+        op("Gemm", var("a"), op("Transpose", var("b"), name="transpose"), var("c", optional=True), name="gemm"),
+    )
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        gemm = m.node("gemm")
+        side = "transA" if gemm.operand(0).producer is m.node("transpose") else "transB"
+        flags = {side: 1 - gemm.int_attr(side, 0)}
+        return rw.insert("Gemm", m["a"], m["b"], m.get("c"), **{**gemm.attrs, **flags})
+
+
+def _perm(m: Match) -> tuple[int, ...]:
+    return m.node("transpose").ints_attr("perm", range(len(m["x"].desc.shape or ()))[::-1])
+
+
+def _axes(m: Match) -> set[int]:
+    rank = len(_perm(m))
+    return {int(axis) % rank for axis in m["axes"].array.reshape(-1)}
