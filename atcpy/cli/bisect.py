@@ -120,7 +120,7 @@ def _reduce(run: Invocation, asked: Request, report: search.BisectReport, judge:
             return None
         onnx.save(source.cut(nodes, feeds), str(judge.part))
         try:
-            return judge.of_part({**options, **more}, feeds)
+            return judge.of_part({**options, **more}, feeds, len(nodes))
         except AtcError:  # the oracle cannot run this part
             return None
 

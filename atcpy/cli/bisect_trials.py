@@ -6,10 +6,10 @@ import hashlib
 import json
 import shlex
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atcpy import __version__
 from atcpy.cli import custom_ops
@@ -25,11 +25,15 @@ from atcpy.options import OPTIONS, convert_options
 from atcpy.report.record import dumps, to_json
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.inputs import Feeds, Fill
-from atcpy.verify.oracle import FindOracle, RememberingOracles, find_oracle
+from atcpy.verify.oracle import FindOracle, Oracle, RememberingOracles, find_oracle
 from atcpy.verify.verification import verify
+
+if TYPE_CHECKING:
+    import onnx
 
 _STATE = "bisect.json"
 _STDERR = 2
+MOST_ARBITRATED = 32  # nodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +87,13 @@ def request(
     )
 
 
+def _without_float64(
+    path: Path, model: onnx.ModelProto, outputs: Sequence[str], choice: str | None, threads: int, custom: CustomOps
+) -> Oracle:
+    """For large parts: float64 takes long, and the smaller ones that come after them are judged by it."""
+    return replace(find_oracle(path, model, outputs, choice, threads, custom), exact=lambda feeds: None)
+
+
 class Judge:
     """Compiles a model and says what is wrong with its package, if anything."""
 
@@ -97,15 +108,15 @@ class Judge:
         """What is wrong with a package of the model."""
         return self._fault(package, self._asked.model, self._asked.feeds, self._oracles)
 
-    def of_part(self, options: Mapping[str, Any], feeds: Feeds) -> str:
-        """What is wrong with the model `part`."""
+    def of_part(self, options: Mapping[str, Any], feeds: Feeds, nodes: int) -> str:
+        """What is wrong with the model `part` of so many nodes."""
         try:
             compiled, _ = compile_model(self.part, convert_options(options))
         except ResourceLimit:
             raise
         except Exception as error:  # noqa: BLE001  as in Trials
             return _refused(as_known_error(error))
-        return self._fault(compiled, self.part, feeds, find_oracle)
+        return self._fault(compiled, self.part, feeds, find_oracle if nodes <= MOST_ARBITRATED else _without_float64)
 
     def _fault(self, compiled: CompiledModel, model: Path, feeds: Feeds, find: FindOracle) -> str:
         writer.write(self._package, compiled)
