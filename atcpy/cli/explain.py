@@ -1,29 +1,316 @@
-"""`atcpy explain CODE`: a row of the table of errors."""
+"""`atcpy explain`: what an error code means; why a package looks as it does."""
 
 import re
-from typing import Annotated
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atcpy.cli.invocation import Invocation, Outcome, command
-from atcpy.errors import CODES, UsageError, did_you_mean
+from atcpy.errors import CODES, UsageError, Where, did_you_mean
+
+if TYPE_CHECKING:
+    from atcpy.debug.explain import Candidate, EngineGroup, NodeStory
+    from atcpy.ir import PassRecord
+    from atcpy.report.package import PackageView
+
+TABLE = (
+    "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
+    "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
+)  # fmt: skip
+MOST_SHOWN = 20
+_CODE = re.compile(r"(?:error|warning)?\[?([A-Za-z]{1,2}\d{4,5}C?|E2100C)\]?:?")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app)(explain)
+    command(app, table=TABLE)(explain)
 
 
 def explain(
     run: Invocation,
-    code: Annotated[str, typer.Argument(metavar="CODE", help="As in error[E10016].")],
+    subject: Annotated[
+        str, typer.Argument(metavar="CODE|F", help="A code as in error[E10016], or a package or a model.")
+    ],
+    pass_: Annotated[
+        str | None, typer.Option("--pass", metavar="P", help="What a pass matched, applied and left alone.")
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="N", help="What became of a node of the model.")] = None,
+    fusion: Annotated[
+        str | None, typer.Option("--fusion", metavar="A+B", help="Which pairs of two ops were fused, which not.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="N", help="What runs on an engine, and why not elsewhere.")
+    ] = None,
+    time: Annotated[bool, typer.Option("--time", help="For --node: run the package and time its tasks.")] = False,
+    **options: Any,
 ) -> Outcome:
-    """Say what an error code means and what to do."""
-    asked = re.sub(r"^(error|warning)?\[?|\]?:?$", "", code.strip()).upper()
-    row = CODES.get(asked)
+    """Say what an error code means, or why a package looks as it does."""
+    asked = {"pass": pass_, "node": node, "fusion": fusion, "engine": engine}
+    given = [name for name, value in asked.items() if value is not None]
+    if not given:
+        return _code(subject)
+    if len(given) > 1:
+        raise UsageError(
+            "E10056", f"--{given[0]} and --{given[1]}: one question at a time", where=Where(option=given[1])
+        )
+    from atcpy.cli.inspect import is_package
+    from atcpy.report.package import PackageView
+
+    with tempfile.TemporaryDirectory(prefix="atcpy-explain-") as folder:
+        path = Path(subject)
+        if not is_package(path):
+            path = _package_of(run, path, Path(folder), options)
+        view = PackageView(path)
+        if pass_ is not None:
+            return _pass(view, subject, pass_)
+        if fusion is not None:
+            return _fusion(view, subject, fusion)
+        if engine is not None:
+            return _engine(view, subject, engine)
+        assert node is not None
+        return _node(run, view, subject, node, time=time)
+
+
+def _package_of(run: Invocation, model: Path, folder: Path, options: dict[str, Any]) -> Path:
+    from atcpy.cli.convert import read_options
+    from atcpy.stages import pipeline
+
+    run.progress.step(f"converting {model}")
+    package = folder / "explained.om"
+    pipeline.convert(model, package, read_options(run, options))
+    return package
+
+
+def _code(code: str) -> Outcome:
+    found = _CODE.fullmatch(code.strip())
+    row = CODES.get(found[1].upper()) if found else None
     if row is None:
-        hint = did_you_mean(asked, CODES) or "the codes are in docs/errors.md"
+        if Path(code).suffix in {".om", ".onnx"} or Path(code).exists():
+            hint = "--node NAME, --pass NAME, --fusion Conv+Relu or --engine NAME"
+            raise UsageError("E10054", f"explain {code}: what of it?", hint=hint)
+        hint = did_you_mean(code.upper(), CODES) or "the codes are in docs/errors.md"
         raise UsageError("E10001", f'there is no error code "{code}"', hint=hint)
     exits = " or ".join(str(number) for number in row.exits)
     result = {"code": row.code, "when": row.when, "help": row.help, "exits": row.exits}
     return Outcome(result, [f"{row.code}  {row.when}", f"  help  {row.help}", f"  exit  {exits}"])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A fusion
+
+
+def _fusion(view: "PackageView", subject: str, fusion: str) -> Outcome:
+    from atcpy.debug.explain import fusion_candidates
+
+    ops = [op.strip() for op in fusion.split("+")]
+    if len(ops) != 2 or not all(ops):
+        what = f'--fusion: "{fusion}" is not two ops'
+        raise UsageError("E10001", what, where=Where(option="fusion"), hint="the second reads the first: Conv+Relu")
+    candidates = fusion_candidates(view.graph, ops[0], ops[1])
+    return Outcome(
+        [candidate.record() for candidate in candidates], list(_fusion_lines(view, subject, ops, candidates))
+    )
+
+
+def _fusion_lines(
+    view: "PackageView", subject: str, ops: Sequence[str], candidates: Sequence["Candidate"]
+) -> Iterator[str]:
+    if not candidates:
+        yield f"fired 0 of 0.  In {subject} no {ops[1]} reads a {ops[0]} that was there when a pass looked."
+        yield from _known_by(view, ops)
+        return
+    misses = [candidate for candidate in candidates if not candidate.fired]
+    head = f"fired {len(candidates) - len(misses)} of {len(candidates)}.  "
+    for candidate in misses[:MOST_SHOWN]:
+        yield f"{head}{' + '.join(candidate.nodes)}: {_why_not(candidate)}"
+        head = " " * len(head)
+    if len(misses) > MOST_SHOWN:
+        yield f"{head}and {len(misses) - MOST_SHOWN} more (--json lists all)"
+    if not misses:
+        yield head.rstrip()
+    passes: dict[str, int] = {}
+    for candidate in candidates:
+        if candidate.fired:
+            passes[candidate.name] = passes.get(candidate.name, 0) + 1
+    if passes:
+        yield "by  " + " · ".join(f"{name} {count}" for name, count in passes.items())
+    if any(not candidate.unmet for candidate in misses):
+        yield from _known_by(view, ops)
+
+
+def _why_not(candidate: "Candidate") -> str:
+    if not candidate.unmet:
+        return "not fused: no pass matched the pair"
+    more = f"; and {len(candidate.unmet) - 1} more" if len(candidate.unmet) > 1 else ""
+    return f"not fused: {candidate.unmet[0].sentence()}{more}"
+
+
+def _known_by(view: "PackageView", ops: Sequence[str]) -> Iterator[str]:
+    """Which passes could have matched, and whether they ran."""
+    from atcpy.debug.explain import passes_with_pattern
+
+    ran = {record.name for record in view.graph.decisions.passes}
+    names = passes_with_pattern(ops[0], ops[1])
+    if not names:
+        yield f"no pass has a pattern in which {ops[1]} reads {ops[0]}"
+    for name in names:
+        yield f"{name} has a pattern for it" + ("" if name in ran else f", and did not run: {_why_off(view, name)}")
+
+
+def _why_off(view: "PackageView", name: str) -> str:
+    from atcpy.options import recorded_options
+    from atcpy.passes.base import find_pass
+
+    options = recorded_options(view.model.cmdline).optimize
+    entry = find_pass(name)
+    if entry is not None and options.level < entry.level:
+        return f"it runs from {entry.level.name} on, this was {options.level.name}"
+    if name in options.switches.named and not options.switches.named[name]:
+        return "it was switched off"
+    if "fusion_switch_file" in view.model.cmdline:
+        return "a fusion switch file was given"
+    if view.package.has_unknown_shapes:
+        return "the graph is compiled when its shapes are known"
+    return "it was not known then, or has nothing to do with this kind of package"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A pass
+
+
+def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
+    from atcpy.debug.explain import candidates_of
+    from atcpy.passes.base import find_pass
+
+    records = [record for record in view.graph.decisions.passes if record.name == name]
+    if not records:
+        if find_pass(name) is not None:
+            return Outcome([], [f"{name}  did not run on {subject}: {_why_off(view, name)}"])
+        known = [record.name for record in view.graph.decisions.passes]
+        hint = did_you_mean(name, known) or "atcpy passes list"
+        raise UsageError("E10016", f'--pass: there is no pass "{name}"', where=Where(option="pass"), hint=hint)
+    candidates = [candidate for record in records for candidate in candidates_of(record)]
+    lines = [line for record in records for line in _pass_lines(record)]
+    return Outcome([candidate.record() for candidate in candidates], lines)
+
+
+def _pass_lines(record: "PassRecord") -> Iterator[str]:
+    from atcpy.debug.explain import candidates_of
+
+    candidates = candidates_of(record)
+    fired = [candidate for candidate in candidates if candidate.fired]
+    misses = [candidate for candidate in candidates if not candidate.fired]
+    yield f"{record.name}  {record.stage}: matched {record.matched}, applied {record.applied}"
+    for word, chosen in (("fired", fired), ("not", misses)):
+        for number, candidate in enumerate(chosen[:MOST_SHOWN]):
+            why = "" if candidate.fired else f": {'; '.join(unmet.sentence() for unmet in candidate.unmet)}"
+            yield f"  {word if number == 0 else '':<6} {' + '.join(candidate.nodes)}{why}"
+        if len(chosen) > MOST_SHOWN:
+            yield f"         and {len(chosen) - MOST_SHOWN} more (--json lists all)"
+    if record.applied > len(fired):
+        yield f"  which {record.applied - len(fired)} of those it applied to, the pass does not tell"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# An engine
+
+
+def _engine(view: "PackageView", subject: str, name: str) -> Outcome:
+    from atcpy.debug.explain import engine_groups
+    from atcpy.ir import Engine
+
+    names = {engine.value: engine for engine in Engine}
+    if name not in names:
+        hint = did_you_mean(name, names) or "one of " + ", ".join(names)
+        raise UsageError("E10001", f'--engine: there is no engine "{name}"', where=Where(option="engine"), hint=hint)
+    groups = engine_groups(view.graph, name)
+    result = [
+        {"engine": name, "op": group.op, "nodes": list(group.nodes), "unmet": list(group.unmet)} for group in groups
+    ]
+    count = sum(len(group.nodes) for group in groups)
+    return Outcome(result, [f"{name} runs {count} of the nodes of {subject}", *map(_group_line, groups)])
+
+
+def _group_line(group: "EngineGroup") -> str:
+    first = ", ".join(group.nodes[:3]) + (", …" if len(group.nodes) > 3 else "")
+    why = f"   not on a cheaper engine: {', '.join(group.unmet)}" if group.unmet else ""
+    return f"  {group.op} ×{len(group.nodes)}  {first}{why}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A node
+
+
+def _node(run: Invocation, view: "PackageView", subject: str, name: str, *, time: bool) -> Outcome:
+    from atcpy.debug.explain import node_story
+
+    story = node_story(view.graph, name)
+    if story is None:
+        names = [source for node in view.graph.nodes for source in (node.name, *node.sources)]
+        hint = did_you_mean(name, [*names, *view.graph.decisions.removed]) or f"atcpy inspect {subject} --nodes"
+        raise UsageError("E10016", f'--node: no node "{name}" in {subject}', where=Where(option="node"), hint=hint)
+    seconds = _times(run, view) if time else {}
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    if story.became:
+        for task in view.tasks():
+            timed = task | ({"seconds": seconds[task["task"]]} if task["task"] in seconds else {})
+            tasks.setdefault(task["name"], []).append(timed)
+    became = [view.node_record(node) | {"tasks": tasks.get(node.name, [])} for node in story.became]
+    result = {
+        "node": name,
+        "became": became,
+        "removed": story.removed or None,
+        "matches": [candidate.record() for candidate in story.matches],
+        "placement": [{"reason": unmet.reason, "detail": unmet.values()} for unmet in story.placement],
+    }
+    return Outcome(result, list(_node_lines(story, became)))
+
+
+def _node_lines(story: "NodeStory", became: Sequence[dict[str, Any]]) -> Iterator[str]:
+    from atcpy.report.units import duration, shape
+
+    yield story.name
+    if story.removed:
+        yield f"  removed   {story.removed}: it has no task"
+    elif not became:
+        yield "  removed   nothing stands for it any more"
+    for record in became:
+        others = [source for source in record["sources"] if source != story.name]
+        yield f"  became    {record['op']} {record['name']}" + (
+            f", together with {', '.join(others)}" if others else ""
+        )
+        if record["passes"]:
+            yield f"  passes    {' → '.join(record['passes'])}"
+        if record["engine"]:
+            yield f"  engine    {record['engine']}"
+        for value in record["outputs"]:
+            stored = f"{value['dtype']} {shape(value['storage_shape'])} {value['format']}"
+            was = "" if value["storage_shape"] == value["shape"] else f", of {shape(value['shape'])}"
+            yield f"  makes     {value['name']}  {stored}{was}"
+        for task in record["tasks"]:
+            took = f"   {duration(task['seconds'])}" if "seconds" in task else ""
+            yield f"  kernel    {task['kernel']} (task {task['task']}){took}"
+            for value in task["outputs"]:
+                yield f"  memory    {value['region']} at {value['offset']}, {value['bytes']} bytes"
+    for candidate in story.matches:
+        nodes = " + ".join(candidate.nodes)
+        word = "fired" if candidate.fired else "not"
+        why = "" if candidate.fired else f": {'; '.join(unmet.sentence() for unmet in candidate.unmet)}"
+        yield f"  {word:<8}  {candidate.name}: {nodes}{why}"
+    if story.placement:
+        yield f"  placed    not on a cheaper engine: {'; '.join(unmet.sentence() for unmet in story.placement)}"
+
+
+def _times(run: Invocation, view: "PackageView") -> dict[int, float]:
+    """Seconds by task, measured on made inputs."""
+    from atcpy import InferenceSession
+    from atcpy.bench.layers import time_layers
+    from atcpy.verify.inputs import Fill, make_feeds
+    from atcpy.verify.verification import session_ports
+
+    session = InferenceSession(view.path, threads=run.option("threads"))
+    layers = time_layers(session, make_feeds(session_ports(session), Fill()))
+    return {layer.task: layer.median for layer in layers}

@@ -122,6 +122,11 @@ def passes_of(stage: Stage, first: tuple[Pass, ...] = ()) -> tuple[Pass, ...]:
     return tuple(ordered)
 
 
+def find_pass(name: str) -> Pass | None:
+    """The pass of that name."""
+    return _REGISTRY.get(name)
+
+
 def check_switches(
     switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = (), dumped: Sequence[str] = ()
 ) -> list[AtcWarning]:
