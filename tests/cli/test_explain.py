@@ -103,8 +103,8 @@ def test_a_pass_tells_near_misses_first(invoke: Invoke, tmp_path: Path) -> None:
     (miss,) = result(invoke("explain", tmp_path / "m.onnx", "--pass", "ConvBatchnormFusionPass", "--json"))
     assert (miss["nodes"], miss["reason"]) == (["one", "norm"], "second-consumer")
     assert miss["detail"] == {"value": "one", "consumer": "other"}
-    lines = invoke("explain", tmp_path / "m.onnx", "--fusion", "Conv+BatchNormalization").out.splitlines()
-    assert lines == ["fired 0 of 1.  one + norm: not fused: one has a second consumer other"]
+    out = invoke("explain", tmp_path / "m.onnx", "--fusion", "Conv+BatchNormalization").out
+    assert out.startswith("fired 0 of 1.  one + norm: not fused: one has a second consumer other")
 
 
 def test_a_node_tells_what_became_of_it(invoke: Invoke, files: Path) -> None:
