@@ -1,5 +1,8 @@
 """Attention: softmax(scale · Q·Kᵀ + mask) · V, head by head; one kernel where nothing rare is asked for, else it is
 spelled out.
+
+FusedAttention(x, mask?) {head_size, v_head_size} = Attention(q, k, v, mask) of the parts q, k and v that lie behind
+each other in the rows of x; its other attributes are Attention's.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
+from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
@@ -148,7 +151,6 @@ def lower_attention(node: Node) -> Iterable[KernelCall]:
     """One launch of `attention`."""
     q, k, v = (node.operand(index) for index in range(3))
     batch, heads, queries, keys = _scores(node)
-    joined = len(q.desc.static_shape) == 3
     head, v_head = _widths(node)
     params: dict[str, ParamValue] = {
         "batch": batch,
@@ -158,25 +160,72 @@ def lower_attention(node: Node) -> Iterable[KernelCall]:
         "kv_len": keys,
         "head": head,
         "v_head": v_head,
-        "joined": int(joined),
-        "causal": int(node.int_attr("is_causal", 0) != 0),
-        "mask": _mask_strides(node),
-        "scale": node.float_attr("scale", 1 / math.sqrt(head)),
+        "joined": int(len(q.desc.static_shape) == 3),
+        "row": [value.desc.static_shape[-1] for value in (q, k, v)],
     }
-    mask = node.input(_MASK)
+    yield _launch(node, (q, k, v), node.input(_MASK), params)
+
+
+def _launch(node: Node, operands: tuple[Value, ...], mask: Value | None, params: dict[str, ParamValue]) -> KernelCall:
+    params["causal"] = int(node.int_attr("is_causal", 0) != 0)
+    params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
+    params["mask"] = _mask_strides(mask)
     is_kept = mask is not None and mask.desc.dtype is DType.BOOL
-    yield KernelCall(
-        "attention", (q, k, v, None if is_kept else mask, mask if is_kept else None), (node.output,), params
-    )
+    masks = (None, mask) if is_kept else (mask, None)
+    return KernelCall("attention", (*operands, *masks), (node.output,), params)
 
 
-def _mask_strides(node: Node) -> list[int]:
+def _mask_strides(mask: Value | None) -> list[int]:
     """Steps over batch, heads and queries; 0 where one row serves all."""
-    mask = node.input(_MASK)
     if mask is None:
         return [0, 0, 0]
     shape = (1,) * (4 - len(mask.desc.static_shape)) + mask.desc.static_shape
     return [0 if shape[axis] == 1 else math.prod(shape[axis + 1 :]) for axis in range(3)]
+
+
+# --- of parts of one value ---------------------------------------------------------------------
+
+
+def infer_fused(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Rows as wide as the heads of values, as many as there are of queries."""
+    x, width = node.operand(0).desc, node.int_attr("q_num_heads", 1) * node.int_attr("v_head_size", 1)
+    return [TensorDesc.plain(x.dtype, None if x.shape is None else (*x.shape[:-1], width))]
+
+
+def parts_of_rows(node: Node) -> tuple[int, int, int]:
+    """Where q, k and v end in the rows of a FusedAttention's operand."""
+    head, v_head = node.int_attr("head_size", 1), node.int_attr("v_head_size", 1)
+    q, kv = node.int_attr("q_num_heads", 1), node.int_attr("kv_num_heads", 1)
+    return q * head, (q + kv) * head, (q + kv) * head + kv * v_head
+
+
+def supports_fused(node: Node) -> Iterable[Reject]:
+    """A pass makes it only of what the kernel takes; a model may not name it."""
+    if node.operand(0).desc.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, node.operand(0).desc.dtype.long)
+    if not all(value.desc.is_static for value in node.operands):
+        yield Reject("shape-unknown", node.name)
+    elif parts_of_rows(node)[-1] != node.operand(0).desc.static_shape[-1]:
+        yield Reject("heads", node.name)
+
+
+def lower_fused(node: Node) -> Iterable[KernelCall]:
+    """One launch of `attention` on three views of one operand."""
+    x = node.operand(0)
+    batch, rows, width = x.desc.static_shape
+    params: dict[str, ParamValue] = {
+        "batch": batch,
+        "heads": node.int_attr("q_num_heads", 1),
+        "kv_heads": node.int_attr("kv_num_heads", 1),
+        "q_len": rows,
+        "kv_len": rows,
+        "head": node.int_attr("head_size", 1),
+        "v_head": node.int_attr("v_head_size", 1),
+        "joined": 1,
+        "row": [width] * 3,
+        "at": [0, *parts_of_rows(node)[:2]],
+    }
+    yield _launch(node, (x, x, x), node.input(1), params)
 
 
 register_operator(
@@ -186,5 +235,14 @@ register_operator(
         infer=infer_attention,
         engines={Engine.AICORE: supports_attention},
         lower=lower_attention,
+    )
+)
+register_operator(
+    OpDef(
+        name="FusedAttention",
+        ge_type="Attention",
+        infer=infer_fused,
+        engines={Engine.AICORE: supports_fused},
+        lower=lower_fused,
     )
 )

@@ -13,6 +13,28 @@ static int64_t mask_reach(const struct attention_params *p)
     return elements;
 }
 
+/* True if a joined operand's heads lie within its rows. */
+static bool lies_in_rows(const struct attention_params *p, int operand, int64_t heads,
+                         int64_t width)
+{
+    return atc_add(p->at[operand], atc_mul(heads, width)) <= p->row[operand];
+}
+
+/* Elements of a row of an operand: all heads, or as many as the record says. */
+static int64_t row_elements(const struct attention_params *p, int operand, int64_t heads,
+                            int64_t width)
+{
+    return p->joined ? p->row[operand] : atc_mul(heads, width);
+}
+
+static bool holds(const struct task_view *task, int operand, int64_t rows, int64_t heads,
+                  int64_t width)
+{
+    const struct attention_params *p = task->params;
+    const int64_t elements = atc_mul(rows, row_elements(p, operand, heads, width));
+    return atc_holds(task->src + operand, DTYPE_F32, elements, 4);
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct attention_params *p = task->params;
@@ -20,7 +42,8 @@ static const char *check(const struct task_view *task)
                              p->kv_len, p->head,  p->v_head};
     if (task->n_src != ATTENTION_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 7, 1) || !atc_sizes_ok(p->mask, 3, 0))
+    if (!atc_sizes_ok(sizes, 7, 1) || !atc_sizes_ok(p->mask, 3, 0) || !atc_sizes_ok(p->row, 3, 0) ||
+        !atc_sizes_ok(p->at, 3, 0))
         return "a size is out of range";
     if (p->head > ATTENTION_HEAD || p->v_head > ATTENTION_HEAD)
         return "a head is too wide";
@@ -28,12 +51,15 @@ static const char *check(const struct task_view *task)
         return "the heads of q do not share those of k evenly";
     if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1)
         return "a flag is neither 0 nor 1";
-    const int64_t queries = atc_mul(atc_mul(p->batch, p->heads), p->q_len);
-    const int64_t keys = atc_mul(atc_mul(p->batch, p->kv_heads), p->kv_len);
-    if (!atc_holds(task->src + ATTENTION_Q, DTYPE_F32, atc_mul(queries, p->head), 4) ||
-        !atc_holds(task->src + ATTENTION_K, DTYPE_F32, atc_mul(keys, p->head), 4) ||
-        !atc_holds(task->src + ATTENTION_V, DTYPE_F32, atc_mul(keys, p->v_head), 4) ||
-        !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, p->v_head), 4))
+    if (p->joined && (!lies_in_rows(p, ATTENTION_Q, p->heads, p->head) ||
+                      !lies_in_rows(p, ATTENTION_K, p->kv_heads, p->head) ||
+                      !lies_in_rows(p, ATTENTION_V, p->kv_heads, p->v_head)))
+        return "the heads leave their rows";
+    const int64_t queries = atc_mul(p->batch, p->q_len), keys = atc_mul(p->batch, p->kv_len);
+    if (!holds(task, ATTENTION_Q, queries, p->heads, p->head) ||
+        !holds(task, ATTENTION_K, keys, p->kv_heads, p->head) ||
+        !holds(task, ATTENTION_V, keys, p->kv_heads, p->v_head) ||
+        !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, atc_mul(p->heads, p->v_head)), 4))
         return "an operand is too small or of another type";
     const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
     if (added->region != REGION_NONE && kept->region != REGION_NONE)
@@ -87,25 +113,48 @@ static int64_t scratch(const void *params, const struct atc_cpu *cpu)
     return (s.q + s.scores + s.k + s.v) * (int64_t)sizeof(float);
 }
 
+/* Elements from one batch to the next, from head to head and from row to row; where the first is.
+ */
+struct steps {
+    int64_t batch, head, row, at;
+};
+
+static struct steps steps(const struct attention_params *p, int64_t heads, int64_t rows,
+                          int64_t width, int64_t row, int64_t at)
+{
+    if (p->joined)
+        return (struct steps){rows * row, width, row, at};
+    return (struct steps){heads * rows * width, rows * width, width, 0};
+}
+
+static int64_t first_of(const struct steps *s, int64_t batch, int64_t head, int64_t row)
+{
+    return s->at + batch * s->batch + head * s->head + row * s->row;
+}
+
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item)
 {
     const int64_t parts = chunks(p), part = item % parts;
     const int64_t head = item / parts % p->heads, batch = item / parts / p->heads;
     const int64_t shared = head / (p->heads / p->kv_heads);
+    const int64_t *row = p->row, *at = p->at;
+    const struct steps q = steps(p, p->heads, p->q_len, p->head, row[0], at[0]);
+    const struct steps k = steps(p, p->kv_heads, p->kv_len, p->head, row[1], at[1]);
+    const struct steps v = steps(p, p->kv_heads, p->kv_len, p->v_head, row[2], at[2]);
+    const struct steps y = steps(p, p->heads, p->q_len, p->v_head, p->heads * p->v_head, 0);
     struct attention_item it = {
-        .q_step = attention_steps(p, p->heads, p->q_len, p->head),
-        .k_step = attention_steps(p, p->kv_heads, p->kv_len, p->head),
-        .v_step = attention_steps(p, p->kv_heads, p->kv_len, p->v_head),
-        .y_step = attention_steps(p, p->heads, p->q_len, p->v_head),
+        .q_row = q.row,
+        .k_row = k.row,
+        .v_row = v.row,
+        .y_row = y.row,
         /* Parts of nearly equal height, without a product that could overflow. */
         .row = p->q_len / parts * part + min_i64(part, p->q_len % parts),
         .rows = p->q_len / parts + (part < p->q_len % parts),
     };
-    const int64_t queries = batch * p->heads * p->q_len, keys = batch * p->kv_heads * p->kv_len;
-    it.q = queries * p->head + head * it.q_step.head + it.row * it.q_step.row;
-    it.y = queries * p->v_head + head * it.y_step.head + it.row * it.y_step.row;
-    it.k = keys * p->head + shared * it.k_step.head;
-    it.v = keys * p->v_head + shared * it.v_step.head;
+    it.q = first_of(&q, batch, head, it.row);
+    it.y = first_of(&y, batch, head, it.row);
+    it.k = first_of(&k, batch, shared, 0);
+    it.v = first_of(&v, batch, shared, 0);
     it.mask = batch * p->mask[0] + head * p->mask[1] + it.row * p->mask[2];
     return it;
 }

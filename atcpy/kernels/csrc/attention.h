@@ -1,11 +1,11 @@
 /* attention: softmax(scale · q·kᵀ + mask) · v, head by head.
  *
- *     q     [batch, heads, q_len, head]; where `joined`, [batch, q_len, heads · head]
- *     k     [batch, kv_heads, kv_len, head], or joined
- *     v     [batch, kv_heads, kv_len, v_head], or joined
- *     mask  optional: floats, which are added to the scores, or bools, false where a key does not
- *           take part; element (b, h, i, j) lies at b, h and i times the mask's strides, + j
- *     y     [batch, heads, q_len, v_head], or joined
+ *     q     [batch, heads, q_len, head]; where `joined`, [batch, q_len, row[0]], of which heads ·
+ * head elements from at[0] on are read k     [batch, kv_heads, kv_len, head], or joined, by row[1]
+ * and at[1] v     [batch, kv_heads, kv_len, v_head], or joined, by row[2] and at[2] mask  optional:
+ * floats, which are added to the scores, or bools, false where a key does not take part; element
+ * (b, h, i, j) lies at b, h and i times the mask's strides, + j y     [batch, heads, q_len,
+ * v_head]; where joined, [batch, q_len, heads · v_head]
  *
  * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … i. A
  * query without any key gives zeros. The scores are never in memory as a whole: a block of queries
@@ -26,7 +26,7 @@ enum {
 
 #define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
     I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
-        I64(causal) I64S(mask, 3) F64(scale)
+        I64(causal) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)
 DECLARE_PARAMS(attention, ATTENTION_FIELDS)
 
 /* A mask of floats and one of bools; a task has one of them, or none. */
@@ -39,24 +39,11 @@ enum {
     ATTENTION_OPERANDS,
 };
 
-/* Elements from one head to the next and from one row to the next. */
-struct attention_steps {
-    int64_t head, row;
-};
-
-static inline struct attention_steps attention_steps(const struct attention_params *p,
-                                                     int64_t heads, int64_t rows, int64_t width)
-{
-    if (p->joined)
-        return (struct attention_steps){width, heads * width};
-    return (struct attention_steps){rows * width, width};
-}
-
 /* One work item: some queries of one head. Offsets are in elements. */
 struct attention_item {
     int64_t q, k, v, mask, y;
     int64_t row, rows;
-    struct attention_steps q_step, k_step, v_step, y_step;
+    int64_t q_row, k_row, v_row, y_row; /* elements from one row to the next */
 };
 
 struct attention_item attention_item_at(const struct attention_params *p, int64_t item);

@@ -57,13 +57,12 @@ void attention_f32_scalar(const struct kernel_args *args)
                         .q = (const float *)args->src[ATTENTION_Q] + it.q,
                         .k = (const float *)args->src[ATTENTION_K] + it.k,
                         .v = (const float *)args->src[ATTENTION_V] + it.v,
-                        .k_row = it.k_step.row,
-                        .v_row = it.v_step.row};
-        for (int64_t i = 0; i < it.rows; i++, r.q += it.q_step.row) {
+                        .k_row = it.k_row,
+                        .v_row = it.v_row};
+        for (int64_t i = 0; i < it.rows; i++, r.q += it.q_row) {
             r.added = added == NULL ? NULL : added + it.mask + i * p->mask[2];
             r.kept = kept == NULL ? NULL : kept + it.mask + i * p->mask[2];
-            attend(&r, attention_keys(p, it.row + i),
-                   (float *)args->dst[0] + it.y + i * it.y_step.row);
+            attend(&r, attention_keys(p, it.row + i), (float *)args->dst[0] + it.y + i * it.y_row);
         }
     }
 }

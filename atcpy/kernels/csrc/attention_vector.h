@@ -35,7 +35,7 @@ static void take_queries(const struct attend *a)
     const int64_t n = a->p->head;
     for (int64_t r = 0; r < a->it.rows; r++) {
         float *to = a->scaled + r * n;
-        memcpy(to, a->q + r * a->it.q_step.row, (size_t)n * sizeof *to);
+        memcpy(to, a->q + r * a->it.q_row, (size_t)n * sizeof *to);
         scale_row(to, n, (float)a->p->scale);
     }
 }
@@ -43,7 +43,7 @@ static void take_queries(const struct attend *a)
 /* Keys from `first` as columns: panels of 16, zero beyond the last one. */
 static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
 {
-    const int64_t head = a->p->head, step = a->it.k_step.row;
+    const int64_t head = a->p->head, step = a->it.k_row;
     for (int64_t j = 0; j < keys; j += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, keys - j);
         float *to = a->keys + j * head;
@@ -59,11 +59,11 @@ static void pack_values(const struct attend *a, int64_t first, int64_t keys)
     const int64_t width = a->p->v_head;
     for (int64_t c = 0; c < width; c += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, width - c);
-        const float *from = a->v + first * a->it.v_step.row + c;
+        const float *from = a->v + first * a->it.v_row + c;
         float *to = a->values + c * keys;
         if (columns < MATMUL_PANEL)
             memset(to, 0, (size_t)(keys * MATMUL_PANEL) * sizeof *to);
-        for (int64_t j = 0; j < keys; j++, from += a->it.v_step.row, to += MATMUL_PANEL)
+        for (int64_t j = 0; j < keys; j++, from += a->it.v_row, to += MATMUL_PANEL)
             memcpy(to, from, (size_t)columns * sizeof *to);
     }
 }
@@ -121,7 +121,7 @@ static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys
     } else {
         const float by = expf(before - shift);
         a->total[row] = a->total[row] * (double)by + sum;
-        scale_row(a->y + row * a->it.y_step.row, a->p->v_head, by);
+        scale_row(a->y + row * a->it.y_row, a->p->v_head, by);
     }
     a->largest[row] = largest;
 }
@@ -146,7 +146,7 @@ static void attend_block(struct attend *a, int64_t first, int64_t keys)
                                      .b = a->values,
                                      .k = keys,
                                      .dst = a->y,
-                                     .y_row = a->it.y_step.row,
+                                     .y_row = a->it.y_row,
                                      .first = first == 0};
     multiply(a, sums, p->v_head);
 }
@@ -159,7 +159,7 @@ static void attend_item(struct attend *a)
     for (int64_t first = 0; first < end; first += ATTENTION_KEYS)
         attend_block(a, first, min_i64(ATTENTION_KEYS, end - first));
     for (int64_t r = 0; r < a->it.rows; r++)
-        scale_row(a->y + r * a->it.y_step.row, p->v_head,
+        scale_row(a->y + r * a->it.y_row, p->v_head,
                   a->total[r] == 0 ? 0 : (float)(1 / a->total[r]));
 }
 

@@ -29,6 +29,7 @@ from atcpy.passes.prepare import (
     norm_affine,
     one_spatial_dim,
     pad_window,
+    qkv,
     qlinear_binary,
     qlinear_conv,
     qlinear_matmul,

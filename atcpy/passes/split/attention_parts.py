@@ -1,0 +1,47 @@
+"""Let Attention read queries, keys and values where one product made them.
+
+Attention(Split(x), mask)  →  FusedAttention(x, mask)
+"""
+
+from __future__ import annotations
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
+from atcpy.ops.attention import supports_attention
+from atcpy.options import SplitOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
+
+NAME = "AttentionSplitFusionPass"
+_PARTS, _MASK = 3, 3
+
+
+@graph_pass(NAME, Stage.SPLIT, after=("InsertCastPass",))
+def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
+    """Let Attention read queries, keys and values where one product made them."""
+    finisher = Finisher(graph, record, options)
+    for node in graph.nodes:
+        if node.op_type != "Attention" or node.domain or node.operand(0).producer.op_type != "Split":
+            continue
+        split = node.operand(0).producer
+        record.matched += 1
+        if any(True for _ in supports_attention(node)) or not _takes_all(node, split):
+            record.reject(Reject("other-formula", node.name))
+        elif record.may_apply():
+            record.fire([node, split])
+            rw = Rewriter(graph, node, NAME, [node, split])
+            heads = [node.int_attr("q_num_heads", 1), *[node.int_attr("kv_num_heads", 1)] * 2]
+            widths = [
+                value.desc.static_shape[-1] // count for value, count in zip(node.operands[:_PARTS], heads, strict=True)
+            ]
+            masks = [] if node.input(_MASK) is None else [node.input(_MASK)]
+            attrs = {**node.attrs, "head_size": widths[0], "v_head_size": widths[-1]}
+            fused = rw.insert("FusedAttention", split.operand(0), *masks, **attrs)
+            finisher.finish(rw, [(node.output, fused)], [node])
+
+
+def _takes_all(node: Node, split: Node) -> bool:
+    """True if the parts of rows are the three operands in their order, and nobody else reads one."""
+    shape = split.operand(0).desc.static_shape
+    in_rows = len(shape) == _PARTS and split.int_attr("axis", 0) % len(shape) == len(shape) - 1
+    own = [value.use_count == 1 for value in split.outputs]
+    return in_rows and own == [True] * _PARTS and node.operands[:_PARTS] == list(split.outputs)
