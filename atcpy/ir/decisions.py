@@ -33,6 +33,15 @@ class Reject:
     nodes: Matched = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PassCount:
+    """What a pass did."""
+
+    name: str
+    matched: int
+    applied: int
+
+
 @dataclass(slots=True)
 class PassRecord:
     """The decisions of one pass, over all the pieces of the graph that it saw; a pass that works for long

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atcpy.ir.decisions import Decisions
 from atcpy.ir.desc import UNKNOWN, TensorDesc
-from atcpy.ir.node import Node, Use, Value
+from atcpy.ir.node import Body, Node, Use, Value
 from atcpy.ir.tensor import Tensor
 
 
-class Graph:
+class Graph(Body):
     """A graph or a subgraph. Its inputs are `Data` nodes, its outputs the inputs of its one
     `NetOutput` node, which is the last; constants are `Const` nodes.
     """

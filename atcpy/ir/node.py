@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,12 @@ from atcpy.ir.tensor import Array, Tensor
 
 if TYPE_CHECKING:
     from atcpy.ir.graph import Graph
+
+
+class Body:
+    """What a graph is to the node that holds it in an attribute."""
+
+    __slots__ = ()
 
 
 class Use(NamedTuple):
@@ -149,13 +155,13 @@ class Node:
     @property
     def subgraphs(self) -> Iterator[Graph]:
         """The graphs in its attributes: bodies of If, Loop, Scan, Case."""
-        from atcpy.ir.graph import Graph  # the two modules describe one structure
-
+        found: list[Body] = []
         for attr in self.attrs.values():
-            if isinstance(attr, Graph):
-                yield attr
-            elif isinstance(attr, tuple):
-                yield from (item for item in attr if isinstance(item, Graph))
+            if isinstance(attr, Body):
+                found.append(attr)
+            elif type(attr) is tuple and attr and isinstance(attr[0], Body):
+                found.extend(attr)
+        return iter(cast("list[Graph]", found))
 
     def int_attr(self, name: str, default: int) -> int:
         """An integer attribute."""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.ir import Source
+from atcpy.ir.decisions import PassCount
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, duration, shape, size
-from atcpy.stages.report import ConvertReport, Memory, PassCount, PortInfo, Precision
+from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
 _ALWAYS_SHOWN = frozenset({"AIcoreEngine", "VectorEngine", "GE_LOCAL", "HOST_CPU"})

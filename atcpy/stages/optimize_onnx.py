@@ -16,6 +16,7 @@ from atcpy.errors import AtcError, AtcWarning, UsageError, did_you_mean
 from atcpy.exporters.onnx import CannotExport, Constant, Rewritten, export_in_words
 from atcpy.exporters.onnx.stream import Streams, streams
 from atcpy.ir import Graph
+from atcpy.ir.decisions import PassCount
 from atcpy.om.atomic import atomic_write
 from atcpy.ops.custom import CustomOps
 from atcpy.options import (
@@ -33,7 +34,6 @@ from atcpy.passes.base import Pass, check_switches, passes_of
 from atcpy.stages.collector import collector_paused
 from atcpy.stages.parse import parse
 from atcpy.stages.prepare import prepare, prepare_bodies
-from atcpy.stages.report import PassCount
 
 
 @dataclass(frozen=True, kw_only=True)

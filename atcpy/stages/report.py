@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
+from atcpy.ir.decisions import PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.passes.compile.lower import is_view
 
@@ -19,15 +20,6 @@ class OpCount:
 
     op: str
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class PassCount:
-    """What a pass did."""
-
-    name: str
-    matched: int
-    applied: int
 
 
 @dataclass(frozen=True, slots=True)

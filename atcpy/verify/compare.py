@@ -6,6 +6,7 @@ Without other word from the user, atol is a share of the output's scale, its lar
 element a ratio would only show how near to zero some element happens to be.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +92,20 @@ def compare_kind(name: str, actual: Array, expected: Array) -> OutputReport:
     """An output behind a random op: only its type and shape can be compared."""
     report = compare(name, np.zeros_like(actual), np.zeros_like(expected))
     return OutputReport(**{**{f: getattr(report, f) for f in report.__slots__}, "random": True})
+
+
+def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[str, Array, Array]]:
+    """Arrays to compare: of a sequence each element, of a map its keys and its values."""
+    for name, a, e in zip(names, actual, expected, strict=True):
+        if isinstance(e, list) and isinstance(a, list) and len(a) == len(e):
+            yield from paired([f"{name}[{index}]" for index in range(len(e))], a, e)
+        elif isinstance(e, dict) and isinstance(a, dict):
+            for part, mine, theirs in (("keys", a.keys(), e.keys()), ("values", a.values(), e.values())):
+                yield f"{name}[{part}]", np.array(list(mine)), np.array(list(theirs))
+        elif e is None and a is None:
+            continue
+        else:
+            yield name, np.asarray(a), np.asarray(e)
 
 
 def _equal(name: str, dtype: DType) -> OutputReport:

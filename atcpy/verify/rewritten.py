@@ -24,12 +24,11 @@ from atcpy.options import default_threads
 from atcpy.parsers.onnx import ParsedModel
 from atcpy.stages.optimize_onnx import RewriteOptions, Verdict
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
-from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind
+from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, cannot_open, first_line, ort_errors, too_new
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import describe, is_open, trials
-from atcpy.verify.verification import paired
 
 _SHARED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8, DType.UINT8, DType.BOOL)
 

@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
@@ -15,7 +12,7 @@ from atcpy.ops.custom import CustomOps
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import read_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
-from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind
+from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import FindOracle, Oracle, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
@@ -132,20 +129,6 @@ def _by_output(turns: Sequence[tuple[OutputReport, ...]]) -> Iterator[list[Outpu
         for output in turn:
             by_name.setdefault(output.name, []).append(output)
     yield from by_name.values()
-
-
-def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[str, Array, Array]]:
-    """Arrays to compare: of a sequence each element, of a map its keys and its values."""
-    for name, a, e in zip(names, actual, expected, strict=True):
-        if isinstance(e, list) and isinstance(a, list) and len(a) == len(e):
-            yield from paired([f"{name}[{index}]" for index in range(len(e))], a, e)
-        elif isinstance(e, dict) and isinstance(a, dict):
-            for part, mine, theirs in (("keys", a.keys(), e.keys()), ("values", a.values(), e.values())):
-                yield f"{name}[{part}]", np.array(list(mine)), np.array(list(theirs))
-        elif e is None and a is None:
-            continue
-        else:
-            yield name, np.asarray(a), np.asarray(e)
 
 
 def _arbitrate(

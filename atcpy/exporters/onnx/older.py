@@ -313,10 +313,20 @@ def fractional_p(form: Form) -> None:
     form.attrs["p"] = float(p)
 
 
-@reverts("Tile", 6)
+@reverts(
+    """Abs Add Ceil Clip Div Dropout Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Max Mean Min Mul Neg
+    PRelu Reciprocal Relu Sigmoid Sqrt Sub Sum Tanh""",
+    6,
+)
+def no_hint(form: Form) -> None:
+    """`consumed_inputs` could be left out."""
+
+
+@reverts("Tile BatchNormalization", 6)
 @reverts("Scan", 9)
 @reverts("Upsample", 7)
-@reverts("Split GRU", 2)
+@reverts("Split", 2)
+@reverts("GRU", 3)
 def another_op(form: Form) -> None:
     """It meant something else."""
     raise NoOlderForm("it was another op")

@@ -1,6 +1,5 @@
 """What the ONNX standard says of an op at a version, as far as a node can be checked against it."""
 
-from collections.abc import Mapping
 from functools import cache
 
 import onnx
@@ -13,11 +12,10 @@ from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
 
 # The newest opset of each domain of the standard.
-NEWEST: Mapping[str, int] = {
-    domain: version
-    for domain in ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview")
-    if (version := max((s.since_version for s in onnx.defs.get_all_schemas() if s.domain == domain), default=0))
-}
+NEWEST: dict[str, int] = {}
+for _schema in onnx.defs.get_all_schemas():
+    if _schema.domain in ("", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "ai.onnx.preview"):
+        NEWEST[_schema.domain] = max(NEWEST.get(_schema.domain, 0), _schema.since_version)
 
 _BLOCKED = """it is laid out for one kind of CPU: save the model at ONNX Runtime's level "extended" or below"""
 # Who writes ops of these domains, and how to have the model without them.

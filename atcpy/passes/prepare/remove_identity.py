@@ -63,6 +63,8 @@ def handed_through(node: Node) -> Value | None:
     value = _candidate(node)
     if value is None:
         return None
+    if node.op_type == "Identity":
+        return value  # of what, behind an op that nobody knows, it cannot be told, nor need it
     x, y = value.desc, node.output.desc
     return value if x.dtype is y.dtype and x.shape is not None and x.shape == y.shape else None
 

@@ -1,0 +1,151 @@
+"""Every step that the parser takes upwards has its way back: the op at the model's own opset, the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from atcpy.exporters.onnx import export_in_words
+from atcpy.exporters.onnx.form import NoOlderForm, form_at, oldest_opset, reverted
+from atcpy.exporters.onnx.stream import streams
+from atcpy.ir import Graph
+from atcpy.ops.custom import CustomOps
+from atcpy.options import Deadline, ParseOptions, PrepareOptions
+from atcpy.parsers.onnx import upgrade
+from atcpy.stages.parse import parse
+from atcpy.stages.prepare import prepare
+
+RENAMED = {("Upsample", 10), ("Scatter", 11)}  # their way back begins at the op that they became
+
+
+def scaled(scales: str, op_type: str) -> str:
+    return f's = Constant<value = float[4] {{{scales}}}>() y = {op_type}<mode = "nearest">(x, s)'
+
+
+# opset, inputs, body: each body gives y of what the graph's inputs hold.
+CASES = {
+    "squeeze": (11, "float[1,3,1] x", "y = Squeeze<axes = [0, 2]>(x)"),
+    "squeeze_all": (11, "float[1,3,1] x", "y = Squeeze(x)"),
+    "unsqueeze": (9, "float[3] x", "y = Unsqueeze<axes = [0, 2]>(x)"),
+    "reduce_sum": (11, "float[2,3] x", "y = ReduceSum<axes = [1], keepdims = 0>(x)"),
+    "reduce_mean": (13, "float[2,3] x", "y = ReduceMean<axes = [-1]>(x)"),
+    "reduce_all": (13, "float[2,3] x", "y = ReduceMax<keepdims = 0>(x)"),
+    "clip": (8, "float[2,3] x", "y = Clip<min = -0.5, max = 0.5>(x)"),
+    "clip_below": (10, "float[2,3] x", "y = Clip<min = 0.25>(x)"),
+    "pad": (10, "float[2,3] x", 'y = Pad<pads = [1, 0, 0, 2], mode = "constant", value = 2.5>(x)'),
+    "pad_reflect": (10, "float[2,3] x", 'y = Pad<pads = [1, 0, 0, 2], mode = "reflect">(x)'),
+    "slice": (9, "float[4,5] x", "y = Slice<starts = [1, -3], ends = [3, 9], axes = [0, 1]>(x)"),
+    "topk": (9, "float[4,5] x", "y, i = TopK<k = 2>(x)"),
+    "split": (11, "float[2,6] x", "y, z = Split<axis = 1, split = [2, 4]>(x)"),
+    "split_equal": (13, "float[2,6] x", "y, z = Split<axis = 1>(x)"),
+    "softmax": (11, "float[2,6] x", "y = Softmax<axis = 1>(x)"),
+    "dropout": (10, "float[2,6] x", "y = Dropout<ratio = 0.25>(x)"),
+    "upsample": (9, "float[1,1,2,3] x", scaled("1, 1, 2, 3", "Upsample")),
+    "upsample_attr": (8, "float[1,1,2,3] x", 'y = Upsample<mode = "nearest", scales = [1.0, 1.0, 2.0, 2.0]>(x)'),
+    "resize_grows": (10, "float[1,1,2,3] x", scaled("1, 1, 2, 3", "Resize")),
+    "resize_shrinks": (10, "float[1,1,4,4] x", scaled("1, 1, 0.5, 0.5", "Resize")),
+    "resize_roi": (
+        11,
+        "float[1,1,2,3] x",
+        "r = Constant<value = float[0] {}>() s = Constant<value = float[4] {1, 1, 2, 2}>() y = Resize(x, r, s)",
+    ),
+    "batchnorm": (
+        7,
+        "float[2,2,3] x, float[2] a, float[2] b, float[2] m",
+        "v = Constant<value = float[2] {1, 2}>() y = BatchNormalization(x, a, b, m, v)",
+    ),
+    "gemm": (7, "float[2,3] x, float[3,4] w, float[4] b", "y = Gemm(x, w, b)"),
+    "scatter": (
+        9,
+        "float[2,3] x",
+        """i = Constant<value = int64[1,2] {0, 1}>() u = Constant<value = float[1,2] {7, 8}>()
+        y = Scatter(x, i, u)""",
+    ),
+    "roi_align": (
+        13,
+        "float[1,1,4,4] x",
+        """r = Constant<value = float[1,4] {0, 0, 2, 2}>() i = Constant<value = int64[1] {0}>()
+        y = RoiAlign<output_height = 2, output_width = 2>(x, r, i)""",
+    ),
+    "grid_sample": (16, "float[1,1,4,4] x, float[1,2,2,2] g", 'y = GridSample<mode = "bicubic">(x, g)'),
+    "dft": (17, "float[1,4,1] x", "y = DFT<axis = 1>(x)"),
+    "shape_range": (15, "float[N,3,M] x", "y = Shape<start = 1, end = 3>(x)"),
+    "broadcast": (7, "float[2,3] x, float[3] b", "y = Add(x, b)"),
+}  # fmt: skip
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    opset, inputs, body = CASES[name]
+    outputs = "int64[2] y" if name == "shape_range" else "float y"
+    model = onnx.parser.parse_model(
+        f"<ir_version: 8, opset_import: ['' : {opset}]> g ({inputs}) => ({outputs}) {{ {body} }}".replace("''", '""')
+    )
+    onnx.checker.check_model(model)
+    return model
+
+
+def written_anew(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model through the IR, without one node copied."""
+    parsed = parse(model, ParseOptions(for_export=True), CustomOps())
+    assert parsed.words is not None
+    prepare(
+        parsed.graph, PrepareOptions(), deadline=Deadline(), wanted=lambda entry: entry.name == "ConstantFoldingPass"
+    )
+    parsed.words.origins.clear()
+    made = export_in_words(parsed.graph, parsed.words)
+    assert made.raised == ""
+    return onnx.ModelProto.FromString(b"".join(streams(made, "data", external=False).model))
+
+
+def run(model: onnx.ModelProto) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    feeds = {
+        arg.name: rng.standard_normal([2 if isinstance(dim, str) else dim for dim in arg.shape]).astype(np.float32)
+        for arg in session.get_inputs()
+    }
+    return session.run(None, feeds)[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_way_back(name: str) -> None:
+    model = model_of(name)
+    made = written_anew(model)
+    onnx.checker.check_model(made)
+    assert made.opset_import == model.opset_import
+    kinds = [[node.op_type for node in each.graph.node if node.op_type != "Constant"] for each in (made, model)]
+    if not name.startswith("resize"):  # an Upsample says the same
+        assert kinds[0] == kinds[1]
+    np.testing.assert_array_equal(run(made), run(model))
+
+
+def test_every_step_up_has_one_down() -> None:
+    up = {(op, version) for op, steps in upgrade._ADAPTERS.items() for version, _ in steps if "::" not in op}
+    assert up - RENAMED <= reverted()
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attrs", "rank", "oldest", "why"),
+    [
+        ("Softmax", {"axis": 1}, 4, 13, "axes from the given one on were flattened"),
+        ("HardSwish", {}, 4, 14, "HardSwish is newer"),
+        ("Reshape", {"allowzero": 1}, 4, 14, "allowzero is newer"),
+        ("Relu", {}, 4, 7, ""),
+    ],
+)
+def test_what_has_no_older_form(op_type: str, attrs: dict[str, object], rank: int, oldest: int, why: str) -> None:
+    from atcpy.ir import DType, TensorDesc
+
+    graph = Graph("g")
+    x = graph.append("Data", (), {"index": 0}, name="x").output
+    x.desc = TensorDesc.plain(DType.FLOAT32, (2,) * rank)
+    shape = [graph.append("Data", (), {"index": 1}, name="s").output] if op_type == "Reshape" else []
+    node = graph.append(op_type, [x, *shape], attrs, name="n")
+    assert oldest_opset(node, 7) == (oldest, why)
+    if why:
+        with pytest.raises(NoOlderForm, match=why):
+            form_at(node, 7)
