@@ -39,6 +39,7 @@ from atcpy.passes.prepare import (
     remove_identity,
     remove_requantize,
     sink_moves,
+    softmax,
     split_slices,
     swish,
     transpose_operands,
