@@ -11,7 +11,11 @@ import pytest
 import atcpy
 from atcpy.errors import AtcError
 from atcpy.ir import Reject
-from atcpy.options import convert_options
+from atcpy.ops.custom import load_custom_ops
+from atcpy.options import Stage, convert_options, read_custom_ops
+from atcpy.passes import folding
+from atcpy.passes.base import passes_of
+from atcpy.passes.prepare.custom_op import custom_passes
 from atcpy.stages.pipeline import compile_model
 from tests.ops.custom.models import model, module
 
@@ -174,6 +178,12 @@ def test_a_pattern_whose_functions_fail(tmp_path: Path, case: str) -> None:
     assert caught.value.code == code
     assert words in caught.value.what
     assert caught.value.where.node == "z"
+
+
+def test_only_folding_comes_before(tmp_path: Path) -> None:
+    first = custom_passes(load_custom_ops(read_custom_ops("custom_ops", module(tmp_path, ADD_RELU))))
+    names = [entry.name for entry in passes_of(Stage.PREPARE, first)]
+    assert names[: names.index("AddReluFusionPass")] == [folding.NAME]
 
 
 def test_it_comes_before_the_passes_of_ours(tmp_path: Path) -> None:

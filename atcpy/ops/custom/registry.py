@@ -123,7 +123,7 @@ def _operator_of(
         raise _refused(name, f'"{domain}" is no domain: letters, digits and ._-')
     if outputs is not None and outputs < 1:
         raise _refused(name, f"outputs={outputs}: it has at least one")
-    hooks = _hooks_of(cls)
+    hooks = _hooks_of(cls, name)
     for hook in _REQUIRED:
         if hook not in hooks:
             raise _refused(name, f"the class has no function {hook}")
@@ -151,7 +151,7 @@ def _operator_of(
     )
 
 
-def _hooks_of(cls: type) -> dict[str, Callable[..., Any]]:
+def _hooks_of(cls: type, name: str) -> dict[str, Callable[..., Any]]:
     """The functions of a class. Those that take `self` share one object of it."""
     own: list[Any] = []
     hooks: dict[str, Callable[..., Any]] = {}
@@ -161,11 +161,20 @@ def _hooks_of(cls: type) -> dict[str, Callable[..., Any]]:
             continue
         code = getattr(held, "__code__", None)
         if code is not None and code.co_varnames[:1] == ("self",):
-            own = own or [cls()]
+            own = own or [_object_of(cls, name)]
             hooks[hook] = getattr(own[0], hook)
         else:
             hooks[hook] = getattr(cls, hook)
+        if not callable(hooks[hook]):
+            raise _refused(name, f"{hook} is no function")
     return hooks
+
+
+def _object_of(cls: type, name: str) -> Any:
+    try:
+        return cls()
+    except Exception as error:
+        raise _refused(name, f"no object of the class can be made: {type(error).__name__}: {error}") from error
 
 
 def _patterns_of(cls: type, name: str, hooks: Mapping[str, Callable[..., Any]], outputs: int | None) -> tuple[Op, ...]:

@@ -111,6 +111,12 @@ REFUSED = {
     "outputs": (DOUBLE.replace('"Double"', '"Double", outputs=0'), "E13030", None),
     "inplace": (DOUBLE.replace('"Double"', '"Double", inplace=(1,)'), "E13030", None),
     "no infer": (DOUBLE.replace("def infer", "def inferr"), "E13030", None),
+    "no function": (DOUBLE + "    decompose = 3\n", "E13030", None),
+    "no object": (
+        DOUBLE + "    def __init__(self, n):\n        pass\n    def backward(self, ctx): pass\n",
+        "E13030",
+        None,
+    ),
     "other inputs": (DOUBLE.replace("def infer(ctx, x)", "def infer(ctx, x, y)"), "E13030", None),
     "function": ("@atcpy.register_operator('F')\ndef f(): pass", "E13030", None),
     "pattern": (DOUBLE + "    pattern = 'Add'\n", "E13030", None),
