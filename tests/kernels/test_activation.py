@@ -32,6 +32,9 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "Affine": lambda x: ALPHA * x + BETA,
     "ThresholdedRelu": lambda x: np.where(x > ALPHA, x, 0),
     "ScaledTanh": lambda x: ALPHA * np.tanh(BETA * x),
+    "Mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "Selu": lambda x: BETA * np.where(x < 0, ALPHA * np.expm1(np.minimum(x, 0)), x),
+    "Celu": lambda x: np.where(x < 0, ALPHA * np.expm1(np.minimum(x, 0) / ALPHA), x),
 }
 
 

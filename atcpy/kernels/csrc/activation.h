@@ -23,6 +23,9 @@ enum activation {
     ACT_AFFINE,           /* alpha·x + beta */
     ACT_THRESHOLDED_RELU, /* x > alpha ? x : 0 */
     ACT_SCALED_TANH,      /* alpha · tanh(beta·x) */
+    ACT_MISH,             /* x · tanh(ln(1 + e^x)) */
+    ACT_SELU,             /* beta·x; x < 0: beta·alpha·(e^x − 1) */
+    ACT_CELU,             /* x < 0: alpha·(e^(x/alpha) − 1) */
     ACT_COUNT,
 };
 
@@ -69,6 +72,12 @@ static inline float activate_f32(enum activation kind, float x, float alpha, flo
         return x > alpha ? x : 0;
     case ACT_SCALED_TANH:
         return alpha * tanhf(beta * x);
+    case ACT_MISH:
+        return x * tanhf((x < 0 ? 0 : x) + log1pf(expf(-fabsf(x))));
+    case ACT_SELU:
+        return beta * (x < 0 ? alpha * expm1f(x) : x);
+    case ACT_CELU:
+        return x < 0 ? alpha * expm1f(x / alpha) : x;
     case ACT_NONE:
     case ACT_COUNT:
         break;

@@ -28,6 +28,13 @@ static inline vf VMATH(elu)(vf x, vf alpha, vf scale)
     return vf_select(vf_lt(x, zero), low, x);
 }
 
+/* tanh(ln(1 + e^x)) = m / (m + 2) with m = e^x·(e^x + 2); from x = 20 on it is 1 in float. */
+static inline vf VMATH(mish)(vf x)
+{
+    const vf two = vf_set1(2.0f), e = VMATH(exp)(vf_at_most(vf_set1(20.0f), x)), m = e * (e + two);
+    return x * (m / (m + two));
+}
+
 static inline vf VMATH(activate)(enum activation kind, vf x, float alpha, float beta)
 {
     const vf zero = vf_set1(0.0f), a = vf_set1(alpha), b = vf_set1(beta);
@@ -64,6 +71,12 @@ static inline vf VMATH(activate)(enum activation kind, vf x, float alpha, float 
         return vf_select(vf_lt(a, x), x, zero);
     case ACT_SCALED_TANH:
         return a * VMATH(tanh)(b * x);
+    case ACT_MISH:
+        return VMATH(mish)(x);
+    case ACT_SELU:
+        return b * VMATH(elu)(x, a, vf_set1(1.0f));
+    case ACT_CELU:
+        return VMATH(elu)(x, a, vf_set1(1.0f) / a);
     case ACT_NONE:
     case ACT_COUNT:
         break;

@@ -7,7 +7,8 @@ const char *const activation_names[] = {"",           "Relu",        "Clip",    
                                         "Sigmoid",    "HardSigmoid", "HardSwish", "Swish",
                                         "Tanh",       "Gelu",        "GeluTanh",  "Elu",
                                         "Softsign",   "Softplus",    "Affine",    "ThresholdedRelu",
-                                        "ScaledTanh", NULL};
+                                        "ScaledTanh", "Mish",        "Selu",      "Celu",
+                                        NULL};
 
 DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
 

@@ -8,13 +8,6 @@ static inline vf sign(vf x)
     return vf_select(vf_lt(x, zero), vf_neg(one), y);
 }
 
-/* tanh(ln(1 + e^x)) = m / (m + 2) with m = e^x·(e^x + 2); from x = 20 on it is 1 in float. */
-static inline vf mish(vf x)
-{
-    const vf two = vf_set1(2.0f), e = VMATH(exp)(vf_at_most(vf_set1(20.0f), x)), m = e * (e + two);
-    return x * (m / (m + two));
-}
-
 /* The ops and their values: expressions of x, alpha, beta, zero and one. Pow is not among them. */
 #define EACH_UNARY(M) \
     M(UNARY_RELU, vf_at_least(zero, x)) \
@@ -37,7 +30,7 @@ static inline vf mish(vf x)
     M(UNARY_HARD_SIGMOID, VMATH(clip_to_unit)(vf_fma(alpha, x, beta))) \
     M(UNARY_SWISH, x * VMATH(sigmoid)(alpha * x)) \
     M(UNARY_HARD_SWISH, x * VMATH(clip_to_unit)(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f)))) \
-    M(UNARY_MISH, mish(x)) \
+    M(UNARY_MISH, VMATH(mish)(x)) \
     M(UNARY_GELU, VMATH(gelu)(x)) \
     M(UNARY_GELU_TANH, VMATH(gelu_tanh)(x)) \
     M(UNARY_ELU, VMATH(elu)(x, alpha, one)) \

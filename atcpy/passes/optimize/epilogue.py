@@ -15,11 +15,14 @@ from atcpy.passes.fusion import only_read_by
 
 # Activations by op, with ONNX's defaults of the alpha and beta that they read.
 _WITH_ATTRS: dict[str, tuple[float, float]] = {
+    "Celu": (1.0, 0.0),
     "Elu": (1.0, 0.0),
     "Gelu": (0.0, 0.0),
     "HardSigmoid": (0.2, 0.5),
     "HardSwish": (0.0, 0.0),
     "LeakyRelu": (0.01, 0.0),
+    "Mish": (0.0, 0.0),
+    "Selu": (1.67326319217681884765625, 1.05070102214813232421875),
     "Sigmoid": (0.0, 0.0),
     "Softplus": (0.0, 0.0),
     "Softsign": (0.0, 0.0),
@@ -79,7 +82,7 @@ def activation_attrs(m: Match) -> dict[str, object]:
     return {
         "activation": "GeluTanh" if act.str_attr("approximate", "none") == "tanh" else act.op_type,
         "alpha": act.float_attr("alpha", alpha),
-        "beta": act.float_attr("beta", beta),
+        "beta": act.float_attr("gamma" if act.op_type == "Selu" else "beta", beta),
     }
 
 
