@@ -21,6 +21,20 @@ from atcpy.passes.folding import SMALL_BYTES
 from atcpy.passes.spread import reaches_last_only, spread_over_last
 
 CONVS, MATRICES = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
+# Passes for whose formulas factors and terms must stay where they are: ½ · x · (…) before a MatMul is a Gelu's.
+FORMULAS = (
+    "CeluFusionPass",
+    "GeluFusionPass",
+    "GroupNormFusionPass",
+    "HardSwishFusionPass",
+    "HardSwishRelu6FusionPass",
+    "LeakyReluFusionPass",
+    "MishFusionPass",
+    "NormBiasFusionPass",
+    "SeluFusionPass",
+    "SwishFusionPass",
+    "TanhGeluFusionPass",
+)
 _STATISTICS = ("gamma", "beta", "mean", "var")
 
 

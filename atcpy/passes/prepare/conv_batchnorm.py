@@ -18,6 +18,7 @@ from atcpy.ir.pattern import var
 from atcpy.options import Stage
 from atcpy.passes.affine import (
     CONVS,
+    FORMULAS,
     Affine,
     added,
     affine_of,
@@ -75,7 +76,7 @@ class ConvMul(
     Fusion,
     switch="ConvMulFusionPass",
     stage=Stage.PREPARE,
-    after=("ConvBatchnormFusionPass", "HardSigmoidFusionPass"),
+    after=("ConvBatchnormFusionPass", *FORMULAS),
     repeats=True,
 ):
     """Fold a constant factor per channel into the Conv's weights."""

@@ -18,6 +18,7 @@ from atcpy.ir.pattern import var
 from atcpy.ir.tensor import Array
 from atcpy.options import Stage
 from atcpy.passes.affine import (
+    FORMULAS,
     MATRICES,
     Affine,
     added,
@@ -121,7 +122,7 @@ class MatMulMul(
     Fusion,
     switch="MatMulMulFusionPass",
     stage=Stage.PREPARE,
-    after=("HardSigmoidFusionPass", "MatMulBatchnormFusionPass"),
+    after=("MatMulBatchnormFusionPass", *FORMULAS),
     makes=("Gemm",),
     repeats=True,
 ):

@@ -89,7 +89,7 @@ class MatMulInput(
     Fusion,
     switch="MatMulInputFusionPass",
     stage=Stage.PREPARE,
-    after=("GemmBiasAddFusionPass", "NormBiasFusionPass"),
+    after=("GemmBiasAddFusionPass",),
     makes=("Gemm",),
     repeats=True,
 ):
