@@ -11,7 +11,9 @@ from atcpy.cli.app import execute
 
 from .conftest import REPO, Invoke, environment, finish, spawn
 
-COMMANDS = ["convert", "check", "inspect", "run", "verify", "bench", "passes", "explain", "doctor"]
+COMMANDS = [
+    "convert", "check", "inspect", "run", "verify", "bench", "optimize", "passes", "explain", "diff", "doctor",
+]  # fmt: skip
 
 
 def test_help_lists_each_command(invoke: Invoke) -> None:

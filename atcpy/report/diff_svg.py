@@ -1,0 +1,223 @@
+"""Two graphs side by side as one picture: SVG without scripts, fonts or anything else from elsewhere.
+
+Nodes lie in layers, each below all that it reads, in a layer ordered by the middle of what they read. A box is as wide
+as its text, boxes of a layer lie beside each other: nothing overlaps. Of large graphs only so many nodes are drawn,
+those that differ before others, and the picture says how many are left out.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+MOST_NODES = 120  # of one side
+_LONGEST = 44  # letters of a line; the whole text is the box's tooltip
+_LETTER, _LINE, _PAD, _GAP, _STEP = 6.7, 15.0, 8.0, 22.0, 34.0
+_HEAD = 64.0
+_LEGEND = 560.0
+_MOST_PASSED, _FARTHEST = 200, 600.0  # layers that an edge avoids, and how far it goes for that
+COLORS = {
+    "same": ("#f4f6f8", "#9aa5b1"),
+    "changed": ("#fff3c4", "#cb8a00"),
+    "fused": ("#dbeafe", "#2563eb"),
+    "split": ("#ede4ff", "#7c3aed"),
+    "removed": ("#ffe0e0", "#c81e1e"),
+    "added": ("#d9f7e2", "#15803d"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node to draw: its lines of text, the first is its op; `reads` are numbers of boxes of the same side."""
+
+    lines: tuple[str, ...]
+    kind: str
+    reads: tuple[int, ...] = ()
+    mark: str = ""  # the same on both sides for what belongs together
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    box: Box
+    layer: int
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Boxes and the paths of the edges; all lie between `left` and `right`."""
+
+    boxes: tuple[_Placed, ...]
+    paths: tuple[str, ...]
+    left: float
+    right: float
+
+
+def side_by_side(before: Sequence[Box], after: Sequence[Box], titles: tuple[str, str]) -> str:
+    """The picture; boxes come in topological order."""
+    left, left_out = _chosen(before)
+    right, right_out = _chosen(after)
+    sides = [_place(left), _place(right)]
+    widths = [
+        max(side.right - side.left, (_columns(_shown(title)) + 26) * _LETTER)
+        for side, title in zip(sides, titles, strict=True)
+    ]
+    height = max((b.y + b.height for side in sides for b in side.boxes), default=0.0)
+    total_width, total_height = max(sum(widths) + 4 * _GAP, _LEGEND), _HEAD + height + 2 * _GAP
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total_width:.0f}" height="{total_height:.0f}" '
+        f'viewBox="0 0 {total_width:.0f} {total_height:.0f}" font-family="monospace" font-size="11">',
+        '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="#52606d"/></marker></defs>',
+        f'<rect width="{total_width:.0f}" height="{total_height:.0f}" fill="#ffffff"/>',
+        *_legend(),
+    ]
+    x = _GAP
+    for side, width, title, omitted in zip(sides, widths, titles, (left_out, right_out), strict=True):
+        lines += _panel(side, x, width, title, omitted)
+        x += width + 2 * _GAP
+    middle = widths[0] + 2 * _GAP
+    lines.append(f'<path d="M{middle:.0f} {_HEAD - 22:.0f}V{total_height:.0f}" stroke="#cbd2d9"/>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _chosen(boxes: Sequence[Box]) -> tuple[Mapping[int, Box], int]:
+    """The boxes to draw by number, and how many are not: those that differ, then their neighbours, then the first."""
+    if len(boxes) <= MOST_NODES:
+        return dict(enumerate(boxes)), 0
+    wanted: dict[int, None] = {}
+    differing = [number for number, box in enumerate(boxes) if box.kind != "same"]
+    near = (number for other in differing for number in boxes[other].reads)
+    for number in (*differing, *near, *range(len(boxes))):
+        if len(wanted) == MOST_NODES:
+            break
+        wanted[number] = None
+    return {number: boxes[number] for number in sorted(wanted)}, len(boxes) - len(wanted)
+
+
+def _place(boxes: Mapping[int, Box]) -> _Side:
+    """Positions: a layer is one below the lowest that it reads; layers are centred at 0."""
+    layer: dict[int, int] = {}
+    rows: list[list[int]] = []
+    for number, box in boxes.items():
+        layer[number] = 1 + max((layer[read] for read in box.reads if read in layer), default=-1)
+        if layer[number] == len(rows):
+            rows.append([])
+        rows[layer[number]].append(number)
+    placed: dict[int, _Placed] = {}
+    sizes = {number: _size(box) for number, box in boxes.items()}
+    y = 0.0
+    for depth, row in enumerate(rows):
+        row.sort(key=lambda number: _middle([placed[r].middle for r in boxes[number].reads if r in placed]))
+        x = -(sum(sizes[number][0] for number in row) + _GAP * (len(row) - 1)) / 2
+        for number in row:
+            width, height = sizes[number]
+            placed[number] = _Placed(boxes[number], depth, x, y, width, height)
+            x += width + _GAP
+        y += max(sizes[number][1] for number in row) + _STEP
+    edges = _Edges([(placed[row[0]].x, placed[row[-1]].x + placed[row[-1]].width) for row in rows])
+    paths = tuple(edges.path(placed[read], one) for one in placed.values() for read in one.box.reads if read in placed)
+    return _Side(tuple(placed.values()), paths, edges.left, edges.right)
+
+
+class _Edges:
+    """Draws edges: to the next layer directly, past other layers beside their boxes. `left` and `right` are how far
+    all of them, and all layers, reach.
+    """
+
+    def __init__(self, layers: Sequence[tuple[float, float]]) -> None:
+        self._layers = layers
+        self.left = min((left for left, _ in layers), default=0.0)
+        self.right = max((right for _, right in layers), default=0.0)
+
+    def path(self, source: _Placed, target: _Placed) -> str:
+        x1, y1 = source.middle, source.y + source.height
+        x2, y2 = target.middle, target.y
+        aside = self._aside(source, target)
+        bend = (y2 - y1) / 2 if aside == 0 else _STEP
+        self.left, self.right = min(self.left, x1 + aside), max(self.right, x1 + aside)
+        return f"M{x1:.1f} {y1:.1f}C{x1 + aside:.1f} {y1 + bend:.1f} {x2 + aside:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
+
+    def _aside(self, source: _Placed, target: _Placed) -> float:
+        """How far the curve's handles are from its ends, so that it passes what lies between at three quarters."""
+        between = self._layers[source.layer + 1 : min(target.layer, source.layer + 1 + _MOST_PASSED)]
+        if not between:
+            return 0.0
+        middle = (source.middle + target.middle) / 2
+        to_right = (max(right for _, right in between) + _GAP / 2 - middle) / 0.75
+        to_left = (min(left for left, _ in between) - _GAP / 2 - middle) / 0.75
+        nearer = to_right if to_right <= -to_left else to_left
+        return nearer if abs(nearer) <= _FARTHEST else 0.0
+
+
+def _middle(positions: Sequence[float]) -> float:
+    return sum(positions) / len(positions) if positions else 0.0
+
+
+def _clean(line: str) -> str:
+    """Without control characters, which XML has no way to write."""
+    return "".join(c if unicodedata.category(c)[0] != "C" else "\ufffd" for c in line)
+
+
+def _shown(line: str) -> str:
+    """A line that fits, its middle left out."""
+    line = _clean(line)
+    return line if len(line) <= _LONGEST else line[: _LONGEST // 2] + "…" + line[-(_LONGEST // 2 - 1) :]
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _size(box: Box) -> tuple[float, float]:
+    longest = max(_columns(_shown(line)) for line in box.lines)
+    mark = (len(box.mark) + 2) * _LETTER if box.mark else 0.0
+    first = _columns(_shown(box.lines[0])) * _LETTER * 1.1 + mark
+    return max(longest * _LETTER, first, 56.0) + 2 * _PAD, len(box.lines) * _LINE + _PAD
+
+
+def _legend() -> Iterator[str]:
+    x = _GAP
+    for kind, (fill, stroke) in COLORS.items():
+        yield f'<rect x="{x:.1f}" y="10" width="12" height="12" rx="2" fill="{fill}" stroke="{stroke}"/>'
+        yield f'<text x="{x + 17:.1f}" y="20">{kind}</text>'
+        x += 17 + len(kind) * _LETTER + _GAP
+
+
+def _panel(side: _Side, x: float, width: float, title: str, left_out: int) -> Iterator[str]:
+    note = f"   {left_out} nodes left out" if left_out else ""
+    yield f'<text x="{x:.1f}" y="{_HEAD - 20:.1f}" font-weight="bold">{escape(_shown(title) + note)}</text>'
+    start = x + (width - (side.right - side.left)) / 2 - side.left
+    yield f'<g transform="translate({start:.1f} {_HEAD:.1f})">'
+    for path in side.paths:
+        yield f'<path d="{path}" fill="none" stroke="#52606d" marker-end="url(#a)"/>'
+    for placed in side.boxes:
+        yield from _box(placed)
+    yield "</g>"
+
+
+def _box(placed: _Placed) -> Iterator[str]:
+    box = placed.box
+    fill, stroke = COLORS[box.kind]
+    yield (
+        f'<g><title>{escape(chr(10).join(map(_clean, box.lines)))}</title><rect x="{placed.x:.1f}" y="{placed.y:.1f}" '
+        f'width="{placed.width:.1f}" height="{placed.height:.1f}" rx="4" fill="{fill}" stroke="{stroke}"/>'
+    )
+    for index, line in enumerate(box.lines):
+        y = placed.y + _LINE * (index + 1) - 1
+        weight = ' font-weight="bold"' if index == 0 else ""
+        yield f'<text x="{placed.x + _PAD:.1f}" y="{y:.1f}"{weight}>{escape(_shown(line))}</text>'
+    if box.mark:
+        x = placed.x + placed.width - _PAD
+        y = placed.y + _LINE - 1
+        yield f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="end" fill="{stroke}">{escape(box.mark)}</text>'
+    yield "</g>"
