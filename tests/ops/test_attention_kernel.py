@@ -109,3 +109,19 @@ def test_what_is_rare_is_spelled_out(attrs: dict[str, object], reason: str) -> N
     assert [reject.reason for reject in supports_attention(make_node("Attention", arrays, attrs))] == (
         [reason] if reason else []
     )
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("heads", [(2, 2), (6, 2)])
+@pytest.mark.parametrize("is_causal", [0, 1])
+def test_parts_of_rows_are_read_where_they_lie(isa: str, heads: tuple[int, int], is_causal: int) -> None:
+    rng = np.random.default_rng(5)
+    head, v_head, (q_heads, kv_heads) = 9, 20, heads
+    ends = [q_heads * head, (q_heads + kv_heads) * head]
+    x = rng.standard_normal((2, 37, ends[1] + kv_heads * v_head)).astype(F32)
+    mask = rng.standard_normal((37, 37)).astype(F32)
+    attrs: dict[str, object] = {"q_num_heads": q_heads, "kv_num_heads": kv_heads, "is_causal": is_causal}
+    node = make_node("FusedAttention", [x, mask], {**attrs, "head_size": head, "v_head_size": v_head})
+    apart = [*np.split(x, ends, axis=-1), mask]
+    expected = reference_op(make_node("Attention", apart, attrs), apart)[0]
+    np.testing.assert_allclose(run_op(node, [x, mask], isa=isa)[0], expected, rtol=2e-5, atol=2e-5)
