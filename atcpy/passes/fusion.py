@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isclose
@@ -80,12 +80,18 @@ class Fusion:
         if not roots:
             return
         finisher = Finisher(graph, record, options)
+        children = [(pattern, _children(pattern)) for pattern in spellings]
         for node in graph.nodes:
-            if node.op_type in roots:
-                self._rewrite(graph, node, spellings, record, finisher)
+            if node.op_type not in roots:
+                continue
+            made_by = {value.producer.op_type for value in node.operands}
+            # Most nodes are told apart here, without a match being tried.
+            fitting = [pattern for pattern, wanted in children if not any(map(made_by.isdisjoint, wanted))]
+            if fitting:
+                self._rewrite(graph, node, fitting, record, finisher)
 
     def _rewrite(
-        self, graph: Graph, root: Node, spellings: tuple[Op, ...], record: PassRecord, finisher: Finisher
+        self, graph: Graph, root: Node, spellings: Sequence[Op], record: PassRecord, finisher: Finisher
     ) -> None:
         """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
         first: list[Reject] = []
@@ -105,6 +111,11 @@ class Fusion:
                 first, found = [replace(reject, nodes=matched_nodes(m.nodes.values())) for reject in rejects], True
         record.matched += found
         record.reject(*first)
+
+
+def _children(pattern: Op) -> list[tuple[str, ...]]:
+    """The types, one of each, that must be among the makers of a matching node's operands."""
+    return [child.types for child in pattern.inputs if isinstance(child, Op)]
 
 
 def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
