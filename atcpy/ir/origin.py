@@ -28,7 +28,7 @@ def may_vanish(node: Node) -> bool:
     return node.domain != BARRIER or PURE in node.attrs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a model has tens of thousands, and to freeze one takes longer than to make it
 class Origin:
     """A node of the model, and what it was in the IR before the first pass. `places` says which input of the IR's
     node each of the model's is.

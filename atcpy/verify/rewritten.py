@@ -7,7 +7,7 @@ model is written for this, and no weight is copied.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
 from atcpy.verify.oracle import behind_random, cannot_open, first_line, ort_errors, too_new
+from atcpy.verify.pieces import PiecewiseModel, may_be_cut
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import describe, is_open, trials
 
@@ -58,15 +59,40 @@ def check_rewritten(
             ours = result.result()
         except ModelInvalid as error:
             raise VerifyFailed("V0001", f"the result cannot be opened: {error.what}") from error
-        return replace(_compare(model, words, rewritten, oracle, ours, options), oracle=name)
+        return replace(_compare(model, words, rewritten, _both(pool, oracle, ours), options), oracle=name)
+
+
+# Runs source and result on the same inputs.
+RunBoth = Callable[[list[str], Feeds], tuple[list[Any], list[Any]]]
+
+
+class _Refused(Exception):
+    """Why the source does not run on these inputs."""
+
+
+def _both(pool: ThreadPoolExecutor, oracle: Any, ours: Any) -> RunBoth:
+    def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
+        refusals: tuple[type[Exception], ...] = (ModelInvalid, *ort_errors())
+        # What is run in pieces takes its time to open them, in which another thread can do the same.
+        early = pool.submit(ours.run, names, feeds) if isinstance(ours, PiecewiseModel) else None
+        try:
+            expected = oracle.run(names, feeds)
+        except refusals as error:
+            raise _Refused(first_line(error)) from error
+        try:
+            return expected, ours.run(names, feeds) if early is None else early.result()
+        except refusals as error:
+            what = f"the result fails where the source does not: {first_line(error)}"
+            raise VerifyFailed("V0001", what) from error
+
+    return run
 
 
 def _compare(
     model: Path | onnx.ModelProto,
     words: ModelWords,
     rewritten: Rewritten,
-    oracle: Any,
-    ours: Any,
+    run: RunBoth,
     options: RewriteOptions,
 ) -> Verdict:
     names = [info.name for info in words.model.graph.output]
@@ -79,15 +105,10 @@ def _compare(
     for sized in _sizes(ports, options.checks):
         feeds = make_feeds(sized, Fill("random", len(tried)), bounds)
         try:
-            expected = oracle.run(names, feeds)
-        except ort_errors() as error:
-            refused = first_line(error)
+            expected, actual = run(names, feeds)
+        except _Refused as error:
+            refused = str(error)
             continue
-        try:
-            actual = ours.run(names, feeds)
-        except ort_errors() as error:
-            what = f"the result fails where the source does not, at {describe(sized)}: {first_line(error)}"
-            raise VerifyFailed("V0001", what) from error
         pairs = list(paired(names, actual, expected))
         outputs = [
             compare_kind(name, a, e)
@@ -182,6 +203,13 @@ def _session_of(
             shared[tensor.name] = np.frombuffer(data, dtype.numpy).reshape(tuple(proto.dims))
         else:
             tensor.raw_data = bytes(data)
+    if may_be_cut(whole):
+        return PiecewiseModel(
+            whole,
+            lambda piece, names: _session(
+                piece.SerializeToString(), {name: shared[name] for name in names if name in shared}, folder, 1
+            ),
+        )
     return _session(whole.SerializeToString(), shared, folder, threads)
 
 

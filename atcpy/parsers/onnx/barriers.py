@@ -47,6 +47,12 @@ class WordKeeper:
     ) -> list[Value | None]:
         """Upgrades a node that has just been read if it `changes`; the values that its outputs became."""
         self.words.ops[proto.op_type] = self.words.ops.get(proto.op_type, 0) + 1
+        if not (changes or unknown or node.domain or self._keep):
+            inputs = node.inputs
+            places = tuple([None if value is None else place for place, value in enumerate(inputs)])
+            origin = Origin(proto, node.op_type, dict(node.attrs), inputs, places, len(node.outputs), opset)
+            self.words.origins[node] = origin
+            return list(node.outputs)
         before = _Before(
             node.op_type, dict(node.attrs), node.inputs, tuple(node.outputs), tuple(v.name for v in node.outputs)
         )
