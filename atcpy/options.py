@@ -200,6 +200,7 @@ class OptimizeOptions:
     level: OoLevel = OoLevel.O2
     switches: PassSwitches = PassSwitches()
     impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
+    graph_kernel: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -710,6 +711,7 @@ _TABLE = (
         "high_precision turns Winograd and approximations off",
         lambda mode: mode.value,
     ),
+    Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2", _lower),
     Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
     Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
     Option(
@@ -781,6 +783,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
     asked = skipped.over(value["optimization_switch"]).over(PassSwitches(limits=value["pass_limit"]))
     switches = asked.over(file.switches if file else PassSwitches())
     level, mode = value["oo_level"], value["op_select_implmode"]
+    graph_kernel = value["enable_graph_kernel"]
     return ConvertOptions(
         soc=value["soc"],
         parse=ParseOptions(
@@ -793,7 +796,12 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             level=level, switches=switches, max_const_bytes=value["max_const"], max_growth=value["max_growth"]
         ),
         split=SplitOptions(level=level, switches=switches),
-        optimize=OptimizeOptions(level=level, switches=switches, impl_mode=mode),
+        optimize=OptimizeOptions(
+            level=level,
+            switches=switches,
+            impl_mode=mode,
+            graph_kernel=level >= OoLevel.O2 if graph_kernel is None else graph_kernel,
+        ),
         compile=CompileOptions(impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=_dump_options(value["dump_graph"], value["dump_stages"], value["dump_passes"]),

@@ -64,6 +64,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),
     "pass_limit": ("A:3;B:0", "optimize.switches.limits", {"A": 3, "B": 0}),
     "op_select_implmode": ("high_precision", "compile.impl_mode", ImplMode.HIGH_PRECISION),
+    "enable_graph_kernel": ("false", "optimize.graph_kernel", False),
     "disable_reuse_memory": ("1", "compile.reuse_memory", False),
     "max_const": ("1M", "prepare.max_const_bytes", 1024**2),
     "max_growth": ("1.5", "prepare.max_growth", 1.5),

@@ -10,7 +10,7 @@ import typer
 
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import Unsupported, UsageError, Where
-from atcpy.options import ConvertOptions, Stage, convert_options
+from atcpy.options import OPTIONS, ConvertOptions, Stage, convert_options
 from atcpy.report.units import duration
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file",
-    "optimization_switch", "pass_limit", "op_select_implmode", "disable_reuse_memory", "max_const", "max_growth",
-    "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
+    "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
+    "max_const", "max_growth", "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip
 _FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 
@@ -128,8 +128,9 @@ def check_framework(framework: str | None) -> None:
 
 def read_options(run: Invocation, options: dict[str, Any]) -> ConvertOptions:
     """The records for the table's options and the common ones; a flag that is not set was not given."""
-    given = {name: value for name, value in (options | run.common).items() if value not in (None, False)}
-    return convert_options(given)
+    flags = {name for name in (*options, *run.common) if OPTIONS[name].default is False}
+    values = {name: value for name, value in (options | run.common).items() if value is not None}
+    return convert_options({name: value for name, value in values.items() if value or name not in flags})
 
 
 def package_path(model: str, output: str | None) -> Path:

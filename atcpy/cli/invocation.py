@@ -197,10 +197,14 @@ def _common_parameters() -> list[inspect.Parameter]:
 
 
 def _table_parameter(option: Option) -> inspect.Parameter:
-    """The command line's option for a row of the table; a `--flag` for what is true or false."""
+    """The command line's option for a row of the table; a `--flag` for what is true or false, with a `--no_flag` if
+    that is not simply its default.
+    """
     names = [f"--{name}" for name in (option.name, *option.aliases)]
-    is_flag = option.read is read_bool
+    is_flag = option.read is read_bool and option.default is not None
     kind: Any = bool if is_flag else list[str] | None if option.repeatable else str | None
+    if option.read is read_bool and not is_flag:
+        names, kind = [f"--{option.name}/--no_{option.name}"], bool | None
     metavar = "FILE" if option.repeatable else None
     info = typer.Option(
         *names, metavar=metavar, help=option.help[0].upper() + option.help[1:] + ".", show_default=False

@@ -12,13 +12,17 @@ from functools import cache
 
 from atcpy.errors import InternalError
 from atcpy.ir import DType, Region, Slot
+from atcpy.ir.instruction import Instruction
 from atcpy.kernels import _kernels
 
 HOST_FAMILY = "host"
+_PROGRAMS = "graph_kernel"
+_FIRST_OP = {"unary": 0, "binary": 64, _PROGRAMS: 192}
+_OWN_OPS = ("Const", "Cast", "Select", "Pow", "IsNaN", "IsInf")
 TASK_BYTES: int = _kernels.TASK_BYTES
 MAX_RANK: int = _kernels.MAX_RANK
 
-ParamValue = int | float | str | Sequence[int]
+ParamValue = int | float | str | Sequence[int | Instruction]
 
 # Region, index of the graph's input or output, offset and size in bytes.
 HostSlot = tuple[Region, int, int, int]
@@ -91,11 +95,30 @@ def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
             if field.choices is None or value not in field.choices:
                 raise InternalError(f"kernel family {family}: {field.name} cannot be {value!r}")
             value = field.choices.index(value)
-        values = [value] if isinstance(value, int | float) else list(value)
+        values = [value] if isinstance(value, int | float) else [_number(item) for item in value]
         if len(values) > field.count:
             raise InternalError(f"kernel family {family}: {field.name} has {len(values)} values")
         numbers.extend([*values, *[0] * (field.count - len(values))])
     return _packers()[family].pack(*numbers)
+
+
+def _number(item: int | Instruction) -> int:
+    """An instruction as the word that it is in C: op, d, a, b of 8 bits each, 32 bits of data; signed."""
+    if not isinstance(item, Instruction):
+        return item if item < 1 << 63 else item - (1 << 64)
+    number = _number_of_op(item.family, item.op)
+    word = number | item.d << 8 | item.a << 16 | item.b << 24 | item.immediate << 32
+    return word if word < 1 << 63 else word - (1 << 64)
+
+
+@cache
+def _number_of_op(family: str, op: str) -> int:
+    """What a program calls an op: as in graph_kernel.h."""
+    if family == _PROGRAMS:
+        return _FIRST_OP[family] + _OWN_OPS.index(op)
+    choices = next(field.choices for field in families()[family] if field.name == "op")
+    assert choices is not None
+    return _FIRST_OP[family] + choices.index(op)
 
 
 def unpack_params(family: str, params: bytes) -> dict[str, int | float | str | list[int]]:

@@ -20,6 +20,7 @@ from atcpy.ops import (
     flex_attention,
     fourier,
     gather,
+    graph_kernel,
     grid_sample,
     matmul,
     ml,

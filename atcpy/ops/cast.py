@@ -148,6 +148,6 @@ for _name in ("Cast", "CastLike"):
             engines={Engine.VECTOR: supports_cast},
             layout=layout_cast,
             lower=lower_cast,
-            is_elementwise=True,
+            is_elementwise=_name == "Cast",  # the other one has an operand of another shape
         )
     )

@@ -21,10 +21,11 @@ _INFINITY = {
 _ONLY_NAN = {DType.FLOAT8E4M3FN: (0x7F, 0x7F), DType.FLOAT8E4M3FNUZ: (0xFF, 0x80), DType.FLOAT8E5M2FNUZ: (0xFF, 0x80)}
 _NOTHING = (0, 1, 1)  # no bits are masked in, and none of them is 1
 
-BitRange = Callable[[Node, DType], tuple[int, int, int]]
+Bits = tuple[int, int, int]
+BitRange = Callable[[Node, DType], Bits]
 
 
-def nan_range(node: Node, dtype: DType) -> tuple[int, int, int]:
+def nan_bits(dtype: DType) -> Bits:
     """Mask, least and largest of the patterns that are NaN."""
     if dtype in _ONLY_NAN:
         mask, bits = _ONLY_NAN[dtype]
@@ -33,9 +34,8 @@ def nan_range(node: Node, dtype: DType) -> tuple[int, int, int]:
     return magnitude, _INFINITY[dtype] + 1, magnitude
 
 
-def inf_range(node: Node, dtype: DType) -> tuple[int, int, int]:
+def inf_bits(dtype: DType, negative: bool, positive: bool) -> Bits:
     """Mask, least and largest of the patterns that are the infinities asked for."""
-    negative, positive = (node.int_attr(f"detect_{sign}", 1) != 0 for sign in ("negative", "positive"))
     if dtype in _ONLY_NAN or not (negative or positive):
         return _NOTHING
     infinity, sign = _INFINITY[dtype], 1 << dtype.bits - 1
@@ -43,6 +43,17 @@ def inf_range(node: Node, dtype: DType) -> tuple[int, int, int]:
         return sign - 1, infinity, infinity
     wanted = infinity if positive else infinity | sign
     return sign | sign - 1, wanted, wanted
+
+
+def classify_pattern(bits: Bits) -> Bits:
+    """As the kernel's arguments, which have a sign, say it."""
+    mask, low, high = ((value + 2**63) % 2**64 - 2**63 for value in bits)
+    return mask, low, high
+
+
+def _infinities(node: Node, dtype: DType) -> Bits:
+    negative, positive = (node.int_attr(f"detect_{sign}", 1) != 0 for sign in ("negative", "positive"))
+    return inf_bits(dtype, negative, positive)
 
 
 def infer_classify(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -53,14 +64,10 @@ def infer_classify(node: Node, known: Known) -> Sequence[TensorDesc]:
 def lower_classify(node: Node, bits: BitRange) -> Iterable[KernelCall]:
     """One launch over the elements as they lie in memory, padding included."""
     x = node.operand(0)
-    names = ("mask", "low", "high")
-    params = {name: _signed(value) for name, value in zip(names, bits(node, x.desc.dtype), strict=True)}
-    params |= {"n": element_count(x.desc.memory_shape), "item": x.desc.dtype.bits // 8}
+    mask, low, high = classify_pattern(bits(node, x.desc.dtype))
+    params = {"mask": mask, "low": low, "high": high, "item": x.desc.dtype.bits // 8}
+    params["n"] = element_count(x.desc.memory_shape)
     yield KernelCall("classify", (x,), (node.output,), params)
-
-
-def _signed(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63
 
 
 def _register(name: str, bits: BitRange) -> None:
@@ -77,5 +84,5 @@ def _register(name: str, bits: BitRange) -> None:
     )
 
 
-_register("IsNaN", nan_range)
-_register("IsInf", inf_range)
+_register("IsNaN", lambda node, dtype: nan_bits(dtype))
+_register("IsInf", _infinities)

@@ -159,6 +159,7 @@ register_operator(
         layout=layout_expand,
         lower=lower_expand,
         is_eager=True,
+        is_broadcast=True,
     )
 )
 register_operator(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
+from atcpy.ir.instruction import Instruction
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 
@@ -26,7 +27,7 @@ Supports = Callable[[Node], Iterable[Reject]]
 # Other nodes that compute the same, made by the rewriter: the outputs, or why there are none; None if the record has
 # none for this node.
 Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject | None]
-ParamValue = int | float | str | Sequence[int]
+ParamValue = int | float | str | Sequence[int | Instruction]
 
 # GE's compute cost: the cheapest engine that supports a node gets it.
 ENGINE_COST: Mapping[Engine, int] = {
@@ -134,6 +135,7 @@ class OpDef:
     is_random: two runs may differ; never folded or merged.
     is_elementwise: each element of the result depends on the operands' elements at its place, with
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
+    is_broadcast: output 0 is input 0, each element as often as its shape says.
     is_custom: a user's own op.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
         given for the outputs, if it is given some.
@@ -157,6 +159,7 @@ class OpDef:
     inplace: tuple[int, ...] = ()
     is_random: bool = False
     is_elementwise: bool = False
+    is_broadcast: bool = False
     is_eager: bool = False
     is_custom: bool = False
     compute: Compute | None = None

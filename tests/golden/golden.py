@@ -24,6 +24,7 @@ too, against ONNX Runtime, or against the ONNX reference where a line `oracle: r
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -61,7 +62,7 @@ class GoldenFile:
 
 def read_golden(path: Path) -> GoldenFile:
     """Splits a file into its sections."""
-    head, *rest = path.read_text(encoding="utf-8").split("\n--- ")
+    head, *rest = re.split(r"\n--- (?!subgraph )", path.read_text(encoding="utf-8"))
     sections = {name.strip(): body for name, _, body in (section.partition("\n") for section in rest)}
     settings = {key: value for key, colon, value in (line.partition(": ") for line in head.splitlines()) if colon}
     words = shlex.split(settings.get("convert", ""))

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from atcpy import InferenceSession
-from atcpy.ir import CompiledModel, Engine
+from atcpy.ir import CompiledModel, Engine, walk
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import convert_options
@@ -127,7 +127,7 @@ def test_inputs_and_outputs_may_stay_in_float32() -> None:
     package = compiled(proto)
     assert host_ops(package) == []
     # One Cast each into and out of 16 bits where the model rounds; none else.
-    assert [node.op_type for node in package.graph.nodes].count("Cast") == 4
+    assert [node.op_type for node in walk(package.graph)].count("Cast") == 4
     feeds = feeds_of(proto)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(run(package, feeds)[0], session.run(None, feeds)[0], atol=2e-3)

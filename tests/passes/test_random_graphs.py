@@ -78,8 +78,10 @@ def check_formats(package: CompiledModel) -> None:
             changed.add((source, form))
             continue
         opdef = find_opdef(node)
-        if opdef is None or opdef.layout is None or node.op_type == "ReFormat" or node.engine is Engine.HOST_CPU:
-            assert node.op_type == "ReFormat" or all(value.desc.storage_shape is None for value in node.operands)
+        if node.op_type in {"ReFormat", "GraphKernel"}:  # made when formats had been chosen
+            continue
+        if opdef is None or opdef.layout is None or node.engine is Engine.HOST_CPU:
+            assert all(value.desc.storage_shape is None for value in node.operands)
             continue
         have = tuple(value.desc.format for value in node.operands if value.tensor is None)
         layout = opdef.layout(node, tuple(value.desc.format for value in node.operands))

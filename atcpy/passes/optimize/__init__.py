@@ -5,6 +5,7 @@ from atcpy.passes.optimize import (
     cancel_transdata,
     choose_formats,
     conv_activation,
+    graph_kernel,
     matmul_epilogue,
     merge,
     plain_outputs,

@@ -7,6 +7,7 @@ new nodes in front of the one that they were made for.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping, Sequence
 
 from atcpy.ir import Graph, Node, Partition
 
@@ -29,7 +30,7 @@ def merge(partition: Partition) -> Graph:
     for piece in partition.subgraphs:
         piece.graph.erase(piece.graph.net_output)
         kept.extend(piece.graph.nodes)
-    for node in _ordered(kept, _places(kept, position)):
+    for node in in_order(kept, _places(kept, position)):
         root.adopt(node)
     root.adopt(net_output)
     return root
@@ -45,7 +46,7 @@ def _places(nodes: list[Node], position: dict[Node, int]) -> dict[Node, int]:
     return places
 
 
-def _ordered(nodes: list[Node], places: dict[Node, int]) -> list[Node]:
+def in_order(nodes: Sequence[Node], places: Mapping[Node, int]) -> list[Node]:
     """Topological order that takes the node with the least place among those that are ready."""
     serial = {node: index for index, node in enumerate(nodes)}
     waiting = {node: sum(1 for value in set(node.operands) if value.producer in serial) for node in nodes}

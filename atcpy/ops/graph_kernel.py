@@ -1,0 +1,176 @@
+"""GraphKernel: a subgraph of elementwise ops as one launch of `graph_kernel`. Its attribute `body` is the subgraph, on
+tensors as they lie in memory: formats were chosen when it was made. docs/graph-kernels.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from atcpy.ir import Engine, Graph, Node, Value
+from atcpy.ir.shape import element_count
+from atcpy.ir.tensor import Array
+from atcpy.ops.graph_program import MAX_DIMS, MAX_SOURCES, Program, is_immediate
+from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, always, find_opdef, register_operator
+from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.ops.spans import Spans, dims_of, is_repeated, spans_of, within
+from atcpy.ops.structural import keep_desc
+
+BODY = "body"
+STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
+
+
+def body_of(node: Node) -> Graph:
+    """What a GraphKernel computes: its operands are the body's inputs, in order."""
+    body = node.attrs[BODY]
+    assert isinstance(body, Graph)
+    return body
+
+
+def is_view(node: Node) -> bool:
+    """True for a node whose output is its first input's memory."""
+    opdef = find_opdef(node)
+    return opdef is not None and opdef.is_view and node.engine is Engine.GE_LOCAL
+
+
+def only_moves(node: Node) -> bool:
+    """True for a node that needs no instruction: a view, or elements that are repeated."""
+    opdef = find_opdef(node)
+    return is_view(node) or (opdef is not None and opdef.is_broadcast)
+
+
+def operand_spans(node: Node) -> Iterator[tuple[Value, Spans]]:
+    """What a node reads element by element, and how it is repeated within the result. Numbers are not read: the
+    instruction holds them.
+    """
+    target = node.output.desc.memory_shape
+    if is_view(node):
+        yield node.operand(0), ()
+        return
+    for value in node.operands[:1] if only_moves(node) else node.operands:
+        if is_immediate(value):
+            continue
+        shape = value.desc.memory_shape
+        is_number = value.desc.storage_shape is None and element_count(shape) == 1
+        yield value, spans_of(() if is_number else shape, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What nodes read from outside, with the way in which it is repeated within their results; which of these each
+    node reads. A value that is repeated in two ways counts twice.
+    """
+
+    keys: list[tuple[Value, Spans]]
+    read: dict[Node, dict[Value, int]]
+
+    def dims(self, elements: int) -> list[int] | None:
+        """The fewest dims of a domain that these fit into; None if there are none."""
+        return dims_of(elements, [spans for _, spans in self.keys])
+
+
+def sources_of(nodes: Sequence[Node], results: Iterable[Value]) -> Sources | None:
+    """Of nodes in topological order; None if a value of theirs would be repeated in two ways."""
+    inside = {node.output for node in nodes}
+    spans: dict[Value, Spans] = dict.fromkeys(results, ())
+    keys: dict[tuple[Value, Spans], None] = {}
+    read: dict[Node, dict[Value, tuple[Value, Spans]]] = {}
+    for node in reversed(nodes):
+        for value, own in operand_spans(node):
+            whole = within(spans[node.output], own)
+            if whole is None or spans.get(value, whole) != whole:
+                return None
+            if value in inside:
+                spans[value] = whole
+            else:
+                keys[value, whole] = None
+                read.setdefault(node, {})[value] = value, whole
+    order = list(reversed(keys))
+    number = {key: index for index, key in enumerate(order)}
+    return Sources(order, {node: {v: number[k] for v, k in found.items()} for node, found in read.items()})
+
+
+def lower_graph_kernel(node: Node) -> Iterable[KernelCall]:
+    """One launch; what the body's nodes lower to are its instructions."""
+    body = body_of(node)
+    nodes = [inner for inner in body.nodes if inner.op_type not in STRUCTURAL]
+    sources = sources_of(nodes, body.outputs)
+    assert sources is not None
+    program = Program()
+    for _ in sources.keys:
+        program.source()
+    for inner in nodes:
+        add_node(program, inner, sources.read.get(inner, {}))
+    values = [*(value for value, _ in sources.keys), *body.outputs]
+    spans = [*(spans for _, spans in sources.keys), *[()] * len(body.outputs)]
+    dims = sources.dims(element_count(body.outputs[0].desc.memory_shape))
+    assert dims is not None and len(dims) <= MAX_DIMS
+    dims = [1] * (MAX_DIMS - len(dims)) + dims
+    params: dict[str, ParamValue] = {
+        "dims": dims,
+        "masks": _packed((sum(bit << d for d, bit in enumerate(is_repeated(own, dims))) for own in spans), MAX_DIMS),
+        "types": _packed((value.desc.dtype.onnx for value in values), 5),
+        "results": _packed((program.registers[value] for value in body.outputs), 8),
+        "n_src": len(sources.keys),
+        "n_dst": len(body.outputs),
+        "n_code": len(program.code),
+        "code": program.code,
+    }
+    operands = tuple(node.operand(value.producer.int_attr("index", 0)) for value, _ in sources.keys)
+    yield KernelCall("graph_kernel", operands, tuple(node.outputs), params)
+
+
+def add_node(program: Program, node: Node, read: dict[Value, int]) -> None:
+    """Adds the instructions of a node, whose sources lie in the registers `read`. Raises NoInstruction."""
+    if only_moves(node):
+        program.registers[node.output] = program.find(node.operand(0), read)
+        return
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.lower is not None
+    for call in opdef.lower(node):
+        program.launch(call, read)
+
+
+def _packed(numbers: Iterable[int], bits: int) -> int:
+    return sum(number << bits * index for index, number in enumerate(numbers))
+
+
+def evaluate_graph_kernel(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """The body, node by node, on arrays in the shapes that they have in memory."""
+    body = body_of(node)
+    known: dict[Value, Array | None] = {}
+    for inner in body.nodes:
+        if inner.op_type == "Data":
+            known[inner.output] = arrays[inner.int_attr("index", 0)]
+        elif inner.op_type == "Const":
+            known[inner.output] = inner.output.array
+        elif inner.op_type != "NetOutput":
+            operands = [None if value is None else known[value] for value in inner.inputs]
+            known[inner.output] = _evaluate(inner, operands)
+    results = [known[value] for value in body.outputs]
+    return [result for result in results if result is not None]
+
+
+def _evaluate(node: Node, operands: Sequence[Array | None]) -> Array:
+    shape = node.output.desc.memory_shape
+    if only_moves(node):
+        x = np.asarray(operands[0])
+        return x.reshape(shape) if is_view(node) else np.broadcast_to(x, shape)
+    opdef = find_opdef(node)
+    evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
+    return np.asarray(evaluate(node, operands)[0])
+
+
+register_operator(
+    OpDef(
+        name="GraphKernel",
+        ge_type="GraphKernel",
+        infer=keep_desc,
+        evaluate=evaluate_graph_kernel,
+        engines={Engine.VECTOR: always},
+        lower=lower_graph_kernel,
+        inplace=tuple(range(MAX_SOURCES)),
+    )
+)
