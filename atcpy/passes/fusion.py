@@ -11,7 +11,7 @@ import numpy as np
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import matched_nodes
-from atcpy.ir.pattern import Op, matches, required_types
+from atcpy.ir.pattern import Op, could_match, matches, required_types
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.base import Pass, register_pass
 from atcpy.passes.folding import Finisher
@@ -96,7 +96,8 @@ class Fusion:
         """Rewrites the first way to match that meets the requirements; else notes what the first lacks."""
         first: list[Reject] = []
         found = False
-        for m in chain.from_iterable(matches(pattern, root) for pattern in spellings):
+        likely = [pattern for pattern in spellings if root.outputs and could_match(pattern, root.output)]
+        for m in chain.from_iterable(matches(pattern, root) for pattern in likely):
             rejects = list(self.meet_requirements(m))
             if not rejects:
                 if record.may_apply():

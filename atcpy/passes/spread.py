@@ -33,6 +33,8 @@ def one_a_channel(value: Value, shape: Shape | None) -> Array:
     channels = None if shape is None or len(shape) < 2 else shape[1]
     if shape is None or not isinstance(channels, int):
         raise ValueError("no channels are known")
+    if len(value.desc.static_shape) > len(shape):
+        raise ValueError("the constant has more dims than the tensor")
     dims = (channels, *[1] * (len(shape) - 2))
     return np.ascontiguousarray(np.broadcast_to(spread_over_last(value, dims).reshape(-1), (channels,)))
 

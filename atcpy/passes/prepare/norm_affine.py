@@ -34,8 +34,8 @@ def _dims(norm: Node) -> tuple[int, ...]:
 
 
 def _spreads(m: Match, name: str) -> Iterator[Reject]:
-    dims = _dims(m.node("norm"))
-    if not dims or not reaches_last_only(m[name], dims):
+    dims, rank = _dims(m.node("norm")), len(m["x"].desc.shape or ())
+    if not dims or len(m[name].desc.static_shape) > rank or not reaches_last_only(m[name], dims):
         yield Reject("broadcast", m.node("norm").name, m[name].name)
 
 
