@@ -8,7 +8,7 @@ Each step is linear in the nodes.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -123,13 +123,13 @@ def _join_by_structure(joined: _Joined, old: Sequence[Node], new: Sequence[Node]
         )
         return node.op_type, tuple(sorted((name, _attr(attr)) for name, attr in node.attrs.items())), feeders
 
-    waiting: dict[Hashable, list[Node]] = defaultdict(list)
+    waiting: dict[Hashable, deque[Node]] = defaultdict(deque)
     for node in old:
         if joined.find(node) not in known:
             waiting[key(node)].append(node)
     for node in new:
         if joined.find(node) not in known and (twins := waiting.get(key(node))):
-            joined.join(twins.pop(0), node)
+            joined.join(twins.popleft(), node)
 
 
 def _attr(attr: object) -> str:
