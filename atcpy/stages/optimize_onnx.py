@@ -6,7 +6,7 @@ parse  →  prepare, engine-neutral passes only  →  export  →  check  →  .
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from atcpy.options import (
     OPTIONS,
     ConvertOptions,
     OoLevel,
+    PassSwitches,
     convert_options,
     read_bool,
     read_int,
@@ -194,13 +195,17 @@ def _best(
     assert parsed.words is not None
     why = ""
     attempts = [options, _required_only(options)]
-    for attempt in attempts:
+    while attempts:
+        attempt = attempts.pop(0)
         if attempt is not options:
             parsed = _parse(model, options)
         try:
             rewritten = rewrite(parsed, attempt)
         except CannotExport as error:
             why = why or str(error)
+            continue
+        if attempt is options and (avoidable := rewritten.raised_by & _optional_passes()):
+            attempts.insert(0, _without(options, avoidable))  # the model's opset is worth more than a few nodes
             continue
         made = _nodes(rewritten.model)
         if made > nodes:
@@ -212,6 +217,16 @@ def _best(
             warnings.append(AtcWarning("W0040", f"the opset is raised to {opset} for {rewritten.raised}"))
         return rewritten, _applied(parsed.graph), warnings
     return unchanged(parsed), (), [AtcWarning("W0042", f"the model is written as it was: {why}")]
+
+
+def _optional_passes() -> frozenset[str]:
+    return frozenset(entry.name for entry in passes_of(StageName.PREPARE) if not entry.required)
+
+
+def _without(options: RewriteOptions, names: Iterable[str]) -> RewriteOptions:
+    shared = options.shared
+    switches = PassSwitches(named=dict.fromkeys(sorted(names), False)).over(shared.prepare.switches)
+    return replace(options, shared=replace(shared, prepare=replace(shared.prepare, switches=switches)))
 
 
 def _required_only(options: RewriteOptions) -> RewriteOptions:

@@ -177,6 +177,17 @@ def test_what_has_no_older_form_raises_the_opset(tmp_path: Path) -> None:
     assert [warning.code for warning in report.warnings if warning.code == "W0040"] == ["W0040"]
 
 
+def test_passes_that_would_raise_the_opset_are_left_out(tmp_path: Path) -> None:
+    """DepthToSpace got its mode CRD in opset 11."""
+    body = """s = Constant<value = int64[6] {1, 1, 2, 2, 3, 3}>() t = Constant<value = int64[4] {1, 1, 6, 6}>()
+    a = Reshape(x, s) b = Transpose<perm = [0, 1, 4, 2, 5, 3]>(a) y = Reshape(b, t)"""
+    shapes = {"inputs": "float[1,4,3,3] x", "outputs": "float[1,1,6,6] y"}
+    made = optimized(parse(body, opset=10, **shapes), tmp_path)
+    assert made.opset_import[0].version == 10
+    assert len(made.graph.node) == 3
+    assert kinds(optimized(parse(body, opset=11, **shapes), tmp_path)) == ["DepthToSpace"]
+
+
 # --- verification -----------------------------------------------------------------------------
 
 

@@ -44,12 +44,13 @@ class Constant:
 @dataclass(slots=True)
 class Rewritten:
     """A model without the constants of its main graph, and these. `raised` says which node asked for a newer opset
-    than the model's, and why.
+    than the model's, and why, `raised_by` which passes made such nodes.
     """
 
     model: onnx.ModelProto
     constants: list[Constant] = field(default_factory=list)
     raised: str = ""
+    raised_by: set[str] = field(default_factory=set)
 
 
 def export_in_words(graph: Graph, words: ModelWords, *, retyped: bool = False) -> Rewritten:
@@ -111,6 +112,8 @@ class _Exporter:
                     self._copied.add(node)
                     continue
                 own, reason = oldest_opset(node, opset) if opset else (1, "")
+                if own > opset:
+                    self._result.raised_by.update(node.passes)
                 if own > needed:
                     needed, why = own, f"{node.op_type} {node.name}: {reason}"
             if needed == opset:
