@@ -174,7 +174,7 @@ def test_a_package_that_differs_is_kept_aside(
     lie = lambda feeds, names: [np.full((2, 4), 99, np.float32)]  # noqa: E731
     liar = oracle.Oracle("liar", lie, lie)
     monkeypatch.setattr(verification, "find_oracle", lambda *_: liar)
-    monkeypatch.setattr(verification, "evaluate_in_float64", lambda *_: None)  # it would find the liar out
+    monkeypatch.setattr(verification, "evaluate_in_float64", lambda *_, **__: None)  # it would find the liar out
     (tmp_path / "m.om").write_bytes(b"old")
     ran = invoke("convert", "--model", model, "-o", tmp_path / "m", "--verify")
     assert ran.code == 5
