@@ -18,6 +18,7 @@ from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.spans import Spans, dims_of, is_repeated, spans_of, within
 from atcpy.ops.structural import keep_desc
 
+NAME = "GraphKernel"
 BODY = "body"
 STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 
@@ -165,8 +166,8 @@ def _evaluate(node: Node, operands: Sequence[Array | None]) -> Array:
 
 register_operator(
     OpDef(
-        name="GraphKernel",
-        ge_type="GraphKernel",
+        name=NAME,
+        ge_type=NAME,
         infer=keep_desc,
         evaluate=evaluate_graph_kernel,
         engines={Engine.VECTOR: always},

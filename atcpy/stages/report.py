@@ -9,6 +9,7 @@ from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
 from atcpy.ir.decisions import PassCount
 from atcpy.ir.graph import Graph, walk
+from atcpy.ops import graph_kernel
 from atcpy.passes.compile.lower import is_view
 
 STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
@@ -92,10 +93,13 @@ class ConvertReport:
 
 
 def count_engines(graph: Graph) -> dict[str, int]:
-    """Nodes by engine, in the engines' order; HOST_CPU is always told."""
+    """Nodes by engine, in the engines' order; HOST_CPU is always told. A graph kernel is one node: what it was
+    made of does not run.
+    """
     counts = {engine.value: 0 for engine in Engine}
+    fused = {body for node in walk(graph) if node.op_type == graph_kernel.NAME for body in node.subgraphs}
     for node in walk(graph):
-        if node.op_type not in STRUCTURAL and node.engine is not None:
+        if node.op_type not in STRUCTURAL and node.engine is not None and node.graph not in fused:
             counts[node.engine.value] += 1
     return {name: count for name, count in counts.items() if count or name == Engine.HOST_CPU.value}
 

@@ -13,6 +13,7 @@ from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.rewriter import merge_names
 from atcpy.ir.shape import element_count
 from atcpy.ops.graph_kernel import BODY, operand_spans, sources_of
+from atcpy.ops.graph_kernel import NAME as OP_TYPE
 from atcpy.ops.graph_program import MAX_DIMS, MAX_RESULTS, MAX_SOURCES, MAX_WORDS
 from atcpy.options import OoLevel, OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -142,7 +143,7 @@ def _replace(graph: Graph, groups: Groups, members: Sequence[Node]) -> None:
     last = members[-1]
     body = Graph(last.name, names=graph.names)
     names = [value.name for value in results]
-    kernel = graph.insert_before(last, "GraphKernel", operands, {BODY: body}, name=last.name, outputs=names)
+    kernel = graph.insert_before(last, OP_TYPE, operands, {BODY: body}, name=last.name, outputs=names)
     kernel.sources = merge_names(*(node.sources for node in members))
     kernel.passes = merge_names(*(node.passes for node in members), (NAME,))
     kernel.engine = Engine.VECTOR
