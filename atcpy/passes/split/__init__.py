@@ -9,4 +9,5 @@ from atcpy.passes.split import (
     insert_cast,
     known_shapes,
     matmul_operands,
+    strength,
 )
