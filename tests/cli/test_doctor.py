@@ -15,7 +15,7 @@ def test_a_healthy_machine(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> N
     assert ran.out.startswith("atcpy 0.1.0   Python 3.")
     assert "setting   ATCPY_THREADS=1\n" in ran.out
     assert "\nmatmul " in ran.out
-    assert ran.out.splitlines()[-1].startswith("self-test 1 of 1 case ok, worst error ")
+    assert ran.out.splitlines()[-1].startswith("self-test 2 of 2 cases ok, worst error ")
     result = invoke("doctor", "--json").envelope["result"]
     assert result["selftest"]["failed"] == []
     assert result["cpu"]["threads"] == 1
