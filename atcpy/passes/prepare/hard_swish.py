@@ -6,6 +6,9 @@ x · Clip(x + 3, 0, 6) / 6    →  HardSwish(x)
 x · HardSigmoid(x)           →  HardSwish(x),   alpha = 1/6, beta = 1/2
 
 `/ 6` may also be written as a product with 1/6, and stand at any of the factors.
+
+Those with Clip serve our kernels only: x + 3 is exact where the gate closes, and x / 6 + ½ is not, so a model whose
+result comes from there is off by more in a runtime that rounds the two one after the other.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _NUMBERS = {"three": 3.0, "low": 0.0, "high": 6.0, "six": 6.0, "sixth": 1 / 6}
 
 
 class HardSigmoid(
-    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), makes=("HardSigmoid",)
+    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), is_neutral=False
 ):
     """Replace Clip(x + 3, 0, 6) / 6 and Clip(a · x + b, 0, 1) by HardSigmoid."""
 
@@ -50,7 +53,7 @@ def _line(m: Match) -> tuple[float, float]:
 
 
 class HardSwishRelu6(
-    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), makes=("HardSwish",)
+    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), is_neutral=False
 ):
     """Replace x · Clip(x + 3, 0, 6) / 6 by HardSwish."""
 
