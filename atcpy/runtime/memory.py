@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,10 @@ from atcpy.ir import DType
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.om.weights import pack_bits, unpack_bits
+
+# A buffer is used again between these sizes in bytes: small ones cost nothing, huge ones should not be held.
+REUSED_FROM = 1 << 18
+REUSED_UNTIL = 1 << 28
 
 
 def as_bytes(array: Array) -> Array:
@@ -23,6 +29,49 @@ def room_for(dtype: DType, shape: StaticShape) -> Array:
     if dtype.bits >= 8:
         return np.empty(shape, dtype.numpy)
     return np.empty(dtype.nbytes(element_count(shape)), np.uint8)
+
+
+class Rooms:
+    """Memory for one result of many runs: what its last readers have let go is handed out again, since the system
+    takes as long to give new pages as a kernel to fill them.
+
+    A buffer is free when nobody but this object holds it; a view or a memoryview of it holds it, too.
+    """
+
+    def __init__(self, dtype: DType, shape: StaticShape) -> None:
+        self._dtype = dtype
+        self._shape = shape
+        # Two: a loop holds the result of one turn until that of the next is there.
+        self._kept: deque[Array] = deque(maxlen=2)
+        self._is_large = REUSED_FROM <= dtype.nbytes(element_count(shape)) <= REUSED_UNTIL
+
+    def take(self) -> Array:
+        """Memory that nobody else reads or writes."""
+        for _ in range(len(self._kept)):
+            array, holders = _oldest(self._kept)
+            if array is None:
+                break
+            if holders == _ALONE:
+                return array
+            self._kept.append(array)
+        return room_for(self._dtype, self._shape)
+
+    def keep(self, array: Array) -> None:
+        """Offers the memory again to later runs."""
+        if self._is_large:
+            self._kept.append(array)
+
+
+def _oldest(kept: deque[Array]) -> tuple[Array | None, int]:
+    """Takes an array out, so that no other thread gets it, and counts who else has it."""
+    try:
+        array = kept.popleft()
+    except IndexError:  # another thread took the last one
+        return None, -1
+    return array, sys.getrefcount(array)
+
+
+_, _ALONE = _oldest(deque([np.empty(1)]))
 
 
 def to_memory(array: Array, dtype: DType) -> Array:

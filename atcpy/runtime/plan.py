@@ -17,7 +17,7 @@ from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
 from atcpy.om.reader import TaskRecord
 from atcpy.runtime.host import evaluate_static
-from atcpy.runtime.memory import as_bytes, from_memory, room_for, to_memory
+from atcpy.runtime.memory import Rooms, as_bytes, from_memory, to_memory
 
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
@@ -71,6 +71,11 @@ class ExecutionPlan:
         return _segments([task.kernel for task in self.tasks])
 
     @cached_property
+    def rooms(self) -> tuple[Rooms, ...]:
+        """Where the outputs of a run come to lie."""
+        return tuple(Rooms(port.dtype, port.shape) for port in self.outputs)
+
+    @cached_property
     def nodes(self) -> Sequence[Node]:
         """The nodes of the plan's graph."""
         return self.find_nodes()
@@ -87,7 +92,7 @@ class ExecutionPlan:
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
         inputs = [to_memory(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
-        outputs = [room_for(port.dtype, port.shape) for port in self.outputs]
+        outputs = [rooms.take() for rooms in self.rooms]
         try:
             run = self.plan.start([*inputs], [as_bytes(array) for array in outputs])
         except MemoryError as error:
@@ -100,6 +105,8 @@ class ExecutionPlan:
                     elapsed[segment.first] = time.perf_counter_ns() - start
             else:
                 self._run_in_c(segment, run, elapsed)
+        for rooms, array in zip(self.rooms, outputs, strict=True):
+            rooms.keep(array)
         return [
             array if port.dtype.bits >= 8 else from_memory(array, port.dtype, port.shape)
             for array, port in zip(outputs, self.outputs, strict=True)

@@ -1,0 +1,68 @@
+"""Memory of results: used again when nobody reads it any more, and never before."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy import InferenceSession
+from atcpy.ir import DType
+from atcpy.runtime.memory import Rooms
+from tests.models_in_text import package
+
+SHAPE = (64, 2048)  # large enough to be used again
+MODEL = "m (float[64,2048] x) => (float[64,2048] y) <float one = {1}> { y = Add(x, one) }"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> InferenceSession:
+    path: Path = tmp_path_factory.mktemp("memory") / "m.om"
+    path.write_bytes(package(MODEL))
+    return InferenceSession(path, threads=1)
+
+
+def _run(session: InferenceSession, number: float) -> np.ndarray:
+    [y] = session.run(None, {"x": np.full(SHAPE, number, np.float32)})
+    return y
+
+
+def test_a_result_that_is_held_never_changes(session: InferenceSession) -> None:
+    held = [_run(session, number) for number in range(6)]
+    for number, y in enumerate(held):
+        assert np.all(y == number + 1)
+
+
+def test_a_view_and_a_memoryview_hold_it(session: InferenceSession) -> None:
+    view = _run(session, 7)[3:, ::2]
+    bytes_of = memoryview(_run(session, 8))
+    for number in range(4):
+        _run(session, number)
+    assert np.all(view == 8)
+    assert np.all(np.asarray(bytes_of) == 9)
+
+
+def test_memory_that_was_let_go_is_used_again() -> None:
+    rooms = Rooms(DType.FLOAT32, SHAPE)
+    places = set()
+    for _ in range(8):
+        array = rooms.take()
+        places.add(array.ctypes.data)
+        rooms.keep(array)
+    assert len(places) == 2
+
+
+def test_small_results_are_not_kept() -> None:
+    rooms = Rooms(DType.FLOAT32, (4,))
+    rooms.keep(rooms.take())
+    assert not rooms._kept
+
+
+def test_threads_do_not_get_the_same_memory(session: InferenceSession) -> None:
+    def many(number: int) -> bool:
+        return all(bool(np.all(_run(session, number + 8 * turn) == number + 8 * turn + 1)) for turn in range(40))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(many, range(8)))
