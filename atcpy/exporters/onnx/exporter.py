@@ -171,8 +171,15 @@ def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -
     operands = node.inputs[: own_operands(node)] if any(True for _ in node.subgraphs) else node.inputs
     proto.input.extend("" if value is None else aliases.get(value, value.name) for value in operands)
     proto.output.extend(value.name for value in node.outputs)
+    return add_attributes(proto, node.attrs, CANONICAL_OPSET)
+
+
+def add_attributes(
+    proto: onnx.NodeProto, attrs: Mapping[str, object], opset: int
+) -> list[tuple[Graph, onnx.GraphProto]]:
+    """Gives a node, whose op is set, its attributes; returns the graphs among them, which are still empty."""
     bodies: list[tuple[Graph, onnx.GraphProto]] = []
-    for name, value in node.attrs.items():
+    for name, value in attrs.items():
         attr = proto.attribute.add(name=name)
         if isinstance(value, Graph):
             attr.type = _ATTR.GRAPH
@@ -181,12 +188,12 @@ def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -
             attr.type = _ATTR.GRAPHS
             bodies.extend((body, attr.graphs.add()) for body in value)
         else:
-            fill_attr(attr, value, declared_type(node.op_type, node.domain, CANONICAL_OPSET, name))
+            fill_attr(attr, value, _declared_type(proto.op_type, proto.domain, opset, name))
     return bodies
 
 
 @cache
-def declared_type(op_type: str, domain: str, opset: int, name: str) -> onnx.AttributeProto.AttributeType:
+def _declared_type(op_type: str, domain: str, opset: int, name: str) -> onnx.AttributeProto.AttributeType:
     """The type that the standard gives an attribute: an empty list does not show it."""
     version = opset if not domain else onnx.defs.onnx_opset_version()
     if not onnx.defs.has(op_type, version, domain):

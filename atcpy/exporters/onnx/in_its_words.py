@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from atcpy.exporters.onnx import older as _registers_the_functions  # noqa: F401
-from atcpy.exporters.onnx.exporter import declared_type, fill_attr, tensor_to_proto
+from atcpy.exporters.onnx.exporter import add_attributes, fill_attr, tensor_to_proto
 from atcpy.exporters.onnx.form import Form, NoOlderForm, form_at, means_the_same, oldest_opset
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
@@ -393,18 +393,7 @@ class _Exporter:
                 made.input.append("" if operand is None else self._name(operand))
         made.output.extend(self._name(value) for value in node.outputs)
         self._copy_docs(node, made)
-        bodies: list[tuple[Graph, onnx.GraphProto]] = []
-        for name, value in form.attrs.items():
-            attr = made.attribute.add(name=name)
-            if isinstance(value, Graph):
-                attr.type = _ATTR.GRAPH
-                bodies.append((value, attr.g))
-            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
-                attr.type = _ATTR.GRAPHS
-                bodies.extend((body, attr.graphs.add()) for body in value)
-            else:
-                fill_attr(attr, value, declared_type(form.op_type, node.domain, self._opset, name))
-        return bodies
+        return add_attributes(made, form.attrs, self._opset)
 
     def _copy_docs(self, node: Node, made: onnx.NodeProto) -> None:
         source = self._docs.get(node.name)
