@@ -18,6 +18,7 @@ from atcpy.ir.pattern import Op, Pattern, const, op
 from atcpy.ir.tensor import Array
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.passes.folding import SMALL_BYTES
+from atcpy.passes.fusion import only_read_by
 from atcpy.passes.spread import reaches_last_only, spread_over_last
 
 CONVS, MATRICES = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
@@ -123,6 +124,14 @@ def lender(m: Match) -> Value:
     """The constant whose name a new bias takes over: the old bias, or one of the node `affine`."""
     own = [value for key, value in m.values.items() if key.startswith("affine.") and value is not None]
     return m.get("b") or m.get("affine.beta") or own[0]
+
+
+def joint_requirements(m: Match, first: Node, second: Node) -> Iterator[Reject]:
+    """Reasons against making one of the product and the node `affine`, whichever of them is the first."""
+    yield from only_read_by(first.output, second)
+    affine = m.node("affine")
+    if affine.int_attr("training_mode", 0):
+        yield Reject("training-mode", affine.name)
 
 
 def weight_requirements(m: Match, affine: Affine | None) -> Iterator[Reject]:

@@ -25,6 +25,7 @@ from atcpy.passes.affine import (
     as_weights,
     channels_of,
     cube,
+    joint_requirements,
     lender,
     multiplied,
     normalized,
@@ -32,7 +33,7 @@ from atcpy.passes.affine import (
     weight_requirements,
     weights_of,
 )
-from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.fusion import Fusion
 
 _CONV = cube(CONVS, var("x"))
 
@@ -41,10 +42,7 @@ class _Behind:
     """What the three passes below share."""
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        conv, node = m.node("cube"), m.node("affine")
-        yield from only_read_by(conv.output, node)
-        if node.int_attr("training_mode", 0):
-            yield Reject("training-mode", node.name)
+        yield from joint_requirements(m, m.node("cube"), m.node("affine"))
         yield from weight_requirements(m, self._affine(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:

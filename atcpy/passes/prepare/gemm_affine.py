@@ -27,6 +27,7 @@ from atcpy.passes.affine import (
     channels_of,
     cube,
     factor_requirements,
+    joint_requirements,
     lender,
     multiplied,
     normalized,
@@ -34,7 +35,7 @@ from atcpy.passes.affine import (
     weight_requirements,
     weights_of,
 )
-from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.fusion import Fusion
 from atcpy.passes.spread import reaches_last_only, spread_over_last
 
 _PRODUCT = cube(MATRICES, var("x"))
@@ -82,10 +83,7 @@ class _Behind:
     """What the three passes below share."""
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        node, product = m.node("affine"), m.node("cube")
-        yield from only_read_by(product.output, node)
-        if node.int_attr("training_mode", 0):
-            yield Reject("training-mode", node.name)
+        yield from joint_requirements(m, m.node("cube"), m.node("affine"))
         rejects = list(matrix_requirements(m))
         yield from rejects or affine_requirements(m, self._affine(m))
 

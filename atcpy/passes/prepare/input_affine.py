@@ -26,6 +26,7 @@ from atcpy.passes.affine import (
     as_weights,
     channels_of,
     cube,
+    joint_requirements,
     lender,
     multiplied,
     normalized,
@@ -34,18 +35,11 @@ from atcpy.passes.affine import (
     weight_requirements,
     weights_of,
 )
-from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.fusion import Fusion
 from atcpy.passes.prepare.gemm_affine import affine_requirements, bias_of, insert_product, matrix_requirements
 
 _X = var("x")
 _BEHIND = either(*normalized(_X), *multiplied(_X), *added(_X))
-
-
-def _requirements(m: Match) -> Iterator[Reject]:
-    node = m.node("affine")
-    yield from only_read_by(node.output, m.node("cube"))
-    if node.int_attr("training_mode", 0):
-        yield Reject("training-mode", node.name)
 
 
 class ConvInput(
@@ -62,7 +56,7 @@ class ConvInput(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         conv, affine = m.node("cube"), self._affine(m)
-        yield from _requirements(m)
+        yield from joint_requirements(m, m.node("affine"), m.node("cube"))
         yield from weight_requirements(m, affine)
         is_bare = not any(conv.ints_attr("pads")) and conv.str_attr("auto_pad", "NOTSET") in {"NOTSET", "VALID"}
         if affine is not None and not affine.is_scale and not (is_bare and conv.op_type == "Conv"):
@@ -99,7 +93,7 @@ class MatMulInput(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         product = m.node("cube")
-        yield from _requirements(m)
+        yield from joint_requirements(m, m.node("affine"), m.node("cube"))
         if product.int_attr("transA", 0):
             yield Reject("scaled-or-transposed", product.name)
         rejects = list(matrix_requirements(m))
