@@ -121,19 +121,6 @@ def _number_of_op(family: str, op: str) -> int:
     return _FIRST_OP[family] + choices.index(op)
 
 
-def unpack_params(family: str, params: bytes) -> dict[str, int | float | str | list[int]]:
-    """What `pack_params` packed, by name: for people to read."""
-    packer = _packers()[family]
-    numbers = iter(packer.unpack(params[: packer.size]))
-    found: dict[str, int | float | str | list[int]] = {}
-    for field in families()[family]:
-        values = [next(numbers) for _ in range(field.count)]
-        found[field.name] = values if field.count > 1 else values[0]
-        if field.choices is not None:
-            found[field.name] = field.choices[int(values[0])]
-    return found
-
-
 def pack_task(
     family: str,
     src: Sequence[Slot | None],

@@ -24,10 +24,6 @@ def _sum(of: Pattern) -> Pattern:
     return op("ReduceSum", op("Exp", of, name="exp"), const("axis of sum"), name="sum")
 
 
-def _inverse(of: Pattern) -> Pattern:
-    return op("Reciprocal", _sum(of), name="inverse")
-
-
 def _requirements(m: Match) -> Iterator[Reject]:
     y, dtype = m.node("y"), m["x"].desc.dtype
     yield from only_read_within(m, y)

@@ -64,10 +64,6 @@ class Expansion:
             )
         return rank
 
-    def rank_if_known(self, value: Value) -> int | None:
-        """The rank of a value, or None."""
-        return self._up.rank_of(value)
-
     def dtype(self, value: Value) -> DType | None:
         """The element type of a value, if the graph so far tells it."""
         return self._up.dtype_of(value)
