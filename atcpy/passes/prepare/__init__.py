@@ -25,6 +25,7 @@ from atcpy.passes.prepare import (
     merge_equal,
     merge_joins,
     merge_moves,
+    merge_slices,
     mish,
     norm_affine,
     one_spatial_dim,

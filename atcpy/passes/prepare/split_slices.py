@@ -11,10 +11,9 @@ from itertools import pairwise
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.ops.reference import known_constant
-from atcpy.ops.shape_values import integers
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
+from atcpy.passes.cuts import cut_of
 from atcpy.passes.folding import Finisher
 
 _Piece = tuple[int, int, Node]  # from, to
@@ -32,9 +31,9 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
     finisher = Finisher(graph, record, options)
     groups: dict[tuple[Value, int], list[_Piece]] = {}
     for node in graph.nodes:
-        cut = cut_of(node)
-        if cut is not None:
-            axis, start, end = cut
+        piece = _piece(node)
+        if piece is not None:
+            axis, start, end = piece
             groups.setdefault((node.operand(0), axis), []).append((start, end, node))
     for (value, axis), found in groups.items():
         if len(found) < 2:
@@ -54,32 +53,13 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
             finisher.finish(rw, zip((node.output for node in nodes), parts, strict=True), nodes)
 
 
-def cut_of(node: Node) -> tuple[int, int, int] | None:
+def _piece(node: Node) -> tuple[int, int, int] | None:
     """The axis of a Slice that takes each place of a range, and the range; None for other nodes."""
-    if node.op_type != "Slice" or node.domain:
+    cut = cut_of(node)
+    if cut is None or len(cut) != 1:
         return None
-    shape = node.operand(0).desc.shape
-    starts, ends, axes, steps = (_numbers(node, place) for place in range(1, 5))
-    if (
-        shape is None
-        or starts is None
-        or ends is None
-        or len(starts) != 1
-        or (axes is None and node.input(3) is not None)
-    ):
-        return None
-    if node.input(4) is not None and steps != (1,):
-        return None
-    axis = (axes[0] if axes else 0) % len(shape)
-    size = shape[axis]
-    if not isinstance(size, int):
-        return None
-    start, end, _ = slice(starts[0], ends[0]).indices(size)
-    return (axis, start, end) if start < end else None
-
-
-def _numbers(node: Node, place: int) -> tuple[int, ...] | None:
-    return integers(known_constant(node.input(place)))
+    ((axis, taken),) = cut.items()
+    return (axis, taken.start, taken.start + taken.count) if taken.step == 1 and taken.count else None
 
 
 def _is_partition(pieces: Sequence[_Piece], size: object) -> bool:

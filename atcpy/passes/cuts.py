@@ -1,0 +1,75 @@
+"""What Slices take of the dims of a value, and the Slice that takes what two take one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from atcpy.ir import Node, Rewriter, Value
+from atcpy.ops.reference import known_constant
+from atcpy.ops.shape_values import integers
+from atcpy.ops.slice import AXES, ENDS, STARTS, STEPS, Extent, extent
+
+Cut = Mapping[int, Extent]  # by axis; the other dims are taken whole
+
+
+def cut_of(node: Node) -> Cut | None:
+    """What a Slice takes of the dims that it names; None if that depends on sizes or numbers of the run, or is no
+    Slice.
+    """
+    if node.op_type != "Slice" or node.domain:
+        return None
+    shape = node.operand(0).desc.shape
+    starts, ends, axes, steps = (_numbers(node, place) for place in (STARTS, ENDS, AXES, STEPS))
+    if shape is None or starts is None or ends is None:
+        return None
+    if (axes is None and node.input(AXES) is not None) or (steps is None and node.input(STEPS) is not None):
+        return None
+    cut: dict[int, Extent] = {}
+    for index, axis in enumerate(range(len(starts)) if axes is None else axes):
+        size = shape[axis % len(shape)]
+        step = steps[index] if steps else 1
+        if not isinstance(size, int) or step == 0:
+            return None
+        cut[axis % len(shape)] = extent(node, size, starts[index], ends[index], step)
+    return cut
+
+
+def _numbers(node: Node, place: int) -> tuple[int, ...] | None:
+    return integers(known_constant(node.input(place)))
+
+
+def joined(first: Cut, second: Cut) -> Cut:
+    """What two Slices take, the second of what the first left."""
+    return {**first, **{axis: _within(first[axis], part) if axis in first else part for axis, part in second.items()}}
+
+
+def _within(outer: Extent, inner: Extent) -> Extent:
+    start = outer.start + inner.start * outer.step if inner.count else 0
+    return Extent(start, outer.step * inner.step if inner.count > 1 else 1, inner.count)
+
+
+def insert_slice(rw: Rewriter, x: Value, cut: Cut) -> Value:
+    """The Slice that takes this; steps are left out where each is 1."""
+    axes = sorted(cut)
+    parts = [cut[axis] for axis in axes]
+    columns = {
+        "starts": [part.start for part in parts],
+        "ends": [_end(part) for part in parts],
+        "axes": axes,
+    }
+    if any(part.step != 1 for part in parts):
+        columns["steps"] = [part.step for part in parts]
+    operands = [
+        rw.const(np.array(numbers, np.int64), name=f"{rw.root.name}_{name}") for name, numbers in columns.items()
+    ]
+    return rw.insert("Slice", x, *operands)
+
+
+def _end(part: Extent) -> int:
+    """The bound behind the last place, as ONNX counts: what lies before the first place is far below zero."""
+    if not part.count:
+        return part.start
+    end = part.start + (part.count - 1) * part.step + (1 if part.step > 0 else -1)
+    return end if end >= 0 else -(2**31)
