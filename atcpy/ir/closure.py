@@ -13,7 +13,7 @@ from atcpy.ir.node import Node, Value
 
 def close_bodies(graph: Graph) -> None:
     """Closes every body of a graph, the innermost first."""
-    holders = [node for node in walk(graph) if any(True for _ in node.subgraphs)]
+    holders = [node for node in walk(graph) if node.has_subgraphs]
     for node in reversed(holders):  # `walk` gives a node before those of its bodies
         _close(node)
 

@@ -58,6 +58,8 @@ class TensorDesc:
 
     def as_plain(self) -> "TensorDesc":
         """The same tensor in its origin format."""
+        if self.storage_shape is None and self.format is self.origin_format:
+            return self
         return replace(self, format=self.origin_format, storage_shape=None)
 
     def __str__(self) -> str:

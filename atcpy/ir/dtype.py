@@ -39,11 +39,15 @@ class DType(Enum):
     FLOAT6E2M3 = (27, "f6e2m3", 6)
     FLOAT6E3M2 = (28, "f6e3m2", 6)
 
+    __hash__ = object.__hash__  # an Enum hashes its name, in Python
+
     def __init__(self, onnx: int, short: str, bits: int) -> None:
         # Plain attributes: an Enum's properties are slow, and every pass asks for sizes.
         self.onnx = onnx  # the number of this type in ONNX's TensorProto.DataType
         self.short = short  # the name in dumps, such as `f32`
         self.bits = bits  # of one element in memory; 0 for strings
+        self.is_float = short.startswith(("f", "bf"))  # every real floating type
+        self.is_int = short.startswith(("i", "u"))  # signed and unsigned integers, not bool
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -54,16 +58,6 @@ class DType(Enum):
     def long(self) -> str:
         """The name that users read, such as `float32`."""
         return self.name.lower()
-
-    @property
-    def is_float(self) -> bool:
-        """True for every real floating type."""
-        return self.name.startswith(("FLOAT", "BFLOAT"))
-
-    @property
-    def is_int(self) -> bool:
-        """True for signed and unsigned integers, not for bool."""
-        return self.name.startswith(("INT", "UINT"))
 
     def nbytes(self, elements: int) -> int:
         """Bytes that `elements` of this type take in memory."""

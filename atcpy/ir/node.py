@@ -147,6 +147,14 @@ class Node:
         return self.outputs[0]
 
     @property
+    def is_read(self) -> bool:
+        """True if somebody reads one of its outputs."""
+        for value in self.outputs:  # noqa: SIM110  asked of every node again and again: `any` would take twice as long
+            if value._uses:
+                return True
+        return False
+
+    @property
     def where(self) -> Where:
         """Its place, for errors: the model's node that it stands for, if any."""
         name = self.sources[0] if self.sources else self.name
@@ -162,6 +170,14 @@ class Node:
             elif type(attr) is tuple and attr and isinstance(attr[0], Body):
                 found.extend(attr)
         return iter(cast("list[Graph]", found))
+
+    @property
+    def has_subgraphs(self) -> bool:
+        """True if there are graphs in its attributes."""
+        for attr in self.attrs.values():
+            if isinstance(attr, Body) or (type(attr) is tuple and attr and isinstance(attr[0], Body)):
+                return True
+        return False
 
     def int_attr(self, name: str, default: int) -> int:
         """An integer attribute."""

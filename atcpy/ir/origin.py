@@ -47,7 +47,7 @@ class Origin:
         if node.op_type != self.op_type or len(node.outputs) != self.outputs:
             return False
         # Nodes with bodies got what those capture as operands behind their own.
-        if node.input_count != len(self.inputs) and not any(True for _ in node.subgraphs):
+        if node.input_count != len(self.inputs) and not node.has_subgraphs:
             return False
         own = {place for place in self.places if place is not None}
         for place, (now, then) in enumerate(zip(node.inputs, self.inputs, strict=False)):

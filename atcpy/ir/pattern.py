@@ -5,10 +5,13 @@ op("Add", op("MatMul", var("x"), const("w"), name="matmul"), const("b"), commuta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from atcpy.ir.node import Node, Value
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,18 @@ class Match:
 
     values: Mapping[str, Value | None] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    _computed: dict[Callable[[Match], object], object] = field(default_factory=dict, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Value:
         value = self.values[name]
         assert value is not None, f"{name} is absent; ask `get`"
         return value
+
+    def once(self, compute: Callable[[Match], T]) -> T:
+        """What a function computes of the match: requirements and replacement ask for the same, and get it once."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return cast(T, self._computed[compute])
 
     def get(self, name: str) -> Value | None:
         """The value of an optional variable, or None where it is left out."""

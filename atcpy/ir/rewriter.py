@@ -83,7 +83,7 @@ def erase_dead(graph: Graph, roots: Iterable[Node], why: str | None = None) -> i
     pending, count = list(roots), 0
     while pending:
         node = pending.pop()
-        if node.graph is None or node.op_type in {"Data", "NetOutput"} or any(v.use_count for v in node.outputs):
+        if node.graph is None or node.op_type in {"Data", "NetOutput"} or node.is_read:
             continue
         if not may_vanish(node):
             continue

@@ -35,7 +35,10 @@ def is_static(shape: Shape | None) -> TypeGuard[StaticShape]:
 
 def fits_limits(shape: Shape) -> bool:
     """Is the shape within the limits on rank and dims? Sizes that are symbols may be anything."""
-    return len(shape) <= MAX_RANK and all(0 <= dim <= MAX_DIM for dim in shape if isinstance(dim, int))
+    for dim in shape:  # as above
+        if isinstance(dim, int) and not 0 <= dim <= MAX_DIM:
+            return False
+    return len(shape) <= MAX_RANK
 
 
 def element_count(shape: StaticShape) -> int:

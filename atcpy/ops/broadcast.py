@@ -20,6 +20,8 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape | None]) -> Shape | None
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return None
+    if known and all(shape == known[0] for shape in known):
+        return known[0]
     rank = max(map(len, known), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
     return tuple(_broadcast_dim(node, dims, axis) for axis, dims in enumerate(zip(*padded, strict=True)))

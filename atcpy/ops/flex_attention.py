@@ -27,7 +27,7 @@ def expand_flex_attention(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     """Products, a Softmax, and between them the nodes of the bodies."""
     q, k, v = (node.operand(index) for index in range(3))
     for inner in (inner for body in node.subgraphs for inner in body.nodes):
-        if any(True for _ in inner.subgraphs):
+        if inner.has_subgraphs:
             return Reject("control-flow", inner.name)
         if inner.domain:
             return Reject("not-standard", inner.name)

@@ -18,7 +18,7 @@ from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.origin import PURE
-from atcpy.ir.shape import Dim, is_static
+from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import Known
 
@@ -143,7 +143,7 @@ def infer_barrier(node: Node) -> list[TensorDesc]:
     home, _, op_type = node.op_type.partition("::")
     domain, _, opset = home.partition("@")
     domain = "" if domain == "ai.onnx" else domain
-    if not onnx.defs.has(op_type, int(opset), domain) or any(True for _ in node.subgraphs):
+    if not onnx.defs.has(op_type, int(opset), domain) or node.has_subgraphs:
         return [UNKNOWN for _ in node.outputs]
     proto = to_node_proto(node)
     proto.op_type, proto.domain = op_type, domain
@@ -237,11 +237,12 @@ def type_proto_to_desc(proto: onnx.TypeProto, name: str) -> TensorDesc:
 
 def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
     """The elements of a small integer constant; the least that a `Known` can know."""
-    if value is None or value.tensor is None or not value.tensor.dtype.is_int or len(value.tensor.shape) > 1:
+    tensor = None if value is None else value.tensor
+    if tensor is None or not tensor.dtype.is_int or len(tensor.shape) > 1:
         return None
-    if not is_static(value.desc.shape) or value.desc.elements > MAX_DATA_ELEMENTS:
+    if element_count(tensor.shape) > MAX_DATA_ELEMENTS:
         return None
-    return tuple(int(item) for item in value.array.reshape(-1))
+    return tuple(map(int, tensor.array.reshape(-1).tolist()))
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:

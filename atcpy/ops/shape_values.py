@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 
 from atcpy.ir import Value
-from atcpy.ir.shape import Dim, Sym
+from atcpy.ir.shape import Dim, Sym, is_static
 
 Elements = tuple[Dim, ...]
 Combine = Callable[[Dim, Dim], Dim]
@@ -67,7 +68,10 @@ def broadcast(combine: Combine, a: Elements, b: Elements) -> Elements | None:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of sizes, the number first and symbols in order of their names."""
-    number, symbols = split_product(dims)
+    factors = tuple(dims)
+    if is_static(factors):
+        return prod(factors)
+    number, symbols = split_product(factors)
     if number == 0:
         return 0
     result: Dim = number

@@ -75,20 +75,19 @@ def _sized(value: Value) -> bool:
 
 def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: PassRecord) -> None:
     """Makes a node's outputs constants if its inputs are, or if its elements are known."""
-    opdef = find_opdef(node)
-    if opdef is not None and opdef.is_random:
-        return
-    if not all(_sized(value) for value in node.outputs):
-        return
     elements = known(node.output) if len(node.outputs) == 1 else None
-    if elements is not None and all(isinstance(item, int) for item in elements):
+    is_known = elements is not None and all(isinstance(item, int) for item in elements)
+    if not is_known and any(value.producer.op_type != "Const" for value in node.operands):
+        return  # which is what most nodes do
+    opdef = find_opdef(node)
+    if (opdef is not None and opdef.is_random) or not all(_sized(value) for value in node.outputs):
+        return
+    if is_known:
         arrays: Sequence[Array] = [
             np.array(elements, node.output.desc.dtype.numpy).reshape(node.output.desc.static_shape)
         ]
         record.matched += 1
     else:
-        if any(value.tensor is None for value in node.operands):
-            return
         if (opdef is None or opdef.evaluate is None) and find_schema(node.op_type, node.domain) is None:
             return
         record.matched += 1
@@ -175,6 +174,6 @@ class Finisher:
 
 def _reads_constants(node: Node) -> bool:
     """True if nothing but constants goes into a node that may become one."""
-    if node.op_type in FOLDED_LATER or not node.operands or any(True for _ in node.subgraphs):
+    if node.op_type in FOLDED_LATER or not node.operands or node.has_subgraphs:
         return False
     return all(value.tensor is not None for value in node.operands)

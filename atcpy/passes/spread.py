@@ -12,9 +12,11 @@ from atcpy.ir.tensor import Array
 def spread_over_last(value: Value, dims: tuple[int, ...]) -> Array:
     """A constant spread over the last dims of a tensor; ValueError if it differs beyond them."""
     array = value.array
+    if array.shape == dims:
+        return array
     while array.ndim > len(dims) and array.shape[0] == 1:
         array = array[0]
-    return np.broadcast_to(array, dims)
+    return array.reshape(dims) if array.shape == dims else np.broadcast_to(array, dims)
 
 
 def reaches_last_only(value: Value, dims: tuple[int, ...]) -> bool:

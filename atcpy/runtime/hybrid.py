@@ -178,7 +178,7 @@ def broken_package(error: Exception, graph: str) -> PackageCorrupt:
 
 
 def _run_node(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
-    if any(True for _ in node.subgraphs):
+    if node.has_subgraphs:
         try:
             return run_bodies(node, operands, {body: variant.bodies[body] for body in node.subgraphs})
         except EVALUATION_ERRORS as error:

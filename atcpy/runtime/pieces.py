@@ -48,7 +48,7 @@ def has_many_barriers(graph: Graph) -> bool:
 
 def _is_barrier(node: Node) -> bool:
     opdef = find_opdef(node)
-    return any(True for _ in node.subgraphs) or (opdef is not None and opdef.bound is not None)
+    return node.has_subgraphs or (opdef is not None and opdef.bound is not None)
 
 
 def _pieces(graph: Graph) -> Iterator[tuple[Graph, list[Value]]]:

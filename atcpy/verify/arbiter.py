@@ -38,7 +38,7 @@ def evaluate_in_float64(
     memory: dict[Value, Array] = {}
     try:
         for node in graph.nodes:
-            if any(True for _ in node.subgraphs) or _is_random(node):
+            if node.has_subgraphs or _is_random(node):
                 return None
             if node.op_type == "Data":
                 memory[node.output] = _wide(np.asarray(feeds[node.output.name]))

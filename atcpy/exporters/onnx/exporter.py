@@ -168,7 +168,7 @@ def _type_proto(desc: TensorDesc) -> onnx.TypeProto:
 def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -> list[tuple[Graph, onnx.GraphProto]]:
     """Fills `proto`; returns the graphs in its attributes, which are still empty."""
     proto.name, proto.op_type, proto.domain = node.name, node.op_type, node.domain
-    operands = node.inputs[: own_operands(node)] if any(True for _ in node.subgraphs) else node.inputs
+    operands = node.inputs[: own_operands(node)] if node.has_subgraphs else node.inputs
     proto.input.extend("" if value is None else aliases.get(value, value.name) for value in operands)
     proto.output.extend(value.name for value in node.outputs)
     return add_attributes(proto, node.attrs, CANONICAL_OPSET)

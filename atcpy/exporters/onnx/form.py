@@ -137,7 +137,7 @@ def oldest_opset(node: Node, opset: int) -> tuple[int, str]:
 
 def _form_of(node: Node) -> Form:
     inputs: list[Operand] = list(node.inputs)
-    if any(True for _ in node.subgraphs):  # without what the bodies capture
+    if node.has_subgraphs:  # without what the bodies capture
         del inputs[own_operands(node) :]
     return Form(node.op_type, dict(node.attrs), inputs, node.outputs)
 

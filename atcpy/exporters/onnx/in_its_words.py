@@ -329,7 +329,7 @@ class _Exporter:
     def _copy_node(self, node: Node, origin: Origin, made: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
         bodies: list[tuple[Graph, onnx.GraphProto]] = []
         source = origin.proto
-        if any(True for _ in node.subgraphs):
+        if node.has_subgraphs:
             made.name, made.op_type, made.domain = source.name, source.op_type, source.domain
             if source.HasField("doc_string"):
                 made.doc_string = source.doc_string

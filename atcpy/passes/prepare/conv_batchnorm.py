@@ -43,10 +43,10 @@ class _Behind:
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from joint_requirements(m, m.node("cube"), m.node("affine"))
-        yield from weight_requirements(m, self._affine(m))
+        yield from weight_requirements(m, m.once(self._affine))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        conv, b, affine = m.node("cube"), m.get("b"), self._affine(m)
+        conv, b, affine = m.node("cube"), m.get("b"), m.once(self._affine)
         assert affine is not None
         w, bias = m["w"], affine.c if b is None else affine.k * b.array.astype(np.float64) + affine.c
         if (affine.k != 1).any():

@@ -33,7 +33,7 @@ _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
 @graph_pass(NAME, Stage.PREPARE, after=(folding.NAME,), required=True, is_neutral=False)
 def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Spell out ops that no engine runs."""
-    waiting = [node for node in graph.nodes if not any(True for _ in node.subgraphs) or _has_expansion(node)]
+    waiting = [node for node in graph.nodes if not node.has_subgraphs or _has_expansion(node)]
     for _ in range(MAX_ROUNDS):
         waiting = [created for node in waiting for created in _expand(graph, node, record)]
         if not waiting:

@@ -127,28 +127,34 @@ class _Region:
 
 
 def _regions(graph: Graph) -> list[_Region]:
-    """The regions, in the order of their first nodes."""
-    region_of: dict[Node, _Region] = {}
+    """The regions that touch a Transpose, in the order of their first nodes."""
+    seen: set[Node] = set()
+    regions = []
     for node in graph.nodes:
-        rank = _rank(node)
-        if rank is None:
-            continue
-        mine = _Region(rank, [node])
-        region_of[node] = mine
-        for place in data_places(node):
-            value = node.input(place)
-            other = region_of.get(value.producer) if value is not None else None
-            if other is not None and other is not mine and other.rank == rank:
-                small, large = sorted((mine, other), key=lambda region: len(region.nodes))
-                large.nodes += small.nodes
-                for moved in small.nodes:
-                    region_of[moved] = large
-                mine = large
-    order = {node: number for number, node in enumerate(graph.nodes)}
-    regions = list({id(region): region for region in region_of.values()}.values())
+        if node.op_type == "Transpose" and not node.domain:
+            for start in (node.operand(0).producer, *node.output.users):
+                rank = _rank(start) if start.graph is graph and start not in seen else None
+                if rank is not None:
+                    regions.append(_Region(rank, _hanging_together(start, rank, seen)))
+    order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
     for region in regions:
         region.nodes.sort(key=order.__getitem__)
-    return regions
+    return sorted(regions, key=lambda region: order[region.nodes[0]])
+
+
+def _hanging_together(start: Node, rank: int, seen: set[Node]) -> list[Node]:
+    """The nodes of a region, whose dims are as many."""
+    found = [start]
+    seen.add(start)
+    for node in found:  # which grows meanwhile
+        data = [value for place in data_places(node) if (value := node.input(place)) is not None]
+        above = [value.producer for value in data]
+        below = [use.node for value in node.outputs for use in value.uses if use.place in data_places(use.node)]
+        for other in (*above, *below):
+            if other not in seen and other.graph is start.graph and _rank(other) == rank:
+                seen.add(other)
+                found.append(other)
+    return found
 
 
 def _rank(node: Node) -> int | None:

@@ -35,7 +35,7 @@ def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) 
 
 
 def _may_have_dequantized(node: Node) -> bool:
-    if any(True for _ in node.subgraphs):
+    if node.has_subgraphs:
         return True
     return node.op_type == "DequantizeLinear" and node.operand(0).tensor is not None
 
@@ -66,7 +66,7 @@ class _Sweep:
             unknown.update(node.outputs)
             return
         try:
-            if any(True for _ in node.subgraphs):
+            if node.has_subgraphs:
                 chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
                 if chosen is None:
                     infer_through_bodies(node, self._known, self.run, self._depth)

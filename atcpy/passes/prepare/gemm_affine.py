@@ -85,10 +85,10 @@ class _Behind:
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from joint_requirements(m, m.node("cube"), m.node("affine"))
         rejects = list(matrix_requirements(m))
-        yield from rejects or affine_requirements(m, self._affine(m))
+        yield from rejects or affine_requirements(m, m.once(self._affine))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        affine, node = self._affine(m), m.node("cube")
+        affine, node = m.once(self._affine), m.node("cube")
         assert affine is not None
         k = affine.k * (node.float_attr("alpha", 1.0) if node.op_type == "Gemm" else 1.0)
         w = scale_outputs(weights_of(node), k) if (k != 1).any() else None

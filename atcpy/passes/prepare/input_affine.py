@@ -55,7 +55,7 @@ class ConvInput(
     pattern = cube(CONVS, _BEHIND)
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        conv, affine = m.node("cube"), self._affine(m)
+        conv, affine = m.node("cube"), m.once(self._affine)
         yield from joint_requirements(m, m.node("affine"), m.node("cube"))
         yield from weight_requirements(m, affine)
         is_bare = not any(conv.ints_attr("pads")) and conv.str_attr("auto_pad", "NOTSET") in {"NOTSET", "VALID"}
@@ -63,7 +63,7 @@ class ConvInput(
             yield Reject("padded", conv.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        conv, b, affine = m.node("cube"), m.get("b"), self._affine(m)
+        conv, b, affine = m.node("cube"), m.get("b"), m.once(self._affine)
         assert affine is not None
         w = weights_of(conv)
         scaled = rw.const(as_weights(conv, scale_inputs(w, affine.k)), like=m["w"])
@@ -97,10 +97,10 @@ class MatMulInput(
         if product.int_attr("transA", 0):
             yield Reject("scaled-or-transposed", product.name)
         rejects = list(matrix_requirements(m))
-        yield from rejects or affine_requirements(m, self._affine(m))
+        yield from rejects or affine_requirements(m, m.once(self._affine))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        product, affine = m.node("cube"), self._affine(m)
+        product, affine = m.node("cube"), m.once(self._affine)
         assert affine is not None
         alpha = product.float_attr("alpha", 1.0) if product.op_type == "Gemm" else 1.0
         w = weights_of(product) * alpha

@@ -24,13 +24,8 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
     first: dict[Hashable, Node] = {}
     sources: dict[Node, dict[str, None]] = {}
     for node in graph.nodes:
-        if node.op_type in KEPT or is_barrier(node) or any(True for _ in node.subgraphs):
-            continue
-        opdef = find_opdef(node)
-        if opdef is not None and opdef.is_random:
-            continue
-        twin = first.setdefault(_key(node), node)
-        if twin is node or not _same_constant(twin, node):
+        twin = _twin(node, first)
+        if twin is None:
             continue
         if not record.may_apply():
             break
@@ -45,22 +40,45 @@ def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         twin.sources = tuple(names)
 
 
-def _key(node: Node) -> Hashable:
-    attrs = tuple((name, _attr_key(attr)) for name, attr in sorted(node.attrs.items()))
-    return (node.op_type, node.domain, node.inputs, len(node.outputs), attrs)
+def _twin(node: Node, first: dict[Hashable, Node]) -> Node | None:
+    """An equal node that came before. `first` holds the first node of each kind: by op and inputs, which tells nearly
+    all apart, and by attributes as well where those agree.
+    """
+    if node.op_type == "Const":
+        if is_barrier(node):
+            return None
+        value = node.attrs["value"]
+        assert isinstance(value, Tensor)
+        other = first.setdefault(value.digest, node)
+        return other if other is not node and _same_bits(value, other.attrs["value"]) else None
+    alike = (node.op_type, node.domain, *node.inputs)
+    other = first.setdefault(alike, node)
+    if other is node or not _may_merge(node):
+        return None
+    if _may_merge(other):
+        first.setdefault((alike, *_details(other)), other)
+    other = first.setdefault((alike, *_details(node)), node)
+    return None if other is node else other
+
+
+def _may_merge(node: Node) -> bool:
+    opdef = find_opdef(node)
+    is_random = opdef is not None and opdef.is_random
+    return not (is_random or node.op_type in KEPT or is_barrier(node) or node.has_subgraphs)
+
+
+def _details(node: Node) -> tuple[Hashable, ...]:
+    return (len(node.outputs), *((name, _attr_key(attr)) for name, attr in sorted(node.attrs.items())))
 
 
 def _attr_key(attr: object) -> Hashable:
     if isinstance(attr, Tensor):
-        return (attr.dtype, attr.shape, attr.digest)
+        return attr.digest
     if isinstance(attr, tuple):
         return tuple(_attr_key(item) for item in attr)
     return (type(attr).__name__, repr(attr))
 
 
-def _same_constant(a: Node, b: Node) -> bool:
+def _same_bits(mine: Tensor, theirs: object) -> bool:
     """Digests may collide in a model that was made to; bits decide."""
-    mine, theirs = a.attrs.get("value"), b.attrs.get("value")
-    if isinstance(mine, Tensor) and isinstance(theirs, Tensor):
-        return mine.equals(theirs)
-    return True
+    return isinstance(theirs, Tensor) and mine.equals(theirs)

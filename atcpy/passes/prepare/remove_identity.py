@@ -54,11 +54,21 @@ NEUTRAL: Mapping[str, tuple[tuple[int, ...], _Test]] = {
     "BitwiseXor": ((0, 1), _all(0)),
     "BitShift": ((1,), _all(0)),
 }
+_CANDIDATES = frozenset(
+    {"Where", "Dropout", "Transpose", "Pad", "Slice", "Split", "Clip", "Resize"}
+    | NEUTRAL.keys()
+    | SAME_SHAPE
+    | OF_ONE
+    | OF_EQUALS
+    | INVOLUTIONS
+    | PROJECTIONS
+    | OVER_ONE
+)
 
 
 def handed_through(node: Node) -> Value | None:
     """The value that output 0 always equals in type, shape and elements; None if there is none."""
-    if not node.outputs or node.domain or any(value.use_count for value in node.outputs[1:]):
+    if node.op_type not in _CANDIDATES or node.domain or any(value.use_count for value in node.outputs[1:]):
         return None
     value = _candidate(node)
     if value is None:

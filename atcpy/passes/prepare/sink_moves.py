@@ -80,8 +80,11 @@ def _above(node: Node) -> Node | None:
 
 def _move_above(node: Node) -> Node | None:
     """The view or Transpose that an op works behind."""
+    kinds = VIEWS if node.op_type in SOFTMAX else MOVES
+    if kinds.isdisjoint([value.producer.op_type for value in node.operands]):
+        return None
     move = _above(node)
-    if move is None or move.op_type not in (VIEWS if node.op_type in SOFTMAX else MOVES) or move.domain:
+    if move is None or move.op_type not in kinds or move.domain:
         return None
     x = move.operand(0).desc.shape
     others = [value.desc.shape for value in node.operands if value.producer is not move]

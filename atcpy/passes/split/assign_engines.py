@@ -35,7 +35,7 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
     an epilogue of a cube op asks where its producer runs. A node whose shapes are not known yet gets
     the engine that will run it when they are.
     """
-    if any(True for _ in node.subgraphs):
+    if node.has_subgraphs:
         return Engine.GE_LOCAL, []  # its bodies' nodes have engines of their own
     opdef = find_opdef(node)
     engines = {} if opdef is None else opdef.engines

@@ -78,7 +78,7 @@ class _Casts:
         """Lets a node compute in float32, if it has no kernel for 16 bits, or if most of its elements come in float32
         anyway.
         """
-        if any(True for _ in node.subgraphs) or (_runs_in_c(node) and not self._is_mostly_wide(node)):
+        if node.has_subgraphs or (_runs_in_c(node) and not self._is_mostly_wide(node)):
             return False
         opdef = find_opdef(node)
         if opdef is not None and opdef.is_custom:  # the user's code gets the types that the model says

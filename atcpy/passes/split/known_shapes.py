@@ -115,7 +115,7 @@ class _Cut:
             )
 
     def _is_eager(self, node: Node) -> bool:
-        if any(True for _ in node.subgraphs):
+        if node.has_subgraphs:
             return True
         if not all(value.desc.is_static or value.producer.op_type == "Data" for value in node.operands):
             return False  # once what comes before has run, its operands' types are known
@@ -154,11 +154,7 @@ class _Cut:
 
 
 def _runs_in_plan(node: Node) -> bool:
-    return (
-        not any(True for _ in node.subgraphs)
-        and all(has_memory(value.desc) for value in node.outputs)
-        and _fits_record(node)
-    )
+    return not node.has_subgraphs and all(has_memory(value.desc) for value in node.outputs) and _fits_record(node)
 
 
 def _is_counted(node: Node) -> bool:
