@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from atcpy.ir import Value
@@ -26,6 +28,24 @@ def reaches_last_only(value: Value, dims: tuple[int, ...]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def along(value: Value, shape: Shape | None, axes: Sequence[int]) -> Array | None:
+    """A constant spread over these dims of a tensor that it is combined with, in their order; None if it differs along
+    others, adds dims, or their sizes are not known.
+    """
+    array = value.array
+    if shape is None or array.ndim > len(shape):
+        return None
+    array = array.reshape(*[1] * (len(shape) - array.ndim), *array.shape)
+    sizes = [shape[axis] for axis in axes]
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if len(known) < len(sizes) or any(size != 1 for axis, size in enumerate(array.shape) if axis not in axes):
+        return None
+    outside = [axis for axis in range(array.ndim) if axis not in axes]
+    array = array.transpose(*outside, *axes).reshape([array.shape[axis] for axis in axes])
+    fits = all(have in (1, want) for have, want in zip(array.shape, known, strict=True))
+    return np.broadcast_to(array, known) if fits else None
 
 
 def one_a_channel(value: Value, shape: Shape | None) -> Array:

@@ -22,6 +22,7 @@ from atcpy.passes.prepare import (
     known_sizes,
     layer_norm,
     leaky_relu,
+    means,
     merge_equal,
     merge_joins,
     merge_moves,

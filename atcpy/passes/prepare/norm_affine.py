@@ -4,10 +4,11 @@ Norm(x, 1) · g                                           →  Norm(x, g)
 Norm(x, g) + b                                           →  Norm(x, g, b)
 LayerNormalization(x, 1) · c, each channel of an image   →  InstanceNormalization(x, c, 0)
 InstanceNormalization(x, g, b) · f + c                   →  InstanceNormalization(x, g·f, b·f + c)
-Reshape(InstanceNormalization(Reshape(x), 1, 0)) · g + b →  GroupNormalization(x, g, b)
+Reshape(InstanceNormalization(Reshape(x), g, b))         →  GroupNormalization(x, g, b)
 
-Norm is LayerNormalization, or RMSNormalization, which adds nothing. Over height and width, which constants follow tells
-whether it is an InstanceNormalization.
+Norm is LayerNormalization, or RMSNormalization, which adds nothing; a Transpose may stand behind it. Over height and
+width, which constants follow tells whether it is an InstanceNormalization. In groups of channels there may be a
+LayerNormalization instead; InstanceNormalization and GroupNormalization take factors and terms alike.
 """
 
 from __future__ import annotations
@@ -16,27 +17,51 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from atcpy.ir import Match, Node, Reject, Rewriter, Value
-from atcpy.ir.pattern import const, op, var
+from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import Op, Pattern, const, either, op, var
+from atcpy.ir.shape import Shape
+from atcpy.ir.tensor import Array
+from atcpy.ops.shape_values import UNNAMED
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_within
-from atcpy.passes.spread import is_one_a_channel, one_a_channel, reaches_last_only, spread_over_last
+from atcpy.passes.permute import inverse
+from atcpy.passes.spread import along, is_one_a_channel, one_a_channel
 
 _NORM = op(("LayerNormalization", "RMSNormalization"), var("x"), const("scale"), name="norm")
 _LAYER = op("LayerNormalization", var("x"), const("scale"), name="norm")
 
 
-def _dims(norm: Node) -> tuple[int, ...]:
-    """The sizes of what is normalized; none if they are not known."""
-    shape = norm.operand(0).desc.shape
-    last = () if shape is None else shape[norm.int_attr("axis", -1) :]
-    return tuple(dim for dim in last if isinstance(dim, int)) if all(isinstance(dim, int) for dim in last) else ()
+def _turned(norm: Pattern) -> Pattern:
+    return either(norm, op("Transpose", norm, name="turned"))
+
+
+def _perm(m: Match) -> tuple[int, ...]:
+    """The order in which dims stand behind the normalization."""
+    rank = len(m["x"].desc.shape or ())
+    return m.node("turned").ints_attr("perm", range(rank)[::-1]) if "turned" in m.nodes else tuple(range(rank))
+
+
+def _vector(m: Match, name: str) -> Array | None:
+    """A constant over the dims that are normalized; None if it is not along them."""
+    norm, order = m.node("norm"), inverse(_perm(m))
+    return along(m[name], m.root.output.desc.shape, order[norm.int_attr("axis", -1) :]) if order else None
 
 
 def _spreads(m: Match, name: str) -> Iterator[Reject]:
-    dims, rank = _dims(m.node("norm")), len(m["x"].desc.shape or ())
-    if not dims or len(m[name].desc.static_shape) > rank or not reaches_last_only(m[name], dims):
+    if m.root.output.desc.shape is None or _vector(m, name) is None:
         yield Reject("broadcast", m.node("norm").name, m[name].name)
+
+
+def _constant(m: Match, rw: Rewriter, name: str) -> Value:
+    vector = _vector(m, name)
+    assert vector is not None
+    return rw.const(vector, like=m[name])
+
+
+def _again(m: Match, rw: Rewriter, *vectors: Value) -> Value:
+    """The normalization with other constants, and the Transpose behind it."""
+    y = rw.insert(m.node("norm").op_type, m["x"], *vectors, **m.node("norm").attrs)
+    return rw.insert("Transpose", y, perm=_perm(m)) if "turned" in m.nodes else y
 
 
 class NormScale(
@@ -48,7 +73,7 @@ class NormScale(
 ):
     """Let a normalization multiply by the constant that follows it."""
 
-    pattern = op("Mul", _NORM, const("factor"), commutative=True, name="mul")
+    pattern = op("Mul", _turned(_NORM), const("factor"), commutative=True, name="mul")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.node("mul"))
@@ -57,9 +82,7 @@ class NormScale(
             yield Reject("other-constant", m["scale"].name, "is not 1")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        norm = m.node("norm")
-        scale = rw.const(spread_over_last(m["factor"], _dims(norm)), like=m["factor"])
-        return rw.insert(norm.op_type, m["x"], scale, **norm.attrs)
+        return _again(m, rw, _constant(m, rw, "factor"))
 
 
 class NormBias(
@@ -71,16 +94,14 @@ class NormBias(
 ):
     """Let a normalization add the constant that follows it."""
 
-    pattern = op("Add", _LAYER, const("bias"), commutative=True, name="add")
+    pattern = op("Add", _turned(_LAYER), const("bias"), commutative=True, name="add")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.node("add"))
         yield from _spreads(m, "bias")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        norm = m.node("norm")
-        bias = rw.const(spread_over_last(m["bias"], _dims(norm)), like=m["bias"])
-        return rw.insert("LayerNormalization", m["x"], m["scale"], bias, **norm.attrs)
+        return _again(m, rw, m["scale"], _constant(m, rw, "bias"))
 
 
 class InstanceNorm(
@@ -119,11 +140,11 @@ class InstanceNormAffine(
     after=("InstanceNormFusionPass",),
     makes=("InstanceNormalization",),
 ):
-    """Let InstanceNormalization multiply and add what follows it, channel by channel."""
+    """Let InstanceNormalization and GroupNormalization multiply and add what follows them, channel by channel."""
 
     pattern = op(
         ("Mul", "Add"),
-        op("InstanceNormalization", var("x"), const("scale"), const("bias"), name="norm"),
+        op(("InstanceNormalization", "GroupNormalization"), var("x"), const("scale"), const("bias"), name="norm"),
         const("c"),
         commutative=True,
         name="y",
@@ -140,7 +161,7 @@ class InstanceNormAffine(
         scale, bias, wide = (array.astype(np.float64) for array in (m["scale"].array, m["bias"].array, c))
         scaled, moved = (scale * wide, bias * wide) if m.node("y").op_type == "Mul" else (scale, bias + wide)
         return rw.insert(
-            "InstanceNormalization",
+            m.node("norm").op_type,
             m["x"],
             rw.const(scaled, like=m["scale"]),
             rw.const(moved, like=m["bias"]),
@@ -148,70 +169,53 @@ class InstanceNormAffine(
         )
 
 
+def _of_groups(op_type: str) -> Op:
+    grouped = op("Reshape", var("x"), const("groups"), name="grouped")
+    return op(op_type, grouped, const("scale"), const("bias", optional=True), name="norm")
+
+
 class GroupNorm(
     Fusion,
     switch="GroupNormFusionPass",
     stage=Stage.PREPARE,
-    after=("PrunePass",),
+    after=("LayerNormFusionPass",),
     before=("InstanceNormAffineFusionPass",),
     makes=("GroupNormalization",),
 ):
-    """Replace an InstanceNormalization of groups of channels by GroupNormalization."""
+    """Replace a normalization of groups of channels by GroupNormalization."""
 
-    pattern = op(
-        "Add",
-        op(
-            "Mul",
-            op(
-                "Reshape",
-                op(
-                    "InstanceNormalization",
-                    op("Reshape", var("x"), const("groups"), name="grouped"),
-                    const("one"),
-                    const("zero"),
-                    name="norm",
-                ),
-                var("shape"),
-                name="back",
-            ),
-            const("scale"),
-            commutative=True,
-            name="mul",
-        ),
-        const("bias"),
-        commutative=True,
-        name="y",
-    )
+    pattern = op("Reshape", either(_of_groups("InstanceNormalization"), _of_groups("LayerNormalization")), var("shape"))
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from only_read_within(m, m.node("y"))
-        shape, grouped = m["x"].desc.shape, m.node("grouped").output.desc.shape
-        if (
-            shape is None
-            or grouped is None
-            or len(shape) < 3
-            or len(grouped) < 3
-            or m.node("back").output.desc.shape != shape
-        ):
+        norm, grouped, shape = m.node("norm"), m.node("grouped").output.desc.shape, m["x"].desc.shape
+        yield from only_read_within(m, m.root)
+        if m.root.output.desc.shape != shape or not _are_groups(shape, grouped):
             yield Reject("other-shape", m.node("grouped").name)
-            return
-        if (
-            grouped[0] != shape[0]
-            or not isinstance(grouped[1], int)
-            or not isinstance(shape[1], int)
-            or shape[1] % grouped[1]
-        ):
-            yield Reject("other-shape", m.node("grouped").name)
-        for name in ("scale", "bias"):
-            if not is_one_a_channel(m[name], shape):
-                yield Reject("not-per-channel", m.node("y").name, m[name].name)
-        for name, wanted in (("one", 1), ("zero", 0)):
-            if not np.all(m[name].array == wanted):
-                yield Reject("other-constant", m[name].name, f"is not {wanted}")
+        elif norm.op_type == "LayerNormalization":
+            if norm.int_attr("axis", -1) % len(grouped or ()) != 2:
+                yield Reject("other-axes", norm.name)
+            for name, wanted in (("scale", 1), ("bias", 0)):
+                if m.get(name) is not None and not np.all(m[name].array == wanted):
+                    yield Reject("other-constant", m[name].name, f"is not {wanted}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         shape, grouped = m["x"].desc.shape, m.node("grouped").output.desc.shape
-        assert grouped is not None
-        scale, bias = (rw.const(one_a_channel(m[name], shape), like=m[name]) for name in ("scale", "bias"))
+        assert shape is not None and grouped is not None and isinstance(shape[1], int) and isinstance(grouped[1], int)
+        one_a_group = (np.ones(grouped[1]), np.zeros(grouped[1]))
+        if m.node("norm").op_type == "InstanceNormalization":
+            one_a_group = m["scale"].array, m["bias"].array
+        lenders = m["scale"], m.get("bias") or m["scale"]
+        vectors = [
+            rw.const(np.repeat(array, shape[1] // grouped[1]), like=lender)
+            for array, lender in zip(one_a_group, lenders, strict=True)
+        ]
         epsilon = m.node("norm").float_attr("epsilon", 1e-5)
-        return rw.insert("GroupNormalization", m["x"], scale, bias, num_groups=grouped[1], epsilon=epsilon)
+        return rw.insert("GroupNormalization", m["x"], *vectors, num_groups=grouped[1], epsilon=epsilon)
+
+
+def _are_groups(shape: Shape | None, grouped: Shape | None) -> bool:
+    """Has a view of these dims the channels in groups?"""
+    if shape is None or grouped is None or min(len(shape), len(grouped)) < 3 or UNNAMED in (*shape, *grouped[:2]):
+        return False
+    groups, channels = grouped[1], shape[1]
+    return grouped[0] == shape[0] and isinstance(groups, int) and isinstance(channels, int) and not channels % groups
