@@ -18,7 +18,7 @@ from atcpy.verify.inputs import Array, Feeds
 
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
 
@@ -229,7 +229,7 @@ def _draws(node: onnx.NodeProto, custom: CustomOps) -> bool:
     while pending:
         node = pending.pop()
         own = custom.find(node.domain, node.op_type)
-        if node.op_type in _RANDOM or (own is not None and own.random):
+        if node.op_type in RANDOM or (own is not None and own.random):
             return True
         for attribute in node.attribute:
             pending.extend(attribute.g.node)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,20 @@ import numpy as np
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, VerifyFailed, group
-from atcpy.exporters.onnx import Rewritten
+from atcpy.exporters.onnx import Constant, Rewritten
 from atcpy.ir import DType
 from atcpy.ir.origin import ModelWords
 from atcpy.options import default_threads
 from atcpy.parsers.onnx import ParsedModel
 from atcpy.stages.optimize_onnx import RewriteOptions, Verdict
+from atcpy.verify import stepwise
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
-from atcpy.verify.oracle import behind_random, cannot_open, first_line, ort_errors, too_new
-from atcpy.verify.pieces import PiecewiseModel, may_be_cut
+from atcpy.verify.oracle import RANDOM, behind_random, cannot_open, first_line, ort_errors, too_new
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import describe, is_open, trials
+from atcpy.verify.stepwise import Stepwise, stepwise_errors
 
 _SHARED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8, DType.UINT8, DType.BOOL)
 
@@ -49,8 +51,11 @@ def check_rewritten(
     threads = options.shared.threads or default_threads()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         (Path(folder) / "weights").touch()
+        if (run := _in_steps(words, rewritten, folder)) is not None:
+            with suppress(_NotInSteps):
+                return replace(_compare(model, words, rewritten, run, options), oracle=name)
         source = pool.submit(_open_source, model, words, folder, threads)
-        result = pool.submit(_open, rewritten.model, _arrays_of(rewritten), folder, threads)
+        result = pool.submit(_open, rewritten.model, rewritten.constants, folder, threads)
         try:
             oracle = source.result()
         except ModelInvalid as error:
@@ -59,7 +64,7 @@ def check_rewritten(
             ours = result.result()
         except ModelInvalid as error:
             raise VerifyFailed("V0001", f"the result cannot be opened: {error.what}") from error
-        return replace(_compare(model, words, rewritten, _both(pool, oracle, ours), options), oracle=name)
+        return replace(_compare(model, words, rewritten, _both(oracle, ours), options), oracle=name)
 
 
 # Runs source and result on the same inputs.
@@ -70,22 +75,54 @@ class _Refused(Exception):
     """Why the source does not run on these inputs."""
 
 
-def _both(pool: ThreadPoolExecutor, oracle: Any, ours: Any) -> RunBoth:
+class _NotInSteps(Exception):
+    """One of the models does not run node by node: whether it runs at all, only the whole tells."""
+
+
+def _both(oracle: Any, ours: Any) -> RunBoth:
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         refusals: tuple[type[Exception], ...] = (ModelInvalid, *ort_errors())
-        # What is run in pieces takes its time to open them, in which another thread can do the same.
-        early = pool.submit(ours.run, names, feeds) if isinstance(ours, PiecewiseModel) else None
         try:
             expected = oracle.run(names, feeds)
         except refusals as error:
             raise _Refused(first_line(error)) from error
         try:
-            return expected, ours.run(names, feeds) if early is None else early.result()
+            return expected, ours.run(names, feeds)
         except refusals as error:
             what = f"the result fails where the source does not: {first_line(error)}"
             raise VerifyFailed("V0001", what) from error
 
     return run
+
+
+def _in_steps(words: ModelWords, rewritten: Rewritten, folder: str) -> RunBoth | None:
+    """Runs both node by node; None if they are small, or cannot be run so."""
+    if len(words.model.graph.node) < stepwise.LARGE:
+        return None
+
+    def opened(model: bytes) -> Any:
+        return _session(model, {}, folder, 1)
+
+    source = Stepwise(words.model, _constants_of(words), opened)
+    ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, opened)
+    if not (source.can_run and ours.can_run):
+        return None
+
+    def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
+        try:
+            return source.run(names, feeds), ours.run(names, feeds)
+        except stepwise_errors() as error:
+            raise _NotInSteps from error
+
+    return run
+
+
+def _constants_of(words: ModelWords) -> dict[str, Constant]:
+    found: dict[str, Constant] = {}
+    for index, proto in enumerate(words.model.graph.initializer):
+        is_external = proto.data_location == onnx.TensorProto.EXTERNAL
+        found[proto.name] = Constant(proto, words.read(proto) if is_external else words.inline.get(index))
+    return found
 
 
 def _compare(
@@ -96,9 +133,12 @@ def _compare(
     options: RewriteOptions,
 ) -> Verdict:
     names = [info.name for info in words.model.graph.output]
-    random, steps = behind_random(words.model), quantization_steps(words.model)
+    # Each of these walks the model: where no op of it asks for that, it is spared.
+    random = behind_random(words.model) if RANDOM.intersection(words.ops) else frozenset()
+    steps = quantization_steps(words.model) if "DequantizeLinear" in words.ops else {}
     ports = _ports(rewritten)
-    bounds = integer_bounds(words.model)
+    has_integers = words.model.metadata_props or not all(port.dtype.is_float for port in ports)
+    bounds = integer_bounds(words.model) if has_integers else {}
     tried: list[str] = []
     worst = 0.0
     refused = ""
@@ -170,11 +210,7 @@ def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, 
     return _session_of(words.model, arrays, folder, threads)
 
 
-def _arrays_of(rewritten: Rewritten) -> list[Any]:
-    return rewritten.constants
-
-
-def _open(model: onnx.ModelProto, constants: Sequence[Any], folder: str, threads: int) -> Any:
+def _open(model: onnx.ModelProto, constants: Sequence[Constant], folder: str, threads: int) -> Any:
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     large = {}
@@ -203,13 +239,6 @@ def _session_of(
             shared[tensor.name] = np.frombuffer(data, dtype.numpy).reshape(tuple(proto.dims))
         else:
             tensor.raw_data = bytes(data)
-    if may_be_cut(whole):
-        return PiecewiseModel(
-            whole,
-            lambda piece, names: _session(
-                piece.SerializeToString(), {name: shared[name] for name in names if name in shared}, folder, 1
-            ),
-        )
     return _session(whole.SerializeToString(), shared, folder, threads)
 
 
@@ -221,6 +250,7 @@ def _session(source: str | bytes, shared: Mapping[str, np.ndarray[Any, Any]], fo
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.enable_mem_pattern = False  # a plan for memory pays off from the second run on
     options.add_session_config_entry("session.disable_prepacking", "1")  # it copies the weights
     if isinstance(source, bytes):
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

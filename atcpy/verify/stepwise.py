@@ -1,0 +1,217 @@
+"""A large model run node by node: the time that ONNX Runtime takes to open a model grows faster than its nodes.
+
+A session computes one node, and serves all nodes that differ from it by names alone: of 50 000 nodes a few dozen are
+different. What a node reads is fed to it, constants like the values that other nodes made; a value that no later node
+reads is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from atcpy.errors import ModelInvalid
+from atcpy.exporters.onnx import Constant
+from atcpy.exporters.onnx.types import type_from_text
+from atcpy.ir import DType
+from atcpy.parsers.onnx.order import captured_names
+from atcpy.verify.inputs import Feeds
+from atcpy.verify.oracle import cannot_open, ort_errors
+
+LARGE = 4000  # nodes; a smaller model is opened as a whole
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+# Opens a model in memory.
+Open = Callable[[bytes], Any]
+
+
+@dataclass(slots=True)
+class _Step:
+    """A node with what is looked at each time read once. `places` are the names of its inputs in a session, `reads`
+    those in the model; `form` numbers what nodes that share a session have in common, but for the types of inputs.
+    """
+
+    proto: onnx.NodeProto
+    form: int
+    places: tuple[str, ...]
+    reads: list[str]
+    makes: list[str]
+    constant: Constant | None
+    last: list[str] = field(default_factory=list)  # the values that no later node reads
+
+
+class Stepwise:
+    """What a session is to its caller: `run`."""
+
+    def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Constant], opened: Open) -> None:
+        self._model = model
+        self._constants = constants
+        self._open = opened
+        self._forms: dict[object, int] = {}
+        self._sessions: dict[object, tuple[Any, list[str]]] = {}
+        self._steps = [self._step(proto) for proto in model.graph.node]
+        self._outputs = [info.name for info in model.graph.output]
+        self._find_last()
+        self._header = onnx.ModelProto(ir_version=model.ir_version)
+        self._header.opset_import.extend(model.opset_import)
+        self._header.functions.extend(model.functions)
+
+    @property
+    def can_run(self) -> bool:
+        """Is every value made before it is read, as ONNX asks?"""
+        made = {info.name for info in self._model.graph.input} | self._constants.keys()
+        for step in self._steps:
+            if not made.issuperset(step.reads):
+                return False
+            made.update(step.makes)
+        return made.issuperset(self._outputs)
+
+    def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
+        """The outputs of these names."""
+        values: dict[str, Any] = dict(feeds)
+        kinds = {info.name: _kind(info.type.tensor_type.elem_type) for info in self._model.graph.input}
+        for step in self._steps:
+            for name in step.reads:
+                if name not in values:
+                    values[name], kinds[name] = _read(self._constants[name])
+            if step.constant is None:
+                self._compute(step, values, kinds)
+            else:
+                values[step.makes[0]], kinds[step.makes[0]] = _read(step.constant)
+            for name in step.last:
+                values.pop(name, None)
+        for name in names:
+            if name not in values:
+                values[name], kinds[name] = _read(self._constants[name])
+        self._check_types(kinds)
+        return [values[name] for name in names]
+
+    def _step(self, proto: onnx.NodeProto) -> _Step:
+        reads, makes, captures = list(proto.input), list(proto.output), []
+        op_type = proto.op_type
+        key: list[object] = [op_type, proto.domain]
+        for attr in proto.attribute:
+            key.append(attr.SerializeToString())
+            if attr.type in _GRAPHS:
+                captures = sorted(captured_names(proto))
+        constant = _constant_of(proto) if op_type == "Constant" else None
+        places = _places(len(reads))
+        if "" in reads:
+            places = tuple([place for place, name in zip(places, reads, strict=True) if name])
+            reads = [name for name in reads if name]
+        if captures:
+            places, reads = (*places, *captures), reads + captures
+        key += (places, len(makes) if "" not in makes else tuple(map(bool, makes)))
+        form = self._forms.setdefault(tuple(key), len(self._forms))
+        return _Step(proto, form, places, reads, [name for name in makes if name], constant)
+
+    def _find_last(self) -> None:
+        seen = set(self._outputs)
+        for step in reversed(self._steps):
+            step.last = [name for name in {*step.reads, *step.makes} if name not in seen]
+            seen.update(step.last)
+
+    def _check_types(self, kinds: Mapping[str, str]) -> None:
+        """What the model says of its values must hold: ONNX Runtime would not open it as a whole."""
+        for info in (*self._model.graph.output, *self._model.graph.value_info):
+            declared = info.type.tensor_type.elem_type
+            if declared and (kind := kinds.get(info.name)) is not None and kind != _kind(declared):
+                raise cannot_open(f'"{info.name}" is {kind}, the model says {_kind(declared)}')
+
+    def _compute(self, step: _Step, values: dict[str, Any], kinds: dict[str, str]) -> None:
+        fed = dict(zip(step.places, [values[name] for name in step.reads], strict=True))
+        key = (step.form, *[kinds[name] for name in step.reads])
+        try:
+            entry = self._sessions.get(key)
+            if entry is None:
+                entry = self._sessions[key] = self._session(step, kinds, ())
+            session, made = entry
+            results = session.run(None, fed)
+        except stepwise_errors():
+            # Some ops want to know a constant when they are opened.
+            inside = [name for name in step.reads if name in self._constants]
+            if not inside:
+                raise
+            session, made = self._session(step, kinds, inside)
+            for place, name in zip(step.places, step.reads, strict=True):
+                if name in inside:
+                    del fed[place]
+            results = session.run(None, fed)
+        for name, kind, result in zip(step.makes, made, results, strict=True):
+            values[name] = result
+            kinds[name] = kind
+
+    def _session(self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]) -> tuple[Any, list[str]]:
+        """A session of one node, with the types of what it makes; constants `inside` are in it and not fed."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self._header)
+        graph = made.graph
+        graph.name = "node"
+        node = graph.node.add()
+        node.CopyFrom(step.proto)
+        del node.input[:]
+        names = step.proto.input
+        node.input.extend([place if name else "" for place, name in zip(_places(len(names)), names, strict=True)])
+        for place, name in zip(step.places, step.reads, strict=True):
+            if name not in inside:
+                graph.input.add(name=place).type.CopyFrom(type_from_text(kinds[name]))
+                continue
+            constant = self._constants[name]
+            tensor = graph.initializer.add()
+            tensor.CopyFrom(constant.proto)
+            if constant.data is not None:
+                tensor.ClearField("data_location")
+                tensor.ClearField("external_data")
+                tensor.raw_data = bytes(constant.data)
+            tensor.name = place
+        graph.output.extend([onnx.ValueInfoProto(name=name) for name in step.makes])
+        session = self._open(made.SerializeToString())
+        return session, [info.type for info in session.get_outputs()]
+
+
+def stepwise_errors() -> tuple[type[Exception], ...]:
+    """What says that a model does not run node by node. Of types that numpy does not have there is no error of
+    ONNX Runtime's own.
+    """
+    return (ModelInvalid, RuntimeError, *ort_errors())
+
+
+@cache
+def _places(count: int) -> tuple[str, ...]:
+    """The names of inputs in the session of one node."""
+    return tuple([f"<{place}>" for place in range(count)])
+
+
+@cache
+def _kind(elem_type: int) -> str:
+    return f"tensor({onnx.TensorProto.DataType.Name(elem_type).lower()})"
+
+
+@cache
+def _numpy_of(elem_type: int) -> np.dtype[Any] | None:
+    """How the raw bytes of a constant are read; None if that takes more than to look at them."""
+    dtype = DType.from_onnx(elem_type)
+    return None if dtype.bits < 8 else np.dtype(dtype.numpy)
+
+
+def _read(constant: Constant) -> tuple[Any, str]:
+    """The elements of a constant, and its type."""
+    proto, data = constant.proto, constant.data
+    elem_type = proto.data_type
+    raw = proto.raw_data if data is None else data
+    dtype = _numpy_of(elem_type)
+    if dtype is None or not len(raw):
+        return numpy_helper.to_array(proto), _kind(elem_type)
+    return np.frombuffer(raw, dtype).reshape(tuple(proto.dims)), _kind(elem_type)
+
+
+def _constant_of(node: onnx.NodeProto) -> Constant | None:
+    """What a Constant node holds, if that is a tensor."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    return next((Constant(attr.t) for attr in node.attribute if attr.name == "value"), None)

@@ -1,0 +1,213 @@
+"""Large models run node by node: the same results, and the same verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+import atcpy
+from atcpy.errors import AtcError
+from atcpy.exporters.onnx import Constant
+from atcpy.stages import optimize_onnx
+from atcpy.verify import rewritten, stepwise
+from atcpy.verify.stepwise import Stepwise
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> '
+TEXT = """g (float[2,4] x) => (float[2,4] y, float[2,4] early)
+<float[4] w = {1, 2, 3, 4}> {
+  a = Add(x, w) early = Relu(a) b = Mul(a, w) c = Sub(b, early) d = Identity(c) e, f = Split<axis = 1>(d)
+  g1 = Concat<axis = 1>(e, f) h = Tanh(g1) i = Add(h, a) y = Mul(i, w)
+}"""
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[onnx.ModelProto]:
+    """Every model is a large one; those that were opened."""
+    models: list[onnx.ModelProto] = []
+    session = rewritten._session
+
+    def noted(model: bytes, *rest: Any) -> Any:
+        models.append(onnx.ModelProto.FromString(model))
+        return session(model, *rest)
+
+    monkeypatch.setattr(stepwise, "LARGE", 2)
+    monkeypatch.setattr(rewritten, "_session", noted)
+    return models
+
+
+def open_model(model: bytes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def stepwise_of(model: onnx.ModelProto) -> Stepwise:
+    return Stepwise(model, {tensor.name: Constant(tensor) for tensor in model.graph.initializer}, open_model)
+
+
+def random_feeds(model: onnx.ModelProto) -> dict[str, Any]:
+    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
+    return {name: np.random.default_rng(0).standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+
+def test_one_session_serves_equal_nodes(opened: list[onnx.ModelProto], tmp_path: Path) -> None:
+    body = " ".join(f"v{i + 1} = {('Neg', 'Exp', 'Sin')[i % 3]}(v{i})" for i in range(60))
+    text = f"{HEAD} g (float[2] v0) => (float[2] y) {{ {body} y = Neg(v60) }}"
+    report = atcpy.optimize(onnx.parser.parse_model(text), tmp_path / "out.onnx")
+    assert report.verified and report.max_abs == 0
+    assert report.after.nodes == 61
+    assert all(len(model.graph.node) == 1 for model in opened)
+    assert len(opened) == 2 * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        # inputs that are left out, outputs that nobody wants, inputs that are read twice
+        """g (float[1,1,8] x) => (float[1,1,4] y) <float one = {1}> {
+           a = Add(x, x) b = Clip(a, , one) c, mask = Dropout(b)
+           d, where = MaxPool<kernel_shape = [2], strides = [2]>(c) y = Relu(d) }""",
+        # bodies that read what is around them, even a value with the name of a place
+        """g (float[3] x) => (float[3] y) <int64 n = {3}> {
+           go = Constant<value = bool {1}>()
+           t = Neg(x)
+           y = Loop<body = b (int64 i, bool c, float[3] v) => (bool c2, float[3] w) { c2 = Identity(c) w = Add(v, t) }>
+               (n, go, x) }""",
+        # sequences
+        """g (float[4] x) => (float[4] y) {
+           z = Constant<value_int = 0>() a, b = Split<axis = 0>(x) s = SequenceConstruct(a, b)
+           p = SequenceAt(s, z) q = Neg(p) t = SequenceInsert(s, q) u = ConcatFromSequence<axis = 0>(s)
+           k = SequenceLength(t) l = Cast<to = 1>(k) y = Mul(u, l) }""",
+        # constants that an op wants to know when it is opened, and output that is a constant
+        """g (float[1,1,2,2] x) => (float[1,1,4,4] y, float[4] k) <float[4] scales = {1, 1, 2, 2}> {
+           y = Resize<mode = "nearest">(x, , scales) k = Constant<value = float[4] {1, 2, 3, 4}>() }""",
+    ],
+    ids=["plain", "left-out", "loop", "sequence", "constants"],
+)  # fmt: skip
+def test_results_are_those_of_the_whole(text: str) -> None:
+    model = onnx.parser.parse_model(HEAD + text)
+    feeds = random_feeds(model)
+    names = [info.name for info in model.graph.output]
+    steps = stepwise_of(model)
+    assert steps.can_run
+    whole = open_model(model.SerializeToString()).run(names, feeds)
+    for ours, theirs in zip(steps.run(names, feeds), whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "FLOAT DOUBLE FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL STRING".split(),  # noqa: SIM905
+)
+def test_constants_of_all_types(name: str) -> None:
+    model = onnx.parser.parse_model(f"{HEAD} g (float[1] x) => ({name.lower()}[2] y) {{ y = Identity(w) }}")
+    kind, elements = onnx.TensorProto.DataType.Value(name), ["a", "b"] if name == "STRING" else [0, 1]
+    model.graph.initializer.append(onnx.helper.make_tensor("w", kind, [2], elements))
+    raw = numpy_helper.from_array(numpy_helper.to_array(model.graph.initializer[0]), "w")
+    for _ in range(2):
+        (found,) = stepwise_of(model).run(["y"], {"x": np.zeros(1, np.float32)})
+        np.testing.assert_array_equal(found, numpy_helper.to_array(raw))
+        model.graph.initializer[0].CopyFrom(raw)  # the elements as bytes
+
+
+@pytest.mark.parametrize(
+    ("body", "may"),
+    [("b = Relu(x) y = Relu(b)", True), ("y = Relu(b) b = Relu(x)", False), ("y = Relu(nothing)", False)],
+)
+def test_which_models_are_run_so(body: str, may: bool) -> None:
+    assert stepwise_of(onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {body} }}")).can_run is may
+
+
+def test_a_wrong_type_is_found() -> None:
+    model = onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) <int64[2] a> {{ a = Neg(x) y = Neg(a) }}")
+    with pytest.raises(AtcError, match=r"\"a\" is tensor\(float\), the model says tensor\(int64\)"):
+        stepwise_of(model).run(["y"], random_feeds(model))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A rewrite that is wrong
+
+
+def _another_op(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    model.graph.node[150].op_type = "Ceil"
+
+
+def _another_attribute(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    for node in model.graph.node:
+        if node.op_type == "LeakyRelu":
+            node.attribute[0].f += 1e-2
+
+
+def _another_constant(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    array = numpy_helper.to_array(constants[0].proto).copy()
+    array.reshape(-1)[-1] += 1e-2
+    constants[0].proto.CopyFrom(numpy_helper.from_array(array, constants[0].proto.name))
+
+
+def _another_input(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    model.graph.node[150].input[0] = model.graph.node[120].output[0]
+
+
+def _swapped_inputs(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    node = next(node for node in model.graph.node if node.op_type == "Sub")
+    names = [*node.input]
+    del node.input[:]
+    node.input.extend(reversed(names))
+
+
+def _missing_node(model: onnx.ModelProto, constants: list[Constant]) -> None:
+    node = model.graph.node[150]
+    model.graph.node[151].input[0] = node.input[0]
+    del model.graph.node[150]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_another_op, _another_attribute, _another_constant, _another_input, _swapped_inputs, _missing_node],
+)
+def test_a_wrong_rewrite_inside_a_large_model_is_found(
+    spoil: Callable[[onnx.ModelProto, list[Constant]], None],
+    opened: list[onnx.ModelProto],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    # Nothing fades: a difference of one value is one of all that come after it.
+    ops = ("Sin(v{})", "Sub(w, v{})", "LeakyRelu<alpha = 0.9>(v{})", "Neg(v{})", "Mul(v{}, k)")
+    body = " ".join(f"v{i + 1} = {ops[i % 5].format(i)}" for i in range(300))
+    constants = "float[8] w = {-4, -3, -2, -1, 1, 2, 3, 4}, float k = {1.3}"
+    text = f"{HEAD} g (float[8] v0) => (float[8] v300) <{constants}> {{ {body} }}"
+    export = optimize_onnx.export_in_words
+    spoilt: list[object] = []
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        made = export(*arguments, **options)
+        spoil(made.model, made.constants)
+        spoilt.append(made)
+        return made
+
+    model = onnx.parser.parse_model(text)
+    assert atcpy.optimize(model, tmp_path / "right.onnx").verified
+    monkeypatch.setattr(optimize_onnx, "export_in_words", wrong)
+    opened.clear()
+    with pytest.raises(AtcError) as refused:
+        atcpy.optimize(model, tmp_path / "wrong.onnx")
+    assert refused.value.code == "V0001"
+    assert spoilt
+    assert not (tmp_path / "wrong.onnx").exists()
+
+
+def test_what_does_not_run_in_steps_is_opened_as_a_whole(opened: list[onnx.ModelProto], tmp_path: Path) -> None:
+    """numpy has no bfloat16 that ONNX Runtime takes."""
+    text = f"""{HEAD} g (float[2] x) => (float[2] y) {{
+        a = Cast<to = 16>(x) b = Cast<to = 1>(a) c = Sin(b) d = Cast<to = 16>(c) y = Cast<to = 1>(d) }}"""
+    report = atcpy.optimize(onnx.parser.parse_model(text), tmp_path / "out.onnx")
+    assert report.verified
+    assert any(len(model.graph.node) > 1 for model in opened)
