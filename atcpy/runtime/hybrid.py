@@ -107,13 +107,19 @@ class HybridGraph:
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans that are compiled now, also those of rests and bodies."""
+        return (variant.plan for variant in self._compiled() if variant.plan is not None)
+
+    def eager_nodes(self) -> Iterator[Node]:
+        """The nodes that run one by one behind these plans."""
+        return (node for variant in self._compiled() for node in variant.steps.eager)
+
+    def _compiled(self) -> Iterator[_Variant]:
         pending: list[HybridGraph] = [self]
         while pending:
             with self._cache.lock:
                 variants = list(pending.pop()._variants.values())
             for variant in variants:
-                if variant.plan is not None:
-                    yield variant.plan
+                yield variant
                 if variant.rest is not None:
                     pending.append(variant.rest)
                 pending.extend(variant.bodies.values())

@@ -40,6 +40,11 @@ class PieceGraph:
         for piece, _ in self._pieces:
             yield from piece.plans()
 
+    def eager_nodes(self) -> Iterator[Node]:
+        """The nodes that run one by one behind these plans."""
+        for piece, _ in self._pieces:
+            yield from piece.eager_nodes()
+
 
 def has_many_barriers(graph: Graph) -> bool:
     """Is it to be run in pieces?"""

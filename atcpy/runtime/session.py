@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from atcpy.errors import UsageError, Where, raise_all
-from atcpy.ir import DType, Graph, Sym, Value
+from atcpy.ir import DType, Graph, Node, Sym, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.om.container import Verify
@@ -139,6 +139,11 @@ class InferenceSession:
         if self._plan is not None:
             return [self._plan]
         return [] if self._hybrid is None else list(self._hybrid.plans())
+
+    @property
+    def eager_nodes(self) -> list[Node]:
+        """The nodes that run one by one between plans: control flow, and results whose size depends on data."""
+        return [] if self._hybrid is None else list(self._hybrid.eager_nodes())
 
     @property
     def tasks(self) -> list[TaskInfo]:
