@@ -71,7 +71,7 @@ def _optimised_nodes(model: Path, target: Path) -> int | None:
     options.log_severity_level = 4
     try:
         ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # they have no base class
+    except Exception as error:  # noqa: BLE001  they have no base class
         print(f"{model}: {' '.join(str(error).split())[:160]}")
         return None
     return _nodes(onnx.load(target, load_external_data=False).graph)

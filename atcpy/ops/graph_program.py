@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
 
+import numpy as np
+
 from atcpy.ir import DType, Reject, Value
 from atcpy.ir.instruction import Instruction
 from atcpy.ops.cast import KERNEL_DTYPES
@@ -23,6 +25,7 @@ MAX_WORDS = 27
 MAX_DIMS = 5
 NO_REGISTER = 255  # the immediate takes its place
 REGISTER_DTYPES = KERNEL_DTYPES
+EXACT_BITS = 16  # of integers that are float32 one by one, and so are their differences
 FUNCTION_COST = 8  # of an op that is computed by a polynomial, where Add costs 1
 
 _OWN = "graph_kernel"
@@ -224,6 +227,49 @@ def _classify(launch: _Launch) -> int:
     return launch.program.add(_OWN, "IsInf", launch.register(0), 0, infinities.index(pattern) + 1)
 
 
+def _step(launch: _Launch) -> tuple[float, int]:
+    """Scale and zero point of a quantisation with one of each."""
+    zero = launch.call.src[2]
+    return float(_number(launch.value(1))), 0 if zero is None else int(_number(zero))
+
+
+def _with_number(program: Program, op: str, register: int, number: float) -> int:
+    program.cost += 1
+    return program.add("binary", op, register, NO_REGISTER, _bits(number, DType.FLOAT32))
+
+
+def _cast_to(program: Program, register: int, dtype: DType) -> int:
+    program.cost += 1
+    return program.add(_OWN, "Cast", register, 0, dtype.onnx)
+
+
+def _dequantize(launch: _Launch) -> int:
+    """(x − zero) · scale, where the difference of no more than 16 bits is a float32."""
+    program, (scale, zero) = launch.program, _step(launch)
+    if zero and launch.dtype().bits > EXACT_BITS:
+        raise _NoNumber("a zero point of 32 bits")
+    y = _cast_to(program, launch.register(0), DType.FLOAT32)
+    if zero:
+        y = _with_number(program, "Sub", y, zero)
+    return _with_number(program, "Mul", y, scale)
+
+
+def _quantize(launch: _Launch) -> int:
+    """round(x / scale) + zero, saturated before it is rounded; NaN becomes the least number, which is not above it."""
+    program, (scale, zero) = launch.program, _step(launch)
+    target = launch.call.dst[0].desc.dtype
+    limits = np.iinfo(target.long)
+    y = _with_number(program, "Div", launch.register(0), scale)
+    is_above = _with_number(program, "Greater", y, limits.min - zero)
+    least = program.add(_OWN, "Const", DType.FLOAT32.onnx, 0, _bits(limits.min - zero, DType.FLOAT32))
+    y = program.add(_OWN, "Select", is_above, y, least)
+    y = program.add("unary", "Round", _with_number(program, "Min", y, limits.max - zero))
+    program.cost += 2
+    if zero:
+        y = _with_number(program, "Add", y, zero)
+    return _cast_to(program, y, target)
+
+
 _TABLE: Mapping[str, Callable[[_Launch], int]] = {
     "unary": _unary,
     "binary": _binary,
@@ -231,4 +277,6 @@ _TABLE: Mapping[str, Callable[[_Launch], int]] = {
     "where": _where,
     "pow": _pow,
     "classify": _classify,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
 }

@@ -135,6 +135,7 @@ class OpDef:
     is_random: two runs may differ; never folded or merged.
     is_elementwise: each element of the result depends on the operands' elements at its place, with
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
+    elementwise_if: says so of some nodes of an op of which it does not hold in general.
     is_broadcast: output 0 is input 0, each element as often as its shape says.
     is_custom: a user's own op.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
@@ -159,10 +160,15 @@ class OpDef:
     inplace: tuple[int, ...] = ()
     is_random: bool = False
     is_elementwise: bool = False
+    elementwise_if: Callable[[Node], bool] | None = None
     is_broadcast: bool = False
     is_eager: bool = False
     is_custom: bool = False
     compute: Compute | None = None
+
+    def takes_elements(self, node: Node) -> bool:
+        """True if a node of the op is elementwise."""
+        return self.is_elementwise or (self.elementwise_if is not None and self.elementwise_if(node))
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""

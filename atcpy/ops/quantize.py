@@ -41,6 +41,11 @@ def is_per_tensor(scale: Value) -> bool:
     return scale.desc.is_static and scale.desc.elements == 1
 
 
+def has_one_step(node: Node) -> bool:
+    """True if one scale and one zero point, both constant, serve all elements."""
+    return all(value.tensor is not None and value.desc.elements == 1 for value in node.operands[1:])
+
+
 def layout_quantization(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """As the input lies, where one scale is for all and elements have whole bytes."""
     if _sides(node)[1].desc.dtype in PACKED:
@@ -113,6 +118,7 @@ for _name in _FAMILIES:
             engines={Engine.VECTOR: supports_quantization},
             layout=layout_quantization,
             lower=lower_quantization,
+            elementwise_if=has_one_step,
         )
     )
 register_operator(

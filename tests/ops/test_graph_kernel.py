@@ -179,6 +179,41 @@ def test_evaluation_is_what_the_kernel_computes() -> None:
     np.testing.assert_array_equal(opdef.evaluate(node, [x, s])[0], run[0])
 
 
+@pytest.mark.parametrize("zero", [0, 7, 100])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+def test_quantisation_within_a_kernel_is_that_of_its_own(dtype: str, zero: int) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    net ({dtype}[300] x, float[300] f) => (float[300] y, {dtype}[300] z)
+    <float scale = {{0.037}}, {dtype} zero = {{{zero}}}, float step = {{0.11}}> {{
+      d = DequantizeLinear(x, scale, zero)
+      y = Mul(d, f)
+      z = QuantizeLinear(y, step, zero)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    fused, unfused = (compiled(model, enable_graph_kernel=on) for on in (True, False))
+    assert [task.kernel for task in fused.tasks] == ["graph_kernel"]
+    rng, limits = np.random.default_rng(zero), np.iinfo(dtype)
+    f = np.where(rng.random(300) < 0.3, rng.choice(SPECIAL, 300), 50 * rng.standard_normal(300)).astype(np.float32)
+    feeds = {"x": rng.integers(limits.min, limits.max, 300, dtype, endpoint=True), "f": f}
+    ours, plain = (InferenceSession(writer.to_bytes(c), threads=1).run(None, feeds) for c in (fused, unfused))
+    for a, b in zip(ours, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_integers_of_32_bits_lose_their_zero_point_in_a_kernel_of_their_own() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    net (int32[9] x, float[9] f) => (float[9] y) <float scale = {0.5}, int32 zero = {16777217}> {
+      d = DequantizeLinear(x, scale, zero)
+      e = Add(d, f)
+      y = Mul(e, e)
+    }"""
+    result = compiled(onnx.parser.parse_model(text))
+    assert [task.kernel for task in result.tasks] == ["dequantize", "graph_kernel"]
+    feeds = {"x": np.full(9, 16777218, np.int32), "f": np.ones(9, np.float32)}
+    (y,) = InferenceSession(writer.to_bytes(result), threads=1).run(None, feeds)
+    np.testing.assert_array_equal(y, np.full(9, 2.25, np.float32))
+
+
 @pytest.mark.parametrize(
     ("shape", "target", "spans"),
     [

@@ -101,7 +101,7 @@ class Groups:
 
     def _look_at(self, node: Node) -> None:
         opdef = find_opdef(node)
-        if opdef is None or not (opdef.is_elementwise or opdef.is_broadcast):
+        if opdef is None or not (opdef.takes_elements(node) or opdef.is_broadcast):
             return
         if node.engine not in (Engine.VECTOR, Engine.AICORE) or len(node.outputs) != 1:
             return
