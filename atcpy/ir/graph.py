@@ -40,10 +40,26 @@ class Graph(Body):
         while node is not None:
             following = node._next
             yield node
-            # A node inserted right after the current one is visited; erased ones are skipped.
-            node = node._next if node.graph is self else following
-            while node is not None and node.graph is not self:
-                node = node._next
+            node = self._next_of(node, following)
+
+    def nodes_of(self, *op_types: str) -> Iterator[Node]:
+        """Those of some ops of the standard; else as `nodes`. A graph without any is not walked."""
+        node = self._first if self.has_any(op_types) else None
+        while node is not None:
+            following = node._next
+            if node.op_type in op_types and not node.domain:
+                yield node
+                following = self._next_of(node, following)
+            node = following
+
+    def _next_of(self, node: Node, following: Node | None) -> Node | None:
+        """Where an iteration goes on behind `node`, which had the successor `following` when it was yielded: a node
+        inserted right behind it is visited; erased ones are skipped.
+        """
+        after = node._next if node.graph is self else following
+        while after is not None and after.graph is not self:
+            after = after._next
+        return after
 
     def __len__(self) -> int:
         return self._count

@@ -81,9 +81,7 @@ class Fusion:
             return
         finisher = Finisher(graph, record, options)
         children = [(pattern, _children(pattern)) for pattern in spellings]
-        for node in graph.nodes:
-            if node.op_type not in roots:
-                continue
+        for node in graph.nodes_of(*roots):
             made_by = {value.producer.op_type for value in node.operands}
             # Most nodes are told apart here, without a match being tried.
             fitting = [pattern for pattern, wanted in children if not any(map(made_by.isdisjoint, wanted))]

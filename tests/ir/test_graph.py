@@ -59,6 +59,22 @@ def test_erasing_while_walking_skips_nothing() -> None:
     assert len(graph) == 2
 
 
+def test_a_walk_over_some_ops_sees_what_is_inserted_behind_it_and_nothing_that_was_erased() -> None:
+    graph = chain(5)
+    x, r0 = list(graph.nodes)[:2]
+    graph.set_input(graph.net_output, 0, r0.output)
+    visited = []
+    for node in graph.nodes_of("Relu", "Neg"):
+        visited.append(node.name)
+        if node.name == "r0":
+            erase_dead(graph, [n for n in list(graph.nodes) if n.name == "r4"])
+            graph.insert_after(x, "Neg", [x.output], name="before")
+            graph.append("Neg", [x.output], name="other", domain="mine", before=graph.net_output)
+            graph.append("Neg", [x.output], name="behind", before=graph.net_output)
+    assert visited == ["r0", "behind"]
+    assert not list(graph.nodes_of("Abs"))
+
+
 def test_dead_nodes_take_what_only_they_read() -> None:
     graph = chain(3)
     out = graph.net_output

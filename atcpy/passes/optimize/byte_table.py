@@ -35,9 +35,7 @@ _BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})  # with o
 @graph_pass(NAME, Stage.OPTIMIZE)
 def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Look functions of quantised bytes up in a table."""
-    for node in graph.nodes:
-        if node.op_type != "QuantizeLinear":
-            continue
+    for node in graph.nodes_of("QuantizeLinear"):
         chain = _chain_before(node)
         source = chain[0].operand(0).producer if chain else node.operand(0).producer
         if source.op_type != "DequantizeLinear" or source.engine is not Engine.VECTOR:

@@ -36,8 +36,6 @@ _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
 )
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
-    if not graph.has_any(("Transpose",)):
-        return
     for region in _regions(graph):
         orders = region.orders()
         if not orders:
@@ -130,12 +128,11 @@ def _regions(graph: Graph) -> list[_Region]:
     """The regions that touch a Transpose, in the order of their first nodes."""
     seen: set[Node] = set()
     regions = []
-    for node in graph.nodes:
-        if node.op_type == "Transpose" and not node.domain:
-            for start in (node.operand(0).producer, *node.output.users):
-                rank = _rank(start) if start.graph is graph and start not in seen else None
-                if rank is not None:
-                    regions.append(_Region(rank, _hanging_together(start, rank, seen)))
+    for node in graph.nodes_of("Transpose"):
+        for start in (node.operand(0).producer, *node.output.users):
+            rank = _rank(start) if start.graph is graph and start not in seen else None
+            if rank is not None:
+                regions.append(_Region(rank, _hanging_together(start, rank, seen)))
     order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
     for region in regions:
         region.nodes.sort(key=order.__getitem__)

@@ -28,10 +28,11 @@ def merge_joins(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
     if not graph.has_any(("Concat",)):
         return
     finisher = Finisher(graph, record, options)
-    for node in graph.nodes:
-        if node.op_type == "Split" and not node.domain:
+    for node in graph.nodes_of("Concat", "Split"):
+        if node.op_type == "Split":
             _unsplit(graph, node, record)
-        if node.op_type != "Concat" or node.domain or node.output.desc.shape is None:
+            continue
+        if node.output.desc.shape is None:
             continue
         parts = [part for value in node.operands for part in _parts(value, node, record)]
         parts = _rejoined([part for part in parts if not _is_empty(part, node)] or parts[:1], node)

@@ -31,9 +31,7 @@ LONGEST = 6  # of a chain that is looked at
 def merge_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Shorten chains of Reshape, Squeeze, Unsqueeze, Flatten and Transpose."""
     finisher = Finisher(graph, record, options)
-    for node in graph.nodes:
-        if node.op_type not in MOVES or node.domain:
-            continue
+    for node in graph.nodes_of(*MOVES):
         chain = list(chain_above(node, LONGEST))
         found = _shorter(chain)
         if found is not None:

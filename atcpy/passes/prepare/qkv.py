@@ -41,12 +41,10 @@ class _Part:
 @graph_pass(NAME, Stage.PREPARE, after=("PrunePass",), before=("AttentionFusionPass",))
 def merge_qkv(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Make queries, keys and values by one product instead of three."""
-    if not graph.has_any({"MatMul"}):
-        return
     finisher = Finisher(graph, record, options)
     seen: set[Value] = set()
-    for node in graph.nodes:
-        if node.op_type != "MatMul" or node.domain or node.operand(0) in seen:
+    for node in graph.nodes_of("MatMul"):
+        if node.operand(0) in seen:
             continue
         seen.add(node.operand(0))
         parts = [part for user in dict.fromkeys(node.operand(0).users) if (part := _part(user, node.operand(0)))]

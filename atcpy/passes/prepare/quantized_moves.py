@@ -56,8 +56,8 @@ class QuantizedMove(
 @graph_pass("QuantizedConcatPass", Stage.PREPARE, after=("IdentityPass",), is_neutral=False)
 def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Quantise what is joined before it is joined."""
-    for node in graph.nodes:
-        if node.op_type != "QuantizeLinear" or node.operand(0).producer.op_type != "Concat":
+    for node in graph.nodes_of("QuantizeLinear"):
+        if node.operand(0).producer.op_type != "Concat":
             continue
         concat = node.operand(0).producer
         record.matched += 1

@@ -30,6 +30,8 @@ SOFTMAX = frozenset({"Softmax", "LogSoftmax"})
 )
 def sink_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Move views and Transposes to others that stand below an elementwise op."""
+    if not graph.has_any(MOVES):
+        return
     finisher = Finisher(graph, record, options)
     for node in graph.nodes:
         move = _move_above(node)

@@ -30,7 +30,7 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
     """Cut a value by one Split where Slices take all of its pieces."""
     finisher = Finisher(graph, record, options)
     groups: dict[tuple[Value, int], list[_Piece]] = {}
-    for node in graph.nodes:
+    for node in graph.nodes_of("Slice"):
         piece = _piece(node)
         if piece is not None:
             axis, start, end = piece

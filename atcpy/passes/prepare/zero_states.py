@@ -23,9 +23,7 @@ _STATES = (5, 6)  # the hidden and the cell's state
 )
 def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Leave out initial states of recurrent layers that are zero."""
-    for node in graph.nodes:
-        if node.op_type not in {"RNN", "GRU", "LSTM"} or node.domain:
-            continue
+    for node in graph.nodes_of("RNN", "GRU", "LSTM"):
         for place in _STATES:
             state = node.input(place)
             fill = None if state is None else _constant(state)

@@ -19,8 +19,8 @@ _PARTS, _MASK = 3, 3
 def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Let Attention read queries, keys and values where one product made them."""
     finisher = Finisher(graph, record, options)
-    for node in graph.nodes:
-        if node.op_type != "Attention" or node.domain or node.operand(0).producer.op_type != "Split":
+    for node in graph.nodes_of("Attention"):
+        if node.operand(0).producer.op_type != "Split":
             continue
         split = node.operand(0).producer
         record.matched += 1
