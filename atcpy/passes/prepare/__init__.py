@@ -46,5 +46,6 @@ from atcpy.passes.prepare import (
     swish,
     transpose_operands,
     transpose_weights,
+    view_regions,
     zero_states,
 )

@@ -1,0 +1,254 @@
+"""Let what lies between views work on dims regrouped, where that leaves fewer views.
+
+Reshape(LayerNormalization(Add(Reshape(a), Reshape(b))))  →  LayerNormalization(Add(a, b))
+
+A region is all that hangs together of nodes that work on dims regrouped (`passes/regroup.py`). The views at its border
+are counted, those that go and those that would come; if more go, the region works on what the views read. So each turn
+leaves fewer views, and that comes to an end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir.shape import Shape
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.movement import VIEWS, view_step
+from atcpy.passes.regions import entering, hanging_together
+from atcpy.passes.regroup import Regroup, regrouped, regrouped_places, regrouping
+
+SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both shapes
+MAX_WAYS = 3  # of regrouping that are tried for a region
+
+
+@graph_pass(
+    "ReshapeRegionPass",
+    Stage.PREPARE,
+    after=("AttentionHeadsFusionPass", "QKVMergePass", "NormBiasFusionPass"),
+    before=("ConvMulFusionPass",),
+)
+def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Regroup the dims of what lies between views, where that leaves fewer of them."""
+    if not graph.has_any(VIEWS):
+        return
+    for region in _regions(graph):
+        ways = region.ways()
+        if not ways:
+            continue
+        record.matched += 1
+        plans = next(filter(None, map(region.plans, ways)), [])
+        if not plans:
+            record.reject(Reject("as-many-views", region.nodes[0].name))
+        elif record.may_apply():
+            record.fire([node for plan in plans for node in plan.nodes])
+            for plan in plans:
+                plan.carry_out(graph, record.name)
+
+
+@dataclass(slots=True)
+class _Region:
+    """Nodes in their order."""
+
+    nodes: list[Node]
+
+    def ways(self) -> list[Regroup]:
+        """The ways to regroup after which a view at the border would go, the most frequent first."""
+        counts: Counter[Regroup] = Counter()
+        for value in entering(self.nodes, regrouped_places):
+            if _is_view(value.producer):
+                counts.update(_way(value.desc.shape, value.producer.operand(0).desc.shape))
+        for node in self.nodes:
+            for value in node.outputs:
+                for user in _views_below(value):
+                    counts.update(_way(value.desc.shape, user.output.desc.shape))
+        return [way for way, _ in counts.most_common(MAX_WAYS)]
+
+    def plans(self, way: Regroup) -> list[_Plan]:
+        """The parts of the region that can work this way, and leave fewer views then."""
+        shapes: dict[Value, Shape | None] = {}
+        fitting = {node for node in self.nodes if _fits(node, way, shapes)}
+        order = {node: number for number, node in enumerate(self.nodes)}
+        seen: set[Node] = set()
+        plans = []
+        for node in self.nodes:
+            if node in fitting and node not in seen:
+                part = hanging_together(node, fitting.__contains__, regrouped_places, seen)
+                plans.append(_Plan(way, sorted(part, key=order.__getitem__), shapes))
+        return [plan for plan in plans if plan.gain() > 0]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A way, the nodes that take it, and the shapes that it gives to their values."""
+
+    way: Regroup
+    nodes: list[Node]
+    shapes: Mapping[Value, Shape | None]
+
+    def gain(self) -> int:
+        """How many views go, less those that come."""
+        members = set(self.nodes)
+        gain = sum(_gain_entering(value, members, self._shape(value)) for value in self._outside())
+        return gain + sum(_gain_leaving(v, members, self._shape(v)) for node in self.nodes for v in node.outputs)
+
+    def carry_out(self, graph: Graph, name: str) -> None:
+        """Makes the nodes anew on dims regrouped."""
+        new: dict[Value, Value] = {}
+        for node in self.nodes:
+            rw = Rewriter(graph, node, name, [node])
+            inputs: list[Value | None] = list(node.inputs)
+            for place in regrouped_places(node):
+                value = node.input(place)
+                if value is not None:
+                    if value not in new:
+                        new[value] = _entered(rw, value, self._shape(value))
+                    inputs[place] = new[value]
+            attrs = {**node.attrs, **(regrouped(node, self.way) or {})}
+            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
+            infer_node(results[0].producer, KnownValues())
+            new.update(zip(node.outputs, results, strict=True))
+        feeders = [value.producer for value in self._outside()]
+        members = set(self.nodes)
+        for node in self.nodes:
+            for value in node.outputs:
+                _leave(graph, name, value, new[value], members)
+        for node in reversed(self.nodes):
+            graph.erase(node)
+        erase_dead(graph, feeders, "identity")
+
+    def _outside(self) -> Iterator[Value]:
+        return entering(self.nodes, regrouped_places)
+
+    def _shape(self, value: Value) -> Shape:
+        shape = self.shapes[value]
+        assert shape is not None
+        return shape
+
+
+def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape | None]) -> bool:
+    """Can a node work this way? Notes the shapes of its values."""
+    values = [value for place in regrouped_places(node) if (value := node.input(place)) is not None]
+    for value in (*values, *node.outputs):
+        if value not in shapes:
+            shapes[value] = _regrouped_shape(value, way)
+    return regrouped(node, way) is not None and all(shapes[value] is not None for value in (*values, *node.outputs))
+
+
+def _regions(graph: Graph) -> list[_Region]:
+    """The regions that touch a view, in the order of their first nodes."""
+    seen: set[Node] = set()
+    regions = []
+    for node in graph.nodes:
+        if _is_view(node):
+            for start in (node.operand(0).producer, *node.output.users):
+                if start.graph is graph and start not in seen and _rank(start) is not None:
+                    regions.append(_Region(hanging_together(start, _rank, regrouped_places, seen)))
+    order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
+    for region in regions:
+        region.nodes.sort(key=order.__getitem__)
+    return sorted(regions, key=lambda region: order[region.nodes[0]])
+
+
+def _rank(node: Node) -> int | None:
+    """The number of dims of a node that may work on dims regrouped."""
+    if node.domain or not node.outputs or node.output.desc.shape is None or node.op_type in VIEWS:
+        return None
+    rank = len(node.output.desc.shape)
+    return rank if rank > 0 and regrouped(node, _unchanged(rank)) is not None else None
+
+
+@cache
+def _unchanged(rank: int) -> Regroup:
+    way = regrouping((2,) * rank, (2,) * rank)
+    assert way is not None
+    return way
+
+
+def _is_view(node: Node) -> bool:
+    return node.op_type in VIEWS and not node.domain
+
+
+def _views_below(value: Value) -> list[Node]:
+    """The views of a value; not those that read in it how they view another."""
+    return [use.node for use in value.uses if use.place == 0 and _is_view(use.node)]
+
+
+def _way(before: Shape | None, after: Shape | None) -> Iterator[Regroup]:
+    way = regrouping(before, after)
+    if way is not None:
+        yield way
+
+
+def _regrouped_shape(value: Value, way: Regroup) -> Shape | None:
+    """What becomes of a value's shape: nothing where it has fewer dims than others and broadcasts as it is."""
+    old = value.desc.shape
+    new = None if old is None else way.shape(old)
+    if old is None or new is None or view_step(old, new) is None:
+        return None
+    stays = len(old) < way.rank and len(old) <= len(new) and (1,) * (len(new) - len(old)) + old == new
+    return old if stays else new
+
+
+def _gain_entering(value: Value, members: set[Node], shape: Shape) -> int:
+    """Views that go (1), or come (−1), where a value enters."""
+    if value.desc.shape == shape:
+        return 0
+    alone = value.user_beyond(members) is None
+    if value.tensor is not None:
+        return 0 if alone or value.tensor.nbytes <= SHARED_BYTES else -1
+    if not alone:
+        return 0 if _is_view(value.producer) and value.producer.operand(0).desc.shape == shape else -1
+    if not _is_view(value.producer):
+        return -1
+    return int(value.producer.operand(0).desc.shape == shape)
+
+
+def _gain_leaving(value: Value, members: set[Node], shape: Shape) -> int:
+    """The same where a value leaves: all views of the new shape go, and one comes for readers that are no views."""
+    views = _views_below(value)
+    going = sum(user.output.desc.shape == shape for user in views)
+    return going - int(any(user not in members and user not in views for user in value.users))
+
+
+def _entered(rw: Rewriter, value: Value, shape: Shape) -> Value:
+    """A value that enters, regrouped."""
+    if value.desc.shape == shape:
+        return value
+    if value.tensor is not None:
+        return rw.const(value.array.reshape([dim for dim in shape if isinstance(dim, int)]), like=value)
+    above = value.producer
+    if _is_view(above) and above.operand(0).desc.shape == shape:
+        return above.operand(0)
+    return _viewed(rw, value, shape)
+
+
+def _viewed(rw: Rewriter, value: Value, shape: Shape) -> Value:
+    step = view_step(value.desc.shape or (), shape)
+    assert step is not None
+    result = step.insert(rw, value)
+    infer_node(result.producer, KnownValues())
+    return result
+
+
+def _leave(graph: Graph, name: str, old: Value, new: Value, members: set[Node]) -> None:
+    """Gives readers outside what they read; views of the new shape go."""
+    going = [user for user in _views_below(old) if user.output.desc.shape == new.desc.shape]
+    for user in going:
+        graph.replace_uses(user.output, new)
+    others = [use for use in old.uses if use.node not in members and use.node not in going]
+    if others:
+        rw = Rewriter(graph, old.producer, name, [old.producer])
+        back = _viewed(rw, new, old.desc.shape or ())
+        graph.take_name(back, old)
+        for node, place in others:
+            graph.set_input(node, place, back)
+    for user in going:
+        for source in user.sources:
+            graph.decisions.removed.setdefault(source, "identity")
+        graph.erase(user)
