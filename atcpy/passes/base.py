@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from atcpy.errors import AtcWarning, InternalError, UsageError, did_you_mean
 from atcpy.ir import Graph, PassRecord
@@ -56,45 +56,34 @@ class Pass:
 _REGISTRY: dict[str, Pass] = {}
 
 
-def register_pass(entry: Pass) -> None:
-    """Makes a pass known; a second one of the same name is a mistake."""
-    assert entry.name not in _REGISTRY, f"pass {entry.name} is registered twice"
-    _REGISTRY[entry.name] = entry
+class Declared(TypedDict, total=False):
+    """What a pass may say of itself beside its name and stage: the fields of `Pass`."""
+
+    after: tuple[str, ...]
+    before: tuple[str, ...]
+    level: OoLevel
+    required: bool
+    on_whole: bool
+    is_neutral: bool
+    makes: tuple[str, ...]
+    repeats: bool
+
+
+def declare_pass(name: str, stage: Stage, run: RunPass, doc: str | None, **declared: Unpack[Declared]) -> None:
+    """Makes a pass known, with the first line of its docstring; a second one of the same name is a mistake."""
+    assert name not in _REGISTRY, f"pass {name} is registered twice"
+    if declared.get("required"):
+        declared["level"] = OoLevel.O0
+    summary = (doc or "").strip().partition("\n")[0]
+    _REGISTRY[name] = Pass(name=name, stage=stage, run=run, summary=summary, **declared)
     passes_of.cache_clear()
 
 
-def graph_pass(
-    name: str,
-    stage: Stage,
-    *,
-    after: tuple[str, ...] = (),
-    before: tuple[str, ...] = (),
-    level: OoLevel = OoLevel.O1,
-    required: bool = False,
-    on_whole: bool = False,
-    is_neutral: bool = True,
-    makes: tuple[str, ...] = (),
-    repeats: bool = False,
-) -> Callable[[RunPass], RunPass]:
+def graph_pass(name: str, stage: Stage, **declared: Unpack[Declared]) -> Callable[[RunPass], RunPass]:
     """Declares a function as a pass."""
 
     def declare(run: RunPass) -> RunPass:
-        register_pass(
-            Pass(
-                name=name,
-                stage=stage,
-                run=run,
-                after=after,
-                before=before,
-                level=OoLevel.O0 if required else level,
-                required=required,
-                summary=(run.__doc__ or "").strip().partition("\n")[0],
-                on_whole=on_whole,
-                is_neutral=is_neutral,
-                makes=makes,
-                repeats=repeats,
-            )
-        )
+        declare_pass(name, stage, run, run.__doc__, **declared)
         return run
 
     return declare

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isclose
+from typing import Unpack
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import matched_nodes
 from atcpy.ir.pattern import Op, could_match, matches, required_types
 from atcpy.options import OoLevel, Stage
-from atcpy.passes.base import Pass, register_pass
+from atcpy.passes.base import Declared, declare_pass
 from atcpy.passes.folding import Finisher
 
 
@@ -30,37 +31,11 @@ class Fusion:
     pattern: Op | tuple[Op, ...]
     switch: str
 
-    def __init_subclass__(
-        cls,
-        *,
-        switch: str = "",
-        stage: Stage = Stage.PREPARE,
-        after: tuple[str, ...] = (),
-        before: tuple[str, ...] = (),
-        level: OoLevel = OoLevel.O2,
-        required: bool = False,
-        is_neutral: bool = True,
-        makes: tuple[str, ...] = (),
-        repeats: bool = False,
-    ) -> None:
-        if not switch:
-            return  # a frame for passes that are made while the program runs
-        cls.switch = switch
-        register_pass(
-            Pass(
-                name=switch,
-                stage=stage,
-                run=cls().run,
-                after=after,
-                before=before,
-                level=OoLevel.O0 if required else level,
-                required=required,
-                summary=(cls.__doc__ or "").strip().partition("\n")[0],
-                is_neutral=is_neutral,
-                makes=makes,
-                repeats=repeats,
-            )
-        )
+    def __init_subclass__(cls, *, switch: str = "", stage: Stage = Stage.PREPARE, **declared: Unpack[Declared]) -> None:
+        if switch:  # else it is a frame for passes that are made while the program runs
+            cls.switch = switch
+            declared.setdefault("level", OoLevel.O2)
+            declare_pass(switch, stage, cls().run, cls.__doc__, **declared)
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         """Every reason against replacing this match."""

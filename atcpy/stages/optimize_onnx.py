@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -244,14 +245,10 @@ def rewrite(parsed: ParsedModel, options: RewriteOptions) -> Rewritten:
         asked = not options.only or entry.required or entry.name in options.only
         return asked and entry.is_neutral and all(onnx.defs.has(op_type, opset) for op_type in entry.makes)
 
-    for run in (prepare, prepare_bodies):
-        run(
-            parsed.graph,
-            shared.prepare,
-            deadline=shared.limits.deadline(),
-            verify_ir=shared.verify_ir,
-            wanted=wanted,
-        )
+    deadline = shared.limits.deadline()
+    run = partial(prepare, options=shared.prepare, deadline=deadline, verify_ir=shared.verify_ir, wanted=wanted)
+    run(parsed.graph)
+    prepare_bodies(parsed.graph, run)
     return export_in_words(parsed.graph, words, retyped=bool(shared.parse.input_shape))
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -98,9 +99,10 @@ def compile_model(
         clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
-        prepare(graph, options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
+        run = partial(prepare, options=options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
+        run(graph)
         _check_values(graph, options.limits.memory())
-        prepare_bodies(graph, options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
+        prepare_bodies(graph, run)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):

@@ -27,20 +27,12 @@ def prepare(
     run_passes(Stage.PREPARE, graph, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted, first=first)
 
 
-def prepare_bodies(
-    graph: Graph,
-    options: PrepareOptions,
-    *,
-    deadline: Deadline,
-    verify_ir: bool = False,
-    wanted: Callable[[Pass], bool] = lambda entry: True,
-    first: tuple[Pass, ...] = (),
-) -> None:
+def prepare_bodies(graph: Graph, prepare_body: Callable[[Graph], None]) -> None:
     """Prepares the bodies of If, Loop and Scan in a graph that is prepared itself: their inputs have its types."""
     for body in [body for node in walk(graph) for body in node.subgraphs]:
         body.decisions = graph.decisions
         try:
-            prepare(body, options, deadline=deadline, verify_ir=verify_ir, wanted=wanted, first=first)
+            prepare_body(body)
         except ModelInvalid as error:
             if error.code != "EZ8888":  # a branch that is never taken with these shapes may be one that does not fit
                 raise

@@ -81,9 +81,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _run(*passes: Pass) -> Graph:
     graph = Graph("empty")
-    for entry in passes:
-        base.register_pass(entry)
-    base.run_passes(Stage.PREPARE, graph, PrepareOptions(), deadline=Deadline(), verify_ir=False)
+    base.run_passes(Stage.PREPARE, graph, PrepareOptions(), deadline=Deadline(), verify_ir=False, first=passes)
     return graph
 
 
@@ -112,12 +110,12 @@ def test_clean_ups_that_never_end_are_stopped() -> None:
 @pytest.mark.usefixtures("registry")
 def test_before_and_after_order_passes() -> None:
     idle = _Counter()
-    _run(
+    passes = (
         Pass(name="A", stage=Stage.PREPARE, run=idle.run, after=("C",)),
         Pass(name="B", stage=Stage.PREPARE, run=idle.run, before=("C",)),
         Pass(name="C", stage=Stage.PREPARE, run=idle.run),
     )
-    assert [entry.name for entry in passes_of(Stage.PREPARE)] == ["B", "C", "A"]
+    assert [entry.name for entry in passes_of(Stage.PREPARE, passes)] == ["B", "C", "A"]
 
 
 def test_a_switch_of_an_unknown_pass_is_a_warning_with_the_nearest() -> None:
