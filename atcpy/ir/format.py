@@ -30,6 +30,8 @@ class FormatKind(Enum):
     N1K1N0K0 = 1003  # 8-bit weights of a convolution, with the sums that zero points need
     N1K1N0K0_T = 1004  # the same of a matrix [K, N]
 
+    __hash__ = object.__hash__  # an Enum hashes its name, in Python
+
 
 PLAIN_KINDS = frozenset({FormatKind.ND, FormatKind.NCHW, FormatKind.NHWC, FormatKind.NCDHW, FormatKind.NDHWC})
 

@@ -294,8 +294,6 @@ def walk(graph: Graph) -> Iterator[Node]:
             stack.pop()
             continue
         yield node
-        if node not in entered:
-            bodies = list(node.subgraphs)
-            if bodies:
-                entered.add(node)
-                stack.extend(body.nodes for body in reversed(bodies))
+        if node.has_subgraphs and node not in entered:
+            entered.add(node)
+            stack.extend(body.nodes for body in reversed(list(node.subgraphs)))

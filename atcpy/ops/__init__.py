@@ -52,6 +52,6 @@ from atcpy.ops import (
     trilu,
     where,
 )
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, is_view, register_operator
 
-__all__ = ["KernelCall", "Known", "Layout", "OpDef", "all_opdefs", "find_opdef", "register_operator"]
+__all__ = ["KernelCall", "Known", "Layout", "OpDef", "all_opdefs", "find_opdef", "is_view", "register_operator"]

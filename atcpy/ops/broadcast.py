@@ -98,6 +98,8 @@ def supports_broadcast(node: Node, values: Sequence[Value]) -> Iterable[Reject]:
     if not all(value.desc.is_static for value in values) or not node.output.desc.is_static:
         yield Reject("shape-unknown", node.name)
         return
+    if len(node.output.desc.memory_shape) <= MAX_RANK:
+        return
     rank = len(collapsed_walk(values, node.output)[0])
     if rank > MAX_RANK:
         yield Reject("rank", node.name, f"{rank} dims that do not merge")

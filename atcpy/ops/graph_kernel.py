@@ -13,7 +13,7 @@ from atcpy.ir import Engine, Graph, Node, Value
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.graph_program import MAX_DIMS, MAX_SOURCES, Program, is_immediate
-from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, always, find_opdef, register_operator
+from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, always, find_opdef, is_view, register_operator
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.spans import Spans, dims_of, is_repeated, spans_of, within
 from atcpy.ops.structural import keep_desc
@@ -28,12 +28,6 @@ def body_of(node: Node) -> Graph:
     body = node.attrs[BODY]
     assert isinstance(body, Graph)
     return body
-
-
-def is_view(node: Node) -> bool:
-    """True for a node whose output is its first input's memory."""
-    opdef = find_opdef(node)
-    return opdef is not None and opdef.is_view and node.engine is Engine.GE_LOCAL
 
 
 def only_moves(node: Node) -> bool:

@@ -196,6 +196,14 @@ def find_opdef(node: Node) -> OpDef | None:
     return _REGISTRY.get((node.domain, node.op_type))
 
 
+def is_view(node: Node) -> bool:
+    """True if nothing runs: output 0 is input 0's memory."""
+    if node.engine is not Engine.GE_LOCAL:
+        return False
+    opdef = find_opdef(node)
+    return opdef is not None and opdef.is_view
+
+
 def all_opdefs() -> list[OpDef]:
     """Every record of ours, by domain and name."""
     return [_REGISTRY[key] for key in sorted(_REGISTRY) if not _REGISTRY[key].is_custom]

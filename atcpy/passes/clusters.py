@@ -9,14 +9,16 @@ between the two (Pearce and Kelly, "A dynamic topological sort algorithm for dir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from atcpy.ir import Node
 
-# A second way is looked for among so many clusters; where the search is not finished by then, the two stay apart,
-# which is always correct. It keeps the whole linear.
+# A second way is looked for among so many clusters and along so many links; where the search is not finished by then,
+# the two stay apart, which is always correct. It keeps the whole linear.
 MAX_SEARCH = 64
+MAX_LINKS = 512
 
 
 @dataclass(eq=False, slots=True)
@@ -34,6 +36,9 @@ class Cluster:
 Belong = Callable[[Cluster, Cluster], bool]
 # Told of two clusters that belong together whether they are joined next, or a cycle forbids it.
 Told = Callable[[Cluster, Cluster, bool], None]
+
+_children = attrgetter("children")
+_parents = attrgetter("parents")
 
 
 def join_clusters(
@@ -75,25 +80,26 @@ def _between(parent: Cluster, child: Cluster) -> tuple[list[Cluster], list[Clust
     """What the child depends on that lies between the two, and what there depends on the parent; None if a way other
     than the direct one leads from parent to child, or none was excluded within the limit.
     """
-    after = _reach(parent, child, lambda cluster: cluster.children, lambda cluster: cluster.place < child.place)
+    places = parent.place, child.place
+    after = _reach(parent, _children, *places)
     if after is None or any(child in cluster.children for cluster in after):
         return None
-    before = _reach(child, parent, lambda cluster: cluster.parents, lambda cluster: cluster.place > parent.place)
+    before = _reach(child, _parents, *places)
     return None if before is None else (before, after)
 
 
-def _reach(
-    start: Cluster,
-    end: Cluster,
-    step: Callable[[Cluster], Iterable[Cluster]],
-    is_between: Callable[[Cluster], bool],
-) -> list[Cluster] | None:
-    """What lies on the ways from `start` within the limits, both ends left out; None if that is too much."""
+def _reach(start: Cluster, step: Callable[[Cluster], Collection[Cluster]], low: int, high: int) -> list[Cluster] | None:
+    """What lies on the ways from `start` and between two places; None if that is too much."""
     found: dict[Cluster, None] = {}
     pending = [start]
+    links = 0
     while pending:
-        for cluster in step(pending.pop()):
-            if cluster is not end and cluster not in found and is_between(cluster):
+        following = step(pending.pop())
+        links += len(following)
+        if links > MAX_LINKS:
+            return None
+        for cluster in following:
+            if low < cluster.place < high and cluster not in found:
                 if len(found) >= MAX_SEARCH:
                     return None
                 found[cluster] = None

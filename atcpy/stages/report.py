@@ -9,8 +9,7 @@ from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
 from atcpy.ir.decisions import PassCount
 from atcpy.ir.graph import Graph, walk
-from atcpy.ops import graph_kernel
-from atcpy.passes.compile.lower import is_view
+from atcpy.ops import graph_kernel, is_view
 
 STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 

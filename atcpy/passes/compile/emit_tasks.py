@@ -22,8 +22,8 @@ from atcpy.ir import (
     walk,
 )
 from atcpy.kernels.table import HOST_FAMILY, pack_params
-from atcpy.ops import find_opdef
-from atcpy.passes.compile.lower import Launch, is_view, lower
+from atcpy.ops import find_opdef, is_view
+from atcpy.passes.compile.lower import Launch, lower
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset

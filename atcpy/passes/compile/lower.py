@@ -11,7 +11,7 @@ from atcpy.errors import InternalError
 from atcpy.formats import find_format
 from atcpy.ir import Engine, Format, Graph, Node, Value
 from atcpy.kernels.table import HOST_FAMILY
-from atcpy.ops import KernelCall, find_opdef
+from atcpy.ops import KernelCall, find_opdef, is_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,6 @@ class Launch:
 
     node: Node
     call: KernelCall
-
-
-def is_view(node: Node) -> bool:
-    """True if nothing runs: output 0 is input 0's memory."""
-    opdef = find_opdef(node)
-    return opdef is not None and opdef.is_view and node.engine is Engine.GE_LOCAL
 
 
 def lower(graph: Graph) -> list[Launch]:

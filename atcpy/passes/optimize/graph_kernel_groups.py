@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.shape import element_count
-from atcpy.ops import find_opdef
-from atcpy.ops.graph_kernel import STRUCTURAL, add_node, is_view, operand_spans
+from atcpy.ops import find_opdef, is_view
+from atcpy.ops.graph_kernel import STRUCTURAL, add_node, operand_spans
 from atcpy.ops.graph_program import MAX_DIMS, REGISTER_DTYPES, NoInstruction, Program
 from atcpy.ops.spans import Spans, dims_of, repeats, within
 from atcpy.passes.clusters import Cluster, join_clusters

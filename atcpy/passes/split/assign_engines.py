@@ -41,7 +41,7 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
     engines = {} if opdef is None else opdef.engines
     is_open = not all(value.desc.is_static for value in (*node.operands, *node.outputs))
     rejects: list[Reject] = []
-    for engine in sorted(engines, key=lambda engine: ENGINE_COST[engine]):
+    for engine in sorted(engines, key=ENGINE_COST.__getitem__):
         reasons = list(engines[engine](node))
         if all(is_open and reason.reason in _OPEN for reason in reasons):
             return engine, rejects
