@@ -4,7 +4,7 @@ tensors as they lie in memory: formats were chosen when it was made. docs/graph-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,9 @@ def operand_spans(node: Node) -> Iterator[tuple[Value, Spans]]:
         yield value, spans_of(() if is_number else shape, target)
 
 
+SpansOfOperands = Callable[[Node], Iterable[tuple[Value, Spans]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What nodes read from outside, with the way in which it is repeated within their results; which of these each
@@ -66,14 +69,16 @@ class Sources:
         return dims_of(elements, [spans for _, spans in self.keys])
 
 
-def sources_of(nodes: Sequence[Node], results: Iterable[Value]) -> Sources | None:
+def sources_of(
+    nodes: Sequence[Node], results: Iterable[Value], spans_of_operands: SpansOfOperands = operand_spans
+) -> Sources | None:
     """Of nodes in topological order; None if a value of theirs would be repeated in two ways."""
     inside = {node.output for node in nodes}
     spans: dict[Value, Spans] = dict.fromkeys(results, ())
     keys: dict[tuple[Value, Spans], None] = {}
     read: dict[Node, dict[Value, tuple[Value, Spans]]] = {}
     for node in reversed(nodes):
-        for value, own in operand_spans(node):
+        for value, own in spans_of_operands(node):
             whole = within(spans[node.output], own)
             if whole is None or spans.get(value, whole) != whole:
                 return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.rewriter import merge_names
 from atcpy.ir.shape import element_count
-from atcpy.ops.graph_kernel import BODY, operand_spans, sources_of
+from atcpy.ops.graph_kernel import BODY, sources_of
 from atcpy.ops.graph_kernel import NAME as OP_TYPE
 from atcpy.ops.graph_program import MAX_DIMS, MAX_RESULTS, MAX_SOURCES, MAX_WORDS
 from atcpy.options import OoLevel, OptimizeOptions, Stage
@@ -77,7 +77,7 @@ class _Cuts:
         if end == len(self._nodes):
             return
         after, before = self._nodes[end], set(self._nodes[start:end])
-        source = next((source for source, _ in self._groups.read[after] if source in before), None)
+        source = next((source for source, *_ in self._groups.read[after] if source in before), None)
         if source is None:
             return
         detail = f"reads {source.output.name}"
@@ -93,29 +93,33 @@ class _Cuts:
         groups = self._groups
         words = 0
         sources: set[tuple[Value, object]] = set()
+        made: set[Node] = set()
         unread: dict[Node, int] = {}  # how often what was made is read behind the end
         found: list[tuple[int, int]] = []
         for end in range(start, len(self._nodes)):
             node = self._nodes[end]
             words += groups.parts[node].words
             for source, value, spans in groups.outer_reads(node):
-                if source in unread:
+                if source not in made:
+                    sources.add((value, spans))
+                elif unread[source] > 1:
                     unread[source] -= 1
                 else:
-                    sources.add((value, spans))
-            unread[node] = groups.uses[node]
+                    del unread[source]
+            made.add(node)
+            if groups.users[node]:
+                unread[node] = len(groups.users[node])
             if words > MAX_WORDS or len(sources) > MAX_SOURCES:
                 return found, words > MAX_WORDS
-            results = [made for made, count in unread.items() if count]
-            if len(results) <= MAX_RESULTS and groups.is_alike(results):
-                found.append((end + 1, sum(made.output.desc.nbytes for made in results)))
+            if len(unread) <= MAX_RESULTS and groups.is_alike(unread):
+                found.append((end + 1, sum(result.output.desc.nbytes for result in unread)))
         return found, False
 
     def _is_kernel(self, start: int, end: int) -> bool:
         part = self._nodes[start:end]
         members = set(part)
         results = [node.output for node in part if self._groups.is_read_outside(node, members)]
-        sources = sources_of(with_views(part), results)
+        sources = sources_of(with_views(part), results, self._groups.operand_spans)
         if sources is None or not 1 <= len(sources.keys) <= MAX_SOURCES:
             return False
         dims = sources.dims(element_count(results[0].desc.memory_shape))
@@ -138,7 +142,7 @@ def _replace(graph: Graph, groups: Groups, members: Sequence[Node]) -> None:
     inside = {node.output for node in nodes}
     moved = set(members)
     results = [node.output for node in members if groups.is_read_outside(node, moved)]
-    reads = (value for node in nodes for value, _ in operand_spans(node) if value not in inside)
+    reads = (value for node in nodes for value, _ in groups.operand_spans(node) if value not in inside)
     operands = list(dict.fromkeys(reads))
     last = members[-1]
     body = Graph(last.name, names=graph.names)

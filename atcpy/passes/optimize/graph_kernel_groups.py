@@ -9,7 +9,7 @@ from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.shape import element_count
 from atcpy.ops import find_opdef, is_view
 from atcpy.ops.graph_kernel import STRUCTURAL, add_node, operand_spans
-from atcpy.ops.graph_program import MAX_DIMS, REGISTER_DTYPES, NoInstruction, Program
+from atcpy.ops.graph_program import MAX_DIMS, MAX_WORDS, REGISTER_DTYPES, NoInstruction, Program, is_immediate
 from atcpy.ops.spans import Spans, dims_of, repeats, within
 from atcpy.passes.clusters import Cluster, join_clusters
 
@@ -21,11 +21,14 @@ LONG_ROW = 512  # what repeats along a row as long is computed once a row
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a node would be of a kernel: words of instructions, the cost of an element, how many it computes."""
+    """What a node would be of a kernel: words of instructions, the cost of an element, how many it computes; which
+    operands are read, and how each is repeated.
+    """
 
     words: int
     cost: int
     elements: int
+    reads: tuple[tuple[int, Spans], ...]
 
 
 def views_behind(value: Value) -> list[Node]:
@@ -51,25 +54,27 @@ class Groups:
     """The groups of a graph. `rejects` has the reasons for which neighbours are apart.
 
     parts: the nodes that can be in a kernel.
-    read: the nodes behind the operands of each of these, views left out, and how they are repeated within its result.
-    uses: how often the result of each is read, through views as well.
+    read: the nodes and values behind the operands of each of these, views left out, and how they are repeated within
+        its result.
+    users: who reads the result of each, directly or through views; once for each place.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.rejects: list[Reject] = []
         self.parts: dict[Node, Part] = {}
-        self.read: dict[Node, list[tuple[Node, Spans]]] = {}
-        self.uses: dict[Node, int] = {}
+        self.read: dict[Node, list[tuple[Node, Value, Spans]]] = {}
+        self.users: dict[Node, list[Node]] = {}
         self._readers: dict[Node, list[tuple[Node, Spans]]] = {}
         self._unfit: dict[Node, Reject] = {}
         self._spans: dict[Node, Spans] = {}  # of each node's result within its group's
+        self._known: dict[object, Part] = {}  # by all that decides what a node would be
         self._nodes = [node for node in graph.nodes if node.op_type not in STRUCTURAL and not is_view(node)]
         for node in self._nodes:
             self._look_at(node)
         for node, read in self.read.items():
-            self.uses[node] = sum(1 for _ in _final_users(node))
+            self.users[node] = list(_final_users(node))
             self._spans[node] = ()
-            for source, own in read:
+            for source, _, own in read:
                 self._readers.setdefault(source, []).append((node, own))
 
     def find(self) -> Iterator[list[Node]]:
@@ -84,10 +89,17 @@ class Groups:
 
     def outer_reads(self, node: Node) -> Iterator[tuple[Node, Value, Spans]]:
         """What a node reads: who makes it, the value, and how it is repeated within its group's results."""
-        for value, own in operand_spans(node):
+        for source, value, own in self.read[node]:
             whole = within(self._spans[node], own)
-            root = _root(value)
-            yield root.producer, root, () if whole is None else whole
+            yield source, value, () if whole is None else whole
+
+    def operand_spans(self, node: Node) -> Iterable[tuple[Value, Spans]]:
+        """The same as graph_kernel's, computed once."""
+        part = self.parts.get(node)
+        if part is None:
+            return operand_spans(node)
+        operands = node.operands
+        return [(operands[place], spans) for place, spans in part.reads]
 
     def is_alike(self, nodes: Iterable[Node]) -> bool:
         """True if all these compute as many elements, in the group's domain alike."""
@@ -95,7 +107,7 @@ class Groups:
 
     def is_read_outside(self, node: Node, members: set[Node]) -> bool:
         """True if somebody else than the members reads a node's result, or a view of it."""
-        return any(user not in members for user in _final_users(node))
+        return any(user not in members for user in self.users[node])
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -107,24 +119,19 @@ class Groups:
             return
         if opdef.is_broadcast and not _is_settled(node):
             return
-        elements = element_count(node.output.desc.memory_shape)
-        if elements == 0:
+        if element_count(node.output.desc.memory_shape) == 0:
             return  # nothing runs
-        spans = list(operand_spans(node))
-        dims = dims_of(elements, [own for _, own in spans])
-        if dims is None or len(dims) > MAX_DIMS:
-            self._unfit[node] = Reject("rank", node.name, f"{MAX_DIMS} dims do not do")
-        elif node.output.desc.dtype not in REGISTER_DTYPES:
-            self._unfit[node] = Reject("dtype", node.name, node.output.desc.dtype.long)
-        else:
-            program = Program()
+        form = _form_of(node)
+        part = self._known.get(form)
+        if part is None:
             try:
-                add_node(program, node, dict.fromkeys((value for value, _ in spans), 0))
+                part = self._known[form] = _part_of(node)
             except NoInstruction as error:
                 self._unfit[node] = error.reject
                 return
-            self.parts[node] = Part(len(program.code), program.cost, elements)
-            self.read[node] = [(_root(value).producer, own) for value, own in spans]
+        self.parts[node] = part
+        roots = [_root(value) for value, _ in self.operand_spans(node)]
+        self.read[node] = [(root.producer, root, own) for root, (_, own) in zip(roots, part.reads, strict=True)]
 
     def _is_read(self, node: Node) -> bool:
         return any(user in self.parts for user in _final_users(node))
@@ -159,7 +166,7 @@ class Groups:
         """What nodes of a child read of a parent's, and how that is repeated within the child's results."""
         if len(child.nodes) <= len(parent.nodes):
             members = set(parent.nodes)
-            pairs = [(s, node, own) for node in child.nodes for s, own in self.read[node] if s in members]
+            pairs = [(s, node, own) for node in child.nodes for s, _, own in self.read[node] if s in members]
         else:
             members = set(child.nodes)
             pairs = [(s, r, own) for s in parent.nodes for r, own in self._readers.get(s, ()) if r in members]
@@ -195,13 +202,37 @@ class Groups:
             pending = [root]
             while pending:
                 node = pending[-1]
-                waiting = [s for s, _ in self.read[node] if s in members and s not in found]
+                waiting = [s for s, *_ in self.read[node] if s in members and s not in found]
                 if waiting:
                     pending.append(waiting[0])
                 else:
                     pending.pop()
                     found[node] = None
         return list(found)
+
+
+def _form_of(node: Node) -> object:
+    """All that decides what a node would be of a kernel."""
+    operands = tuple((value.desc, value.tensor) for value in node.operands)
+    return node.op_type, node.domain, tuple(node.attrs.items()), operands, node.output.desc
+
+
+def _part_of(node: Node) -> Part:
+    """Raises NoInstruction for a node that cannot be in a kernel."""
+    elements = element_count(node.output.desc.memory_shape)
+    spans = list(operand_spans(node))
+    dims = dims_of(elements, [own for _, own in spans])
+    if dims is None or len(dims) > MAX_DIMS:
+        raise NoInstruction(Reject("rank", node.name, f"{MAX_DIMS} dims do not do"))
+    if node.output.desc.dtype not in REGISTER_DTYPES:
+        raise NoInstruction(Reject("dtype", node.name, node.output.desc.dtype.long))
+    program = Program()
+    add_node(program, node, dict.fromkeys((value for value, _ in spans), 0))
+    if len(program.code) > MAX_WORDS:
+        raise NoInstruction(Reject("too-many-instructions", node.name))
+    places = [place for place, value in enumerate(node.operands) if not is_immediate(value)]
+    reads = tuple((place, own) for place, (_, own) in zip(places, spans, strict=False))  # a move reads the first only
+    return Part(len(program.code), program.cost, elements, reads)
 
 
 def _producers(node: Node) -> list[Node]:
