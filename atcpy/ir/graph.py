@@ -6,7 +6,8 @@ time and never disturb an iteration that stands elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from atcpy.ir.decisions import Decisions
 from atcpy.ir.desc import UNKNOWN, TensorDesc
@@ -102,13 +103,18 @@ class Graph(Body):
         """Adds a node at the end, or before the node `before`. `outputs` names its values; an
         empty name is made from the node's. Names that are taken get a number.
         """
-        node = Node(self, self.names.fresh_node(name or op_type), op_type, domain)
-        node.attrs.update(attrs or {})
-        given = [self.names.fresh_value(output) if output else "" for output in outputs]  # these choose first
-        for index, output in enumerate(given):
-            node.outputs.append(Value(output or self.names.fresh_value(node.name), node, index))
-        for value in inputs:
-            _add_input(node, value)
+        names = self.names
+        node = Node(self, names.fresh_node(name or op_type), op_type, domain)
+        if attrs:
+            node.attrs.update(attrs)
+        if len(outputs) == 1:  # nearly every node
+            made = names.fresh_value(outputs[0] or node.name)
+            node.outputs.append(Value(made, node, 0))
+        else:
+            given = [names.fresh_value(output) if output else "" for output in outputs]  # these choose first
+            for index, output in enumerate(given):
+                node.outputs.append(Value(output or names.fresh_value(node.name), node, index))
+        _add_inputs(node, inputs)
         self._link(node, before)
         return node
 
@@ -176,8 +182,7 @@ class Graph(Body):
     def set_inputs(self, node: Node, values: Iterable[Value | None]) -> None:
         """Replaces all inputs of a node."""
         self._drop_inputs(node)
-        for value in values:
-            _add_input(node, value)
+        _add_inputs(node, values)
 
     def add_output(self, node: Node, name: str, desc: TensorDesc = UNKNOWN) -> Value:
         """Gives a node one more output."""
@@ -257,17 +262,20 @@ class Names:
 
     def fresh_node(self, wanted: str) -> str:
         """A node name nobody has yet."""
-        return _fresh(self._nodes, wanted)
+        if wanted in self._nodes:
+            return _fresh(self._nodes, wanted)
+        self._nodes[wanted] = 0
+        return wanted
 
     def fresh_value(self, wanted: str) -> str:
         """A value name nobody has yet."""
-        return _fresh(self._values, wanted)
+        if wanted in self._values:
+            return _fresh(self._values, wanted)
+        self._values[wanted] = 0
+        return wanted
 
 
 def _fresh(taken: dict[str, int], wanted: str) -> str:
-    if wanted not in taken:
-        taken[wanted] = 0
-        return wanted
     number = taken[wanted]
     while True:
         number += 1
@@ -278,10 +286,17 @@ def _fresh(taken: dict[str, int], wanted: str) -> str:
             return name
 
 
-def _add_input(node: Node, value: Value | None) -> None:
-    if value is not None:
-        value._uses[Use(node, len(node._inputs))] = None
-    node._inputs.append(value)
+# A place where a value is read, without the call of Python that `Use(…)` is.
+_use: Callable[[tuple[Node, int]], Use] = partial(tuple.__new__, Use)
+
+
+def _add_inputs(node: Node, values: Iterable[Value | None]) -> None:
+    """Gives a node that has no inputs these."""
+    own = node._inputs
+    for value in values:
+        if value is not None:
+            value._uses[_use((node, len(own)))] = None
+        own.append(value)
 
 
 def walk(graph: Graph) -> Iterator[Node]:

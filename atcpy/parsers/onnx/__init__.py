@@ -43,11 +43,12 @@ def import_onnx(
         imported = importer.run()
         problems = importer.problems
         if not problems and imported.was_sorted:
-            problems = check_standard(file.model, custom)
+            problems = check_standard(file.model, custom, is_plain=imported.is_plain)
         if not problems:
             problems = apply_choices(imported, options)
         raise_all(problems)
-        close_bodies(imported.graph)
+        if imported.has_bodies:
+            close_bodies(imported.graph)
     except AtcError as error:
         if not isinstance(model, onnx.ModelProto):
             error.located(file=str(model))

@@ -6,7 +6,7 @@ a name that no pass knows. So do ops of other domains than the standard's own, a
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import onnx
 
@@ -46,13 +46,15 @@ class WordKeeper:
         changes: bool,
     ) -> list[Value | None]:
         """Upgrades a node that has just been read if it `changes`; the values that its outputs became."""
-        self.words.ops[proto.op_type] = self.words.ops.get(proto.op_type, 0) + 1
+        ops, op_type = self.words.ops, node.op_type
+        ops[op_type] = ops.get(op_type, 0) + 1
         if not (changes or unknown or node.domain or self._keep):
             inputs = node.inputs
-            places = tuple([None if value is None else place for place, value in enumerate(inputs)])
-            origin = Origin(proto, node.op_type, dict(node.attrs), inputs, places, len(node.outputs), opset)
-            self.words.origins[node] = origin
-            return list(node.outputs)
+            places = _all_places(len(inputs)) if None not in inputs else _places_of(inputs)
+            self.words.origins[node] = Origin(
+                proto, op_type, dict(node.attrs), inputs, places, len(node.outputs), opset
+            )
+            return [*node.outputs]
         before = _Before(
             node.op_type, dict(node.attrs), node.inputs, tuple(node.outputs), tuple(v.name for v in node.outputs)
         )
@@ -92,6 +94,15 @@ class WordKeeper:
         self.words.origins[node] = Origin(
             proto, node.op_type, dict(node.attrs), node.inputs, tuple(places), len(node.outputs), opset
         )
+
+
+@cache
+def _all_places(count: int) -> tuple[int | None, ...]:
+    return tuple(range(count))
+
+
+def _places_of(inputs: Iterable[Value | None]) -> tuple[int | None, ...]:
+    return tuple([None if value is None else place for place, value in enumerate(inputs)])
 
 
 def _upgrades_to_one(state: Upgrade, opset: int) -> bool:

@@ -47,6 +47,11 @@ class ExternalData:
         self._files: dict[str, _DataFile] = {}
         self._needed: dict[str, int] = {}
 
+    @property
+    def is_used(self) -> bool:
+        """Does a tensor lie in a data file?"""
+        return bool(self._needed)
+
     def locate(self, tensor: onnx.TensorProto, nbytes: int, where: Where) -> Callable[[], memoryview]:
         """A function that returns the bytes of `tensor`, which are `nbytes`; refuses what must not be opened.
 

@@ -5,7 +5,7 @@ model's functions are frames on a stack: nothing recurses, and the main graph's 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -20,6 +20,7 @@ from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
+from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
 from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
@@ -45,6 +46,18 @@ class _Constant:
 
 
 @dataclass(slots=True)
+class _Op:
+    """What the nodes of one op in one scope have in common; `domain` is that of the IR's nodes."""
+
+    rule: OpRule
+    opset: int
+    domain: str
+    must_change: bool
+    error: AtcError | None = None
+    unknown: bool = False  # a barrier's op, of which nothing is known
+
+
+@dataclass(slots=True)
 class _Scope:
     """What names mean in one graph, or in one call of a function (whose nodes go into the caller's graph)."""
 
@@ -59,7 +72,7 @@ class _Scope:
     values: dict[str, Value | None] = field(default_factory=dict)  # None: an input that the caller left out
     constants: dict[str, _Constant] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
-    rules: dict[tuple[str, str], tuple[OpRule | AtcError, int, bool]] = field(default_factory=dict)
+    ops: dict[tuple[str, str], _Op] = field(default_factory=dict)
 
     def final_name(self, name: str) -> str:
         """The name that a value of this scope has in the IR."""
@@ -97,6 +110,8 @@ class Imported:
     node_outputs: Mapping[str, list[str]]
     warnings: tuple[AtcWarning, ...]
     was_sorted: bool
+    has_bodies: bool
+    is_plain: bool  # all ops are the standard's own and spelled so, and no data lie in other files
 
 
 class Importer:
@@ -122,6 +137,8 @@ class Importer:
         self._seen_names: dict[str, int] = {}
         self._node_outputs: dict[str, list[str]] = {}
         self._sorted = True
+        self._is_plain = True
+        self._has_bodies = False
         self._node_count = 0
 
     def run(self) -> Imported:
@@ -151,11 +168,19 @@ class Importer:
                     body.depth,
                     above.prefix,
                     above.bindings,
-                    rules=above.rules,
+                    ops=above.ops,
                 ),
             )
         self.problems.extend(self._external.problems())
-        return Imported(graph, root.values, self._node_outputs, tuple(self._warnings()), self._sorted)
+        return Imported(
+            graph,
+            root.values,
+            self._node_outputs,
+            tuple(self._warnings()),
+            was_sorted=self._sorted,
+            has_bodies=self._has_bodies,
+            is_plain=self._is_plain and not self._model.functions and not self._external.is_used,
+        )
 
     # --- one graph ---------------------------------------------------------------------------
 
@@ -177,7 +202,7 @@ class Importer:
         self._sorted = self._sorted and all(item.index == index for index, item in enumerate(items))
         if body.depth == 0:
             for item in items:
-                self._node_outputs.setdefault(item.proto.name, item.outputs)
+                self._node_outputs.setdefault(item.name, item.outputs)
         self._read_items(items, scope)
         outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
         net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
@@ -247,62 +272,56 @@ class Importer:
                 continue
             function = self._functions.find(item.proto)
             # What the user registered says better than the model's own function what is meant.
-            if function is not None and self._custom.find(item.proto.domain, item.proto.op_type) is None:
+            if function is not None and self._custom.find(item.domain, item.op_type) is None:
                 frames.append(self._call(item, function, frame.scope))
             else:
                 self._read_node(item, frame.scope)
 
     def _read_node(self, item: Item, scope: _Scope) -> None:
-        proto = item.proto
         told_before = len(self.problems)
-        key = (proto.domain, proto.op_type)
-        entry = scope.rules.get(key)
-        if entry is None:
-            entry = scope.rules[key] = self._find_rule(proto, scope)
-        rule, opset, must_change = entry
+        op = scope.ops.get((item.domain, item.op_type))
+        if op is None:
+            op = scope.ops[item.domain, item.op_type] = self._find_op(item, scope)
         inputs = self._find_inputs(item, scope)
-        unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._keeper is not None
-        if isinstance(rule, AtcError):
-            if not unknown:
-                self._report(rule, item, scope)
-            rule, must_change = FREE, False
-        node = self._read_known(item, scope, inputs, rule)
+        if op.error is not None:
+            self._report(op.error, item, scope)
+        node = self._read_known(item, scope, inputs, op)
         if node is None:
             return
         results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
+        must_change = op.must_change and len(self.problems) == told_before
         if self._keeper is not None:
-            if scope.prefix:
-                proto = onnx.NodeProto(name=node.name, op_type=proto.op_type, domain=proto.domain)
-                proto.input.extend(item.inputs)
-                proto.attribute.extend(self._bound(item, scope))
-            changes = must_change and len(self.problems) == told_before
-            results = self._keeper.keep(node, proto, opset, self._types, unknown=unknown, changes=changes)
-        elif must_change and len(self.problems) == told_before:
-            results = self._upgrade(node, item, scope, opset)
+            proto = self._as_inlined(node, item, scope) if scope.prefix else item.proto
+            results = self._keeper.keep(node, proto, op.opset, self._types, unknown=op.unknown, changes=must_change)
+        elif must_change:
+            results = self._upgrade(node, item, scope, op.opset)
         for name, value in zip(item.outputs, results, strict=False):
             if value is not None:
                 scope.values[name] = value
 
-    def _read_known(self, item: Item, scope: _Scope, inputs: list[Value | None], rule: OpRule) -> Node | None:
+    def _as_inlined(self, node: Node, item: Item, scope: _Scope) -> onnx.NodeProto:
+        proto = onnx.NodeProto(name=node.name, op_type=item.op_type, domain=item.domain)
+        proto.input.extend(item.inputs)
+        proto.attribute.extend(self._bound(item, scope))
+        return proto
+
+    def _read_known(self, item: Item, scope: _Scope, inputs: list[Value | None], op: _Op) -> Node | None:
         """The node of an op that is known; None for a Constant, which is one already."""
-        proto, graph = item.proto, scope.graph
-        outputs = item.outputs
+        graph, outputs = scope.graph, item.outputs
         while outputs and not outputs[-1]:
             outputs = outputs[:-1]
-        attrs = self._read_attrs(item, scope, rule, len(inputs), len(outputs))
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        custom = self._custom.find(domain, proto.op_type)
-        if custom is not None:
-            domain = custom.domain
-        if proto.op_type == "Constant" and not domain:
+        attrs = self._read_attrs(item, scope, op.rule, len(inputs), len(outputs))
+        if item.op_type == "Constant" and not op.domain:
             self._read_constant(item, scope, attrs)
             return None
-        source = scope.prefix + (proto.name or next(filter(None, outputs), proto.op_type))
-        if proto.name:
+        source = scope.prefix + (item.name or next(filter(None, outputs), item.op_type))
+        if item.name:
             self._seen_names[source] = self._seen_names.get(source, 0) + 1
-        names = [scope.final_name(name) if name else "" for name in outputs]
-        node = graph.append(proto.op_type, inputs, attrs, name=source, outputs=names, domain=domain)
+        names = outputs
+        if scope.prefix or scope.renames:
+            names = [scope.final_name(name) if name else "" for name in outputs]
+        node = graph.append(item.op_type, inputs, attrs, name=source, outputs=names, domain=op.domain)
         node.sources = (source,)
         self._first_ops.setdefault(graph, node)
         self._queue_bodies(node, item, scope)
@@ -317,18 +336,24 @@ class Importer:
         if node.graph is None and self._first_ops[scope.graph] is node:
             self._first_ops[scope.graph] = state.added[0]
         for index, why in state.gone.items():
-            scope.gone[item.outputs[index]] = f"{item.proto.op_type} does not make it: {why}"
+            scope.gone[item.outputs[index]] = f"{item.op_type} does not make it: {why}"
         return state.results
 
-    def _find_rule(self, proto: onnx.NodeProto, scope: _Scope) -> tuple[OpRule | AtcError, int, bool]:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
+    def _find_op(self, item: Item, scope: _Scope) -> _Op:
+        op_type, domain = item.op_type, "" if item.domain == "ai.onnx" else item.domain
         opset = scope.opsets.get(domain)
-        custom = self._custom.find(domain, proto.op_type)
+        custom = self._custom.find(domain, op_type)
+        if item.domain or custom is not None or extra_rule(op_type, domain) is not None:
+            self._is_plain = False
         if custom is not None:
-            return custom_rule(custom), opset or 0, False
-        rule = find_rule(proto.op_type, domain, opset)
-        has_record = isinstance(rule, OpRule) and rule.is_free
-        return rule, opset or 0, not has_record and needs_upgrade(op_key(proto.op_type, domain), opset or 0)
+            return _Op(custom_rule(custom), opset or 0, custom.domain, must_change=False)
+        rule = find_rule(op_type, domain, opset)
+        if isinstance(rule, AtcError):
+            unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._keeper is not None
+            error = None if unknown else rule
+            return _Op(FREE, opset or 0, domain, must_change=False, error=error, unknown=unknown)
+        must_change = not rule.is_free and needs_upgrade(op_key(op_type, domain), opset or 0)
+        return _Op(rule, opset or 0, domain, must_change)
 
     def _find_inputs(self, item: Item, scope: _Scope) -> list[Value | None]:
         names = item.inputs
@@ -413,28 +438,30 @@ class Importer:
             scope.values[name] = scope.graph.append("Data", name=name).output
             return
         value = self._add_const(tensor, scope.final_name(name), scope, before=None)
-        value.producer.sources = (scope.prefix + (item.proto.name or name),)
+        value.producer.sources = (scope.prefix + (item.name or name),)
         scope.values[name] = value
 
     # --- attributes --------------------------------------------------------------------------
 
     def _read_attrs(self, item: Item, scope: _Scope, rule: OpRule, inputs: int, outputs: int) -> dict[str, object]:
-        protos: Iterable[onnx.AttributeProto] = item.proto.attribute
-        if scope.bindings or any(attr.ref_attr_name for attr in protos):
+        protos: Sequence[onnx.AttributeProto] = item.attrs
+        has_names = not scope.bindings and not any(attr.ref_attr_name for attr in protos)
+        if not has_names:
             protos = self._bound(item, scope)
         attrs: dict[str, object] = {}
+        known, is_free = rule.attrs, rule.is_free
         fits = rule.inputs[0] <= inputs <= rule.inputs[1] and rule.outputs[0] <= outputs <= rule.outputs[1]
         for attr in protos:
-            name = attr.name
-            if not are_texts((name, attr.ref_attr_name)):
+            name, kind = attr.name, attr.type
+            if not (has_names and name in known) and not are_texts((name, attr.ref_attr_name)):
                 self.problems.append(not_text("the name of an attribute", place(item, scope.path)))
                 continue
-            fits = fits and (rule.attrs.get(name) == attr.type or rule.is_free) and name not in attrs
-            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS or rule.is_free)
-            if attr.type in (_GRAPH, _GRAPHS):
+            fits = fits and (known.get(name) == kind or is_free) and name not in attrs
+            fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS or is_free)
+            if kind in (_GRAPH, _GRAPHS):
                 attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
                 continue
-            plain = PLAIN.get(attr.type)
+            plain = PLAIN.get(kind)
             if plain is not None:
                 attrs[name] = plain(attr)
                 continue
@@ -442,8 +469,8 @@ class Importer:
                 attrs[name] = read_attribute(attr, self._external, place(item, scope.path))
             except AtcError as error:
                 self.problems.append(error)
-        if not (fits and all(name in attrs for name in rule.required)):
-            bound = onnx.NodeProto(op_type=item.proto.op_type)
+        if not (fits and all(required in attrs for required in rule.required)):
+            bound = onnx.NodeProto(op_type=item.op_type)
             bound.attribute.extend(protos)
             self.problems.extend(check_node(bound, rule, inputs, outputs, place(item, scope.path)))
         return attrs
@@ -451,7 +478,7 @@ class Importer:
     def _bound(self, item: Item, scope: _Scope) -> list[onnx.AttributeProto]:
         """The attributes of a node in a function, those of the call put in."""
         found: list[onnx.AttributeProto] = []
-        for attr in item.proto.attribute:
+        for attr in item.attrs:
             if not attr.ref_attr_name or not are_texts((attr.name, attr.ref_attr_name)):
                 found.append(attr)
             elif attr.ref_attr_name in scope.bindings:
@@ -460,14 +487,14 @@ class Importer:
                 bound.name = attr.name
                 found.append(bound)
             elif not scope.prefix:
-                what = f"{item.proto.op_type}: attribute {attr.name} refers to one of a function, outside of any"
+                what = f"{item.op_type}: attribute {attr.name} refers to one of a function, outside of any"
                 self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
         return found
 
     def _queue_bodies(self, node: Node, item: Item, scope: _Scope) -> None:
-        if None not in node.attrs.values():
+        if not node.attrs or None not in node.attrs.values():
             return
-        protos = self._bound(item, scope) if scope.bindings else item.proto.attribute
+        protos = self._bound(item, scope) if scope.bindings else item.attrs
         for attr in protos:
             if attr.type == _GRAPH:
                 node.attrs[attr.name] = self._queue_body(attr.g, f"{node.name}/{attr.name}", attr.name, scope)
@@ -480,12 +507,13 @@ class Importer:
     def _queue_body(self, proto: onnx.GraphProto, name: str, step: str, scope: _Scope) -> Graph:
         graph = Graph(name, names=scope.graph.names)
         self._bodies.append(_Body(graph, proto, scope, f"{scope.path}/{step}", scope.depth + 1))
+        self._has_bodies = True
         return graph
 
     # --- functions ---------------------------------------------------------------------------
 
     def _call(self, item: Item, function: onnx.FunctionProto, caller: _Scope) -> _Frame:
-        prefix = caller.prefix + (item.proto.name or next(filter(None, item.outputs), function.name)) + "/"
+        prefix = caller.prefix + (item.name or next(filter(None, item.outputs), function.name)) + "/"
         path = f"{caller.path}/{function.name}"
         inputs = self._find_inputs(item, caller)
         if len(inputs) > len(function.input):

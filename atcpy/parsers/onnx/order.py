@@ -9,44 +9,59 @@ import onnx
 from atcpy.errors import AtcError, ModelInvalid, Where
 from atcpy.parsers.onnx.text import are_texts, not_text
 
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)  # not frozen: a model has tens of thousands, and to freeze one takes longer than to make it
 class Item:
     """A node of the model with its names read once: each look into a message costs."""
 
     index: int
     proto: onnx.NodeProto
+    op_type: str
+    domain: str
+    name: str
     inputs: list[str]
     outputs: list[str]
+    attrs: list[onnx.AttributeProto]
 
 
 def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[AtcError]) -> list[Item]:
     """The nodes, sorted if they are not; two makers of one value and cycles are problems."""
     items: list[Item] = []
     made: dict[str, int] = {}
+    read: set[str] = set()
     captures: dict[int, set[str]] = {}
+    is_sorted = True
     for index, proto in enumerate(nodes):
-        item = Item(index, proto, list(proto.input), list(proto.output))
-        if not are_texts((proto.op_type, proto.domain, proto.name, *item.inputs, *item.outputs)):
+        op_type, domain, own_name = proto.op_type, proto.domain, proto.name
+        inputs, outputs, attrs = list(proto.input), list(proto.output), list(proto.attribute)
+        item = Item(index, proto, op_type, domain, own_name, inputs, outputs, attrs)
+        if not are_texts((op_type, domain, own_name, *inputs, *outputs)):
             problems.append(not_text("a name", Where(graph=path, index=index)))
             continue
         items.append(item)
-        for name in item.outputs:
+        read.update(inputs)
+        for attr in attrs:
+            if attr.type in _GRAPHS:
+                captures[index] = captured_names(proto)
+                read |= captures[index]
+        for name in outputs:
+            if name in read and name:
+                is_sorted = False
             if made.setdefault(name, index) != index and name:
                 what = f'two nodes make the value "{name}"'
                 problems.append(ModelInvalid("E13009", what, where=place(item, path), hint="a value has one producer"))
-        if any(attr.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for attr in proto.attribute):
-            captures[index] = captured_names(proto)
-    made.pop("", None)
-    if _is_sorted(items, made, captures):
+    if is_sorted:
         return items
+    made.pop("", None)
     return _sorted(items, made, captures, path, problems)
 
 
 def place(item: Item, path: str) -> Where:
     """Where a node stands in the model."""
-    name = item.proto.name or next(filter(None, item.outputs), "")
-    return Where(graph=path, node=name, index=item.index, op=item.proto.op_type)
+    name = item.name or next(filter(None, item.outputs), "")
+    return Where(graph=path, node=name, index=item.index, op=item.op_type)
 
 
 def captured_names(node: onnx.NodeProto) -> set[str]:
@@ -89,10 +104,6 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def _reads(item: Item, captures: dict[int, set[str]]) -> list[str]:
     # Sorted: the order of a set is not the same in every process.
     return item.inputs + sorted(captures.get(item.index, ()))
-
-
-def _is_sorted(items: list[Item], made: dict[str, int], captures: dict[int, set[str]]) -> bool:
-    return all(made.get(name, -1) < item.index for item in items for name in _reads(item, captures))
 
 
 def _sorted(

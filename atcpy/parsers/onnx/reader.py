@@ -145,10 +145,15 @@ def _digest_of_proto(model: onnx.ModelProto) -> str:
     return digest.hexdigest()
 
 
-def check_standard(model: onnx.ModelProto, custom: CustomOps) -> list[AtcError]:
-    """What onnx.checker finds in a model in which we found nothing; weights are left out, for we checked them."""
+def check_standard(model: onnx.ModelProto, custom: CustomOps, *, is_plain: bool) -> list[AtcError]:
+    """What onnx.checker finds in a model in which we found nothing; weights are left out, for we checked them. It
+    takes a model `is_plain` as that is.
+    """
     try:
-        onnx.checker.check_model(_without_weights(model, custom), full_check=False)
+        slim = _without_weights(model)
+        if not is_plain:
+            _clean_nodes(slim, custom)
+        onnx.checker.check_model(slim, full_check=False)
     except DecodeError:
         # Graphs nested deeper than protobuf copies, in a model made in memory: our own checks stand.
         return []
@@ -158,7 +163,7 @@ def check_standard(model: onnx.ModelProto, custom: CustomOps) -> list[AtcError]:
     return []
 
 
-def _without_weights(model: onnx.ModelProto, custom: CustomOps) -> onnx.ModelProto:
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     slim = onnx.ModelProto(ir_version=model.ir_version)
     slim.opset_import.extend(model.opset_import)
     slim.functions.extend(model.functions)
@@ -174,7 +179,6 @@ def _without_weights(model: onnx.ModelProto, custom: CustomOps) -> onnx.ModelPro
         if info.type.WhichOneof("value") in (None, "tensor_type"):
             info.type.tensor_type.elem_type = info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
             info.type.tensor_type.shape.SetInParent()
-    _clean_nodes(slim, custom)
     return slim
 
 
