@@ -109,6 +109,8 @@ def only_read_within(m: Match, root: Node) -> Iterator[Reject]:
 
 def constant_is(value: Value, wanted: float) -> Iterator[Reject]:
     """A reason if a constant is not this number, as its element type and six digits hold it."""
-    rounded = float(np.asarray(wanted, value.desc.dtype.numpy))
-    if value.desc.elements != 1 or not isclose(float(value.array.reshape(())), rounded, rel_tol=1e-6):
+    dtype = value.desc.dtype
+    held = float(np.asarray(wanted, dtype.numpy)) if dtype.is_float else wanted
+    is_real = dtype.is_float or dtype.is_int
+    if not is_real or value.desc.elements != 1 or not isclose(float(value.array.reshape(())), held, rel_tol=1e-6):
         yield Reject("other-constant", value.name, f"is not {wanted:.7g}")
