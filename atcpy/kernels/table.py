@@ -17,7 +17,7 @@ from atcpy.kernels import _kernels
 
 HOST_FAMILY = "host"
 _PROGRAMS = "graph_kernel"
-_FIRST_OP = {"unary": 0, "binary": 64, _PROGRAMS: 192}
+_FIRST_OP = {"unary": 0, "binary": 64, "reduce": 128, _PROGRAMS: 192}
 _OWN_OPS = ("Const", "Cast", "Select", "Pow", "IsNaN", "IsInf")
 TASK_BYTES: int = _kernels.TASK_BYTES
 MAX_RANK: int = _kernels.MAX_RANK
@@ -116,7 +116,7 @@ def _number_of_op(family: str, op: str) -> int:
     """What a program calls an op: as in graph_kernel.h."""
     if family == _PROGRAMS:
         return _FIRST_OP[family] + _OWN_OPS.index(op)
-    choices = next(field.choices for field in families()[family] if field.name == "op")
+    choices = next(field.choices for field in families()[family] if field.choices is not None)
     assert choices is not None
     return _FIRST_OP[family] + choices.index(op)
 

@@ -12,10 +12,10 @@ import numpy as np
 from atcpy.ir import Engine, Graph, Node, Value
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
-from atcpy.ops.graph_program import MAX_DIMS, MAX_SOURCES, Program, is_immediate
+from atcpy.ops.graph_program import MAX_DIMS, MAX_ROW, MAX_SOURCES, Program, is_immediate
 from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, always, find_opdef, is_view, register_operator
 from atcpy.ops.reference import evaluate_by_onnx
-from atcpy.ops.spans import Spans, dims_of, is_repeated, spans_of, within
+from atcpy.ops.spans import Spans, cuts_rows, dims_of, is_repeated, spans_of, varies_in_row, within
 from atcpy.ops.structural import keep_desc
 
 NAME = "GraphKernel"
@@ -36,12 +36,22 @@ def only_moves(node: Node) -> bool:
     return is_view(node) or (opdef is not None and opdef.is_broadcast)
 
 
+def row_of(node: Node) -> int:
+    """How many elements, side by side, a node makes one of; 1 if it is no reduction."""
+    opdef = find_opdef(node)
+    if opdef is None or not opdef.is_reduction:
+        return 1
+    results = element_count(node.output.desc.memory_shape)
+    return element_count(node.operand(0).desc.memory_shape) // max(results, 1)
+
+
 def operand_spans(node: Node) -> Iterator[tuple[Value, Spans]]:
-    """What a node reads element by element, and how it is repeated within the result. Numbers are not read: the
-    instruction holds them.
+    """What a node reads element by element, and how it is repeated within the result; of a reduction, within what it
+    reads. Numbers are not read: the instruction holds them.
     """
     target = node.output.desc.memory_shape
-    if is_view(node):
+    opdef = find_opdef(node)
+    if is_view(node) or (opdef is not None and opdef.is_reduction):
         yield node.operand(0), ()
         return
     for value in node.operands[:1] if only_moves(node) else node.operands:
@@ -57,29 +67,43 @@ SpansOfOperands = Callable[[Node], Iterable[tuple[Value, Spans]]]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What nodes read from outside, with the way in which it is repeated within their results; which of these each
-    node reads. A value that is repeated in two ways counts twice.
+    """What nodes read from outside, with the way in which it is repeated within the domain; which of these each node
+    reads. A value that is repeated in two ways counts twice.
+
+    dims: the fewest dims of the domain along each of which all have the size or 1.
+    results: how each of the results is repeated within the domain: not, or along its rows.
     """
 
     keys: list[tuple[Value, Spans]]
     read: dict[Node, dict[Value, int]]
-
-    def dims(self, elements: int) -> list[int] | None:
-        """The fewest dims of a domain that these fit into; None if there are none."""
-        return dims_of(elements, [spans for _, spans in self.keys])
+    dims: list[int]
+    results: list[Spans]
 
 
 def sources_of(
-    nodes: Sequence[Node], results: Iterable[Value], spans_of_operands: SpansOfOperands = operand_spans
+    nodes: Sequence[Node], results: Sequence[Value], spans_of_operands: SpansOfOperands = operand_spans
 ) -> Sources | None:
-    """Of nodes in topological order; None if a value of theirs would be repeated in two ways."""
+    """Of nodes in topological order; None if no kernel can have them all: a value would be repeated in two ways, there
+    are rows of two lengths, or too many dims.
+    """
+    domain = _domain_of(nodes, results)
+    if domain is None:
+        return None
+    elements, row = domain
+    along_rows: Spans = ((1, row),) if row > 1 else ()
     inside = {node.output for node in nodes}
-    spans: dict[Value, Spans] = dict.fromkeys(results, ())
+    spans = {value: () if element_count(value.desc.memory_shape) == elements else along_rows for value in results}
+    placed = [spans[value] for value in results]
     keys: dict[tuple[Value, Spans], None] = {}
     read: dict[Node, dict[Value, tuple[Value, Spans]]] = {}
     for node in reversed(nodes):
+        at = spans[node.output]
+        if row_of(node) > 1:
+            if at != along_rows:
+                return None
+            at = ()
         for value, own in spans_of_operands(node):
-            whole = within(spans[node.output], own)
+            whole = within(at, own)
             if whole is None or spans.get(value, whole) != whole:
                 return None
             if value in inside:
@@ -88,8 +112,45 @@ def sources_of(
                 keys[value, whole] = None
                 read.setdefault(node, {})[value] = value, whole
     order = list(reversed(keys))
+    ways = [*spans.values(), *(own for _, own in order), along_rows]
+    dims = dims_of(elements, ways)
+    if dims is None or len(dims) > MAX_DIMS or cuts_rows(ways, row):
+        return None
     number = {key: index for index, key in enumerate(order)}
-    return Sources(order, {node: {v: number[k] for v, k in found.items()} for node, found in read.items()})
+    numbered = {node: {v: number[k] for v, k in found.items()} for node, found in read.items()}
+    if not _vary(nodes, numbered, order):
+        return None
+    return Sources(order, numbered, dims, placed)
+
+
+def _domain_of(nodes: Sequence[Node], results: Sequence[Value]) -> tuple[int, int] | None:
+    """The elements of the domain and of its rows; 1 where nothing lies along rows."""
+    counts = {element_count(value.desc.memory_shape) for value in results}
+    rows: set[int] = set()
+    for node in nodes:
+        if row_of(node) > 1:
+            rows.add(row_of(node))
+            counts.add(element_count(node.operand(0).desc.memory_shape))
+    elements = max(counts)
+    rows |= {elements // count for count in counts if count != elements}
+    row = rows.pop() if rows else 1
+    if rows or row > MAX_ROW or any(count not in (elements, elements // row) for count in counts) or elements % row:
+        return None
+    return elements, row
+
+
+def _vary(nodes: Sequence[Node], read: dict[Node, dict[Value, int]], keys: Sequence[tuple[Value, Spans]]) -> bool:
+    """False if a row is reduced all whose elements are the same: the kernel has one of them only."""
+    varying: set[Value] = set()
+    for node in nodes:
+        own = read.get(node, {})
+        reads = (value for value, _ in operand_spans(node))
+        varies = any(varies_in_row(keys[own[v]][1]) if v in own else v in varying for v in reads)
+        if row_of(node) == 1 and varies:
+            varying.add(node.output)
+        elif row_of(node) > 1 and not varies:
+            return False
+    return True
 
 
 def lower_graph_kernel(node: Node) -> Iterable[KernelCall]:
@@ -104,10 +165,8 @@ def lower_graph_kernel(node: Node) -> Iterable[KernelCall]:
     for inner in nodes:
         add_node(program, inner, sources.read.get(inner, {}))
     values = [*(value for value, _ in sources.keys), *body.outputs]
-    spans = [*(spans for _, spans in sources.keys), *[()] * len(body.outputs)]
-    dims = sources.dims(element_count(body.outputs[0].desc.memory_shape))
-    assert dims is not None and len(dims) <= MAX_DIMS
-    dims = [1] * (MAX_DIMS - len(dims)) + dims
+    spans = [*(spans for _, spans in sources.keys), *sources.results]
+    dims = [1] * (MAX_DIMS - len(sources.dims)) + sources.dims
     params: dict[str, ParamValue] = {
         "dims": dims,
         "masks": _packed((sum(bit << d for d, bit in enumerate(is_repeated(own, dims))) for own in spans), MAX_DIMS),

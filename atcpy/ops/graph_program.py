@@ -23,6 +23,7 @@ MAX_SOURCES = 8
 MAX_RESULTS = 4
 MAX_WORDS = 27
 MAX_DIMS = 5
+MAX_ROW = 4096  # elements that one number is made of, or that one is repeated over beside such
 NO_REGISTER = 255  # the immediate takes its place
 REGISTER_DTYPES = KERNEL_DTYPES
 EXACT_BITS = 16  # of integers that are float32 one by one, and so are their differences
@@ -270,6 +271,24 @@ def _quantize(launch: _Launch) -> int:
     return _cast_to(program, y, target)
 
 
+def _reduce(launch: _Launch) -> int:
+    """Over rows: neighbours in memory."""
+    *others, row = _sizes(launch.call, "reduced")
+    if launch.number("inner") != 1 or others != [1] * len(others):
+        raise _NoNumber("a reduction of other dims than the last")
+    if not 1 < row <= MAX_ROW:
+        raise _NoNumber(f"a reduction of {row} elements")
+    kind = str(launch.call.params["kind"])
+    launch.program.cost += FUNCTION_COST if kind == "log_sum_exp" else 1
+    return launch.program.add("reduce", kind, launch.register(0))
+
+
+def _sizes(call: KernelCall, name: str) -> list[int]:
+    sizes = call.params[name]
+    assert isinstance(sizes, list)
+    return sizes
+
+
 _TABLE: Mapping[str, Callable[[_Launch], int]] = {
     "unary": _unary,
     "binary": _binary,
@@ -279,4 +298,5 @@ _TABLE: Mapping[str, Callable[[_Launch], int]] = {
     "classify": _classify,
     "quantize": _quantize,
     "dequantize": _dequantize,
+    "reduce": _reduce,
 }

@@ -137,6 +137,7 @@ class OpDef:
         numpy's broadcasting: a dim of size 1 may be put into all of them alike.
     elementwise_if: says so of some nodes of an op of which it does not hold in general.
     is_broadcast: output 0 is input 0, each element as often as its shape says.
+    is_reduction: each element of output 0 depends on as many of input 0; the other inputs say on which.
     is_custom: a user's own op.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
         given for the outputs, if it is given some.
@@ -162,6 +163,7 @@ class OpDef:
     is_elementwise: bool = False
     elementwise_if: Callable[[Node], bool] | None = None
     is_broadcast: bool = False
+    is_reduction: bool = False
     is_eager: bool = False
     is_custom: bool = False
     compute: Compute | None = None

@@ -289,6 +289,7 @@ for _name, _reduction in REDUCTIONS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
+            is_reduction=True,
         )
     )
 for _name, _reduction in GLOBAL_POOLS.items():
@@ -300,6 +301,7 @@ for _name, _reduction in GLOBAL_POOLS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
+            is_reduction=True,
         )
     )
 register_operator(OpDef(name="GlobalLpPool", ge_type="GlobalLpPool", infer=infer_global_pool, expand=expand_global_lp))

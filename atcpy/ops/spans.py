@@ -29,7 +29,7 @@ def spans_of(shape: StaticShape, target: StaticShape) -> Spans:
 
 def within(outer: Spans, inner: Spans) -> Spans | None:
     """Of an operand whose spans are `inner` within a value whose own are `outer`; None if a range ends amid an
-    element's repetitions.
+    element's repetitions, or repetitions do amid it.
     """
     if not outer:
         return inner
@@ -43,15 +43,19 @@ def within(outer: Spans, inner: Spans) -> Spans | None:
 
 
 def _placed(outer: Spans, local: int, *, behind: bool) -> int | None:
-    """Where a stride of the value lies in the whole; at a repetition's border in front of it or `behind` it."""
+    """Where a stride of the value lies in the whole; at a repetition's border in front of it or `behind` it. None if a
+    step of it does not end where the repetitions do.
+    """
     own, whole = 1, 1
     for low, high in outer:
         reached = own * (low // whole)
         if local < reached or (local == reached and not behind):
+            if reached % local:
+                return None
             break
         own, whole = reached, high
-    stride, rest = divmod(whole * local, own)
-    return None if rest else stride
+    times, rest = divmod(local, own)
+    return None if rest else whole * times
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Spans:
@@ -80,6 +84,16 @@ def dims_of(elements: int, operands: Iterable[Spans]) -> list[int] | None:
     if any(high % low for low, high in pairwise(cuts)):
         return None
     return [high // low for low, high in pairwise(cuts)][::-1] or [1]
+
+
+def cuts_rows(operands: Iterable[Spans], row: int) -> bool:
+    """True if an operand is repeated over a part of a row of so many elements."""
+    return any(1 < end < row for spans in operands for ends in spans for end in ends)
+
+
+def varies_in_row(spans: Spans) -> bool:
+    """True if neighbours are not the same element."""
+    return not spans or spans[0][0] > 1
 
 
 def is_repeated(spans: Spans, dims: Sequence[int]) -> list[bool]:

@@ -317,32 +317,58 @@ def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
         r = steps.binary("Mul", 0, 1)
         r = steps.unary("Tanh", r)
         last = steps.binary("Add", r, 0) if end == 0 else steps.binary("Add", 0, 0) if end == 1 else 0
-        results = [last, r, 0]
-        arena = np.zeros(x.nbytes + 64, np.uint8)
-        arena[: x.nbytes] = x.reshape(-1).view(np.uint8)
-        others = [z, np.empty_like(x), np.empty_like(x)]
-        desc = TensorDesc.plain(F32, x.shape)
-        slots = [Slot(Region.INPUT, 0, x.nbytes, desc, 0), Slot(Region.INPUT, 0, z.nbytes, desc, 1)]
-        slots += [Slot(Region.OUTPUT, 0, x.nbytes, desc, i) for i in range(3)]
-        # An input of the graph and the destination in one arena: both slots say so.
-        slots[0] = slots[2] = Slot(Region.ARENA, 0, x.nbytes, desc, 0)
-        copy_in = Slot(Region.INPUT, 0, x.nbytes, desc, 0)
-        copied = table.pack_task("unary", [copy_in], [slots[0]], table.pack_params("unary", {"n": x.size, "op": "Neg"}))
-        out = Slot(Region.OUTPUT, 0, x.nbytes, desc, 0)
-        taken = table.pack_task("unary", [slots[0]], [out], table.pack_params("unary", {"n": x.size, "op": "Neg"}))
-        pairs = [(register, x) for register in results]
-        task = record(steps.program, dims, [x, z], pairs, slots)
-        feeds, made = [-x, z], [np.empty_like(x) for _ in range(3)]
-        plan = _kernels.Plan(
-            copied + task + taken, None, x.nbytes, [a.nbytes for a in feeds], [a.nbytes for a in made], 1, isa
-        )
-        plan.start([a.reshape(-1).view(np.uint8) for a in feeds], [a.reshape(-1).view(np.uint8) for a in made]).execute(
-            0, 3
-        )
-        assert others
-        assert_same(-made[0], steps.held[last])
-        assert_same(made[1], steps.held[r])
-        assert_same(made[2], steps.held[0])
+        made = run_over_source(steps, [x, z], [(last, dims), (r, dims), (0, dims)], isa)
+        for ours, register in zip(made, (last, r, 0), strict=True):
+            assert_same(ours, steps.held[register])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dims", [(1, 7), (5, 3), (3, 1100), (2, 3, 700), (40, 30)])
+def test_a_column_in_place(isa: str, dims: tuple[int, ...]) -> None:
+    """Destination 0 holds one element a row, and so does source 0, whose memory it is."""
+    rng = np.random.default_rng(7)
+    column = (*dims[:-1], 1)
+    c, x = values(rng, F32, column), values(rng, F32, dims)
+    for end in range(3):
+        steps = Stepwise(dims, [c, x], isa)
+        scaled = steps.binary("Mul", 1, 0)
+        top = steps.reduce("max", scaled)
+        last = steps.binary("Add", top, 0) if end == 0 else steps.unary("Neg", top) if end == 1 else 0
+        shifted = steps.binary("Sub", scaled, 0)
+        made = run_over_source(steps, [c, x], [(last, column), (shifted, dims)], isa)
+        assert_same(made[0], steps.held[last][..., :1])
+        assert_same(made[1], steps.held[shifted])
+
+
+def run_over_source(
+    steps: Stepwise, src: Sequence[Array], results: Sequence[tuple[int, Sequence[int]]], isa: str
+) -> list[Array]:
+    """Runs a program whose destination 0 is the memory of source 0, float32 all: a task writes that source into the
+    arena, another takes the result from there.
+    """
+    first, others = src[0], src[1:]
+    made = [np.empty(shape, np.float32) for _, shape in results]
+
+    def slot(region: Region, array: Array, index: int) -> Slot:
+        return Slot(region, 0, array.nbytes, TensorDesc.plain(F32, array.shape), index)
+
+    shared = slot(Region.ARENA, first, 0)
+    slots = [shared, *(slot(Region.INPUT, a, i + 1) for i, a in enumerate(others))]
+    slots += [shared, *(slot(Region.OUTPUT, a, i + 1) for i, a in enumerate(made[1:]))]
+    negate = table.pack_params("unary", {"n": first.size, "op": "Neg"})
+    tasks = [
+        table.pack_task("unary", [slot(Region.INPUT, first, 0)], [shared], negate),
+        record(steps.program, steps.dims, src, [(r, a) for (r, _), a in zip(results, made, strict=True)], slots),
+        table.pack_task("unary", [shared], [slot(Region.OUTPUT, made[0], 0)], negate),
+    ]
+    feeds = [-first, *others]
+    plan = _kernels.Plan(
+        b"".join(tasks), None, first.nbytes, [a.nbytes for a in feeds], [a.nbytes for a in made], 1, isa
+    )
+    plan.start([a.reshape(-1).view(np.uint8) for a in feeds], [a.reshape(-1).view(np.uint8) for a in made]).execute(
+        0, 3
+    )
+    return [-made[0], *made[1:]]
 
 
 def simple() -> tuple[Program, list[Array], list[tuple[int, Array]]]:

@@ -21,13 +21,14 @@ static int64_t domain(const struct graph_kernel_params *p)
     return elements;
 }
 
-/* True if the operand has fewer elements than the domain, but for the dims in `allowed`. */
-static bool is_smaller(const struct graph_kernel_params *p, int slot, int allowed)
+/* The dims along which the operand is one element and the domain is not. */
+static int missing(const struct graph_kernel_params *p, int slot)
 {
+    int dims = 0;
     for (int d = 0; d < GK_DIMS; d++)
-        if ((gk_mask(p, slot) & ~allowed) >> d & 1 && p->dims[d] != 1)
-            return true;
-    return false;
+        if (p->dims[d] != 1)
+            dims |= gk_mask(p, slot) & 1 << d;
+    return dims;
 }
 
 static bool same_place(const struct atc_slot *a, const struct atc_slot *b)
@@ -53,12 +54,12 @@ static const char *check_operands(const struct task_view *task)
         const int dtype = gk_type(p, i);
         if (gk_register_type(dtype) == 0)
             return "an operand's type has no register";
-        if (is_dst && is_smaller(p, i, 1 << (GK_DIMS - 1)))
+        if (is_dst && (missing(p, i) & ~(1 << (GK_DIMS - 1))) != 0)
             return "a destination is broadcast";
         if (!atc_holds(slot, (enum atc_dtype)dtype, elements_of(p, i), atc_item_bytes(dtype)))
             return "an operand is too small or of another type";
         const bool in_place = !is_dst && same_place(slot, task->dst);
-        if (in_place && (is_smaller(p, i, 0) || is_smaller(p, task->n_src, 0) ||
+        if (in_place && (missing(p, i) != missing(p, task->n_src) ||
                          atc_item_bytes(dtype) != atc_item_bytes(gk_type(p, task->n_src))))
             return "a source lies where the result goes, in other steps";
     }

@@ -36,7 +36,7 @@
  * its instructions one at a time (float16 but for what it keeps in float32 between them; a Cast to
  * float16 or bfloat16 within a program rounds to it). Nothing depends on how work is dealt.
  *
- * Destination 0 may be the memory of sources that are not broadcast and whose elements are as
+ * Destination 0 may be the memory of sources that have the same dims and whose elements are as
  * large: a tile is read by all instructions before it is written, and no other tile reads those
  * elements.
  *

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.rewriter import merge_names
-from atcpy.ir.shape import element_count
 from atcpy.ops.graph_kernel import BODY, sources_of
 from atcpy.ops.graph_kernel import NAME as OP_TYPE
-from atcpy.ops.graph_program import MAX_DIMS, MAX_RESULTS, MAX_SOURCES, MAX_WORDS
+from atcpy.ops.graph_program import MAX_RESULTS, MAX_SOURCES, MAX_WORDS
 from atcpy.options import OoLevel, OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.optimize.graph_kernel_groups import Groups, views_behind
@@ -120,10 +119,7 @@ class _Cuts:
         members = set(part)
         results = [node.output for node in part if self._groups.is_read_outside(node, members)]
         sources = sources_of(with_views(part), results, self._groups.operand_spans)
-        if sources is None or not 1 <= len(sources.keys) <= MAX_SOURCES:
-            return False
-        dims = sources.dims(element_count(results[0].desc.memory_shape))
-        return dims is not None and len(dims) <= MAX_DIMS
+        return sources is not None and 1 <= len(sources.keys) <= MAX_SOURCES
 
 
 def with_views(nodes: Sequence[Node]) -> list[Node]:

@@ -1,4 +1,6 @@
-"""Groups of elementwise nodes that one kernel can compute but for its limits: which nodes qualify, and which join."""
+"""Groups of elementwise nodes and reductions that one kernel can compute but for its limits: which nodes qualify, and
+which join.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,45 @@ from dataclasses import dataclass
 from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.shape import element_count
 from atcpy.ops import find_opdef, is_view
-from atcpy.ops.graph_kernel import STRUCTURAL, add_node, operand_spans
-from atcpy.ops.graph_program import MAX_DIMS, MAX_WORDS, REGISTER_DTYPES, NoInstruction, Program, is_immediate
-from atcpy.ops.spans import Spans, dims_of, repeats, within
+from atcpy.ops.graph_kernel import STRUCTURAL, add_node, operand_spans, row_of
+from atcpy.ops.graph_program import MAX_DIMS, MAX_ROW, MAX_WORDS, REGISTER_DTYPES, NoInstruction, Program, is_immediate
+from atcpy.ops.spans import Spans, cuts_rows, dims_of, repeats, within
 from atcpy.passes.clusters import Cluster, join_clusters
 
 MAX_NODES = 256  # of a group: all work is linear in the graph, and a kernel has far fewer
 MAX_VIEWS = 16  # between a value and its reader, that are seen through
 LAUNCH_COST = 8192  # beside 1 for a byte, or for a simple op on an element
+STEP_COST = 128  # of an instruction for each tile
+TILE = 1024  # elements, more or less; a row that is longer than half of it is one
 LONG_ROW = 512  # what repeats along a row as long is computed once a row
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a node would be of a kernel: words of instructions, the cost of an element, how many it computes; which
-    operands are read, and how each is repeated.
+    """What a node would be of a kernel: words of instructions, the cost of an element, how many it computes, how many
+    of these it makes one of (1: it is no reduction); which operands are read, and how each is repeated.
     """
 
     words: int
     cost: int
     elements: int
+    row: int
     reads: tuple[tuple[int, Spans], ...]
+
+    @property
+    def made(self) -> Spans:
+        """How the result is repeated within what is computed."""
+        return _rows(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """Who reads what, and how the value is repeated within the group of each."""
+
+    source: Node
+    reader: Node
+    made: Spans
+    read: Spans | None
 
 
 def views_behind(value: Value) -> list[Node]:
@@ -55,7 +75,7 @@ class Groups:
 
     parts: the nodes that can be in a kernel.
     read: the nodes and values behind the operands of each of these, views left out, and how they are repeated within
-        its result.
+        its result; of a reduction, within what it reads.
     users: who reads the result of each, directly or through views; once for each place.
     """
 
@@ -66,7 +86,8 @@ class Groups:
         self.users: dict[Node, list[Node]] = {}
         self._readers: dict[Node, list[tuple[Node, Spans]]] = {}
         self._unfit: dict[Node, Reject] = {}
-        self._spans: dict[Node, Spans] = {}  # of each node's result within its group's
+        self._spans: dict[Node, Spans] = {}  # of what each node computes within its group's domain
+        self._row: dict[Cluster, int] = {}
         self._known: dict[object, Part] = {}  # by all that decides what a node would be
         self._nodes = [node for node in graph.nodes if node.op_type not in STRUCTURAL and not is_view(node)]
         for node in self._nodes:
@@ -84,8 +105,8 @@ class Groups:
             if any(source in self.parts for source in _producers(node)) or self._is_read(node):
                 self.rejects.append(reject)
         for cluster in clusters:
-            if len(cluster.nodes) > 1:
-                yield self._in_depth(cluster.nodes)
+            for nodes in self._without_tail(cluster) if len(cluster.nodes) > 1 else ():
+                yield self._in_depth(nodes)
 
     def outer_reads(self, node: Node) -> Iterator[tuple[Node, Value, Spans]]:
         """What a node reads: who makes it, the value, and how it is repeated within its group's results."""
@@ -102,8 +123,9 @@ class Groups:
         return [(operands[place], spans) for place, spans in part.reads]
 
     def is_alike(self, nodes: Iterable[Node]) -> bool:
-        """True if all these compute as many elements, in the group's domain alike."""
-        return len({self._spans[node] for node in nodes}) == 1
+        """True if all these compute as many elements, in the group's domain alike, or some one for each of its rows."""
+        ways = {self._made(node) for node in nodes}
+        return len(ways) == 1 or (len(ways) == 2 and all(spans == () or _are_rows(spans) for spans in ways))
 
     def is_read_outside(self, node: Node, members: set[Node]) -> bool:
         """True if somebody else than the members reads a node's result, or a view of it."""
@@ -113,13 +135,13 @@ class Groups:
 
     def _look_at(self, node: Node) -> None:
         opdef = find_opdef(node)
-        if opdef is None or not (opdef.takes_elements(node) or opdef.is_broadcast):
+        if opdef is None or not (opdef.takes_elements(node) or opdef.is_broadcast or opdef.is_reduction):
             return
         if node.engine not in (Engine.VECTOR, Engine.AICORE) or len(node.outputs) != 1:
             return
         if opdef.is_broadcast and not _is_settled(node):
             return
-        if element_count(node.output.desc.memory_shape) == 0:
+        if element_count(node.output.desc.memory_shape) * row_of(node) == 0:
             return  # nothing runs
         form = _form_of(node)
         part = self._known.get(form)
@@ -149,32 +171,64 @@ class Groups:
 
     def _against(self, parent: Cluster, child: Cluster) -> Reject | None:
         edges = self._edges(parent, child)
-        source, reader, spans = edges[0]
+        source, reader = edges[0].source, edges[0].reader
         where, detail = reader.name, f"reads {source.output.name}"
-        if spans is None or any(other != spans for _, _, other in edges) or self._is_partial(edges):
+        link = _link(edges)
+        if link is None:
             return Reject("broadcast", where, detail)
-        if not spans:
+        above, below = link
+        rows = self._rows_of(parent), self._rows_of(child)
+        row = max(rows)
+        is_along_rows = row > 1 and _rows(row) in link
+        # Reductions are over rows of the whole domain, all of one length.
+        is_apart = any(spans and own > 1 for spans, own in zip(link, rows, strict=True))
+        if is_apart or (1 not in rows and rows[0] != rows[1]) or (below and not is_along_rows):
+            return Reject("broadcast", where, detail)
+        if not self._can_lie(parent, above, row) or not self._can_lie(child, below, row):
+            return Reject("broadcast", where, detail)
+        if not above:
             return None
         members = {*parent.nodes, *child.nodes}
-        if any(self.is_read_outside(node, members) for node in parent.nodes):
+        read_outside = (node for node in parent.nodes if self.is_read_outside(node, members))
+        if any(not is_along_rows or self._made(node) for node in read_outside):
             return Reject("second-consumer", where, detail)
-        if self._extra(parent, reader, spans) > 2 * source.output.desc.nbytes + LAUNCH_COST:
+        if self._extra(parent, reader, above) > 2 * source.output.desc.nbytes + LAUNCH_COST:
             return Reject("recomputation", where, detail)
         return None
 
-    def _edges(self, parent: Cluster, child: Cluster) -> list[tuple[Node, Node, Spans | None]]:
-        """What nodes of a child read of a parent's, and how that is repeated within the child's results."""
+    def _edges(self, parent: Cluster, child: Cluster) -> list[_Edge]:
+        """What nodes of a child read of a parent's."""
         if len(child.nodes) <= len(parent.nodes):
             members = set(parent.nodes)
             pairs = [(s, node, own) for node in child.nodes for s, _, own in self.read[node] if s in members]
         else:
             members = set(child.nodes)
             pairs = [(s, r, own) for s in parent.nodes for r, own in self._readers.get(s, ()) if r in members]
-        return [(source, reader, within(self._spans[reader], own)) for source, reader, own in pairs]
+        return [_Edge(s, r, self._made(s), within(self._spans[r], own)) for s, r, own in pairs]
 
-    def _is_partial(self, edges: Sequence[tuple[Node, Node, Spans | None]]) -> bool:
-        """True if what is read is not whole in the group that makes it."""
-        return any(self._spans[source] for source, _, _ in edges)
+    def _made(self, node: Node) -> Spans:
+        """How a node's result is repeated within its group's domain."""
+        return self.parts[node].made or self._spans[node]  # a reduction computes the whole domain
+
+    def _rows_of(self, cluster: Cluster) -> int:
+        """How many elements a group's reductions make one of; 1 if it has none."""
+        return self._row.get(cluster, self.parts[cluster.nodes[0]].row)
+
+    def _can_lie(self, cluster: Cluster, spans: Spans, row: int) -> bool:
+        """True if all nodes of a group can lie in a domain within which its own is repeated, with rows that are not cut
+        where they are reduced.
+        """
+        if not spans and row == 1:
+            return True
+        placed = [within(spans, self._spans[node]) for node in cluster.nodes]
+        if row > 1:
+            placed += [
+                own if whole is None else within(whole, own)
+                for node, whole in zip(cluster.nodes, placed, strict=True)
+                for *_, own in self.read[node]
+            ]
+        known = [whole for whole in placed if whole is not None]
+        return len(known) == len(placed) and not cuts_rows(known, row)
 
     def _extra(self, parent: Cluster, reader: Node, spans: Spans) -> int:
         """What computing the parent's values for each place where they are repeated costs more."""
@@ -186,14 +240,36 @@ class Groups:
         return sum(part.cost * part.elements * repeats(own) * (times - 1) for part, own in parts)
 
     def _told(self, parent: Cluster, child: Cluster, is_joined: bool) -> None:
-        source, reader, spans = self._edges(parent, child)[0]
+        edges = self._edges(parent, child)
+        link = _link(edges)
+        assert link is not None
         if not is_joined:
-            self.rejects.append(Reject("cycle", reader.name, f"reads {source.output.name}"))
-        elif spans:
-            for node in parent.nodes:
+            self.rejects.append(Reject("cycle", edges[0].reader.name, f"reads {edges[0].source.output.name}"))
+            return
+        self._row[parent] = self._row[child] = max(self._rows_of(parent), self._rows_of(child))
+        for cluster, spans in zip((parent, child), link, strict=True):
+            for node in cluster.nodes if spans else ():
                 placed = within(spans, self._spans[node])
                 assert placed is not None
                 self._spans[node] = placed
+
+    def _without_tail(self, cluster: Cluster) -> list[list[Node]]:
+        """A group, and apart from it what reads only its reduced values, where that costs less: a kernel computes it
+        for a few rows at a time.
+        """
+        row, members, tail = self._rows_of(cluster), set(cluster.nodes), set[Node]()
+        for node in reversed(cluster.nodes) if row > 1 else ():
+            if self._spans[node] and all(r in tail for r, _ in self._readers.get(node, ()) if r in members):
+                tail.add(node)
+        if not tail:
+            return [cluster.nodes]
+        rest = [node for node in cluster.nodes if node not in tail]
+        read = {source for node in tail for source, *_ in self.read[node] if source in members and source not in tail}
+        rows = max(self.parts[node].elements for node in rest) // row
+        extra = len(tail) * (rows * row // TILE + 1 if row <= TILE // 2 else rows) * STEP_COST
+        if extra <= LAUNCH_COST + sum(2 * source.output.desc.nbytes for source in read):
+            return [cluster.nodes]
+        return [rest, [node for node in cluster.nodes if node in tail]]
 
     def _in_depth(self, nodes: Sequence[Node]) -> list[Node]:
         """What a node depends on comes right before it, as far as it has not come earlier."""
@@ -219,7 +295,8 @@ def _form_of(node: Node) -> object:
 
 def _part_of(node: Node) -> Part:
     """Raises NoInstruction for a node that cannot be in a kernel."""
-    elements = element_count(node.output.desc.memory_shape)
+    row = row_of(node)
+    elements = element_count(node.output.desc.memory_shape) * row
     spans = list(operand_spans(node))
     dims = dims_of(elements, [own for _, own in spans])
     if dims is None or len(dims) > MAX_DIMS:
@@ -232,7 +309,30 @@ def _part_of(node: Node) -> Part:
         raise NoInstruction(Reject("too-many-instructions", node.name))
     places = [place for place, value in enumerate(node.operands) if not is_immediate(value)]
     reads = tuple((place, own) for place, (_, own) in zip(places, spans, strict=False))  # a move reads the first only
-    return Part(len(program.code), program.cost, elements, reads)
+    return Part(len(program.code), program.cost, elements, row, reads)
+
+
+def _link(edges: Sequence[_Edge]) -> tuple[Spans, Spans] | None:
+    """How the domains of those who make and of those who read are repeated within one for both; None if there is no
+    such, or not the same for all.
+    """
+    links: set[tuple[Spans, Spans] | None] = set()
+    for edge in edges:
+        if edge.made == edge.read:
+            links.add(((), ()))
+        elif edge.made and edge.read:
+            links.add(None)
+        else:
+            links.add(None if edge.read is None else (edge.read, edge.made))
+    return links.pop() if len(links) == 1 else None
+
+
+def _rows(row: int) -> Spans:
+    return ((1, row),) if row > 1 else ()
+
+
+def _are_rows(spans: Spans) -> bool:
+    return len(spans) == 1 and spans[0][0] == 1 and spans[0][1] <= MAX_ROW
 
 
 def _producers(node: Node) -> list[Node]:
