@@ -122,11 +122,13 @@ def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], 
 
 
 def layout_pad(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
-    """In 5D unless channels are padded."""
+    """In 5D unless channels are padded by parts of blocks, or by copies of others."""
     if at_hand[0] != NC1HWC0:
         return Reject("no-blocked-input", node.name)
-    if borders(node)[1] != (0, 0):
-        return Reject("channel-axis", node.name, f"channels padded by {borders(node)[1]}")
+    border, c0 = borders(node)[1], NC1HWC0.c0
+    ragged = any(size % c0 for size in (node.operand(0).desc.static_shape[1], *border))
+    if border != (0, 0) and (ragged or node.str_attr("mode", "constant") != "constant"):
+        return Reject("channel-axis", node.name, f"channels padded by {border}")
     return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
 
 
@@ -136,7 +138,10 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
     sizes, dims = x.desc.memory_shape, y.desc.memory_shape
     if 0 in dims:
         return
-    around = borders(node) + [(0, 0)] * (len(sizes) - len(x.desc.static_shape))
+    around = borders(node)
+    if y.desc.storage_shape is not None:
+        before, after = around[1]
+        around[1:] = [(before // y.desc.format.c0, after // y.desc.format.c0), *around[2:], (0, 0)]
     mode = node.str_attr("mode", "constant")
     if not _in_copies(node):
         yield _pad_call(x, y, node.input(VALUE) if mode == "constant" else None, mode, *_merged(sizes, around))

@@ -26,6 +26,7 @@ from atcpy.passes.prepare import (
     merge_equal,
     merge_joins,
     merge_moves,
+    merge_pads,
     merge_slices,
     mish,
     norm_affine,
