@@ -46,6 +46,8 @@ class Origin:
         """Is the node what it was but for the values that it reads in the places of the model's?"""
         if node.op_type != self.op_type or len(node.outputs) != self.outputs:
             return False
+        if node.inputs == self.inputs:
+            return node.attrs == self.attrs
         # Nodes with bodies got what those capture as operands behind their own.
         if node.input_count != len(self.inputs) and not node.has_subgraphs:
             return False

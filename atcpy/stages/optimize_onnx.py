@@ -6,7 +6,7 @@ parse  →  prepare, engine-neutral passes only  →  export  →  check  →  .
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -150,7 +150,7 @@ def optimize_onnx(
     return OptimizeReport(
         output=str(target),
         before=before,
-        after=ModelCount(parts.nbytes and _nodes(rewritten.model), parts.nbytes, _ops(rewritten.model)),
+        after=ModelCount(rewritten.ops.total(), parts.nbytes, dict(sorted(rewritten.ops.items()))),
         opset=_opset(rewritten.model),
         applied=applied,
         verified=verdict.verified,
@@ -208,7 +208,7 @@ def _best(
         if attempt is options and (avoidable := rewritten.raised_by & _optional_passes()):
             attempts.insert(0, _without(options, avoidable))  # the model's opset is worth more than a few nodes
             continue
-        made = _nodes(rewritten.model)
+        made = rewritten.ops.total()
         if made > nodes:
             why = why or f"it would have {made} nodes instead of {nodes}"
             continue
@@ -259,6 +259,7 @@ def unchanged(parsed: ParsedModel) -> Rewritten:
     source = words.model
     made = Rewritten(onnx.ModelProto())
     made.model.CopyFrom(source)
+    made.ops = _ops(source)
     del made.model.graph.initializer[:]
     for index, proto in enumerate(source.graph.initializer):
         if proto.data_location == onnx.TensorProto.EXTERNAL:
@@ -283,27 +284,16 @@ def _count_source(model: Path | onnx.ModelProto, parsed: ParsedModel) -> ModelCo
     return ModelCount(words.nodes, words.nbytes, dict(sorted(words.ops.items())))
 
 
-def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+def _ops(model: onnx.ModelProto) -> Counter[str]:
+    counts: Counter[str] = Counter()
     pending = [model.graph]
     while pending:
-        graph = pending.pop()
-        yield graph
-        for node in graph.node:
+        for node in pending.pop().node:
+            counts[node.op_type] += 1
             for attr in node.attribute:
-                if attr.type == onnx.AttributeProto.GRAPH:
-                    pending.append(attr.g)
-                elif attr.type == onnx.AttributeProto.GRAPHS:
-                    pending.extend(attr.graphs)
-
-
-def _ops(model: onnx.ModelProto) -> dict[str, int]:
-    counts = Counter(node.op_type for graph in _graphs(model) for node in graph.node)
+                pending += [attr.g] if attr.type == onnx.AttributeProto.GRAPH else attr.graphs
     counts.pop("Constant", None)
-    return dict(sorted(counts.items()))
-
-
-def _nodes(model: onnx.ModelProto) -> int:
-    return sum(_ops(model).values())
+    return counts
 
 
 def _opset(model: onnx.ModelProto) -> int:

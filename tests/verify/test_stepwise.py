@@ -149,7 +149,7 @@ def _another_attribute(model: onnx.ModelProto, constants: list[Constant]) -> Non
 def _another_constant(model: onnx.ModelProto, constants: list[Constant]) -> None:
     array = numpy_helper.to_array(constants[0].proto).copy()
     array.reshape(-1)[-1] += 1e-2
-    constants[0].proto.CopyFrom(numpy_helper.from_array(array, constants[0].proto.name))
+    constants[0] = Constant(numpy_helper.from_array(array, constants[0].proto.name))
 
 
 def _another_input(model: onnx.ModelProto, constants: list[Constant]) -> None:

@@ -7,8 +7,10 @@ is raised as far as it must be.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -43,12 +45,14 @@ class Constant:
 
 @dataclass(slots=True)
 class Rewritten:
-    """A model without the constants of its main graph, and these. `raised` says which node asked for a newer opset
-    than the model's, and why, `raised_by` which passes made such nodes.
+    """A model without the constants of its main graph, and these. `ops` says how often the nodes of the model and its
+    bodies are of each op, without Constant. `raised` says which node asked for a newer opset than the model's, and
+    why, `raised_by` which passes made such nodes.
     """
 
     model: onnx.ModelProto
     constants: list[Constant] = field(default_factory=list)
+    ops: Counter[str] = field(default_factory=Counter)
     raised: str = ""
     raised_by: set[str] = field(default_factory=set)
 
@@ -81,7 +85,11 @@ class _Exporter:
         self._unread: set[Node] = set()
         self._copied: set[Node] = set()  # nodes that are written as the model has them
         self._inputs = {info.name: info for info in words.model.graph.input}
-        self._docs = {origin.proto.name: origin.proto for origin in words.origins.values() if origin.proto.name}
+
+    @cached_property
+    def _docs(self) -> Mapping[str, onnx.NodeProto]:
+        """The model's nodes by the names that they have in the IR, which are their own if they have any."""
+        return {node.name: origin.proto for node, origin in self._words.origins.items()}
 
     def run(self) -> Rewritten:
         """The whole model."""
@@ -132,8 +140,8 @@ class _Exporter:
         origin = self._words.origins.get(node)
         if origin is None:
             return False
-        proto = origin.proto
-        return means_the_same(proto.op_type, "", origin.opset, opset) and origin.still_is(node)
+        same = origin.opset == opset or means_the_same(origin.proto.op_type, "", origin.opset, opset)
+        return same and origin.still_is(node)
 
     # --- Shape(start, end) -------------------------------------------------------------------
 
@@ -216,11 +224,17 @@ class _Exporter:
         is_main = graph is self._graph
         proto.name = proto.name or graph.name
         bodies: list[tuple[Graph, onnx.GraphProto]] = []
-        for node in graph.nodes:
+        returned = set(graph.outputs)
+        nodes = list(graph.nodes)
+        for node in nodes:
             if node.op_type == "Const" and node.output.use_count and (tensor := node.output.tensor) is not None:
-                self._place_constant(node.output, tensor, proto, is_main=is_main)
-        for node in graph.nodes:
-            if "captured" in node.attrs or node.op_type == "Const":
+                if node.output in returned:
+                    made = proto.node.add(op_type="Constant", name=node.name, output=[self._name(node.output)])
+                    fill_attr(made.attribute.add(name="value"), tensor, _ATTR.TENSOR)
+                else:
+                    self._place_constant(node.output, tensor, proto, is_main=is_main)
+        for node in nodes:
+            if node.op_type == "Const" or "captured" in node.attrs:
                 continue
             if node.op_type == "Data":
                 self._add_input(node, proto, is_main=is_main)
@@ -229,17 +243,16 @@ class _Exporter:
             elif node.op_type == "NetOutput":
                 self._add_outputs(node, proto, is_main=is_main)
             elif node not in self._unread:
-                bodies.extend(self._add_node(node, proto.node.add(), graph, proto))
+                made = proto.node.add()
+                bodies.extend(self._add_node(node, made, graph, proto))
+                self._result.ops[made.op_type] += 1
         if is_main:
             self._add_value_infos(proto)
         return bodies
 
     def _place_constant(self, value: Value, tensor: Tensor, proto: onnx.GraphProto, *, is_main: bool) -> None:
         name = self._name(value)
-        if any(use.node.op_type == "NetOutput" for use in value.uses):
-            made = proto.node.add(op_type="Constant", name=value.producer.name, output=[name])
-            fill_attr(made.attribute.add(name="value"), tensor, _ATTR.TENSOR)
-        elif is_main:
+        if is_main:
             self._placed.setdefault(tensor, name)
             self._result.constants.append(self._constant(tensor, name))
         elif tensor in self._placed or tensor.nbytes >= LARGE_BYTES:
@@ -254,6 +267,8 @@ class _Exporter:
     def _constant(self, tensor: Tensor, name: str) -> Constant:
         stored = self._words.tensors.get(tensor)
         if stored is not None and stored.proto.data_location != onnx.TensorProto.EXTERNAL:
+            if stored.proto.name == name:
+                return Constant(stored.proto, stored.data)
             made = onnx.TensorProto()
             made.CopyFrom(stored.proto)
             made.name = name
@@ -288,6 +303,7 @@ class _Exporter:
                 wanted = f"{node.graph.name if node.graph else ''}/{name}.out{index}"
             if wanted != name:
                 proto.node.append(helper.make_node("Identity", [name], [wanted]))
+                self._result.ops["Identity"] += 1
             used.add(wanted)
             info = proto.output.add(name=wanted)
             if wanted in declared:
@@ -338,18 +354,19 @@ class _Exporter:
                 bodies += self._copy_attr(node.attrs.get(attr.name), attr, made.attribute.add())
         else:
             made.CopyFrom(source)
+        read = node.inputs
         inputs = [
-            "" if place is None or (value := node.inputs[place]) is None else self._name(value)
-            for place in origin.places
-        ]
-        outputs = [
-            "" if index < len(source.output) and not source.output[index] and not value.use_count else self._name(value)
-            for index, value in enumerate(node.outputs)
+            "" if place is None or (value := read[place]) is None else self._name(value) for place in origin.places
         ]
         if inputs != list(made.input):
             del made.input[:]
             made.input.extend(inputs)
-        if outputs != list(made.output):
+        own, outputs = list(made.output), [self._name(value) for value in node.outputs]
+        if own != outputs:
+            given = [*source.output]
+            for index, value in enumerate(node.outputs):
+                if index < len(given) and not given[index] and not value.use_count:
+                    outputs[index] = ""
             del made.output[:]
             made.output.extend(outputs)
         return bodies

@@ -84,14 +84,18 @@ def _model_parts(model: onnx.ModelProto, constants: list[Constant]) -> Iterator[
             setattr(head, descriptor.name, value)
         else:
             getattr(head, descriptor.name).extend(value)
-    parts: list[bytes | memoryview] = [model.graph.SerializeToString()]
+    parts: list[bytes | memoryview] = []
+    small: list[bytes] = [model.graph.SerializeToString()]  # what is written at once
     for constant in constants:
         message = constant.proto.SerializeToString()
         if constant.data is None:
-            parts += [_header(_INITIALIZER, len(message)), message]
+            small += (_header(_INITIALIZER, len(message)), message)
             continue
         raw = _header(_RAW_DATA, len(constant.data))
-        parts += [_header(_INITIALIZER, len(message) + len(raw) + len(constant.data)), message, raw, constant.data]
+        small += (_header(_INITIALIZER, len(message) + len(raw) + len(constant.data)), message, raw)
+        parts += (b"".join(small), constant.data)
+        small.clear()
+    parts.append(b"".join(small))
     yield head.SerializeToString()
     yield _header(_GRAPH, sum(map(len, parts)))
     yield from parts
