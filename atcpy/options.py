@@ -78,12 +78,13 @@ InputDims: TypeAlias = tuple[InputDim, ...]
 @dataclass(frozen=True, slots=True)
 class PassSwitches:
     """Which passes the user switched on or off.  A name beats `ALL` of its group; `ALL:off` spares required passes.
-    `limits` says of how many matches a pass may rewrite.
+    `limits` says of how many matches a pass may rewrite. `priorities` are numbers that ATC would order passes by.
     """
 
     named: Mapping[str, bool] = field(default_factory=dict)
     groups: Mapping[FusionGroup, bool] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
     def enabled(
         self, name: str, *, group: FusionGroup = FusionGroup.GRAPH, default: bool = True, required: bool = False
@@ -99,6 +100,7 @@ class PassSwitches:
             named={**weaker.named, **self.named},
             groups={**weaker.groups, **self.groups},
             limits={**weaker.limits, **self.limits},
+            priorities={**weaker.priorities, **self.priorities},
         )
 
 
@@ -523,7 +525,7 @@ class SwitchFile:
 
 
 def read_switch_file(option: str, value: object) -> SwitchFile:
-    """A fusion switch file in either of ATC's forms: `Pass:off` lines, or JSON with the key Switch."""
+    """A fusion switch file in either of ATC's forms: `Pass:off` lines, or JSON with the keys Switch and Priority."""
     path = str(value) if isinstance(value, os.PathLike) else _text(option, value)
     try:
         raw = Path(path).read_bytes()
@@ -590,6 +592,9 @@ def _plain(option: str, path: str, text: str) -> PassSwitches:
     return PassSwitches(named=named, groups=groups)
 
 
+_PRIORITIES = {"Top": range(1000), "Main": range(1000, 2000), "Down": range(2000, 3000)}
+
+
 def _json_switches(option: str, path: str, text: str) -> PassSwitches:
     where = Where(file=path)
     try:
@@ -599,7 +604,7 @@ def _json_switches(option: str, path: str, text: str) -> PassSwitches:
         words = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
         at = Where(file=path, line=line, column=column)
         raise UsageError("E10025", f"{path}:{line}:{column}: {words}", where=at) from error
-    _only_keys(path, "the file", root, ("Switch",))
+    _only_keys(path, "the file", root, ("Switch", "Priority"))
     switch = root.get("Switch", {})
     _only_keys(path, "Switch", switch, tuple(group.value for group in FusionGroup))
     named: dict[str, bool] = {}
@@ -613,7 +618,28 @@ def _json_switches(option: str, path: str, text: str) -> PassSwitches:
                 groups[group] = on
             else:
                 named[name] = on
-    return PassSwitches(named=named, groups=groups)
+    return PassSwitches(named=named, groups=groups, priorities=_priorities(path, root.get("Priority", {})))
+
+
+def _priorities(path: str, given: object) -> dict[str, int]:
+    """The numbers of the key Priority: texts, within the thousand of their part, each pass once."""
+    _only_keys(path, "Priority", given, (FusionGroup.GRAPH.value,))
+    assert isinstance(given, dict)
+    parts = given.get(FusionGroup.GRAPH.value, {})
+    _only_keys(path, FusionGroup.GRAPH.value, parts, tuple(_PRIORITIES))
+    numbers: dict[str, int] = {}
+    for part, bounds in _PRIORITIES.items():
+        members = parts.get(part, {})
+        _only_keys(path, part, members, None)
+        for name, text in members.items():
+            where = Where(file=path)
+            if not (isinstance(text, str) and text.isdecimal() and len(text) < 5 and int(text) in bounds):
+                what = f'{path}: {part}: {name}: "{text}" is no text of a number {bounds[0]}..{bounds[-1]}'
+                raise UsageError("E20003", what, where=where)
+            if name in numbers:
+                raise UsageError("E20003", f"{path}: {part}: {name} has a priority already", where=where)
+            numbers[name] = int(text)
+    return numbers
 
 
 def _only_keys(path: str, name: str, value: object, keys: tuple[str, ...] | None) -> None:

@@ -256,6 +256,13 @@ def test_all_off_leaves_the_required_passes_and_those_named(tmp_path: Path) -> N
     assert switches.enabled("SoftmaxFusionPass")
 
 
+def test_priorities_of_a_switch_file_are_read(tmp_path: Path) -> None:
+    text = '{"Switch":{"GraphFusion":{"A":"off"}},"Priority":{"GraphFusion":{"Top":{"B":"7"},"Down":{"C":"2999"}}}}'
+    switches = convert_options({"fusion_switch_file": switch_file(tmp_path, text)}).prepare.switches
+    assert switches.named == {"A": False}
+    assert switches.priorities == {"B": 7, "C": 2999}
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
@@ -267,6 +274,13 @@ def test_all_off_leaves_the_required_passes_and_those_named(tmp_path: Path) -> N
         ('{"Switch":{"GraphFusion":[]}}', "E20003", "not an object"),
         ('{"Switch":{"GraphFusion":{"A":1}}}', "E20003", "not on or off"),
         ('{"Switch":' * 100_000, "E10025", ""),
+        ('{"Priority":{"UBFusion":{}}}', "E20003", "UBFusion"),
+        ('{"Priority":{"GraphFusion":{"Middle":{}}}}', "E20003", "Middle"),
+        ('{"Priority":{"GraphFusion":{"Top":{"A":1}}}}', "E20003", "0..999"),
+        ('{"Priority":{"GraphFusion":{"Top":{"A":"1000"}}}}', "E20003", "0..999"),
+        ('{"Priority":{"GraphFusion":{"Main":{"A":"-1"}}}}', "E20003", "1000..1999"),
+        ('{"Priority":{"GraphFusion":{"Top":{"A":"1"},"Down":{"A":"2000"}}}}', "E20003", "already"),
+        ('{"Priority":[]}', "E20003", "not an object"),
     ],
 )
 def test_broken_switch_file_is_pointed_at(tmp_path: Path, text: str, code: str, words: str) -> None:

@@ -120,7 +120,8 @@ def check_switches(
     switches: PassSwitches, skipped: Sequence[str], first: tuple[Pass, ...] = (), dumped: Sequence[str] = ()
 ) -> list[AtcWarning]:
     """Refuses to leave out or dump a pass that there is not, and to leave out one without which the result would be
-    wrong. Switch files may name passes of ATC's that we do not have: a warning each.
+    wrong. Switch files may name passes of ATC's that we do not have: a warning each; and one for priorities, since the
+    order of passes is not for users to choose.
     """
     known = {**_REGISTRY, **{entry.name: entry for entry in first}}
     for name in (*skipped, *switches.limits, *dumped):
@@ -131,7 +132,13 @@ def check_switches(
         if not is_on and name in _REGISTRY and _REGISTRY[name].required:
             hint = "those that `atcpy passes list` shows from O1 on can be"
             raise UsageError("E10001", f"{name} cannot be switched off: the result needs it", hint=hint)
-    return [_unknown_pass(name, known) for name in switches.named if name not in known]
+    unknown = [name for name in dict.fromkeys((*switches.named, *switches.priorities)) if name not in known]
+    warnings = [_unknown_pass(name, known) for name in unknown]
+    ordered = [name for name in switches.priorities if name in known]
+    if ordered:
+        what = f"the priority of {', '.join(ordered)} has no effect: passes run in the order that their work asks for"
+        warnings.append(AtcWarning("W0012", what + "; `atcpy passes list` shows it"))
+    return warnings
 
 
 def _unknown_pass(name: str, known: Iterable[str]) -> AtcWarning:

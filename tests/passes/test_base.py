@@ -124,6 +124,12 @@ def test_a_switch_of_an_unknown_pass_is_a_warning_with_the_nearest() -> None:
     assert '"IdentityPass"' in warnings[0].message
 
 
+def test_priorities_have_no_effect_but_a_warning() -> None:
+    warnings = check_switches(PassSwitches(priorities={"SoftmaxFusionPass": 7, "IdentityPas": 1000}), ())
+    assert [warning.code for warning in warnings] == ["W0013", "W0012"]
+    assert "SoftmaxFusionPass" in warnings[1].message
+
+
 def test_a_limit_stops_a_pass_after_so_many_matches() -> None:
     text = "m (float[2] x) => (float[2] y) { a = Identity(x) b = Identity(a) c = Identity(b) y = Relu(c) }"
     _, report = compile_model(model(text), convert_options({"pass_limit": "IdentityPass:2"}))

@@ -19,7 +19,6 @@ _STATES = (5, 6)  # the hidden and the cell's state
     Stage.PREPARE,
     after=("ConstantFoldingPass",),
     before=("ExpandPass",),
-    repeats=True,
 )
 def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Leave out initial states of recurrent layers that are zero."""
