@@ -209,6 +209,8 @@ class OptimizeOptions:
 class CompileOptions:
     """Kernel choice and the memory plan."""
 
+    level: OoLevel = OoLevel.O2
+    switches: PassSwitches = PassSwitches()
     impl_mode: ImplMode = ImplMode.HIGH_PERFORMANCE
     reuse_memory: bool = True
 
@@ -828,7 +830,9 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             impl_mode=mode,
             graph_kernel=level >= OoLevel.O2 if graph_kernel is None else graph_kernel,
         ),
-        compile=CompileOptions(impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]),
+        compile=CompileOptions(
+            level=level, switches=switches, impl_mode=mode, reuse_memory=not value["disable_reuse_memory"]
+        ),
         limits=Limits(timeout_seconds=value["timeout"], memory_bytes=value["memory_limit"]),
         dump=_dump_options(value["dump_graph"], value["dump_stages"], value["dump_passes"]),
         export_compile_stat=value["export_compile_stat"],

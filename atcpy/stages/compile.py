@@ -13,11 +13,17 @@ __all__ = ["compile_graph", "keep_unknown"]
 
 
 def compile_graph(
-    graph: Graph, identity: Identity, options: CompileOptions, *, memory: MemoryLimit, deadline: Deadline
+    graph: Graph,
+    identity: Identity,
+    options: CompileOptions,
+    *,
+    memory: MemoryLimit,
+    deadline: Deadline,
+    verify_ir: bool = False,
 ) -> CompiledModel:
     """Everything that the package holds; what would not run is refused here, not when it is loaded."""
     deadline.check("compile")
-    compiled = emit(graph, identity, reuse_memory=options.reuse_memory)
+    compiled = emit(graph, identity, options, deadline=deadline, verify_ir=verify_ir)
     _check_types(compiled)
     weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
     ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)

@@ -118,7 +118,14 @@ def compile_model(
         clock.graphs = (graph,)
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
-        compiled = compile_graph(graph, identity, options.compile, memory=options.limits.memory(), deadline=deadline)
+        compiled = compile_graph(
+            graph,
+            identity,
+            options.compile,
+            memory=options.limits.memory(),
+            deadline=deadline,
+            verify_ir=verify_ir,
+        )
     return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times, warnings)
 
 

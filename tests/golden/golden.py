@@ -13,6 +13,8 @@
     EnginePlacerPass  matched 2 applied 2  no-cube-producer y ()
     --- decisions
     ConvBatchnormFusionPass  matched 1 applied 0  second-consumer c (r)
+    --- tasks
+    Concat y: strided_copy input 0 [0:64] -> arena [64:128]
     --- removed
     d  dead
     --- error
@@ -36,7 +38,7 @@ import onnx
 from onnx import helper, numpy_helper, parser
 
 from atcpy.errors import AtcError, render
-from atcpy.ir import CompiledModel, Decisions, Graph
+from atcpy.ir import CompiledModel, Decisions, Graph, Region, Slot, Task
 from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
 from atcpy.ops.custom import CustomOps
@@ -137,7 +139,19 @@ def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | N
     except AtcError as error:
         decisions = _decisions_until_placed(model, options)
         return model, None, {"error": render(error), **_decision_sections(decisions)}
-    return model, compiled, {**recorder.dumps, **_decision_sections(compiled.graph.decisions)}
+    tasks = "".join(f"{_task(task)}\n" for task in compiled.tasks)
+    return model, compiled, {**recorder.dumps, "tasks": tasks, **_decision_sections(compiled.graph.decisions)}
+
+
+def _task(task: Task) -> str:
+    """What runs, and the bytes that it reads and writes."""
+    sides = (", ".join(_bytes(slot) for slot in slots if slot is not None) for slots in (task.src, task.dst))
+    return f"{task.op_type} {task.node}: {task.kernel} {' -> '.join(sides)}"
+
+
+def _bytes(slot: Slot) -> str:
+    index = f" {slot.index}" if slot.region in {Region.INPUT, Region.OUTPUT} else ""
+    return f"{slot.region.name.lower()}{index} [{slot.offset}:{slot.offset + slot.nbytes}]"
 
 
 def _decisions_until_placed(model: onnx.ModelProto, options: ConvertOptions) -> Decisions:

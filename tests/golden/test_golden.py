@@ -23,7 +23,7 @@ from tests.golden.golden import compile_text, read_golden, write_golden
 FILES = sorted(Path(__file__).parent.glob("*.golden"))
 PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
 # Reasons that no model in ONNX text can lead to, and the test that shows each.
-SHOWN_ELSEWHERE = {"not-standard": "passes/test_assign_engines.py"}
+SHOWN_ELSEWHERE = {"not-standard": "passes/test_assign_engines.py", "crowded": "passes/test_notask.py"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -101,7 +101,9 @@ def test_each_reason_that_a_pass_can_give_is_shown() -> None:
     assert missing == [], "write a golden file for each, or delete the reason if nothing can lead there"
 
 
-@pytest.mark.parametrize("stage", [Stage.PREPARE, Stage.SPLIT, Stage.OPTIMIZE], ids=lambda stage: stage.value)
+@pytest.mark.parametrize(
+    "stage", [Stage.PREPARE, Stage.SPLIT, Stage.OPTIMIZE, Stage.COMPILE], ids=lambda stage: stage.value
+)
 def test_each_pass_is_shown_at_work(stage: Stage) -> None:
     names = {line.split()[0] for line in DECISIONS if re.search(r"applied [1-9]", line)}
     assert [entry.name for entry in passes_of(stage) if entry.name not in names] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atcpy.ir import (
@@ -13,8 +13,6 @@ from atcpy.ir import (
     MemoryPlan,
     Node,
     Port,
-    Region,
-    Slot,
     Source,
     Task,
     Value,
@@ -22,9 +20,11 @@ from atcpy.ir import (
     walk,
 )
 from atcpy.kernels.table import HOST_FAMILY, pack_params
-from atcpy.ops import find_opdef, is_view
+from atcpy.ops import is_view
+from atcpy.options import CompileOptions, Deadline, Stage
+from atcpy.passes.base import run_passes
+from atcpy.passes.compile.homes import Homes, Lowered
 from atcpy.passes.compile.lower import Launch, lower
-from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset
 # GE rounds each constant up to 512 bytes; one cache line keeps many small ones from swelling the file.
@@ -41,15 +41,19 @@ class Identity:
     version: str
 
 
-def emit(graph: Graph, identity: Identity, *, reuse_memory: bool) -> CompiledModel:
-    """Lowers a graph whose formats are chosen, plans its memory and lists its tasks."""
+def emit(
+    graph: Graph, identity: Identity, options: CompileOptions, *, deadline: Deadline, verify_ir: bool = False
+) -> CompiledModel:
+    """Lowers a graph whose formats are chosen, leaves out copies, plans its memory and lists its tasks."""
     roots = _view_roots(graph)
     _copy_shared_outputs(graph, roots)
     launches = lower(graph)
     weights = _lay_out_weights(node for node in graph.nodes if node.op_type == "Const")
-    homes = _Homes(graph, launches, weights, roots)
-    memory = homes.plan(reuse=reuse_memory)
-    tasks = tuple(_task(launch, homes) for launch in launches)
+    homes = Homes(graph, launches, weights, roots)
+    lowered = Lowered([*launches], homes, options)
+    run_passes(Stage.COMPILE, graph, lowered, deadline=deadline, verify_ir=verify_ir)
+    memory = homes.plan(reuse=options.reuse_memory)
+    tasks = tuple(_task(launch, homes) for launch in lowered.launches if launch is not None)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -135,90 +139,18 @@ def _lay_out_weights(nodes: Iterable[Node]) -> dict[Value, Weight]:
     return weights
 
 
-class _Homes:
-    """Which memory each value has: the home of a view is that of what it views."""
-
-    def __init__(
-        self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight], roots: dict[Value, Value]
-    ) -> None:
-        self._weights = weights
-        self._roots = roots
-        self._inputs = {node.output: index for index, node in enumerate(graph.inputs)}
-        self._outputs = {self._root(value): index for index, value in enumerate(graph.outputs)}
-        self._blocks: dict[Value, Block] = {}
-        self._all: list[Block] = []
-        self._live(launches)
-
-    def _root(self, value: Value) -> Value:
-        return self._roots.get(value, value)
-
-    def plan(self, *, reuse: bool) -> MemoryPlan:
-        """Places the blocks."""
-        return plan_memory(self._all, reuse=reuse)
-
-    def slot(self, value: Value | None) -> Slot | None:
-        """Where an operand lies."""
-        if value is None:
-            return None
-        root, desc = self._root(value), value.desc
-        if root in self._weights:
-            return Slot(Region.WEIGHTS, self._weights[root].offset, desc.nbytes, desc)
-        if root in self._inputs:
-            return Slot(Region.INPUT, 0, desc.nbytes, desc, self._inputs[root])
-        if root in self._outputs:
-            return Slot(Region.OUTPUT, 0, desc.nbytes, desc, self._outputs[root])
-        if root not in self._blocks and desc.nbytes == 0:
-            return Slot(Region.ARENA, 0, 0, desc)  # nothing to write, so no launch makes it
-        return Slot(Region.ARENA, self._blocks[root].offset, desc.nbytes, desc)
-
-    def _live(self, launches: Sequence[Launch]) -> None:
-        """Life times: from the first launch that writes a value to the last that uses it or a view of it."""
-        last_use: dict[Value, int] = {}
-        for number, launch in enumerate(launches):
-            for value in (*launch.call.src, *launch.call.dst):  # several launches may write one value
-                if value is not None:
-                    last_use[self._root(value)] = number
-        for number, launch in enumerate(launches):
-            for value in launch.call.dst:
-                if value in self._outputs or value in self._blocks:
-                    continue
-                block = self._in_place(launch, value, number, last_use)
-                if block is None:
-                    block = Block(align(value.desc.nbytes), number, number)
-                    self._all.append(block)
-                block.last = max(block.last, last_use[value])
-                self._blocks[value] = block
-
-    def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Block | None:
-        """The block of an input that ends here and that the kernel may write its result over."""
-        opdef = find_opdef(launch.node)
-        if opdef is None or len(launch.call.dst) != 1 or launch.node.outputs != [value]:
-            return None
-        for place in opdef.inplace:
-            source = launch.node.input(place)
-            if source is None or source.desc.memory_shape != value.desc.memory_shape:
-                continue
-            root = self._root(source)
-            block = self._blocks.get(root)
-            alone = sum(1 for operand in launch.call.src if operand is not None and self._root(operand) is root) == 1
-            same_item = source.desc.dtype.bits == value.desc.dtype.bits
-            if block is not None and alone and same_item and last_use[root] == number and block.last == number:
-                return block
-        return None
-
-
-def _task(launch: Launch, homes: _Homes) -> Task:
+def _task(launch: Launch, homes: Homes) -> Task:
     node, call = launch.node, launch.call
     assert node.engine is not None
     on_host = call.family == HOST_FAMILY
-    dst = [homes.slot(value) for value in call.dst]
+    src, dst = homes.slots(launch)
     return Task(
         node=node.name,
         op_type=node.op_type,
         engine=node.engine,
         kernel=call.family,
-        src=tuple(homes.slot(value) for value in call.src),
-        dst=tuple(slot for slot in dst if slot is not None),
+        src=src,
+        dst=dst,
         params=b"" if on_host else pack_params(call.family, call.params),
         sources=node.sources,
         passes=node.passes,

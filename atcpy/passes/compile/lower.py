@@ -16,10 +16,13 @@ from atcpy.ops import KernelCall, find_opdef, is_view
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel call and the node that it belongs to."""
+    """A kernel call and the node that it belongs to. With a `run` it is a copy of one run of bytes, to which its
+    operands are narrowed: the first one read, the first one written, how many.
+    """
 
     node: Node
     call: KernelCall
+    run: tuple[int, int, int] | None = None
 
 
 def lower(graph: Graph) -> list[Launch]:

@@ -21,7 +21,9 @@ ALIGNMENT = 64
 # many orders as so many comparisons allow.
 MAX_PAIRWISE = 4096
 MAX_COMPARISONS_OF_ORDERS = 20_000_000
-# A plan within 5 % of the bound is not improved; the search for a better one compares so many pairs.
+# After so many rounds, a plan within 5 % of the bound is not improved; the search for a better one compares so many
+# pairs.
+MAX_ROUNDS_TO_THE_BOUND = 50
 GOOD_ENOUGH = 1.05
 MAX_COMPARISONS = 4_000_000
 # Few blocks have few orders: what so many rounds a block do not find is not there.
@@ -84,8 +86,8 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
     best, order = min(tried, key=lambda item: item[0].size)
     rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
     latest = best
-    for _ in range(rounds):
-        if best.size <= bound * GOOD_ENOUGH:
+    for number in range(rounds):
+        if best.size <= bound * (1 if number < MAX_ROUNDS_TO_THE_BOUND else GOOD_ENOUGH):
             break
         ends = [offset + block.nbytes for offset, block in zip(latest.offsets, blocks, strict=True)]
         farthest = blocks[ends.index(max(ends))]

@@ -1,0 +1,320 @@
+"""Concat and Split without copies: parts are made where the whole has them, and read where the whole has them.
+
+A copy of one run of bytes, all of the smaller side, has nothing to do if that side lies within the other. Memory of
+the part                  is then a place within that of   for
+what Concat reads         what Concat makes                the outermost dim that is not 1, blocks of channels included
+what Split, Slice make    what they read                   the same
+
+It must not be overwritten as long as the other side is read, and the arena must not become larger: the whole is alive
+from its first part to its last reader.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
+from atcpy.ir.tensor import Array
+from atcpy.ops.opdef import ParamValue
+from atcpy.options import Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.compile.homes import Home, Lowered
+from atcpy.passes.compile.lower import Launch
+from atcpy.passes.compile.plan_memory import Block
+
+SPLIT = "SplitNotaskPass"
+CONCAT = "ConcatNotaskPass"
+AXIS = "axis"
+MAX_ACCESSES = 512  # to the two sides of a copy: all of them are looked at
+_NEVER = sys.maxsize
+
+
+@graph_pass(SPLIT, Stage.COMPILE)
+def split_without_copies(graph: Graph, record: PassRecord, lowered: Lowered) -> None:
+    """Let readers find the results of Split and Slice where the input has them."""
+    _leave_out_copies(record, lowered, frozenset({"Split", "Slice"}))
+
+
+@graph_pass(CONCAT, Stage.COMPILE, after=(SPLIT,))
+def concat_without_copies(graph: Graph, record: PassRecord, lowered: Lowered) -> None:
+    """Let the parts of Concat be made in their places in its result."""
+    _leave_out_copies(record, lowered, frozenset({"Concat"}))
+
+
+def _leave_out_copies(record: PassRecord, lowered: Lowered, ops: frozenset[str]) -> None:
+    if not lowered.options.reuse_memory:
+        return
+    copies = [
+        (number, launch)
+        for number, launch in enumerate(lowered.launches)
+        if launch is not None and launch.node.op_type in ops and launch.call.family == "strided_copy"
+    ]
+    runs = {number: run for number, launch in copies if (run := _run_of(launch)) is not None}
+    memory = _Memory(lowered, runs) if runs else None
+    for node, group in groupby(copies, key=lambda copy: copy[1].node):
+        record.matched += 1
+        left_out = 0
+        numbers = [number for number, _ in group]
+        if memory is None or any(number not in runs for number in numbers):
+            record.reject(Reject("in-pieces", node.name, f"axis {node.attrs[AXIS]}" if AXIS in node.attrs else ""))
+        elif record.may_apply():
+            for number in numbers:
+                reason = memory.join(number, runs[number])
+                left_out += reason is None
+                if reason is not None:
+                    record.reject(reason)
+        if left_out:
+            record.fire([node])
+            node.passes = (*node.passes, record.name)
+        if left_out == len(numbers):
+            node.engine = Engine.GE_LOCAL
+    for number, run in runs.items():
+        if memory is not None:
+            memory.narrow(number, run)
+
+
+class _Run(NamedTuple):
+    """Bytes that a copy reads and writes: the first one of each operand, and how many."""
+
+    read: int
+    written: int
+    nbytes: int
+
+
+def _run_of(launch: Launch) -> _Run | None:
+    """What a copy moves, if that is one run of bytes."""
+    params = launch.call.params
+    strides = (*_ints(params, "src_strides"), *_ints(params, "dst_strides"))
+    if len(launch.call.src) != 1 or len(strides) > 2 or any(stride != 1 for stride in strides):
+        return None
+    item, offsets = _int(params, "item"), (_int(params, "src_offset"), _int(params, "dst_offset"))
+    return _Run(offsets[0] * item, offsets[1] * item, prod(_ints(params, "dims")) * item)
+
+
+def _int(params: Mapping[str, ParamValue], name: str) -> int:
+    value = params.get(name, 0)
+    assert isinstance(value, int)
+    return value
+
+
+def _ints(params: Mapping[str, ParamValue], name: str) -> Sequence[int]:
+    value = params.get(name, ())
+    assert isinstance(value, tuple | list)
+    return value
+
+
+class _Access(NamedTuple):
+    """Bytes of a home that a launch reads or writes."""
+
+    number: int
+    first: int
+    end: int
+    writes: bool
+
+
+class _Copy(NamedTuple):
+    """A copy as a way to put one home within another, from its byte `at` on: `into` that, or out of it."""
+
+    number: int
+    inner: Home
+    outer: Home
+    at: int
+    into: bool
+
+
+class _Memory:
+    """The homes that copies lead from and to, who uses them when, and how much of the arena is in use when."""
+
+    def __init__(self, lowered: Lowered, runs: Mapping[int, _Run]) -> None:
+        self._launches, self._homes = lowered.launches, lowered.homes
+        self._alive = _bytes_alive(lowered.homes.blocks(), len(lowered.launches))
+        self._most = int(self._alive.max(initial=0))
+        self._accesses: dict[Home, list[_Access]] = {}
+        for number in runs:
+            for value in _operands(self._launch(number)):
+                home, _ = self._place(value)
+                self._accesses.setdefault(home, _from_outside(home, len(lowered.launches)))
+        self._note_accesses(runs)
+
+    def _launch(self, number: int) -> Launch:
+        launch = self._launches[number]
+        assert launch is not None
+        return launch
+
+    def _place(self, value: Value) -> tuple[Home, int]:
+        place = self._homes.find(value)
+        assert place is not None
+        return place
+
+    def _note_accesses(self, runs: Mapping[int, _Run]) -> None:
+        for number, launch in enumerate(self._launches):
+            if launch is None:
+                continue
+            run = runs.get(number)
+            for values, writes in ((launch.call.src, False), (launch.call.dst, True)):
+                for value in values:
+                    place = None if value is None else self._homes.find(value)
+                    accesses = None if place is None else self._accesses.get(place[0])
+                    if value is None or place is None or accesses is None:
+                        continue
+                    first, nbytes = place[1], value.desc.nbytes
+                    if run is not None:
+                        first, nbytes = first + (run.written if writes else run.read), run.nbytes
+                    accesses.append(_Access(number, first, first + nbytes, writes))
+
+    def join(self, number: int, run: _Run) -> Reject | None:
+        """Puts one side of a copy within the other, so that there is nothing to copy; or says why that cannot be."""
+        launch = self._launch(number)
+        (source, read), (target, written) = map(self._place, _operands(launch))
+        into = written + run.written - read - run.read
+        rejects = []
+        for copy in (_Copy(number, source, target, into, True), _Copy(number, target, source, -into, False)):
+            if copy.inner.size != run.nbytes or source is target:
+                continue
+            reject = self._against(copy)
+            if reject is not None and reject.reason == "overwritten" and self._is_joined_apart(copy):
+                return None
+            if reject is None:
+                self._put(copy)
+                return None
+            rejects.append(reject)
+        return rejects[0] if rejects else Reject("shares-memory", launch.node.name, _operands(launch)[0].name)
+
+    def _is_joined_apart(self, copy: _Copy) -> bool:
+        """Joins the sides if nothing is against it once what is written over them later has memory of its own."""
+        for sides in ((copy.inner,), (copy.outer,), (copy.inner, copy.outer)):
+            apart = [(side, made) for side in sides if (made := self._separate(side, copy.number))]
+            if apart and self._against(copy) is None:
+                self._put(copy)
+                return True
+            for side, made in reversed(apart):
+                self._rejoin(side, made)
+        return False
+
+    def _separate(self, home: Home, number: int) -> Home | None:
+        apart = self._homes.separate(home, number)
+        if apart is not None:
+            assert apart.block is not None
+            first, both = apart.block.first, self._accesses[home]
+            self._alive[first] += apart.block.nbytes
+            self._accesses[home] = [access for access in both if (access.number, access.writes) < (first, True)]
+            self._accesses[apart] = [access for access in both if (access.number, access.writes) >= (first, True)]
+        return apart
+
+    def _rejoin(self, home: Home, apart: Home) -> None:
+        assert apart.block is not None
+        self._alive[apart.block.first] -= apart.block.nbytes
+        self._accesses[home] += self._accesses.pop(apart)
+        self._homes.rejoin(home, apart)
+
+    def _against(self, copy: _Copy) -> Reject | None:
+        """Why one home cannot lie within another."""
+        inner, outer, launch = copy.inner, copy.outer, self._launch(copy.number)
+        where, name = launch.node.name, _operands(launch)[0].name
+        if inner.block is None or outer.region is Region.WEIGHTS:
+            return Reject("fixed-memory", where, name)
+        if len(self._accesses[inner]) + len(self._accesses[outer]) > MAX_ACCESSES:
+            return Reject("crowded", where, name)
+        end = copy.at + inner.size
+        others = [access for access in self._accesses[outer] if access.first < end and copy.at < access.end]
+        sides = (self._accesses[inner], others)
+        if _overwritten(copy.number, *(sides if copy.into else reversed(sides))):
+            return Reject("overwritten", where, name)
+        most = self._most_with(inner.block, outer.block)
+        if most > self._most:
+            return Reject("more-memory", where, f"{name}: {most} bytes instead of {self._most}")
+        return None
+
+    def _most_with(self, inner: Block, outer: Block | None) -> int:
+        """The most bytes in use while the joint block is."""
+        first, last = _joint(inner, outer)
+        alive = self._alive[first : last + 1].copy()
+        _change(alive, inner, outer, first)
+        return int(alive.max())
+
+    def _put(self, copy: _Copy) -> None:
+        inner, outer, at = copy.inner, copy.outer, copy.at
+        assert inner.block is not None
+        _change(self._alive, inner.block, outer.block, 0)
+        if outer.block is not None:
+            outer.block.first, outer.block.last = _joint(inner.block, outer.block)
+        inner.outer, inner.at, outer.has_inner = outer, at, True
+        moved = (
+            _Access(access.number, access.first + at, access.end + at, access.writes)
+            for access in self._accesses.pop(inner)
+        )
+        both = (*self._accesses[outer], *moved)
+        self._accesses[outer] = [access for access in both if access.number != copy.number]
+        self._launches[copy.number] = None
+
+    def narrow(self, number: int, run: _Run) -> None:
+        """Lets a copy that stays name only the bytes that it reads and writes, if its operands share a home now."""
+        launch = self._launches[number]
+        if launch is None or len({self._place(value)[0] for value in _operands(launch)}) > 1:
+            return
+        params = {**launch.call.params, "src_offset": 0, "dst_offset": 0}
+        self._launches[number] = replace(launch, call=replace(launch.call, params=params), run=run)
+
+
+def _operands(launch: Launch) -> tuple[Value, Value]:
+    """From where and to where a copy goes."""
+    source, target = launch.call.src[0], launch.call.dst[0]
+    assert source is not None
+    return source, target
+
+
+def _from_outside(home: Home, count: int) -> list[_Access]:
+    """What comes into a port or a constant is there before the first launch, and what is in it afterwards is wanted."""
+    if home.block is not None:
+        return []
+    wanted = _Access(count, 0, home.size, writes=False)
+    return [wanted] if home.region is Region.OUTPUT else [_Access(-1, 0, home.size, writes=True), wanted]
+
+
+def _overwritten(number: int, source: Iterable[_Access], target: Iterable[_Access]) -> bool:
+    """Would the memory that the sides of a copy share be written for one of them while the other one needs it? Before
+    the copy only the source does.
+    """
+    ends, overwrites = [number, number], [_NEVER, _NEVER]
+    for side, accesses in enumerate((source, target)):
+        for access in accesses:
+            if access.number == number:
+                continue
+            if side == 1 and access.number < number:
+                return True
+            ends[side] = max(ends[side], access.number)
+            if access.writes and access.number > number:
+                overwrites[side] = min(overwrites[side], access.number)
+    return ends[0] >= overwrites[1] or ends[1] >= overwrites[0]
+
+
+def _bytes_alive(blocks: Iterable[Block], count: int) -> Array:
+    """How many bytes of the arena are in use at each launch."""
+    change = np.zeros(count + 1, np.int64)
+    for block in blocks:
+        change[block.first] += block.nbytes
+        change[block.last + 1] -= block.nbytes
+    return change[:count].cumsum()
+
+
+def _joint(inner: Block, outer: Block | None) -> tuple[int, int]:
+    """The life time of one block within another, or within a port."""
+    if outer is None:
+        return inner.first, inner.last
+    return min(inner.first, outer.first), max(inner.last, outer.last)
+
+
+def _change(alive: Array, inner: Block, outer: Block | None, start: int) -> None:
+    """Counts, from launch `start` on, what is in use once the one block lies within the other."""
+    first, last = _joint(inner, outer)
+    alive[inner.first - start : inner.last + 1 - start] -= inner.nbytes
+    if outer is not None:
+        alive[first - start : outer.first - start] += outer.nbytes
+        alive[outer.last + 1 - start : last + 1 - start] += outer.nbytes
