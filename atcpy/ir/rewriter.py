@@ -43,6 +43,8 @@ class Rewriter:
     def _insert(
         self, domain: str, op_type: str, inputs: Sequence[Value | None], outputs: int, attrs: Mapping[str, object]
     ) -> list[Value]:
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
         node = self.graph.insert_before(
             self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs, domain=domain
         )

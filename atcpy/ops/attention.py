@@ -1,8 +1,9 @@
 """Attention: softmax(scale · Q·Kᵀ + mask) · V, head by head; one kernel where nothing rare is asked for, else it is
 spelled out.
 
-FusedAttention(x, mask?) {head_size, v_head_size} = Attention(q, k, v, mask) of the parts q, k and v that lie behind
-each other in the rows of x; its other attributes are Attention's.
+FusedAttention(x, mask?, past_key?, past_value?) {head_size, v_head_size} = Attention(q, k, v, mask, past_key,
+past_value) of the parts q, k and v that lie behind each other in the rows of x; its other attributes are Attention's,
+and so are its results: y, present_key, present_value.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ MOST_OF_HEAD = 1024  # csrc/attention.h
 _MASK = 3
 # Attributes that the kernel knows one value of; and inputs that it does not know.
 _PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
-_RARE = range(4, 7)
+_RARE = range(6, 7)
+_PAST = (4, 5)
+_RESULTS = 3  # that the kernel makes
 
 
 def supports_attention(node: Node) -> Iterable[Reject]:
@@ -88,8 +91,8 @@ def supports_attention(node: Node) -> Iterable[Reject]:
         if node.attrs.get(name, plain) != plain:
             yield Reject("attention-variant", node.name, name)
     if any(node.input(index) is not None for index in _RARE):
-        yield Reject("attention-variant", node.name, "keys of earlier steps")
-    if any(value.use_count for value in node.outputs[1:]):
+        yield Reject("attention-variant", node.name, "keys of another length each")
+    if any(value.use_count for value in node.outputs[_RESULTS:]) or len(node.outputs) == 2:
         yield Reject("attention-variant", node.name, "further results")
     if not all(value.desc.is_static for value in node.operands):
         yield Reject("shape-unknown", node.name)
@@ -97,7 +100,7 @@ def supports_attention(node: Node) -> Iterable[Reject]:
     if any(0 in desc.static_shape for desc in (q, k, v)):
         yield Reject("empty", node.name)
         return
-    if not _fit(node):
+    if not _fit(node) or not _past_fits(node, *_widths(node)):
         yield Reject("heads", node.name)
         return
     if max(_widths(node)) > MOST_OF_HEAD:
@@ -118,9 +121,24 @@ def _supports_mask(node: Node, dtype: DType) -> Iterable[Reject]:
 
 
 def _scores(node: Node) -> StaticShape:
-    """Batch, heads, queries and keys."""
+    """Batch, heads, queries and keys, those of the past among them."""
     q, k = (node.operand(index).desc.static_shape for index in range(2))
-    return (q[0], _heads(node, q, "q_num_heads"), q[-2], k[-2])
+    return (q[0], _heads(node, q, "q_num_heads"), q[-2], k[-2] + past_keys(node, _PAST))
+
+
+def past_keys(node: Node, places: Sequence[int]) -> int:
+    """How many keys come from earlier steps."""
+    past = node.input(places[0])
+    return 0 if past is None else past.desc.static_shape[2]
+
+
+def _past_fits(node: Node, *widths: int) -> bool:
+    """True if keys and values of earlier steps are there or not, and lie as the present ones will."""
+    past = [value.desc for place in _PAST if (value := node.input(place)) is not None]
+    k = node.operand(1).desc.static_shape
+    heads, keys = _heads(node, k, "kv_num_heads"), past_keys(node, _PAST)
+    wanted = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
+    return not past or past == wanted
 
 
 def _fit(node: Node) -> bool:
@@ -163,16 +181,22 @@ def lower_attention(node: Node) -> Iterable[KernelCall]:
         "joined": int(len(q.desc.static_shape) == 3),
         "row": [value.desc.static_shape[-1] for value in (q, k, v)],
     }
-    yield _launch(node, (q, k, v), node.input(_MASK), params)
+    yield _launch(node, (q, k, v), node.input(_MASK), _PAST, params)
 
 
-def _launch(node: Node, operands: tuple[Value, ...], mask: Value | None, params: dict[str, ParamValue]) -> KernelCall:
+def _launch(
+    node: Node, operands: tuple[Value, ...], mask: Value | None, past: tuple[int, int], params: dict[str, ParamValue]
+) -> KernelCall:
+    params["past"] = past_keys(node, past)
+    before = [node.input(place) if params["past"] else None for place in past]
+    wants_all = any(value.use_count for value in node.outputs[1:_RESULTS])
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)
     params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
     params["mask"] = _mask_strides(mask)
     is_kept = mask is not None and mask.desc.dtype is DType.BOOL
     masks = (None, mask) if is_kept else (mask, None)
-    return KernelCall("attention", (*operands, *masks), (node.output,), params)
+    results = tuple(node.outputs[: _RESULTS if wants_all else 1])
+    return KernelCall("attention", (*operands, *masks, *before), results, params)
 
 
 def _mask_strides(mask: Value | None) -> list[int]:
@@ -185,11 +209,19 @@ def _mask_strides(mask: Value | None) -> list[int]:
 
 # --- of parts of one value ---------------------------------------------------------------------
 
+_FUSED_PAST = (2, 3)
+
 
 def infer_fused(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """Rows as wide as the heads of values, as many as there are of queries."""
+    """Rows as wide as the heads of values, as many as there are of queries; keys and values of all steps."""
     x, width = node.operand(0).desc, node.int_attr("q_num_heads", 1) * node.int_attr("v_head_size", 1)
-    return [TensorDesc.plain(x.dtype, None if x.shape is None else (*x.shape[:-1], width))]
+    past, heads = node.input(_FUSED_PAST[0]), node.int_attr("kv_num_heads", 1)
+    shapes: list[Shape | None] = [None] * _RESULTS
+    if x.shape is not None and len(x.shape) == 3 and (past is None or past.desc.shape is not None):
+        keys = x.shape[1] if past is None or past.desc.shape is None else add(past.desc.shape[2], x.shape[1])
+        sizes = (node.int_attr("head_size", 1), node.int_attr("v_head_size", 1))
+        shapes = [(*x.shape[:-1], width), *((x.shape[0], heads, keys, size) for size in sizes)]
+    return [TensorDesc.plain(x.dtype, shape) for shape in shapes[: len(node.outputs)]]
 
 
 def parts_of_rows(node: Node) -> tuple[int, int, int]:
@@ -218,14 +250,14 @@ def lower_fused(node: Node) -> Iterable[KernelCall]:
         "heads": node.int_attr("q_num_heads", 1),
         "kv_heads": node.int_attr("kv_num_heads", 1),
         "q_len": rows,
-        "kv_len": rows,
+        "kv_len": rows + past_keys(node, _FUSED_PAST),
         "head": node.int_attr("head_size", 1),
         "v_head": node.int_attr("v_head_size", 1),
         "joined": 1,
         "row": [width] * 3,
         "at": [0, *parts_of_rows(node)[:2]],
     }
-    yield _launch(node, (x, x, x), node.input(1), params)
+    yield _launch(node, (x, x, x), node.input(1), _FUSED_PAST, params)
 
 
 register_operator(

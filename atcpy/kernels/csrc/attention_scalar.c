@@ -4,16 +4,17 @@
 #include <math.h>
 
 struct row {
+    const struct kernel_args *args;
     const struct attention_params *p;
-    const float *q, *k, *v;
-    int64_t k_row, v_row;
+    const struct attention_item *it;
+    const float *q;
     const float *added; /* the masks of this row; NULL: none */
     const uint8_t *kept;
 };
 
 static float score(const struct row *r, int64_t key)
 {
-    const float *k = r->k + key * r->k_row;
+    const float *k = attention_keys_from(r->args, r->it, key).at;
     double sum = 0;
     for (int64_t i = 0; i < r->p->head; i++)
         sum += (double)r->q[i] * k[i];
@@ -36,7 +37,8 @@ static void attend(const struct row *r, int64_t keys, float *y)
     for (int64_t i = 0; i < r->p->v_head; i++)
         y[i] = 0;
     for (int64_t j = 0; j < keys; j++) {
-        const float weight = expf(score(r, j) - shift), *v = r->v + j * r->v_row;
+        const float weight = expf(score(r, j) - shift);
+        const float *v = attention_values_from(r->args, r->it, j).at;
         total += (double)weight;
         for (int64_t i = 0; i < r->p->v_head; i++)
             y[i] += weight * v[i];
@@ -53,12 +55,9 @@ void attention_f32_scalar(const struct kernel_args *args)
     const uint8_t *kept = args->src[ATTENTION_KEPT];
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct attention_item it = attention_item_at(p, item);
-        struct row r = {.p = p,
-                        .q = (const float *)args->src[ATTENTION_Q] + it.q,
-                        .k = (const float *)args->src[ATTENTION_K] + it.k,
-                        .v = (const float *)args->src[ATTENTION_V] + it.v,
-                        .k_row = it.k_row,
-                        .v_row = it.v_row};
+        struct row r = {
+            .args = args, .p = p, .it = &it, .q = (const float *)args->src[ATTENTION_Q] + it.q};
+        attention_keep(args, &it);
         for (int64_t i = 0; i < it.rows; i++, r.q += it.q_row) {
             r.added = added == NULL ? NULL : added + it.mask + i * p->mask[2];
             r.kept = kept == NULL ? NULL : kept + it.mask + i * p->mask[2];

@@ -8,10 +8,11 @@
 
 /* One item at work: what it reads, and its parts of the scratch. */
 struct attend {
+    const struct kernel_args *args;
     const struct attention_params *p;
     const struct matmul_isa *isa;
     struct attention_item it;
-    const float *q, *k, *v, *added;
+    const float *q, *added;
     const uint8_t *kept;
     float *y;
     float *scaled, *scores, *keys, *values;
@@ -43,13 +44,14 @@ static void take_queries(const struct attend *a)
 /* Keys from `first` as columns: panels of 16, zero beyond the last one. */
 static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
 {
-    const int64_t head = a->p->head, step = a->it.k_row;
+    const int64_t head = a->p->head;
+    const struct attention_rows from = attention_keys_from(a->args, &a->it, first);
     for (int64_t j = 0; j < keys; j += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, keys - j);
         float *to = a->keys + j * head;
         if (columns < MATMUL_PANEL)
             memset(to, 0, (size_t)(head * MATMUL_PANEL) * sizeof *to);
-        a->isa->transpose(a->k + (first + j) * step, step, to, MATMUL_PANEL, columns, head);
+        a->isa->transpose(from.at + j * from.row, from.row, to, MATMUL_PANEL, columns, head);
     }
 }
 
@@ -57,13 +59,14 @@ static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
 static void pack_values(const struct attend *a, int64_t first, int64_t keys)
 {
     const int64_t width = a->p->v_head;
+    const struct attention_rows rows = attention_values_from(a->args, &a->it, first);
     for (int64_t c = 0; c < width; c += MATMUL_PANEL) {
         const int64_t columns = min_i64(MATMUL_PANEL, width - c);
-        const float *from = a->v + first * a->it.v_row + c;
+        const float *from = rows.at + c;
         float *to = a->values + c * keys;
         if (columns < MATMUL_PANEL)
             memset(to, 0, (size_t)(keys * MATMUL_PANEL) * sizeof *to);
-        for (int64_t j = 0; j < keys; j++, from += a->it.v_row, to += MATMUL_PANEL)
+        for (int64_t j = 0; j < keys; j++, from += rows.row, to += MATMUL_PANEL)
             memcpy(to, from, (size_t)columns * sizeof *to);
     }
 }
@@ -156,8 +159,10 @@ static void attend_item(struct attend *a)
     const struct attention_params *p = a->p;
     take_queries(a);
     const int64_t end = attention_keys(p, a->it.row + a->it.rows - 1);
-    for (int64_t first = 0; first < end; first += ATTENTION_KEYS)
-        attend_block(a, first, min_i64(ATTENTION_KEYS, end - first));
+    for (int64_t first = 0, next; first < end; first = next) {
+        next = attention_block_end(p, first, end);
+        attend_block(a, first, next - first);
+    }
     for (int64_t r = 0; r < a->it.rows; r++)
         scale_row(a->y + r * a->it.y_row, p->v_head,
                   a->total[r] == 0 ? 0 : (float)(1 / a->total[r]));
@@ -167,7 +172,8 @@ void SIMD_NAME(attention_f32)(const struct kernel_args *args)
 {
     const struct attention_params *p = args->params;
     const struct attention_scratch parts = attention_scratch(p);
-    struct attend a = {.p = p,
+    struct attend a = {.args = args,
+                       .p = p,
                        .isa = &SIMD_NAME(matmul_isa),
                        .added = args->src[ATTENTION_ADDED],
                        .kept = args->src[ATTENTION_KEPT],
@@ -178,9 +184,8 @@ void SIMD_NAME(attention_f32)(const struct kernel_args *args)
     for (int64_t item = args->begin; item < args->end; item++) {
         a.it = attention_item_at(p, item);
         a.q = (const float *)args->src[ATTENTION_Q] + a.it.q;
-        a.k = (const float *)args->src[ATTENTION_K] + a.it.k;
-        a.v = (const float *)args->src[ATTENTION_V] + a.it.v;
         a.y = (float *)args->dst[0] + a.it.y;
         attend_item(&a);
+        attention_keep(args, &a.it);
     }
 }

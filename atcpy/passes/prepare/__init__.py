@@ -2,6 +2,7 @@
 
 from atcpy.passes.prepare import (
     attention,
+    attention_cache,
     attention_heads,
     batchnorm_affine,
     cast_chain,

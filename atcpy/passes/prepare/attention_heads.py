@@ -4,7 +4,7 @@ Reshape(Transpose(Attention(h(q), h(k), h(v))))  →  Attention(q, k, v) {q_num_
 
 h(x) = Transpose(Reshape(x)) brings the heads of [batch, rows, heads · size] before the rows; or the three come from one
 Transpose(Reshape(x)) that brings queries, keys and values to the front, one of which Split or Gather takes: then x is
-split instead.
+split instead. Keys and values of earlier steps have the heads before the rows either way.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
 from atcpy.options import Stage
-from atcpy.passes.fusion import Fusion, only_read_within
+from atcpy.passes.fusion import Fusion, only_read_by
 
 _HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
 _PARTS = 3
+_OTHERS = ("mask", "past k", "past v")
 
 
 class AttentionHeads(
@@ -33,7 +34,12 @@ class AttentionHeads(
         "Reshape",
         op(
             "Transpose",
-            op("Attention", var("q"), var("k"), var("v"), var("mask", optional=True), name="attention"),
+            op(
+                "Attention",
+                *(var(name) for name in ("q", "k", "v")),
+                *(var(name, optional=True) for name in _OTHERS),
+                name="attention",
+            ),
             name="turned",
         ),
         var("shape"),
@@ -42,7 +48,8 @@ class AttentionHeads(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         attention, y = m.node("attention"), m.node("y")
-        yield from only_read_within(m, y)
+        yield from only_read_by(attention.outputs[0], m.node("turned"))
+        yield from only_read_by(m.node("turned").output, y)
         if any(len(value.desc.shape or ()) != 4 for value in _three(m)):
             yield Reject("rank", attention.name)
         elif m.node("turned").ints_attr("perm", ()) != _HEADS_FIRST:
@@ -54,14 +61,21 @@ class AttentionHeads(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         heads = {f"{side}_num_heads": (m[name].desc.shape or ())[1] for side, name in (("q", "q"), ("kv", "k"))}
-        whole = _together(m)
+        attention, whole = m.node("attention"), _together(m)
+        # Others may read keys and values of all steps, which it makes, before the rows are read.
+        at = rw if len(attention.outputs) == 1 else Rewriter(rw.graph, attention, self.switch, m.nodes.values())
         if whole is None:
-            operands = [_rows(value.producer.operand(0), rw) for value in _three(m)]
+            operands = [_rows(value.producer.operand(0), at) for value in _three(m)]
         else:
-            operands = rw.insert_many("Split", _rows(whole, rw), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
-        masks = [] if m.get("mask") is None else [m["mask"]]
-        attention = rw.insert("Attention", *operands, *masks, **{**m.node("attention").attrs, **heads})
-        return attention if _keeps_rows(m) else rw.insert("Reshape", attention, m["shape"])
+            operands = at.insert_many("Split", _rows(whole, at), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
+        others = [m.get(name) for name in _OTHERS]
+        attrs = {**attention.attrs, **heads}
+        made = at.insert_many("Attention", *operands, *others, outputs=len(attention.outputs), **attrs)
+        if at is not rw:
+            rw.created += at.created
+        for old, new in zip(attention.outputs[1:], made[1:], strict=True):
+            at.replace(old, new)
+        return made[0] if _keeps_rows(m) else rw.insert("Reshape", made[0], m["shape"])
 
 
 def _keeps_rows(m: Match) -> bool:

@@ -1,6 +1,6 @@
 """Let Attention read queries, keys and values where one product made them.
 
-Attention(Split(x), mask)  →  FusedAttention(x, mask)
+Attention(Split(x), mask, past)  →  FusedAttention(x, mask, past)
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 
 NAME = "AttentionSplitFusionPass"
-_PARTS, _MASK = 3, 3
+_PARTS = 3
+_OTHERS = (3, 4, 5)  # the mask, keys and values of earlier steps
 
 
 @graph_pass(NAME, Stage.SPLIT, after=("InsertCastPass",))
@@ -33,10 +34,10 @@ def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
             widths = [
                 value.desc.static_shape[-1] // count for value, count in zip(node.operands[:_PARTS], heads, strict=True)
             ]
-            masks = [] if node.input(_MASK) is None else [node.input(_MASK)]
+            others = [node.input(place) for place in _OTHERS]
             attrs = {**node.attrs, "head_size": widths[0], "v_head_size": widths[-1]}
-            fused = rw.insert("FusedAttention", split.operand(0), *masks, **attrs)
-            finisher.finish(rw, [(node.output, fused)], [node])
+            made = rw.insert_many("FusedAttention", split.operand(0), *others, outputs=len(node.outputs), **attrs)
+            finisher.finish(rw, list(zip(node.outputs, made, strict=True)), [node])
 
 
 def _takes_all(node: Node, split: Node) -> bool:

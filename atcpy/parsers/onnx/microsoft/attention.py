@@ -43,7 +43,9 @@ def scores_of(e: Expansion, q: Value, k: Value, rank: int = 4) -> Value:
 
 def attend(e: Expansion, q: Value, k: Value, v: Value, added: Sequence[Value | None]) -> Value:
     """Softmax(scale · q · kᵀ + added) · v, heads joined; all are [B, N, …, H]."""
-    probabilities = e.op("Softmax", e.sum(scores_of(e, q, k), *added), axis=-1)
+    masks = [mask for mask in added if mask is not None]
+    total = e.sum(*masks) if masks else None
+    probabilities = e.op("Softmax", e.sum(scores_of(e, q, k), total), axis=-1)
     return joined_heads(e, e.op("MatMul", probabilities, v))
 
 
