@@ -50,9 +50,12 @@ def optimize(
 
 
 def _checker() -> "Check":
+    from functools import partial
+
+    from atcpy.cli.early import running
     from atcpy.verify.rewritten import check_rewritten
 
-    return check_rewritten
+    return partial(check_rewritten, begin=running)
 
 
 def _result(report: "OptimizeReport") -> dict[str, Any]:

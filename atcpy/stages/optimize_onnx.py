@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -89,8 +90,9 @@ class OptimizeReport:
     warnings: tuple[AtcWarning, ...] = ()
 
 
-# Compares the source with what became of it.
-Check = Callable[[Path | onnx.ModelProto, ParsedModel, Rewritten, RewriteOptions], Verdict]
+# Compares the source with what became of it, from when that is known on.
+Compare = Callable[[Rewritten], Verdict]
+Check = Callable[[Path | onnx.ModelProto, ParsedModel, RewriteOptions], AbstractContextManager[Compare]]
 
 
 def rewrite_options(values: Mapping[str, object] | None = None) -> RewriteOptions:
@@ -131,16 +133,17 @@ def optimize_onnx(
     step("parse")
     parsed = _parse(model, options)
     before = _count_source(model, parsed)
-    step("optimize")
-    rewritten, applied, warnings = _best(model, parsed, before.nodes, options)
     verdict = Verdict(verified=False, why="--no-verify")
-    if check is not None and options.verify:
-        step("verify")
-        verdict = check(model, parsed, rewritten, options)
-        if verdict.error is not None:
-            raise verdict.error
-        if not verdict.verified:
-            warnings.append(AtcWarning("W0041", f"not verified: {verdict.why}"))
+    with check(model, parsed, options) if check is not None and options.verify else nullcontext() as compare:
+        step("optimize")
+        rewritten, applied, warnings = _best(model, parsed, before.nodes, options)
+        if compare is not None:
+            step("verify")
+            verdict = compare(rewritten)
+            if verdict.error is not None:
+                raise verdict.error
+            if not verdict.verified:
+                warnings.append(AtcWarning("W0041", f"not verified: {verdict.why}"))
     step("write")
     words = parsed.words
     assert words is not None

@@ -7,18 +7,19 @@ model is written for this, and no weight is copied.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, VerifyFailed, group
-from atcpy.exporters.onnx import Constant, Rewritten
+from atcpy.exporters.onnx import Rewritten
 from atcpy.ir import DType
 from atcpy.ir.origin import ModelWords
 from atcpy.options import default_threads
@@ -28,34 +29,58 @@ from atcpy.verify import stepwise
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
-from atcpy.verify.oracle import RANDOM, behind_random, cannot_open, first_line, ort_errors, too_new
+from atcpy.verify.oracle import RANDOM, behind_random, first_line, ort_errors, too_new
 from atcpy.verify.quantization import quantization_steps
+from atcpy.verify.sessions import constants_of, open_session, open_whole
 from atcpy.verify.sizes import describe, is_open, trials
 from atcpy.verify.stepwise import Stepwise, stepwise_errors
 
-_SHARED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8, DType.UINT8, DType.BOOL)
+
+class EarlyRun(Protocol):
+    """A model that runs elsewhere."""
+
+    def outputs(self, names: Sequence[str], feeds: Feeds) -> list[Any] | None:
+        """The outputs for these inputs; None if it has others, or failed."""
 
 
+# Lets the model in a file, of this hash, run on these inputs while the context lasts.
+Begin = Callable[[Path, str, Feeds, bool], AbstractContextManager[EarlyRun | None]]
+
+
+@contextmanager
 def check_rewritten(
-    model: Path | onnx.ModelProto, parsed: ParsedModel, rewritten: Rewritten, options: RewriteOptions
-) -> Verdict:
-    """Compares the outputs; `error` is set if they differ, `why` if they could not be compared."""
+    model: Path | onnx.ModelProto, parsed: ParsedModel, options: RewriteOptions, *, begin: Begin | None = None
+) -> Iterator[Callable[[Rewritten], Verdict]]:
+    """Compares the outputs of a model with those of what becomes of it. `begin` lets a large one run elsewhere until
+    they are asked for.
+    """
     words = parsed.words
     assert words is not None
+    with _early_run(model, parsed, words, options, begin) as early:
+        yield lambda rewritten: _check(model, words, rewritten, options, early)
+
+
+def _check(
+    model: Path | onnx.ModelProto,
+    words: ModelWords,
+    rewritten: Rewritten,
+    options: RewriteOptions,
+    early: EarlyRun | None,
+) -> Verdict:
+    """`error` is set if the outputs differ, `why` if they could not be compared."""
     import onnxruntime
 
     name = f"onnxruntime {onnxruntime.__version__}"
     why = too_new(words.model) or too_new(rewritten.model) or _not_fed(rewritten.model)
     if why:
         return Verdict(verified=False, why=why)
+    if (run := _in_steps(words, rewritten, early)) is not None:
+        with suppress(_NotInSteps):
+            return replace(_compare(model, words, rewritten, run, options), oracle=name)
     threads = options.shared.threads or default_threads()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        (Path(folder) / "weights").touch()
-        if (run := _in_steps(words, rewritten, folder)) is not None:
-            with suppress(_NotInSteps):
-                return replace(_compare(model, words, rewritten, run, options), oracle=name)
         source = pool.submit(_open_source, model, words, folder, threads)
-        result = pool.submit(_open, rewritten.model, rewritten.constants, folder, threads)
+        result = pool.submit(open_whole, rewritten.model, rewritten.constants, folder, threads)
         try:
             oracle = source.result()
         except ModelInvalid as error:
@@ -65,6 +90,31 @@ def check_rewritten(
         except ModelInvalid as error:
             raise VerifyFailed("V0001", f"the result cannot be opened: {error.what}") from error
         return replace(_compare(model, words, rewritten, _both(oracle, ours), options), oracle=name)
+
+
+def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, threads: int) -> Any:
+    if isinstance(model, Path) and words.is_external:
+        return open_session(str(model), threads=threads)  # ONNX Runtime maps the data files itself
+    return open_whole(words.model, constants_of(words.model, words.inline, words.read).values(), folder, threads)
+
+
+def _early_run(
+    model: Path | onnx.ModelProto,
+    parsed: ParsedModel,
+    words: ModelWords,
+    options: RewriteOptions,
+    begin: Begin | None,
+) -> AbstractContextManager[EarlyRun | None]:
+    """Begins to run a large model that is to be fed as its inputs are declared, if there is a core for it."""
+    has_cores = (options.shared.threads or default_threads()) > 1
+    is_large = isinstance(model, Path) and len(words.model.graph.node) >= stepwise.LARGE
+    if begin is None or not (has_cores and is_large) or options.shared.parse.input_shape or _not_fed(words.model):
+        return nullcontext()
+    assert isinstance(model, Path)
+    ports = _ports(words.model, {tensor.name for tensor in words.model.graph.initializer})
+    if any(map(is_open, ports)):
+        return nullcontext()
+    return begin(model, parsed.source.sha256, _feeds(words, ports, 0), options.shared.parse.allow_hardlinks)
 
 
 # Runs source and result on the same inputs.
@@ -95,34 +145,25 @@ def _both(oracle: Any, ours: Any) -> RunBoth:
     return run
 
 
-def _in_steps(words: ModelWords, rewritten: Rewritten, folder: str) -> RunBoth | None:
-    """Runs both node by node; None if they are small, or cannot be run so."""
+def _in_steps(words: ModelWords, rewritten: Rewritten, early: EarlyRun | None) -> RunBoth | None:
+    """Runs both node by node; None if they are small."""
     if len(words.model.graph.node) < stepwise.LARGE:
         return None
+    ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
 
-    def opened(model: bytes) -> Any:
-        return _session(model, {}, folder, 1)
-
-    source = Stepwise(words.model, _constants_of(words), opened)
-    ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, opened)
-    if not (source.can_run and ours.can_run):
-        return None
+    @cache
+    def source() -> Stepwise:
+        return Stepwise(words.model, constants_of(words.model, words.inline, words.read), open_session)
 
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         try:
-            return source.run(names, feeds), ours.run(names, feeds)
+            actual = ours.run(names, feeds)
+            expected = early.outputs(names, feeds) if early is not None else None
+            return expected if expected is not None else source().run(names, feeds), actual
         except stepwise_errors() as error:
             raise _NotInSteps from error
 
     return run
-
-
-def _constants_of(words: ModelWords) -> dict[str, Constant]:
-    found: dict[str, Constant] = {}
-    for index, proto in enumerate(words.model.graph.initializer):
-        is_external = proto.data_location == onnx.TensorProto.EXTERNAL
-        found[proto.name] = Constant(proto, words.read(proto) if is_external else words.inline.get(index))
-    return found
 
 
 def _compare(
@@ -136,14 +177,12 @@ def _compare(
     # Each of these walks the model: where no op of it asks for that, it is spared.
     random = behind_random(words.model) if RANDOM.intersection(words.ops) else frozenset()
     steps = quantization_steps(words.model) if "DequantizeLinear" in words.ops else {}
-    ports = _ports(rewritten)
-    has_integers = words.model.metadata_props or not all(port.dtype.is_float for port in ports)
-    bounds = integer_bounds(words.model) if has_integers else {}
+    ports = _ports(rewritten.model, {constant.proto.name for constant in rewritten.constants})
     tried: list[str] = []
     worst = 0.0
     refused = ""
     for sized in _sizes(ports, options.checks):
-        feeds = make_feeds(sized, Fill("random", len(tried)), bounds)
+        feeds = _feeds(words, sized, len(tried))
         try:
             expected, actual = run(names, feeds)
         except _Refused as error:
@@ -199,78 +238,7 @@ def _arbitrated(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Sessions
-
-
-def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, threads: int) -> Any:
-    if isinstance(model, Path) and words.is_external:
-        return _session(str(model), {}, folder, threads)  # ONNX Runtime maps the data files itself
-    initializers = words.model.graph.initializer
-    arrays = {initializers[index].name: (initializers[index], data) for index, data in words.inline.items()}
-    return _session_of(words.model, arrays, folder, threads)
-
-
-def _open(model: onnx.ModelProto, constants: Sequence[Constant], folder: str, threads: int) -> Any:
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    large = {}
-    for constant in constants:
-        whole.graph.initializer.append(constant.proto)
-        if constant.data is not None:
-            large[constant.proto.name] = (constant.proto, constant.data)
-    return _session_of(whole, large, folder, threads)
-
-
-def _session_of(
-    model: onnx.ModelProto, large: Mapping[str, tuple[onnx.TensorProto, memoryview]], folder: str, threads: int
-) -> Any:
-    """A session of a model whose large constants are not in the message."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    shared: dict[str, np.ndarray[Any, Any]] = {}
-    for tensor in whole.graph.initializer:
-        if tensor.name not in large:
-            continue
-        proto, data = large[tensor.name]
-        dtype = DType.from_onnx(proto.data_type)
-        if dtype in _SHARED:
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value="weights")
-            shared[tensor.name] = np.frombuffer(data, dtype.numpy).reshape(tuple(proto.dims))
-        else:
-            tensor.raw_data = bytes(data)
-    return _session(whole.SerializeToString(), shared, folder, threads)
-
-
-def _session(source: str | bytes, shared: Mapping[str, np.ndarray[Any, Any]], folder: str, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    options.enable_mem_pattern = False  # a plan for memory pays off from the second run on
-    options.add_session_config_entry("session.disable_prepacking", "1")  # it copies the weights
-    if isinstance(source, bytes):
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in shared.items()}
-    for name, value in held.items():
-        options.add_initializer(name, value)
-    try:
-        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except ort_errors() as error:
-        raise cannot_open(first_line(error)) from error
-    session.atcpy_weights = (held, shared)  # they must live as long as the session
-    return session
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # Inputs
-
-
-def _fed(rewritten_model: onnx.ModelProto, defaults: frozenset[str]) -> list[onnx.ValueInfoProto]:
-    return [info for info in rewritten_model.graph.input if info.name not in defaults]
 
 
 def _not_fed(model: onnx.ModelProto) -> str:
@@ -281,12 +249,18 @@ def _not_fed(model: onnx.ModelProto) -> str:
     return ""
 
 
-def _ports(rewritten: Rewritten) -> list[Port]:
-    defaults = frozenset(constant.proto.name for constant in rewritten.constants)
+def _ports(model: onnx.ModelProto, defaults: Collection[str]) -> list[Port]:
     return [
         Port(info.name, DType.from_onnx(info.type.tensor_type.elem_type), tuple(_dims(info)))
-        for info in _fed(rewritten.model, defaults)
+        for info in model.graph.input
+        if info.name not in defaults
     ]
+
+
+def _feeds(words: ModelWords, ports: Sequence[Port], turn: int) -> Feeds:
+    """The inputs of the source at these sizes; integers stay inside the tables that they index."""
+    has_integers = words.model.metadata_props or not all(port.dtype.is_float for port in ports)
+    return make_feeds(ports, Fill("random", turn), integer_bounds(words.model) if has_integers else {})
 
 
 def _dims(info: onnx.ValueInfoProto) -> list[int | str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,8 @@ class Stepwise:
         self._header.opset_import.extend(model.opset_import)
         self._header.functions.extend(model.functions)
 
-    @property
-    def can_run(self) -> bool:
+    @cached_property
+    def _can_run(self) -> bool:
         """Is every value made before it is read, as ONNX asks?"""
         made = {info.name for info in self._model.graph.input} | self._constants.keys()
         for step in self._steps:
@@ -73,6 +73,8 @@ class Stepwise:
 
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
         """The outputs of these names."""
+        if not self._can_run:
+            raise cannot_open("it reads values before they are made")
         values: dict[str, Any] = dict(feeds)
         kinds = {info.name: _kind(info.type.tensor_type.elem_type) for info in self._model.graph.input}
         for step in self._steps:
