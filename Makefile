@@ -8,6 +8,7 @@ TSAN   := build/tsan
 FUZZ   := build/fuzz
 FUZZ_RUNS ?= 100000
 FUZZ_GRAPHS ?= 5000
+FUZZ_MUTANTS ?= 2000
 FUZZ_SEED ?= 1
 FUZZ_MODELS ?= models/digits/digits.onnx $(wildcard ../shared/models/real/*.onnx)
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
@@ -25,7 +26,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz fuzz-graphs ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -117,6 +118,9 @@ fuzz: build $(FUZZ)/build.ninja ## task records, random and mutated real ones, t
 
 fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N FUZZ_SEED=S
 	$(PY) -W ignore -m tests.fuzz.graphs --count $(FUZZ_GRAPHS) --seed $(FUZZ_SEED)
+
+fuzz-passes: build ## the models of the golden files, changed at random, with passes and without; FUZZ_MUTANTS=N FUZZ_SEED=S
+	$(PY) -W ignore -m tests.fuzz.mutations --count $(FUZZ_MUTANTS) --seed $(FUZZ_SEED)
 
 ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs
 

@@ -15,6 +15,7 @@ from atcpy.ops.shape_values import is_vector
 from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 STARTS, ENDS, AXES, STEPS = range(1, 5)
+_BOUNDS = ("starts", "ends", "axes", "steps")
 TO_THE_END = 2**31 - 1  # exporters write an end at or beyond this for "all"
 
 
@@ -45,6 +46,7 @@ def _axes(node: Node, rank: int, count: int, axes: tuple[int, ...] | None) -> tu
 def infer_slice(node: Node, known: Known) -> Sequence[TensorDesc]:
     """Sizes where bounds and size are known; else a dim of its own."""
     x = node.operand(0).desc
+    _check_lengths(node)
     if x.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
     starts, ends = known(node.operand(STARTS)), known(node.operand(ENDS))
@@ -61,6 +63,17 @@ def infer_slice(node: Node, known: Known) -> Sequence[TensorDesc]:
         else:
             dims[axis] = _sliced(node, axis, x.shape[axis], starts[index], ends[index], step)
     return [TensorDesc.plain(x.dtype, tuple(dims))]
+
+
+def _check_lengths(node: Node) -> None:
+    counts = {
+        name: value.desc.elements
+        for name, value in zip(_BOUNDS, node.inputs[1:], strict=False)
+        if value is not None and value.desc.is_static
+    }
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise ModelInvalid("EZ8888", where=node, what=f"it has {listed}")
 
 
 def _sliced(node: Node, axis: int, size: Dim, start: Dim, end: Dim, step: int) -> Dim:
