@@ -18,6 +18,7 @@ import numpy as np
 
 from atcpy.ir import Node, Rewriter, Value
 from atcpy.ir.shape import Dim, Shape
+from atcpy.ir.tensor import Array
 from atcpy.ops.shape_values import UNNAMED, product
 
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
@@ -104,6 +105,20 @@ class Moves:
         if perm is not None:
             return [Step("Transpose", perm)]
         return self._view_first(shape, source) or self._transpose_first(shape, result)
+
+    def reordered(self) -> tuple[int, Array] | None:
+        """The one dim whose places are in another order now, and that order; None where there is more to it."""
+        if len(self._dims) != len(self._source):
+            return None
+        changed = [axis for axis, run in enumerate(self._source) if run != self._dims[axis]]
+        sizes = [factor.size for run in changed[:1] for factor in self._source[run] if isinstance(factor.size, int)]
+        if len(changed) != 1 or len(sizes) < len(self._source[changed[0]]):
+            return None
+        before, after = self._source[changed[0]], self._dims[changed[0]]
+        if set(before) != set(after):
+            return None
+        places = np.arange(int(np.prod(sizes))).reshape(sizes).transpose([before.index(factor) for factor in after])
+        return changed[0], places.reshape(-1)
 
     def _permutation(self, dims: Dims) -> tuple[int, ...] | None:
         """The dim of the input that each of `dims` is; those of size 1 in their order."""
