@@ -99,6 +99,17 @@ def _leads_to_view(node: Node) -> bool:
     return any(near.op_type in VIEWS for near in (node, *followers))
 
 
+def _must_equal(shape: Shape | None, wanted: Shape) -> bool:
+    """Has a view of as many elements these dims? One of them may have another name in it."""
+    if shape is None or len(shape) != len(wanted):
+        return False
+    others = [have for have, want in zip(shape, wanted, strict=True) if have != want or have == UNNAMED]
+    if not others:
+        return True
+    known = [want for have, want in zip(shape, wanted, strict=True) if have == want and isinstance(want, int)]
+    return not isinstance(others[0], int) and len(known) == len(shape) - 1 and 0 not in known
+
+
 @dataclass(slots=True)
 class _Region:
     """Reductions of equal shapes and the elementwise ops behind them, up to the views that put the dims back."""
@@ -122,7 +133,7 @@ class _Region:
             if len(self.nodes) == _LARGEST:
                 return Reject("size", self.first.name)
             if node.op_type in VIEWS:
-                if node.output.desc.shape != self.kept or UNNAMED in self.kept:
+                if not _must_equal(node.output.desc.shape, self.kept):
                     return Reject("other-shape", node.name)
                 self.views.append(node)
                 continue

@@ -53,6 +53,8 @@ NEUTRAL: Mapping[str, tuple[tuple[int, ...], _Test]] = {
     "BitwiseOr": ((0, 1), _all(0)),
     "BitwiseXor": ((0, 1), _all(0)),
     "BitShift": ((1,), _all(0)),
+    "Max": ((0, 1), _all(-np.inf)),
+    "Min": ((0, 1), _all(np.inf)),
 }
 _CANDIDATES = frozenset(
     {"Where", "Dropout", "Transpose", "Pad", "Slice", "Split", "Clip", "Resize"}
@@ -107,8 +109,6 @@ def _is_identity(node: Node, x: Value) -> bool:
         case "Transpose":
             axes = range(len(shape or ()))
             return node.ints_attr("perm", axes[::-1]) == tuple(axes)
-        case "Max" | "Min":
-            return _beside_equal(node) is not None
         case "Pad":
             return _holds(node.input(1), _all(0))
         case "Slice":
@@ -126,7 +126,7 @@ def _is_identity(node: Node, x: Value) -> bool:
 
 def _beside_neutral(node: Node) -> Value | None:
     places, test = NEUTRAL[node.op_type]
-    for place in places:
+    for place in places if node.input_count == 2 else ():
         if _holds(node.input(place), test):
             return node.operand(1 - place)
     return None
