@@ -1,6 +1,8 @@
 """Shapes: tuples of sizes, where a size is an integer or a named symbol."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from atcpy.options import MAX_DIM, MAX_RANK
@@ -8,9 +10,12 @@ from atcpy.options import MAX_DIM, MAX_RANK
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A size that is known by name only, such as `batch`; equal names are equal sizes."""
+    """A size that is known by name only, such as `batch`; equal names are equal sizes. `factors` are those of a
+    product that was named after them.
+    """
 
     name: str
+    factors: tuple[int | Sym, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name

@@ -41,6 +41,7 @@ from atcpy.ops import (
     reshape,
     resize,
     roi,
+    rotary,
     scatter,
     sequence,
     shape,

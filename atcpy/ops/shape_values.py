@@ -16,6 +16,7 @@ from atcpy.ir.shape import Dim, Sym, is_static
 Elements = tuple[Dim, ...]
 Combine = Callable[[Dim, Dim], Dim]
 
+_MOST_FACTORS = 8  # of a product that are remembered: models may multiply sizes with themselves for ever
 UNNAMED = Sym("?")  # a size of which nothing is known: two of them need not be equal
 
 
@@ -53,7 +54,14 @@ def div(a: Dim, b: Dim) -> Dim:
 
 def formula(a: Dim, sign: str, b: Dim) -> Sym:
     """The symbol that stands for `a sign b`."""
-    return UNNAMED if UNNAMED in (a, b) else Sym(f"({a}{sign}{b})")
+    if UNNAMED in (a, b):
+        return UNNAMED
+    factors = (*_factors(a), *_factors(b)) if sign == "*" else ()
+    return Sym(f"({a}{sign}{b})", factors if len(factors) <= _MOST_FACTORS else ())
+
+
+def _factors(dim: Dim) -> tuple[Dim, ...]:
+    return (dim,) if isinstance(dim, int) else dim.factors or (dim,)
 
 
 def broadcast(combine: Combine, a: Elements, b: Elements) -> Elements | None:
@@ -87,7 +95,11 @@ def split_product(dims: Iterable[Dim]) -> tuple[int, Counter[Sym]]:
         if isinstance(dim, int):
             number *= dim
         else:
-            symbols[dim] += 1
+            for factor in dim.factors or (dim,):
+                if isinstance(factor, int):
+                    number *= factor
+                else:
+                    symbols[factor] += 1
     return number, symbols
 
 

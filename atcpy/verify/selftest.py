@@ -53,6 +53,8 @@ CASES: tuple[str, ...] = (
     "(float[4,37] x) => (float[4,37] y) { y = Softmax<axis = -1>(x) }",
     """(float[2,3,19,9] q, float[2,3,9,31] k, float[2,3,31,21] v, float[19,31] m) => (float[2,3,19,21] y)
        { s = MatMul(q, k)  a = Add(s, m)  p = Softmax<axis = -1>(a)  y = MatMul(p, v) }""",
+    "23 (float[2,3,5,18] x, float[2,5,8] c, float[2,5,8] s) => (float[2,3,5,18] y) "
+    "{ y = RotaryEmbedding<rotary_embedding_dim = 16>(x, c, s) }",
     "(float[4,5,6] x) => (float[4,1,6] y) { y = ReduceMean<axes = [1]>(x) }",
     "(float[4,5,6] x) => (float[4,5] y) { y = ReduceMax<axes = [2], keepdims = 0>(x) }",
     "(float[4,5,6] x) => (int64[4,5] y) { y = ArgMax<axis = -1, keepdims = 0>(x) }",

@@ -109,6 +109,14 @@ def test_arithmetic_by_name() -> None:
     assert product([N, 2, Sym("m"), 3]) == Sym("((6*m)*n)")
     assert quotient((N, 6), (N, 2)) == 3
     assert (quotient((N, 6), (4,)), quotient((UNNAMED,), (UNNAMED,))) == (None, None)
+    assert (quotient((mul(4, N), 6), (4, 6)), quotient((mul(mul(N, 6), Sym("m")),), (N, 2))) == (N, mul(3, Sym("m")))
+
+
+def test_sizes_may_be_multiplied_with_themselves_for_ever() -> None:
+    size = N
+    for _ in range(12):
+        size = mul(size, size)
+    assert quotient((size, 4), (2, size)) == 2
     assert broadcast(mul, (2,), (N, 3)) == (Sym("(2*n)"), 6)
     assert broadcast(mul, (1, 2, 3), (1, 2)) is None
 

@@ -44,6 +44,7 @@ from atcpy.passes.prepare import (
     remove_dead,
     remove_identity,
     remove_requantize,
+    rotary,
     sink_moves,
     softmax,
     split_slices,

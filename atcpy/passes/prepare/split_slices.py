@@ -35,9 +35,10 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
         if piece is not None:
             axis, start, end = piece
             groups.setdefault((node.operand(0), axis), []).append((start, end, node))
-    for (value, axis), found in groups.items():
+    for (_, axis), found in groups.items():
         if len(found) < 2:
             continue
+        value = found[0][2].operand(0)  # what it is now: it may have been cut itself
         record.matched += 1
         pieces = sorted(found, key=lambda piece: piece[:2])
         if not _is_partition(pieces, value.desc.shape[axis] if value.desc.shape else None):
