@@ -1,3 +1,3 @@
 """The stage compile: kernels, memory, tasks."""
 
-from atcpy.passes.compile import emit_tasks, homes, lower, notask, plan_memory
+from atcpy.passes.compile import emit_tasks, homes, lower, notask, plan_memory, uses

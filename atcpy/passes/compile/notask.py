@@ -11,7 +11,6 @@ from its first part to its last reader.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -28,12 +27,12 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.homes import Home, Lowered
 from atcpy.passes.compile.lower import Launch
 from atcpy.passes.compile.plan_memory import Block
+from atcpy.passes.compile.uses import Access, Uses, can_share
 
 SPLIT = "SplitNotaskPass"
 CONCAT = "ConcatNotaskPass"
 AXIS = "axis"
-MAX_ACCESSES = 512  # to the two sides of a copy: all of them are looked at
-_NEVER = sys.maxsize
+MAX_ACCESSES = 256  # to the two sides of a copy: all of them are looked at
 
 
 @graph_pass(SPLIT, Stage.COMPILE)
@@ -110,15 +109,6 @@ def _ints(params: Mapping[str, ParamValue], name: str) -> Sequence[int]:
     return value
 
 
-class _Access(NamedTuple):
-    """Bytes of a home that a launch reads or writes."""
-
-    number: int
-    first: int
-    end: int
-    writes: bool
-
-
 class _Copy(NamedTuple):
     """A copy as a way to put one home within another, from its byte `at` on: `into` that, or out of it."""
 
@@ -136,12 +126,15 @@ class _Memory:
         self._launches, self._homes = lowered.launches, lowered.homes
         self._alive = _bytes_alive(lowered.homes.blocks(), len(lowered.launches))
         self._most = int(self._alive.max(initial=0))
-        self._accesses: dict[Home, list[_Access]] = {}
+        self._uses: dict[Home, Uses] = {}
+        self._gone: set[int] = set()  # launches
         for number in runs:
             for value in _operands(self._launch(number)):
                 home, _ = self._place(value)
-                self._accesses.setdefault(home, _from_outside(home, len(lowered.launches)))
-        self._note_accesses(runs)
+                if home not in self._uses:
+                    self._uses[home] = Uses(home.size)
+                    self._uses[home].add(_from_outside(home, len(lowered.launches)))
+        self._note_uses(runs)
 
     def _launch(self, number: int) -> Launch:
         launch = self._launches[number]
@@ -153,7 +146,7 @@ class _Memory:
         assert place is not None
         return place
 
-    def _note_accesses(self, runs: Mapping[int, _Run]) -> None:
+    def _note_uses(self, runs: Mapping[int, _Run]) -> None:
         for number, launch in enumerate(self._launches):
             if launch is None:
                 continue
@@ -161,13 +154,13 @@ class _Memory:
             for values, writes in ((launch.call.src, False), (launch.call.dst, True)):
                 for value in values:
                     place = None if value is None else self._homes.find(value)
-                    accesses = None if place is None else self._accesses.get(place[0])
-                    if value is None or place is None or accesses is None:
+                    uses = None if place is None else self._uses.get(place[0])
+                    if value is None or place is None or uses is None:
                         continue
                     first, nbytes = place[1], value.desc.nbytes
                     if run is not None:
                         first, nbytes = first + (run.written if writes else run.read), run.nbytes
-                    accesses.append(_Access(number, first, first + nbytes, writes))
+                    uses.add((Access(number, first, first + nbytes, writes),))
 
     def join(self, number: int, run: _Run) -> Reject | None:
         """Puts one side of a copy within the other, so that there is nothing to copy; or says why that cannot be."""
@@ -202,16 +195,15 @@ class _Memory:
         apart = self._homes.separate(home, number)
         if apart is not None:
             assert apart.block is not None
-            first, both = apart.block.first, self._accesses[home]
+            first = apart.block.first
             self._alive[first] += apart.block.nbytes
-            self._accesses[home] = [access for access in both if (access.number, access.writes) < (first, True)]
-            self._accesses[apart] = [access for access in both if (access.number, access.writes) >= (first, True)]
+            self._uses[apart] = self._uses[home].cut((first, True))
         return apart
 
     def _rejoin(self, home: Home, apart: Home) -> None:
         assert apart.block is not None
         self._alive[apart.block.first] -= apart.block.nbytes
-        self._accesses[home] += self._accesses.pop(apart)
+        self._uses[home].add(self._uses.pop(apart).moved(0))
         self._homes.rejoin(home, apart)
 
     def _against(self, copy: _Copy) -> Reject | None:
@@ -220,17 +212,21 @@ class _Memory:
         where, name = launch.node.name, _operands(launch)[0].name
         if inner.block is None or outer.region is Region.WEIGHTS:
             return Reject("fixed-memory", where, name)
-        if len(self._accesses[inner]) + len(self._accesses[outer]) > MAX_ACCESSES:
+        mine = self._uses[inner].within(0, inner.size)
+        others = self._uses[outer].within(copy.at, copy.at + inner.size)
+        if len(mine) + len(others) > MAX_ACCESSES:
             return Reject("crowded", where, name)
-        end = copy.at + inner.size
-        others = [access for access in self._accesses[outer] if access.first < end and copy.at < access.end]
-        sides = (self._accesses[inner], others)
-        if _overwritten(copy.number, *(sides if copy.into else reversed(sides))):
+        sides = [self._others(copy, uses) for uses in ((mine, others) if copy.into else (others, mine))]
+        if not can_share(copy.number, *sides):
             return Reject("overwritten", where, name)
         most = self._most_with(inner.block, outer.block)
         if most > self._most:
             return Reject("more-memory", where, f"{name}: {most} bytes instead of {self._most}")
         return None
+
+    def _others(self, copy: _Copy, uses: Iterable[Access]) -> list[Access]:
+        """Accesses without those of the copy and of copies that are left out."""
+        return [access for access in uses if access.number != copy.number and access.number not in self._gone]
 
     def _most_with(self, inner: Block, outer: Block | None) -> int:
         """The most bytes in use while the joint block is."""
@@ -246,12 +242,8 @@ class _Memory:
         if outer.block is not None:
             outer.block.first, outer.block.last = _joint(inner.block, outer.block)
         inner.outer, inner.at, outer.has_inner = outer, at, True
-        moved = (
-            _Access(access.number, access.first + at, access.end + at, access.writes)
-            for access in self._accesses.pop(inner)
-        )
-        both = (*self._accesses[outer], *moved)
-        self._accesses[outer] = [access for access in both if access.number != copy.number]
+        self._uses[outer].add(self._uses.pop(inner).moved(at))
+        self._gone.add(copy.number)
         self._launches[copy.number] = None
 
     def narrow(self, number: int, run: _Run) -> None:
@@ -270,29 +262,12 @@ def _operands(launch: Launch) -> tuple[Value, Value]:
     return source, target
 
 
-def _from_outside(home: Home, count: int) -> list[_Access]:
+def _from_outside(home: Home, count: int) -> list[Access]:
     """What comes into a port or a constant is there before the first launch, and what is in it afterwards is wanted."""
     if home.block is not None:
         return []
-    wanted = _Access(count, 0, home.size, writes=False)
-    return [wanted] if home.region is Region.OUTPUT else [_Access(-1, 0, home.size, writes=True), wanted]
-
-
-def _overwritten(number: int, source: Iterable[_Access], target: Iterable[_Access]) -> bool:
-    """Would the memory that the sides of a copy share be written for one of them while the other one needs it? Before
-    the copy only the source does.
-    """
-    ends, overwrites = [number, number], [_NEVER, _NEVER]
-    for side, accesses in enumerate((source, target)):
-        for access in accesses:
-            if access.number == number:
-                continue
-            if side == 1 and access.number < number:
-                return True
-            ends[side] = max(ends[side], access.number)
-            if access.writes and access.number > number:
-                overwrites[side] = min(overwrites[side], access.number)
-    return ends[0] >= overwrites[1] or ends[1] >= overwrites[0]
+    wanted = Access(count, 0, home.size, writes=False)
+    return [wanted] if home.region is Region.OUTPUT else [Access(-1, 0, home.size, writes=True), wanted]
 
 
 def _bytes_alive(blocks: Iterable[Block], count: int) -> Array:
