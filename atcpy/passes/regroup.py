@@ -32,14 +32,10 @@ _ALONE = _Run((None,), (None,))
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """How a view regroups dims."""
+    """How a view regroups dims, which are `rank` before."""
 
     runs: tuple[_Run, ...]
-
-    @property
-    def rank(self) -> int:
-        """The number of dims before."""
-        return sum(len(run.before) for run in self.runs)
+    rank: int
 
     def shape(self, shape: Shape) -> Shape | None:
         """What becomes of a shape; None if its dims do not go together so. Fewer dims stand for ones before them."""
@@ -47,7 +43,7 @@ class Regroup:
         result: list[Dim] = []
         for run in self.runs:
             dims, rest = rest[: len(run.before)], rest[len(run.before) :]
-            if run == _ALONE:
+            if run is _ALONE:
                 result += dims
             elif dims == run.before:
                 result += [dim for dim in run.after if dim is not None]
@@ -61,7 +57,7 @@ class Regroup:
         """Where a dim is afterwards that is left alone; None for another one."""
         before = after = 0
         for run in self.runs:
-            if before == axis and run == _ALONE:
+            if before == axis and run is _ALONE:
                 return after
             before += len(run.before)
             after += len(run.after)
@@ -79,7 +75,7 @@ def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
         if run is None:
             return None
         runs.append(run)
-    return Regroup(tuple(runs))
+    return Regroup(tuple(runs), len(before))
 
 
 def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
