@@ -26,6 +26,7 @@ from atcpy.passes.prepare import (
     layer_norm,
     leaky_relu,
     means,
+    merge_chains,
     merge_equal,
     merge_joins,
     merge_moves,
