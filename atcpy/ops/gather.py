@@ -14,7 +14,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, normal_axis
 from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.shape_values import is_vector
-from atcpy.ops.strided import item_bytes, rejects_value, supports_movement
+from atcpy.ops.strided import copy_calls, item_bytes, rejects_value, row_major, supports_movement
 
 INDEX_TYPES = frozenset({DType.INT32, DType.INT64})
 
@@ -51,15 +51,37 @@ def supports_gather(node: Node) -> Iterable[Reject]:
 
 
 def lower_gather(node: Node) -> Iterable[KernelCall]:
-    """One launch; every outer place reads the same indices."""
+    """One launch; every outer place reads the same indices. Constant ones at equal distances are a copy."""
     x, indices, y = node.operand(0), node.operand(1), node.output
     shape = x.desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", 0), len(shape))
+    outer, count, inner = math.prod(shape[:axis]), indices.desc.elements, math.prod(shape[axis + 1 :])
+    run = _run(node, shape[axis])
+    if run is not None:
+        first, step = run
+        if not outer * inner:
+            return
+        dims, source = (outer, count, inner), (shape[axis] * inner, step * inner, 1)
+        yield from copy_calls(x, y, dims, source, row_major(dims), src_offset=first * inner)
+        return
     params: dict[str, ParamValue] = {
-        "outer": math.prod(shape[:axis]), "count": indices.desc.elements, "depth": 1, "dims": [shape[axis]],
-        "inner": math.prod(shape[axis + 1 :]), "item": item_bytes(x.desc.dtype), "index_item": index_bytes(node),
+        "outer": outer, "count": count, "depth": 1, "dims": [shape[axis]],
+        "inner": inner, "item": item_bytes(x.desc.dtype), "index_item": index_bytes(node),
     }  # fmt: skip
     yield KernelCall("gather", (x, indices), (y,), params)
+
+
+def _run(node: Node, size: int) -> tuple[int, int] | None:
+    """The first index and the step to the next, if the indices are constant and each step is the same."""
+    indices = node.operand(1)
+    if indices.tensor is None or indices.desc.elements == 0:
+        return None
+    places = indices.array.reshape(-1).astype(np.int64)
+    places = np.where(places < 0, places + size, places)
+    steps = np.diff(places)
+    if places.min() < 0 or places.max() >= size or (steps != steps[:1]).any():
+        return None
+    return int(places[0]), int(steps[0]) if steps.size else 1
 
 
 def index_bytes(node: Node) -> int:

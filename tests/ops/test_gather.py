@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atcpy.kernels import _kernels
+from atcpy.ops import find_opdef
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ops.exact import ITEMS, arange, assert_same, shapes
@@ -30,6 +31,26 @@ def test_gather(
     indices = np.random.default_rng(seed).integers(-size, size, places).astype(index_type)
     arrays = [arange(shape, dtype), indices]
     node = make_node("Gather", arrays, {"axis": axis})
+    assert_same(run_op(node, arrays, isa=isa, threads=2), reference_op(node, arrays))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@given(shape=st.integers(1, 4).flatmap(shapes), axis=st.integers(-4, 3), dtype=st.sampled_from(ITEMS),
+       first=st.integers(-9, 9), step=st.integers(-3, 3), count=st.integers(1, 4), as_scalar=st.booleans())  # fmt: skip
+def test_constant_indices_at_equal_distances_are_a_copy(
+    isa: str, shape: tuple[int, ...], axis: int, dtype: type, first: int, step: int, count: int, as_scalar: bool
+) -> None:
+    axis = axis % len(shape)
+    size = max(shape[axis], 1)
+    indices = (first + step * np.arange(count)) % size
+    shape = tuple(max(dim, 1) if place == axis else dim for place, dim in enumerate(shape))
+    arrays = [arange(shape, dtype), indices[0] if as_scalar else indices - size]
+    node = make_node("Gather", arrays, {"axis": axis}, constants=[1])
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.lower is not None
+    steps = set(np.diff(indices))
+    families = {call.family for call in opdef.lower(node)}
+    assert families <= ({"strided_copy"} if as_scalar or len(steps) < 2 else {"gather"})
     assert_same(run_op(node, arrays, isa=isa, threads=2), reference_op(node, arrays))
 
 

@@ -3,7 +3,7 @@
 A copy of one run of bytes, all of the smaller side, has nothing to do if that side lies within the other. Memory of
 the part                  is then a place within that of   for
 what Concat reads         what Concat makes                the outermost dim that is not 1, blocks of channels included
-what Split, Slice make    what they read                   the same
+what Split, Slice make    what they read                   the same, and for Gather of neighbours
 
 It must not be overwritten as long as the other side is read, and the arena must not become larger: the whole is alive
 from its first part to its last reader.
@@ -37,8 +37,8 @@ MAX_ACCESSES = 256  # to the two sides of a copy: all of them are looked at
 
 @graph_pass(SPLIT, Stage.COMPILE)
 def split_without_copies(graph: Graph, record: PassRecord, lowered: Lowered) -> None:
-    """Let readers find the results of Split and Slice where the input has them."""
-    _leave_out_copies(record, lowered, frozenset({"Split", "Slice"}))
+    """Let readers find the results of Split, Slice and Gather where the input has them."""
+    _leave_out_copies(record, lowered, frozenset({"Split", "Slice", "Gather"}))
 
 
 @graph_pass(CONCAT, Stage.COMPILE, after=(SPLIT,))
