@@ -4,6 +4,7 @@ VENV   ?= .venv
 BUILD  := build/release
 ASAN   := build/asan
 BENCH_MODELS ?= resnet50 mobilenet_v2 unet256_half
+LEVEL_MODELS ?= models/digits/digits.onnx $(wildcard models/generated/*.onnx)
 TSAN   := build/tsan
 FUZZ   := build/fuzz
 FUZZ_RUNS ?= 100000
@@ -26,7 +27,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance levels bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -70,6 +71,9 @@ golden: build ## rewrite tests/golden from what the compiler prints now; review 
 
 conformance: build ## every test case of the ONNX standard on three engines; ACCEPT=1 adds what passes now to the list
 	$(PY) -m tests.conformance $(if $(ACCEPT),--accept)
+
+levels: build ## unfused and fused packages against one oracle; LEVEL_MODELS="…"
+	$(PY) -m tests.e2e.levels $(LEVEL_MODELS)
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)
