@@ -9,12 +9,12 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Tensor, TensorDesc
-from atcpy.ir.shape import Dim
+from atcpy.ir.shape import Dim, Sym
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx
-from atcpy.ops.shape_values import product
+from atcpy.ops.shape_values import UNNAMED, product
 from atcpy.ops.strided import fill_calls, item_bytes, rejects_value, row_major
 
 # --- Shape, Size -------------------------------------------------------------------------------
@@ -137,8 +137,19 @@ def infer_range(node: Node, known: Known) -> Sequence[TensorDesc]:
         elif value.tensor is not None and value.tensor.dtype.is_float:
             bounds.append(value.array.reshape(-1)[0])
     if len(bounds) < 3:
-        return [TensorDesc.plain(dtype, (unnamed_dim(node, 0),))]
+        length = _size_counted(node, known)
+        return [TensorDesc.plain(dtype, (unnamed_dim(node, 0) if length is None else length,))]
     return [TensorDesc.plain(dtype, (_range_length(node, *bounds),))]
+
+
+def _size_counted(node: Node, known: Known) -> Sym | None:
+    """The size up to which a Range counts from 0 in ones; None if it is none, or could be below 0."""
+    start, limit, delta = (known(value) for value in node.operands)
+    if (start, delta) != ((0,), (1,)) or limit is None or len(limit) != 1 or limit[0] == UNNAMED:
+        return None
+    (size,) = limit
+    is_difference = isinstance(size, Sym) and size.name.startswith("(") and "-" in size.name
+    return size if isinstance(size, Sym) and not is_difference else None
 
 
 def _range_length(node: Node, start: int | np.floating, limit: int | np.floating, delta: int | np.floating) -> int:

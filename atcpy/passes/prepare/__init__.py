@@ -3,6 +3,7 @@
 from atcpy.passes.prepare import (
     attention,
     attention_cache,
+    attention_groups,
     attention_heads,
     batchnorm_affine,
     cast_chain,

@@ -1,11 +1,10 @@
 """Name the attention that exporters spell out.
 
-MatMul(Softmax(s · MatMul(q, kᵀ) + mask), v)  →  Attention(q, k, v, mask) {scale=s}
+MatMul(Softmax(s · MatMul(q, kᵀ) + bias + mask), v)  →  Attention(q, k, v, mask) {scale=s}
 
-The scale may be a quotient or a product, of the scores, of q, or of both operands; the mask is added, or Where puts a
-number in its place, which must be so low that nothing of it is left behind the Softmax. A constant mask of what comes
-later is `is_causal`. In Attention a query that sees no key gives zeros where Softmax gives NaN: masks that may hold a
-row of −∞ are left alone. One that is computed or fed is taken to hold none unless −∞ is among what it is made of.
+The scale may be a quotient or a product, of the scores, of q or k, or of both operands; the mask is added, or Where
+puts a number in its place, which must be so low that nothing of it is left behind the Softmax. A mask of what comes
+later, constant or computed, is `is_causal`. More on masks: passes/masks.py.
 """
 
 from __future__ import annotations
@@ -14,17 +13,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
-from atcpy.ir.pattern import Op, Pattern, const, op, var
-from atcpy.ir.shape import Shape
-from atcpy.ir.tensor import Array
+from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ops.attention import MOST_OF_HEAD
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_within
-
-NOTHING = -1e9  # a score so low that its exponential is 0 beside any other score's
-ABSORBS = -1e30  # so low that adding a score to it changes nothing
-_DEPTH = 6  # nodes that are looked through for −∞
+from atcpy.passes.masks import mask_of, meets_mask
 
 
 def _times(x: Pattern, name: str) -> Op:
@@ -35,28 +29,23 @@ def _product(q: Pattern, k: Pattern) -> Op:
     return op("MatMul", q, k, name="scores")
 
 
-_SCORES = (
-    _times(_product(var("q"), var("k")), "scaled"),
-    _product(_times(var("q"), "scaled q"), _times(var("k"), "scaled k")),
-    _product(_times(var("q"), "scaled q"), var("k")),
-    _product(var("q"), var("k")),
-)
-_MASKED: tuple[Op, ...] = tuple(
-    masked
-    for scores in _SCORES
-    for masked in (
-        op("Add", scores, var("added"), commutative=True, name="masked"),
-        op("Where", var("kept"), scores, const("fill"), name="masked"),
-        op("Where", var("hidden"), const("fill"), scores, name="masked"),
-        scores,
-    )
+_Q = either(_times(var("q"), "scaled q"), var("q"))
+_K = either(_times(var("k"), "scaled k"), var("k"))
+_SCORES = either(_times(_product(_Q, _K), "scaled"), _product(_Q, _K))
+_BIASED = op("Add", _SCORES, var("bias"), commutative=True, name="biased")
+_MASKED = either(
+    op("Add", _BIASED, var("added"), commutative=True, name="masked"),
+    op("Where", var("kept"), either(_BIASED, _SCORES), const("fill"), name="masked"),
+    op("Where", var("hidden"), const("fill"), either(_BIASED, _SCORES), name="masked"),
+    _BIASED,
+    _SCORES,
 )
 
 
 class Attention(Fusion, switch="AttentionFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Attention",)):
     """Replace Softmax(s · q·kᵀ + mask) · v by Attention."""
 
-    pattern = tuple(op("MatMul", op("Softmax", masked, name="softmax"), var("v"), name="y") for masked in _MASKED)
+    pattern = op("MatMul", op("Softmax", _MASKED, name="softmax"), var("v"), name="y")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         y, softmax, scores = m.node("y"), m.node("softmax"), m.node("scores").output.desc.shape
@@ -71,13 +60,13 @@ class Attention(Fusion, switch="AttentionFusionPass", stage=Stage.PREPARE, after
         scale = _scale(m)
         if scale is None or not 0 < scale < np.inf:
             yield Reject("other-constant", m.node("scores").name, "a scale is not one number above 0")
-        yield from _meets_mask(m, scores)
+        yield from meets_mask(m, scores)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         scores = m.node("scores").output.desc.shape
         assert scores is not None
         attrs: dict[str, object] = {"scale": _scale(m)}
-        mask, is_causal = _mask(m, rw, scores)
+        mask, is_causal = mask_of(m, rw, scores)
         if is_causal:
             attrs["is_causal"] = 1
         if len(scores) == 3:  # the batch has the heads in it
@@ -119,90 +108,3 @@ def _turned(k: Value, rw: Rewriter) -> Value:
         k = k.producer.operand(0)
     perm[-2:] = reversed(perm[-2:])
     return k if perm == list(range(rank)) else rw.insert("Transpose", k, perm=tuple(perm))
-
-
-# --- masks -------------------------------------------------------------------------------------
-
-
-def _given(m: Match) -> Value | None:
-    """What masks the scores."""
-    return next((m[name] for name in ("added", "kept", "hidden") if name in m.values), None)
-
-
-def _meets_mask(m: Match, scores: Shape) -> Iterator[Reject]:
-    given = _given(m)
-    if given is None:
-        return
-    masked, shape = m.node("masked"), given.desc.shape
-    if shape is None or masked.output.desc.shape != scores or not shape or shape[-1] != scores[-1]:
-        yield Reject("broadcast", masked.name, given.name)
-        return
-    if len(scores) == 3 and len(shape) == 3 and shape[0] != 1:
-        yield Reject("broadcast", masked.name, given.name)
-    if "fill" in m.values:
-        fill = m["fill"]
-        lowest = float(fill.array.reshape(-1)[0]) if fill.desc.elements == 1 else 0.0
-        if not lowest <= NOTHING or (lowest > ABSORBS and not _keeps_all_rows(m)):
-            yield Reject("other-constant", fill.name, "is not far below all scores")
-        elif lowest == -np.inf and not _keeps_all_rows(m):
-            yield Reject("masked-row", masked.name)
-    elif _may_hide_rows(given):
-        yield Reject("masked-row", masked.name)
-
-
-def _kept(m: Match) -> Array | None:
-    """Which keys take part, if that is constant."""
-    if "kept" in m.values and m["kept"].tensor is not None:
-        return m["kept"].array
-    if "hidden" in m.values and m["hidden"].tensor is not None:
-        return ~m["hidden"].array
-    return None
-
-
-def _keeps_all_rows(m: Match) -> bool:
-    """True if each query sees a key, whatever is fed."""
-    kept = _kept(m)
-    return kept is not None and bool(kept.any(-1).all())
-
-
-def _may_hide_rows(added: Value) -> bool:
-    """True if what is added may have −∞ in a whole row."""
-    if added.tensor is not None:
-        return bool((np.isneginf(added.array)).all(-1).any())
-    pending, seen = [added.producer], set[Node]()
-    while pending and len(seen) < _DEPTH:
-        node = pending.pop(0)
-        seen.add(node)
-        for value in node.operands:
-            if value.tensor is None:
-                pending.append(value.producer)
-            elif value.desc.dtype.is_float and np.isinf(value.array).any():
-                return True
-    return False
-
-
-def _mask(m: Match, rw: Rewriter, scores: Shape) -> tuple[Value | None, bool]:
-    """The mask as Attention reads it, and whether it is causal instead."""
-    given = _given(m)
-    if given is None:
-        return None, False
-    if "fill" not in m.values:
-        is_causal = given.tensor is not None and _is_causal(given.array == 0, scores)
-        is_causal = is_causal and bool(((given.array == 0) | (given.array <= NOTHING)).all())
-        return (None, True) if is_causal else (given, False)
-    kept = _kept(m)
-    if kept is not None and _is_causal(kept, scores):
-        return None, True
-    if kept is not None and _keeps_all_rows(m):
-        return rw.const(kept, like=given), False
-    zero = rw.const(0, like=m["fill"])
-    pair = (zero, m["fill"]) if "kept" in m.values else (m["fill"], zero)
-    return rw.insert("Where", given, *pair), False
-
-
-def _is_causal(kept: Array, scores: Shape) -> bool:
-    """True if query i sees keys 0 … i, and there are as many of both."""
-    queries, keys = scores[-2:]
-    if queries != keys or not isinstance(keys, int) or kept.shape[-2:] != (keys, keys) or kept.size != keys * keys:
-        return False
-    return bool((kept.reshape(keys, keys) == np.tri(keys, dtype=bool)).all())
