@@ -20,6 +20,8 @@ from tests.models_in_text import model
         "{ n = LayerNormalization(x, one) y = Mul(n, c) }",
         "m (float[2,8] x) => (float[1,2,8] y) <float[8] one = {1,1,1,1,1,1,1,1}, float[1,1,8] c>"
         "{ n = LayerNormalization(x, one) y = Add(n, c) }",
+        "m (float[2,8] x) => (float[1,2,8] y) <float[8] one = {1,1,1,1,1,1,1,1}, float[1,1,1] c>"
+        "{ n = LayerNormalization(x, one) y = Mul(n, c) }",
         "m (float[1,4,3,3] x) => (float[1,1,4,3,3] y) <float[4] s, float[4] b, float[1,1,4,1,1] c>"
         "{ n = InstanceNormalization(x, s, b) y = Mul(n, c) }",
         "m (float[1,4,3,3] x) => (float[1,1,6,3,3] y) <float[6,4,1,1] w, float[1,1,6,1,1] c>"

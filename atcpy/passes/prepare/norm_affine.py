@@ -43,12 +43,13 @@ def _perm(m: Match) -> tuple[int, ...]:
 
 def _vector(m: Match, name: str) -> Array | None:
     """A constant over the dims that are normalized; None if it is not along them."""
-    norm, order = m.node("norm"), inverse(_perm(m))
-    return along(m[name], m.root.output.desc.shape, order[norm.int_attr("axis", -1) :]) if order else None
+    norm, perm, shape = m.node("norm"), _perm(m), m["x"].desc.shape
+    behind = None if shape is None else tuple(shape[axis] for axis in perm)
+    return along(m[name], behind, inverse(perm)[norm.int_attr("axis", -1) :])
 
 
 def _spreads(m: Match, name: str) -> Iterator[Reject]:
-    if m.root.output.desc.shape is None or _vector(m, name) is None:
+    if _vector(m, name) is None:
         yield Reject("broadcast", m.node("norm").name, m[name].name)
 
 
