@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from atcpy.ir import Node, Value
+from atcpy.ir import Graph, Node, Value
 
 Places = Callable[[Node], Sequence[int]]  # the operands whose dims are those of the result
+
+
+def regions_at(
+    graph: Graph, border: Iterable[Node], kind: Callable[[Node], object | None], places: Places
+) -> list[list[Node]]:
+    """The regions that touch nodes of a border, in the order of their first nodes, each with its nodes in order. Nodes
+    of no kind are in none.
+    """
+    seen: set[Node] = set()
+    regions = []
+    for node in border:
+        for start in (node.operand(0).producer, *node.output.users):
+            if start.graph is graph and start not in seen and kind(start) is not None:
+                regions.append(hanging_together(start, kind, places, seen))
+    order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
+    for region in regions:
+        region.sort(key=order.__getitem__)
+    return sorted(regions, key=lambda region: order[region[0]])
 
 
 def hanging_together(start: Node, kind: Callable[[Node], object], places: Places, seen: set[Node]) -> list[Node]:

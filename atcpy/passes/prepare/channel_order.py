@@ -1,6 +1,8 @@
 """Put channels into another order by one node, or by none, where a Conv can do it.
 
 Reshape(Transpose(Reshape(x, [N, g, C / g, H, W]), [0, 2, 1, 3, 4]))  →  Gather(x, order of channels)
+Concat(b, a),  where a, b = Split(x)                                  →  Gather(x, order of channels)
+Gather(Gather(x, i), j)                                              →  Gather(x, i[j])
 Conv(Gather(x, order), w)                                            →  Conv(x, w in that order)
 Gather(Conv(x, w, b), some channels)                                 →  Conv(x, those of w, those of b)
 """
@@ -21,6 +23,7 @@ from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.movement import Moves, chain_above, is_told
 
+LONGEST_ORDER = 1 << 12  # places that are listed
 LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as a Transpose
 
 
@@ -66,6 +69,75 @@ def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
     found = moves.reordered() if all(moves.apply(node) for node in reversed(chain)) else None
     moved = product(shape[found[0] + 1 :]) if found is not None else 0
     return None if isinstance(moved, int) and moved < LEAST_MOVED else found
+
+
+@graph_pass(
+    "SplitConcatGatherFusionPass",
+    Stage.PREPARE,
+    after=("ConcatSplitEliminationPass",),
+    before=("CommonSubexpressionEliminationPass",),
+    makes=("Gather",),
+    repeats=True,
+)
+def order_parts(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace a Concat of the parts of one Split, in another order, by Gather."""
+    finisher = Finisher(graph, record, options)
+    for node in graph.nodes_of("Concat"):
+        split = node.operand(0).producer
+        order = _order_of_parts(node, split)
+        if order is None:
+            continue
+        record.matched += 1
+        other = next((other for value in split.outputs if (other := value.user_beyond((node,))) is not None), None)
+        if other is not None:
+            record.reject(Reject("second-consumer", split.name, other.name))
+        elif record.may_apply():
+            record.fire([node, split])
+            rw = Rewriter(graph, node, record.name, [split, node])
+            indices = rw.const(order, name=f"{node.name}_order")
+            axis = node.int_attr("axis", 0)
+            finisher.finish(rw, [(node.output, rw.insert("Gather", split.operand(0), indices, axis=axis))], [node])
+
+
+def _order_of_parts(node: Node, split: Node) -> Array | None:
+    """The places of what was split that a Concat puts behind each other."""
+    shape = split.operand(0).desc.shape if split.op_type == "Split" and not split.domain else None
+    if shape is None or any(value.producer is not split for value in node.operands):
+        return None
+    axis = node.int_attr("axis", 0) % len(shape)
+    sizes = [value.desc.shape[axis] for value in split.outputs if value.desc.shape is not None]
+    moved = product(shape[axis + 1 :])
+    if split.int_attr("axis", 0) % len(shape) != axis or (isinstance(moved, int) and moved < LEAST_MOVED):
+        return None
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if len(numbers) < len(split.outputs) or sum(numbers) > LONGEST_ORDER:
+        return None
+    begins = np.cumsum([0, *numbers])
+    return np.concatenate([np.arange(begins[part.index], begins[part.index + 1]) for part in node.operands])
+
+
+class GatherGather(
+    Fusion,
+    switch="GatherGatherFusionPass",
+    stage=Stage.PREPARE,
+    after=("ShuffleChannelFusionPass", "SplitConcatGatherFusionPass"),
+    before=("GatherConvFusionPass", "ConvGatherFusionPass"),
+):
+    """Join two Gathers of one dim."""
+
+    pattern = op("Gather", op("Gather", var("x"), const("i"), name="inner"), const("j"), name="outer")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        inner, outer = m.node("inner"), m.node("outer")
+        yield from only_read_by(inner.output, outer)
+        rank = len(m["x"].desc.shape or (0,))
+        if m["x"].desc.shape is None or len(m["i"].desc.shape or ()) != 1:
+            yield Reject("other-axes", inner.name)
+        elif inner.int_attr("axis", 0) % rank != outer.int_attr("axis", 0) % rank:
+            yield Reject("other-axes", outer.name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.insert("Gather", m["x"], rw.const(m["i"].array[m["j"].array], like=m["i"]), **m.root.attrs)
 
 
 class GatherConv(

@@ -10,7 +10,7 @@ would come. It is turned if more go. So each turn leaves fewer Transposes, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
+from atcpy.passes.regions import entering, regions_at
 
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both orders
 MAX_ORDERS = 3  # that are tried for a region
@@ -36,7 +37,8 @@ _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
 )
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
-    for region in _regions(graph):
+    for nodes in regions_at(graph, graph.nodes_of("Transpose"), _rank, data_places):
+        region = _Region(len(nodes[0].output.desc.shape or ()), nodes)
         orders = region.orders()
         if not orders:
             continue
@@ -60,7 +62,7 @@ class _Region:
     def orders(self) -> list[Perm]:
         """The orders in which a Transpose at the border would go, the most frequent first."""
         counts: Counter[Perm] = Counter()
-        for value in self._entering():
+        for value in entering(self.nodes, data_places):
             if value.producer.op_type == "Transpose":
                 counts[inverse(_perm(value.producer))] += 1
         for node in self.nodes:
@@ -71,7 +73,7 @@ class _Region:
     def plan(self, perm: Perm) -> dict[Node, Permuted] | None:
         """How each node works in this order, if fewer Transposes are left."""
         members = set(self.nodes)
-        gain = sum(_gain_entering(value, members, perm) for value in self._entering())
+        gain = sum(_gain_entering(value, members, perm) for value in entering(self.nodes, data_places))
         gain += sum(_gain_leaving(value, members, perm) for node in self.nodes for value in node.outputs)
         if gain <= 0:
             return None
@@ -111,47 +113,6 @@ class _Region:
         for node in reversed(self.nodes):
             graph.erase(node)
         erase_dead(graph, feeders, "identity")
-
-    def _entering(self) -> Iterator[Value]:
-        """The values that come from outside and whose dims matter, each once."""
-        members = set(self.nodes)
-        seen: set[Value] = set()
-        for node in self.nodes:
-            for place in data_places(node):
-                value = node.input(place)
-                if value is not None and value.producer not in members and value not in seen:
-                    seen.add(value)
-                    yield value
-
-
-def _regions(graph: Graph) -> list[_Region]:
-    """The regions that touch a Transpose, in the order of their first nodes."""
-    seen: set[Node] = set()
-    regions = []
-    for node in graph.nodes_of("Transpose"):
-        for start in (node.operand(0).producer, *node.output.users):
-            rank = _rank(start) if start.graph is graph and start not in seen else None
-            if rank is not None:
-                regions.append(_Region(rank, _hanging_together(start, rank, seen)))
-    order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
-    for region in regions:
-        region.nodes.sort(key=order.__getitem__)
-    return sorted(regions, key=lambda region: order[region.nodes[0]])
-
-
-def _hanging_together(start: Node, rank: int, seen: set[Node]) -> list[Node]:
-    """The nodes of a region, whose dims are as many."""
-    found = [start]
-    seen.add(start)
-    for node in found:  # which grows meanwhile
-        data = [value for place in data_places(node) if (value := node.input(place)) is not None]
-        above = [value.producer for value in data]
-        below = [use.node for value in node.outputs for use in value.uses if use.place in data_places(use.node)]
-        for other in (*above, *below):
-            if other not in seen and other.graph is start.graph and _rank(other) == rank:
-                seen.add(other)
-                found.append(other)
-    return found
 
 
 def _rank(node: Node) -> int | None:

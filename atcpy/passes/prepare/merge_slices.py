@@ -5,11 +5,14 @@ Slice(Slice(x, rows), columns)          →  Slice(x, rows and columns)
 Slice(Concat(a, b), within b)           →  Slice(b),            or b
 Slice(Concat(a, b, c), those of a, b)   →  Concat(a, b)
 Split(x), if one part alone is read     →  Slice(x)
+Gather(x, [4, 6, 8])                    →  Slice(x, 4 … 9, step 2)
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
+
+import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ops.slice import Extent
@@ -105,3 +108,39 @@ def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finis
         rw = Rewriter(graph, node, record.name, [node])
         cut = {axis: Extent(sum(sizes[:-1]), 1, sizes[-1])}
         finisher.finish(rw, [(read[0], insert_slice(rw, node.operand(0), cut))], [node])
+
+
+@graph_pass(
+    "GatherSliceFusionPass",
+    Stage.PREPARE,
+    after=("AttentionHeadsFusionPass", "ConvGatherFusionPass"),
+    makes=("Slice",),
+)
+def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace Gather by Slice where the places follow each other in equal steps."""
+    finisher = Finisher(graph, record, options)
+    for node in graph.nodes_of("Gather"):
+        cut = _run_of(node)
+        if cut is None:
+            continue
+        record.matched += 1
+        if record.may_apply():
+            record.fire([node])
+            rw = Rewriter(graph, node, record.name, [node])
+            finisher.finish(rw, [(node.output, insert_slice(rw, node.operand(0), cut))], [node])
+
+
+def _run_of(node: Node) -> Cut | None:
+    """What a Gather takes, if its places, two at least, follow each other in equal steps."""
+    shape, places = node.operand(0).desc.shape, node.operand(1)
+    if shape is None or places.tensor is None or len(places.desc.shape or ()) != 1 or places.desc.elements < 2:
+        return None
+    axis = node.int_attr("axis", 0) % len(shape)
+    size = shape[axis]
+    if not isinstance(size, int):
+        return None
+    numbers = np.where(places.array < 0, places.array.astype(np.int64) + size, places.array)
+    step = int(numbers[1] - numbers[0])
+    if step == 0 or (np.diff(numbers) != step).any():
+        return None
+    return {axis: Extent(int(numbers[0]), step, len(numbers))}

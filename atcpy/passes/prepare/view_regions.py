@@ -20,7 +20,7 @@ from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.movement import VIEWS, view_step
-from atcpy.passes.regions import entering, hanging_together
+from atcpy.passes.regions import entering, hanging_together, regions_at
 from atcpy.passes.regroup import Regroup, regrouped, regrouped_places, regrouping
 
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both shapes
@@ -35,9 +35,8 @@ MAX_WAYS = 3  # of regrouping that are tried for a region
 )
 def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Regroup the dims of what lies between views, where that leaves fewer of them."""
-    if not graph.has_any(VIEWS):
-        return
-    for region in _regions(graph):
+    for nodes in regions_at(graph, graph.nodes_of(*VIEWS), _rank, regrouped_places):
+        region = _Region(nodes)
         ways = region.ways()
         if not ways:
             continue
@@ -138,21 +137,6 @@ def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape | None]) -> bool:
         if value not in shapes:
             shapes[value] = _regrouped_shape(value, way)
     return regrouped(node, way) is not None and all(shapes[value] is not None for value in (*values, *node.outputs))
-
-
-def _regions(graph: Graph) -> list[_Region]:
-    """The regions that touch a view, in the order of their first nodes."""
-    seen: set[Node] = set()
-    regions = []
-    for node in graph.nodes:
-        if _is_view(node):
-            for start in (node.operand(0).producer, *node.output.users):
-                if start.graph is graph and start not in seen and _rank(start) is not None:
-                    regions.append(_Region(hanging_together(start, _rank, regrouped_places, seen)))
-    order = {node: number for number, node in enumerate(graph.nodes)} if regions else {}
-    for region in regions:
-        region.nodes.sort(key=order.__getitem__)
-    return sorted(regions, key=lambda region: order[region.nodes[0]])
 
 
 def _rank(node: Node) -> int | None:
