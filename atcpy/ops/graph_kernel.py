@@ -4,7 +4,7 @@ tensors as they lie in memory: formats were chosen when it was made. docs/graph-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,8 @@ def sources_of(
     """Of nodes in topological order; None if no kernel can have them all: a value would be repeated in two ways, there
     are rows of two lengths, or too many dims.
     """
-    domain = _domain_of(nodes, results)
+    rows = {node: row for node in nodes if (row := row_of(node)) > 1}
+    domain = _domain_of(rows, results)
     if domain is None:
         return None
     elements, row = domain
@@ -98,7 +99,7 @@ def sources_of(
     read: dict[Node, dict[Value, tuple[Value, Spans]]] = {}
     for node in reversed(nodes):
         at = spans[node.output]
-        if row_of(node) > 1:
+        if node in rows:
             if at != along_rows:
                 return None
             at = ()
@@ -118,37 +119,39 @@ def sources_of(
         return None
     number = {key: index for index, key in enumerate(order)}
     numbered = {node: {v: number[k] for v, k in found.items()} for node, found in read.items()}
-    if not _vary(nodes, numbered, order):
+    if rows and not _vary(nodes, rows, numbered, order):
         return None
     return Sources(order, numbered, dims, placed)
 
 
-def _domain_of(nodes: Sequence[Node], results: Sequence[Value]) -> tuple[int, int] | None:
+def _domain_of(reduced: Mapping[Node, int], results: Sequence[Value]) -> tuple[int, int] | None:
     """The elements of the domain and of its rows; 1 where nothing lies along rows."""
     counts = {element_count(value.desc.memory_shape) for value in results}
-    rows: set[int] = set()
-    for node in nodes:
-        if row_of(node) > 1:
-            rows.add(row_of(node))
-            counts.add(element_count(node.operand(0).desc.memory_shape))
+    rows = set(reduced.values())
+    counts.update(element_count(node.operand(0).desc.memory_shape) for node in reduced)
     elements = max(counts)
     rows |= {elements // count for count in counts if count != elements}
     row = rows.pop() if rows else 1
-    if rows or row > MAX_ROW or any(count not in (elements, elements // row) for count in counts) or elements % row:
+    if rows or row > MAX_ROW or elements % row or not counts <= {elements, elements // row}:
         return None
     return elements, row
 
 
-def _vary(nodes: Sequence[Node], read: dict[Node, dict[Value, int]], keys: Sequence[tuple[Value, Spans]]) -> bool:
+def _vary(
+    nodes: Sequence[Node],
+    reduced: Container[Node],
+    read: Mapping[Node, Mapping[Value, int]],
+    keys: Sequence[tuple[Value, Spans]],
+) -> bool:
     """False if a row is reduced all whose elements are the same: the kernel has one of them only."""
     varying: set[Value] = set()
     for node in nodes:
         own = read.get(node, {})
         reads = (value for value, _ in operand_spans(node))
         varies = any(varies_in_row(keys[own[v]][1]) if v in own else v in varying for v in reads)
-        if row_of(node) == 1 and varies:
+        if node not in reduced and varies:
             varying.add(node.output)
-        elif row_of(node) > 1 and not varies:
+        elif node in reduced and not varies:
             return False
     return True
 

@@ -16,7 +16,8 @@ from atcpy.ops.graph_kernel import NAME as OP_TYPE
 from atcpy.ops.graph_program import MAX_RESULTS, MAX_SOURCES, MAX_WORDS
 from atcpy.options import OoLevel, OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.optimize.graph_kernel_groups import Groups, views_behind
+from atcpy.passes.optimize.graph_kernel_copies import Copies, Kernel
+from atcpy.passes.optimize.graph_kernel_groups import Groups, reads, with_views
 from atcpy.passes.optimize.merge import in_order
 
 NAME = "GraphKernelFusionPass"
@@ -30,13 +31,14 @@ def fuse_graph_kernels(graph: Graph, record: PassRecord, options: OptimizeOption
     if not options.graph_kernel:
         return
     groups = Groups(graph)
-    kernels = [kernel for group in groups.find() for kernel in _Cuts(groups, group).kernels()]
-    record.reject(*groups.rejects)
-    record.matched += len(kernels) + len(groups.rejects)
+    copies = Copies(groups, [kernel for group in groups.find() for kernel in _Cuts(groups, group).kernels()])
+    kernels, rejects = copies.kernels(), copies.unsettled(groups.rejects)
+    record.reject(*rejects)
+    record.matched += len(kernels) + len(rejects)
     for kernel in kernels:
         if not record.may_apply():
             break
-        record.fire(reversed(kernel))
+        record.fire(reversed(kernel.nodes))
         _replace(graph, groups, kernel)
     if kernels:
         _restore_order(graph)
@@ -49,14 +51,14 @@ class _Cuts:
         self._groups = groups
         self._nodes = nodes
 
-    def kernels(self) -> list[list[Node]]:
+    def kernels(self) -> list[Kernel]:
         """The parts of two nodes and more."""
-        found: list[list[Node]] = []
+        found: list[Kernel] = []
         start = 0
         while start < len(self._nodes):
             end = self._end(start)
             if end - start > 1:
-                found.append(list(self._nodes[start:end]))
+                found.append(Kernel(list(self._nodes[start:end])))
             start = end
         return found
 
@@ -79,11 +81,10 @@ class _Cuts:
         source = next((source for source, *_ in self._groups.read[after] if source in before), None)
         if source is None:
             return
-        detail = f"reads {source.output.name}"
         if is_full:
-            self._groups.rejects.append(Reject("too-many-instructions", after.name, detail))
+            self._groups.rejects.append(Reject("too-many-instructions", after.name, reads(source)))
         else:
-            self._groups.rejects.append(Reject("too-many-operands", after.name, detail))
+            self._groups.rejects.append(Reject("too-many-operands", after.name, reads(source)))
 
     def _ends(self, start: int) -> tuple[list[tuple[int, int]], bool]:
         """Ends that may make a kernel of all from `start` on, with the bytes that cross there; whether the list ends
@@ -122,31 +123,21 @@ class _Cuts:
         return sources is not None and 1 <= len(sources.keys) <= MAX_SOURCES
 
 
-def with_views(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, and in front of each the views that it reads its operands through."""
-    found: dict[Node, None] = {}
-    for node in nodes:
-        for value in node.operands:
-            found.update(dict.fromkeys(reversed(views_behind(value))))
-        found[node] = None
-    return list(found)
-
-
-def _replace(graph: Graph, groups: Groups, members: Sequence[Node]) -> None:
-    """Makes one GraphKernel of nodes, whose results go by their names as before."""
-    nodes = with_views(members)
+def _replace(graph: Graph, groups: Groups, kernel: Kernel) -> None:
+    """Makes one GraphKernel, whose results go by their names as before."""
+    nodes = with_views(kernel.nodes)
     inside = {node.output for node in nodes}
-    moved = set(members)
-    results = [node.output for node in members if groups.is_read_outside(node, moved)]
+    moved = set(kernel.own)
+    results = [node.output for node in kernel.own if groups.is_read_outside(node, moved)]
     reads = (value for node in nodes for value, _ in groups.operand_spans(node) if value not in inside)
     operands = list(dict.fromkeys(reads))
-    last = members[-1]
+    last = kernel.own[-1]
     body = Graph(last.name, names=graph.names)
     names = [value.name for value in results]
-    kernel = graph.insert_before(last, OP_TYPE, operands, {BODY: body}, name=last.name, outputs=names)
-    kernel.sources = merge_names(*(node.sources for node in members))
-    kernel.passes = merge_names(*(node.passes for node in members), (NAME,))
-    kernel.engine = Engine.VECTOR
+    fused = graph.insert_before(last, OP_TYPE, operands, {BODY: body}, name=last.name, outputs=names)
+    fused.sources = merge_names(*(node.sources for node in kernel.nodes))
+    fused.passes = merge_names(*(node.passes for node in kernel.nodes), (NAME,))
+    fused.engine = Engine.VECTOR
     known: dict[Value, Value] = {}
     for index, value in enumerate(operands):
         data = body.append("Data", (), {"index": index}, name=value.name, outputs=(value.name,))
@@ -157,7 +148,7 @@ def _replace(graph: Graph, groups: Groups, members: Sequence[Node]) -> None:
         left += [value.producer for value in node.operands]
         _bring_constants(body, node, known)
         _bring(body, node, known, keep=node not in moved)
-    for value, result in zip(results, kernel.outputs, strict=True):
+    for value, result in zip(results, fused.outputs, strict=True):
         result.desc = value.desc
         for user, place in value.uses:
             if user.graph is not body:

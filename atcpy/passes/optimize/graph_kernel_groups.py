@@ -60,6 +60,16 @@ def views_behind(value: Value) -> list[Node]:
     return found
 
 
+def with_views(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, and in front of each the views that it reads its operands through."""
+    found: dict[Node, None] = {}
+    for node in nodes:
+        for value in node.operands:
+            found.update(dict.fromkeys(reversed(views_behind(value))))
+        found[node] = None
+    return list(found)
+
+
 def _is_settled(node: Node) -> bool:
     """True if only the first operand is computed at run time."""
     return all(value.tensor is not None for value in node.operands[1:])
@@ -172,7 +182,7 @@ class Groups:
     def _against(self, parent: Cluster, child: Cluster) -> Reject | None:
         edges = self._edges(parent, child)
         source, reader = edges[0].source, edges[0].reader
-        where, detail = reader.name, f"reads {source.output.name}"
+        where, detail = reader.name, reads(source)
         link = _link(edges)
         if link is None:
             return Reject("broadcast", where, detail)
@@ -244,7 +254,7 @@ class Groups:
         link = _link(edges)
         assert link is not None
         if not is_joined:
-            self.rejects.append(Reject("cycle", edges[0].reader.name, f"reads {edges[0].source.output.name}"))
+            self.rejects.append(Reject("cycle", edges[0].reader.name, reads(edges[0].source)))
             return
         self._row[parent] = self._row[child] = max(self._rows_of(parent), self._rows_of(child))
         for cluster, spans in zip((parent, child), link, strict=True):
@@ -310,6 +320,11 @@ def _part_of(node: Node) -> Part:
     places = [place for place, value in enumerate(node.operands) if not is_immediate(value)]
     reads = tuple((place, own) for place, (_, own) in zip(places, spans, strict=False))  # a move reads the first only
     return Part(len(program.code), program.cost, elements, row, reads)
+
+
+def reads(source: Node) -> str:
+    """The detail of a reason against two nodes in one kernel."""
+    return f"reads {source.output.name}"
 
 
 def _link(edges: Sequence[_Edge]) -> tuple[Spans, Spans] | None:
