@@ -7,8 +7,9 @@ type of a value is its bytes in hex and is named in `_atcpy_types`, an empty lis
 """
 
 import json
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from types import UnionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,25 +41,26 @@ def set_attr(attr: AttrDef, value: object) -> None:
             raise TypeError(f"{type(value).__name__} is no attribute of a package")
 
 
-def _set_list(target: _LIST, items: tuple[object, ...] | list[object]) -> None:
-    if all(isinstance(item, bool) for item in items):
-        target.val_type = _LIST.VT_LIST_BOOL
-        target.b.extend(item for item in items if isinstance(item, bool))
-    elif all(isinstance(item, int) for item in items):
-        target.val_type = _LIST.VT_LIST_INT
-        target.i.extend(item for item in items if isinstance(item, int))
-    elif all(isinstance(item, int | float) for item in items):
-        target.val_type = _LIST.VT_LIST_FLOAT
-        target.f.extend(float(item) for item in items if isinstance(item, int | float))
-    elif all(isinstance(item, str | bytes) for item in items):
+def _set_list(target: _LIST, items: Sequence[Any]) -> None:
+    kinds = set(map(type, items))
+    if _are(kinds, str | bytes):
         target.val_type = _LIST.VT_LIST_STRING
-        target.s.extend(
-            item.encode(errors="surrogateescape") if isinstance(item, str) else item
-            for item in items
-            if isinstance(item, str | bytes)
-        )
+        target.s.extend([item.encode(errors="surrogateescape") if isinstance(item, str) else item for item in items])
+    elif _are(kinds, bool):
+        target.val_type = _LIST.VT_LIST_BOOL
+        target.b.extend(items)
+    elif _are(kinds, int):
+        target.val_type = _LIST.VT_LIST_INT
+        target.i.extend(items)
+    elif _are(kinds, int | float):
+        target.val_type = _LIST.VT_LIST_FLOAT
+        target.f.extend(items)
     else:
-        raise TypeError(f"a list of {sorted({type(item).__name__ for item in items})} is no attribute of a package")
+        raise TypeError(f"a list of {sorted(kind.__name__ for kind in kinds)} is no attribute of a package")
+
+
+def _are(kinds: set[type], wanted: type | UnionType) -> bool:
+    return all(issubclass(kind, wanted) for kind in kinds)
 
 
 def get_attr(attr: AttrDef) -> object:
@@ -97,11 +99,6 @@ def _text(raw: bytes) -> str | bytes:
         return raw.decode()
     except UnicodeDecodeError:
         return raw
-
-
-def texts(items: Iterable[str]) -> list[bytes]:
-    """Strings as the bytes of a list s."""
-    return [item.encode(errors="surrogateescape") for item in items]
 
 
 def tensor_to_text(tensor: Tensor) -> str:

@@ -138,6 +138,7 @@ def _check_values(graph: Graph, limit: MemoryLimit) -> None:
         limit.check(largest.desc.nbytes, what, where=largest.producer.where)
 
 
+@collector_paused()
 def convert(
     model: Path | onnx.ModelProto, target: Path | None, options: ConvertOptions, observer: Observer | None = None
 ) -> ConvertReport:
