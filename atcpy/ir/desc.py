@@ -1,17 +1,20 @@
 """What is known of a value: element type, shape and format, as the model says and in memory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NCHW, ND, Format
 from atcpy.ir.shape import Shape, StaticShape, element_count, format_shape, is_static
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorDesc:
     """Type of a value. `shape` (GE's origin shape) is what the model means and what inference
     works on; `storage_shape` is how the elements lie in memory under `format`, or None while that
     is the same.
+
+    Most values of a graph are of a few types, which they share: what follows from one is computed once.
     """
 
     dtype: DType
@@ -20,47 +23,55 @@ class TensorDesc:
     origin_format: Format = ND
     storage_shape: StaticShape | None = None
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dtype, self.shape, self.format, self.origin_format, self.storage_shape))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     @staticmethod
+    @lru_cache(4096)
     def plain(dtype: DType, shape: Shape | None) -> "TensorDesc":
         """A row-major tensor; four dims are called NCHW, as GE does by default."""
         form = NCHW if shape is not None and len(shape) == 4 else ND
         return TensorDesc(dtype, shape, form, form)
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         """True if every dim is a number."""
         return is_static(self.shape)
 
-    @property
+    @cached_property
     def static_shape(self) -> StaticShape:
         """The shape, which must be known: asking earlier is a bug of the caller."""
         assert is_static(self.shape), f"shape {format_shape(self.shape)} is not static"
         return self.shape
 
-    @property
+    @cached_property
     def memory_shape(self) -> StaticShape:
         """The dims in memory, padding included."""
         return self.static_shape if self.storage_shape is None else self.storage_shape
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Number of elements that the model means."""
         return element_count(self.static_shape)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes in memory under `format`, padding included."""
         return self.dtype.nbytes(element_count(self.memory_shape))
 
     def stored_as(self, form: Format, storage_shape: StaticShape) -> "TensorDesc":
         """The same tensor in another storage format."""
-        return replace(self, format=form, storage_shape=storage_shape)
+        return TensorDesc(self.dtype, self.shape, form, self.origin_format, storage_shape)
 
     def as_plain(self) -> "TensorDesc":
         """The same tensor in its origin format."""
         if self.storage_shape is None and self.format is self.origin_format:
             return self
-        return replace(self, format=self.origin_format, storage_shape=None)
+        return TensorDesc(self.dtype, self.shape, self.origin_format, self.origin_format)
 
     def __str__(self) -> str:
         shape = self.shape if self.storage_shape is None else self.storage_shape

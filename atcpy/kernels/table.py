@@ -9,6 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 
 from atcpy.errors import InternalError
 from atcpy.ir import DType, Region, Slot
@@ -71,9 +72,23 @@ def kernel_table() -> tuple[KernelRow, ...]:
 
 
 @cache
-def _packers() -> Mapping[str, struct.Struct]:
+def _packers() -> Mapping[str, tuple[struct.Struct, int]]:
+    """Of each family's argument struct, and how many numbers it has."""
     return {
-        name: struct.Struct("<" + "".join(f"{field.count}{'d' if field.is_float else 'q'}" for field in fields))
+        name: (
+            struct.Struct("<" + "".join(f"{field.count}{'d' if field.is_float else 'q'}" for field in fields)),
+            sum(field.count for field in fields),
+        )
+        for name, fields in families().items()
+    }
+
+
+@cache
+def _places() -> Mapping[str, Mapping[str, tuple[Field, int]]]:
+    """Of each family, the arguments by name and where the numbers of each begin."""
+    starts = {name: accumulate((field.count for field in fields), initial=0) for name, fields in families().items()}
+    return {
+        name: {field.name: (field, start) for field, start in zip(fields, starts[name], strict=False)}
         for name, fields in families().items()
     }
 
@@ -82,24 +97,24 @@ def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
     """The family's argument struct; fields that `params` leaves out are zero, lists are padded
     with zeros, names of enum values become numbers. InternalError for a name that does not exist.
     """
-    fields = families().get(family)
-    if fields is None:
+    places = _places().get(family)
+    if places is None:
         raise InternalError(f"no kernel family {family}")
-    unknown = params.keys() - {field.name for field in fields}
-    if unknown:
-        raise InternalError(f"kernel family {family} has no argument {sorted(unknown)[0]}")
-    numbers: list[int | float] = []
-    for field in fields:
-        value = params.get(field.name, 0)
+    packer, count = _packers()[family]
+    numbers: list[int | float] = [0] * count
+    for name, value in params.items():
+        if name not in places:
+            raise InternalError(f"kernel family {family} has no argument {name}")
+        field, start = places[name]
         if isinstance(value, str):
             if field.choices is None or value not in field.choices:
-                raise InternalError(f"kernel family {family}: {field.name} cannot be {value!r}")
+                raise InternalError(f"kernel family {family}: {name} cannot be {value!r}")
             value = field.choices.index(value)
         values = [value] if isinstance(value, int | float) else [_number(item) for item in value]
         if len(values) > field.count:
-            raise InternalError(f"kernel family {family}: {field.name} has {len(values)} values")
-        numbers.extend([*values, *[0] * (field.count - len(values))])
-    return _packers()[family].pack(*numbers)
+            raise InternalError(f"kernel family {family}: {name} has {len(values)} values")
+        numbers[start : start + len(values)] = values
+    return packer.pack(*numbers)
 
 
 def _number(item: int | Instruction) -> int:

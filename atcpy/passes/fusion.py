@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from math import isclose
 from typing import Unpack
@@ -45,12 +46,17 @@ class Fusion:
         """Makes what takes the place of the root's output."""
         raise NotImplementedError
 
+    @cached_property
+    def _spellings(self) -> list[tuple[Op, list[tuple[str, ...]]]]:
+        """The spellings of the pattern, and what a graph must have for each to match."""
+        spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
+        return [(pattern, list(required_types(pattern))) for pattern in spellings]
+
     def run(self, graph: Graph, record: PassRecord, options: object) -> None:
         """Rewrites every match, in topological order: what a rewrite makes can be matched by the
         nodes after it.
         """
-        spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
-        spellings = tuple(filter(lambda pattern: all(map(graph.has_any, required_types(pattern))), spellings))
+        spellings = [pattern for pattern, required in self._spellings if all(map(graph.has_any, required))]
         roots = frozenset(kind for pattern in spellings for kind in pattern.types)
         if not roots:
             return

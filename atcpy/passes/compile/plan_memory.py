@@ -19,8 +19,8 @@ from atcpy.ir import MemoryPlan
 ALIGNMENT = 64
 # Where the walk through time wastes memory, each block is compared with all others: up to so many blocks, in as
 # many orders as so many comparisons allow.
-MAX_PAIRWISE = 4096
-MAX_COMPARISONS_OF_ORDERS = 20_000_000
+MAX_PAIRWISE = 2048
+MAX_COMPARISONS_OF_ORDERS = 8_000_000
 # After so many rounds, a plan within 5 % of the bound is not improved; the search for a better one compares so many
 # pairs.
 MAX_ROUNDS_TO_THE_BOUND = 50
