@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import inf, isfinite
 
-from atcpy.ir import Match, Node, Reject, Value
+import numpy as np
+
+from atcpy.ir import DType, Match, Node, Reject, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op
 from atcpy.passes.fusion import constant_is, only_read_within
-
-MAX_EXACT = 1e-6  # how far, relatively, an exporter may have rounded a constant
 
 
 def product(*factors: Pattern, name: str = "product") -> tuple[Op, ...]:
@@ -83,10 +83,14 @@ def number(value: Value) -> float:
     return float(value.array.reshape(())) if value.desc.elements == 1 else float("nan")
 
 
-def is_finite(m: Match, *numbers: float) -> Iterator[Reject]:
-    """A reason if a constant that becomes an attribute is not finite, or several numbers."""
+def fits_attribute(m: Match, *numbers: float) -> Iterator[Reject]:
+    """A reason if a constant that becomes an attribute is not finite, or several numbers, or would be rounded:
+    attributes are float32, beside which only float64 has more digits.
+    """
     if not all(map(isfinite, numbers)):
         yield Reject("other-constant", m.root.name, "is not one finite number")
+    elif m["x"].desc.dtype is DType.FLOAT64 and any(float(np.float32(number)) != number for number in numbers):
+        yield Reject("other-constant", m.root.name, "is no float32, as attributes are")
 
 
 def where_above(x: Pattern, limit: Pattern, above: Pattern, below: Pattern) -> tuple[Op, Op]:

@@ -11,7 +11,7 @@ from typing import Unpack
 
 import numpy as np
 
-from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import matched_nodes
 from atcpy.ir.pattern import Op, could_match, matches, required_types
 from atcpy.options import OoLevel, Stage
@@ -113,10 +113,16 @@ def only_read_within(m: Match, root: Node) -> Iterator[Reject]:
         yield from (Reject("second-consumer", node.name, other.name) for other in others if other is not None)
 
 
+def rounding_of(dtype: DType) -> float:
+    """How far, relatively, an exporter may have rounded a constant of a type."""
+    return 1e-15 if dtype is DType.FLOAT64 else 1e-6
+
+
 def constant_is(value: Value, wanted: float) -> Iterator[Reject]:
-    """A reason if a constant is not this number, as its element type and six digits hold it."""
+    """A reason if a constant is not this number, as its element type holds it, to six digits: exporters round."""
     dtype = value.desc.dtype
     held = float(np.asarray(wanted, dtype.numpy)) if dtype.is_float else wanted
     is_real = dtype.is_float or dtype.is_int
-    if not is_real or value.desc.elements != 1 or not isclose(float(value.array.reshape(())), held, rel_tol=1e-6):
+    is_one = is_real and value.desc.elements == 1
+    if not is_one or not isclose(float(value.array.reshape(())), held, rel_tol=rounding_of(dtype)):
         yield Reject("other-constant", value.name, f"is not {wanted:.7g}")

@@ -28,6 +28,8 @@ from atcpy.verify.arbiter import evaluate_in_float64
 from tests.golden.golden import parse_text, read_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+# Its Equal asks for the last bit of halves, which another order of sums changes.
+_LEFT_OUT = frozenset({"insert_cast"})
 _TRIES = 8  # to find something that can be changed
 _FAMILIES = (
     ("Add", "Sub", "Mul", "Div", "Max", "Min"),
@@ -242,7 +244,7 @@ _CHANGES: Sequence[Callable[[_Mutant], bool]] = (
 @cache
 def _sources() -> Sequence[tuple[str, onnx.ModelProto]]:
     """The models of all golden files that convert as they are."""
-    files = sorted(GOLDEN.glob("*.golden"))
+    files = [path for path in sorted(GOLDEN.glob("*.golden")) if path.stem not in _LEFT_OUT]
     goldens = [(path.stem, read_golden(path)) for path in files]
     return [(name, parse_text(golden.model_text)) for name, golden in goldens if "error" not in golden.expected]
 

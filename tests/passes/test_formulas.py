@@ -11,7 +11,7 @@ from onnx import parser
 from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.ops.custom import CustomOps
-from atcpy.options import Deadline, convert_options
+from atcpy.options import Deadline, ParseOptions, PrepareOptions, convert_options
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
@@ -114,3 +114,30 @@ def test_a_formula_becomes_one_node_with_the_same_results(kind: str, body: str) 
     compiled, _ = compile_model(model, convert_options({"input_shape": f"x:{x.shape[0]},4"}), None)
     (got,) = InferenceSession(writer.to_bytes(compiled), threads=1).run(None, {"x": x})
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers", "left"),
+    [
+        ("y = PRelu(x, a)", {"a": 0.25}, ["LeakyRelu"]),
+        ("y = PRelu(x, a)", {"a": 0.001}, ["PRelu"]),
+        ("c = Greater(x, a) y = Where(c, x, zero)", {"a": 0.1, "zero": 0}, ["Greater", "Where"]),
+        ("s = Mul(x, a) g = Sigmoid(s) y = Mul(x, g)", {"a": 1.702}, ["Mul", "Sigmoid", "Mul"]),
+        (
+            "d = Div(x, a) e = Erf(d) p = Add(e, one) h = Mul(p, b) y = Mul(x, h)",
+            {"a": 1.4142135, "one": 1, "b": 0.5},
+            ["Div", "Erf", "Add", "Mul", "Mul"],
+        ),
+        (
+            "d = Div(x, a) e = Erf(d) p = Add(e, one) h = Mul(p, b) y = Mul(x, h)",
+            {"a": 1.4142135623730951, "one": 1, "b": 0.5},
+            ["Gelu"],
+        ),
+    ],
+)
+def test_float64_keeps_its_digits(body: str, numbers: dict[str, float], left: list[str]) -> None:
+    constants = ", ".join(f"double {name} = {{{value}}}" for name, value in numbers.items())
+    head = '<ir_version: 10, opset_import: ["" : 21]> m (double[4] x) => (double[4] y)'
+    graph = parse(parser.parse_model(f"{head} <{constants}> {{ {body} }}"), ParseOptions(), CustomOps()).graph
+    prepare(graph, PrepareOptions(), deadline=Deadline())
+    assert [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}] == left

@@ -17,8 +17,8 @@ from math import isclose
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.formula import MAX_EXACT, factor_of, is_finite, is_formula, number, scaled, where_above
-from atcpy.passes.fusion import Fusion
+from atcpy.passes.formula import factor_of, fits_attribute, is_formula, number, scaled, where_above
+from atcpy.passes.fusion import Fusion, rounding_of
 
 _X, _ZERO = var("x"), const("zero")
 
@@ -37,7 +37,7 @@ class Elu(Fusion, switch="EluFusionPass", stage=Stage.PREPARE, after=("ReluFusio
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
-        yield from is_finite(m, factor_of(m, "alpha", "inverse"))
+        yield from fits_attribute(m, factor_of(m, "alpha", "inverse"))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
@@ -52,8 +52,8 @@ class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFus
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
         alpha, slope = factor_of(m, "alpha", "inverse"), factor_of(m, "slope", "width")
-        yield from is_finite(m, alpha, slope)
-        if alpha < 0 or not (slope == 1 or isclose(alpha * slope, 1, rel_tol=MAX_EXACT)):
+        yield from fits_attribute(m, alpha, slope)
+        if alpha < 0 or not (slope == 1 or isclose(alpha * slope, 1, rel_tol=rounding_of(m["x"].desc.dtype))):
             yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}, slope = {slope:.4g}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
@@ -74,7 +74,7 @@ class Selu(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m)
-        yield from is_finite(m, number(m["gamma"]))
+        yield from fits_attribute(m, number(m["gamma"]))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         alpha = m.node("elu").float_attr("alpha", 1.0)
@@ -96,7 +96,7 @@ class ThresholdedRelu(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, zero=0.0)
-        yield from is_finite(m, number(m["limit"]))
+        yield from fits_attribute(m, number(m["limit"]))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("ThresholdedRelu", m["x"], alpha=number(m["limit"]))

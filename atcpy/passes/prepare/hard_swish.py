@@ -19,7 +19,7 @@ from math import isclose
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.formula import factor_of, is_finite, is_formula, number, scaled, scaled_product
+from atcpy.passes.formula import factor_of, fits_attribute, is_formula, number, scaled, scaled_product
 from atcpy.passes.fusion import Fusion, only_read_by
 
 _X = var("x")
@@ -38,7 +38,7 @@ class HardSigmoid(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, **_NUMBERS, zero=0.0, one=1.0)
-        yield from is_finite(m, *_line(m))
+        yield from fits_attribute(m, *_line(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         alpha, beta = _line(m)
@@ -61,6 +61,7 @@ class HardSwishRelu6(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, **_NUMBERS)
+        yield from fits_attribute(m, *_line(m))  # which it has inside
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("HardSwish", m["x"])

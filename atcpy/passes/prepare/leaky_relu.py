@@ -19,7 +19,7 @@ import numpy as np
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Pattern, const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.formula import factor_of, is_finite, is_formula, is_function_of, scaled, where_above
+from atcpy.passes.formula import factor_of, fits_attribute, is_formula, is_function_of, scaled, where_above
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 
 _X, _ZERO = var("x"), const("zero")
@@ -44,7 +44,7 @@ class LeakyRelu(
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, zero=0.0)
         alpha = factor_of(m, "alpha", "inverse")
-        yield from is_finite(m, alpha)
+        yield from fits_attribute(m, alpha)
         if m.root.op_type == "Max" and not 0 < alpha <= 1:
             yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}")
 

@@ -22,7 +22,7 @@ from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.formula import factor_of, scaled
-from atcpy.passes.fusion import Fusion, only_read_within
+from atcpy.passes.fusion import Fusion, only_read_within, rounding_of
 from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.movement import VIEWS
 
@@ -50,7 +50,7 @@ class Mean(
         if total.output.desc.shape is None or total.output.desc.shape != y.output.desc.shape:
             yield Reject("broadcast", y.name)
         factor, count = factor_of(m, "inverse", "count"), _count(total)
-        if not count or not isclose(factor * count, 1, rel_tol=2e-7):
+        if not count or not isclose(factor * count, 1, rel_tol=min(2e-7, rounding_of(m["x"].desc.dtype))):
             yield Reject("other-constant", y.name, f"is not 1/{count}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:

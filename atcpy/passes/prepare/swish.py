@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.formula import factor_of, is_finite, is_formula, scaled
+from atcpy.passes.formula import factor_of, fits_attribute, is_formula, scaled
 from atcpy.passes.fusion import Fusion
 
 _X = var("x")
@@ -51,7 +51,7 @@ class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("Sigmo
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_formula(m, one=1.0)
-        yield from is_finite(m, _alpha(m))
+        yield from fits_attribute(m, _alpha(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         return rw.insert("Swish", m["x"], alpha=_alpha(m))
