@@ -19,6 +19,7 @@ from atcpy.exporters.onnx import CannotExport, Constant, Rewritten, export_in_wo
 from atcpy.exporters.onnx.stream import Streams, streams
 from atcpy.ir import Graph
 from atcpy.ir.decisions import PassCount
+from atcpy.ir.origin import ModelWords
 from atcpy.om.atomic import atomic_write
 from atcpy.ops.custom import CustomOps
 from atcpy.options import (
@@ -37,6 +38,8 @@ from atcpy.passes.base import Pass, check_switches, passes_of
 from atcpy.stages.collector import collector_paused
 from atcpy.stages.parse import parse
 from atcpy.stages.prepare import prepare, prepare_bodies
+
+_EXTERNAL = onnx.TensorProto.EXTERNAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +135,9 @@ def optimize_onnx(
     _check_names(options)
     step("parse")
     parsed = _parse(model, options)
-    before = _count_source(model, parsed)
+    words = parsed.words
+    assert words is not None
+    before = _count_source(words)
     verdict = Verdict(verified=False, why="--no-verify")
     with check(model, parsed, options) if check is not None and options.verify else nullcontext() as compare:
         step("optimize")
@@ -145,8 +150,6 @@ def optimize_onnx(
             if not verdict.verified:
                 warnings.append(AtcWarning("W0041", f"not verified: {verdict.why}"))
     step("write")
-    words = parsed.words
-    assert words is not None
     data_name = f"{target.name}.data"
     parts = streams(rewritten, data_name, external=words.is_external)
     _write(target, data_name, parts)
@@ -265,7 +268,7 @@ def unchanged(parsed: ParsedModel) -> Rewritten:
     made.ops = _ops(source)
     del made.model.graph.initializer[:]
     for index, proto in enumerate(source.graph.initializer):
-        if proto.data_location == onnx.TensorProto.EXTERNAL:
+        if proto.data_location == _EXTERNAL:
             plain = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=proto.dims)
             made.constants.append(Constant(plain, words.read(proto)))
         else:
@@ -281,10 +284,11 @@ def _applied(graph: Graph) -> tuple[PassCount, ...]:
     return tuple(PassCount(*count) for count in graph.decisions.counts() if count[2])
 
 
-def _count_source(model: Path | onnx.ModelProto, parsed: ParsedModel) -> ModelCount:
-    words = parsed.words
-    assert words is not None
-    return ModelCount(words.nodes, words.nbytes, dict(sorted(words.ops.items())))
+def _count_source(words: ModelWords) -> ModelCount:
+    """The model as its files have it, but for functions, which are inlined."""
+    tensors = words.model.graph.initializer if words.is_external else ()
+    external = sum(len(words.read(tensor)) for tensor in tensors if tensor.data_location == _EXTERNAL)
+    return ModelCount(words.nodes, words.nbytes + external, dict(sorted(words.ops.items())))
 
 
 def _ops(model: onnx.ModelProto) -> Counter[str]:

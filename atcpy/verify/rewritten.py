@@ -93,9 +93,12 @@ def _check(
 
 
 def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, threads: int) -> Any:
-    if isinstance(model, Path) and words.is_external:
-        return open_session(str(model), threads=threads)  # ONNX Runtime maps the data files itself
-    return open_whole(words.model, constants_of(words.model, words.inline, words.read).values(), folder, threads)
+    try:
+        return open_whole(words.model, constants_of(words.model, words.inline, words.read).values(), folder, threads)
+    except ModelInvalid:
+        if isinstance(model, Path) and words.is_external:
+            return open_session(str(model), threads=threads)  # bodies have external data, too
+        raise
 
 
 def _early_run(

@@ -262,6 +262,7 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
     report = atcpy.optimize(source, target)
     assert (report.verified, report.external_data) == (True, "out.onnx.data")
     assert target.stat().st_size < 10_000
+    assert report.before.bytes == source.stat().st_size + (8 << 20)
     assert (target.parent / "out.onnx.data").stat().st_size >= 8 << 20
     for ours, theirs in zip(run(target, X), run(source, X), strict=True):
         np.testing.assert_array_equal(ours, theirs)
