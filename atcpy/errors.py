@@ -155,7 +155,7 @@ CODES: dict[str, CodeRow] = {row[0]: CodeRow(*row) for row in _TABLE}
 
 def escape(text: str) -> str:
     """Text of a model as it may reach a terminal: control, format and surrogate characters written out."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # then it holds none of these
         return text
     return "".join(c if unicodedata.category(c) not in _UNSAFE else _written_out(c) for c in text)
 

@@ -82,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(Invocation("atcpy"), known, None, 0.0)
 
 
-# Commands that make one model, which lives until the process ends.
-_ONE_MODEL = frozenset({"convert", "optimize"})
+# Commands whose models live until the process ends.
+_ONE_MODEL = frozenset({"convert", "optimize", "explain", "diff", "inspect"})
 
 
 def _collect_no_more() -> None:

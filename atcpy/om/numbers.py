@@ -4,6 +4,8 @@
 ge.proto, or with one that Netron refuses (32 and above), is carried by uint8; the desc names it in `onnx_type`.
 """
 
+from functools import lru_cache
+
 from atcpy.ir import DType, Format, FormatKind
 
 PROTO_UINT8 = 4
@@ -82,6 +84,7 @@ def format_to_number(form: Format) -> int:
     return kind | groups << _GROUPS_SHIFT | c0_code << _C0_SHIFT
 
 
+@lru_cache(256)
 def number_to_format(layout: str, number: int) -> Format:
     """The format of this name and packed number; KeyError or ValueError if there is none."""
     c0_code = number >> _C0_SHIFT & _C0_MASK

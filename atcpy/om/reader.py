@@ -14,14 +14,14 @@ from typing import Any
 from google.protobuf.message import DecodeError, Message
 
 from atcpy.errors import PackageCorrupt
-from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, Value
+from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, TensorDesc, Value
 from atcpy.ir.decisions import Matched
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
 from atcpy.om import attrs, container, descs, inout, weights
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.inout import TensorInfo
-from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDef
+from atcpy.om.schema.ge_ir_pb2 import AttrDef, GraphDef, ModelDef, OpDef, TensorDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 
 MAX_NESTING = 64
@@ -153,7 +153,7 @@ class _Model:
         self._definition = definition
         self._bodies = {graph.name: graph for graph in definition.graph[1:]}
         self._names = Names()
-        self._descs: dict[bytes, Any] = {}
+        self._descs: dict[bytes, TensorDesc] = {}
 
     def read(self) -> PackagedModel:
         if not self._definition.graph:
@@ -201,33 +201,45 @@ class _Model:
         return graph
 
     def _node(self, graph: Graph, op: OpDef, nodes: Mapping[str, Node], depth: int) -> Node:
-        op_type = op.attr["_atcpy_op_type"].s.decode() if "_atcpy_op_type" in op.attr else op.type
+        noted = {name: attr for name, attr in op.attr.items() if name in _NOTES}
+        own_name, output_descs = op.name, list(op.output_desc)
+        names = [desc.name for desc in output_descs]
         node = graph.append(
-            op_type,
+            noted["_atcpy_op_type"].s.decode() if "_atcpy_op_type" in noted else op.type,
             [_operand(reference, nodes) for reference in op.input],
-            name=op.name,
-            outputs=[desc.name for desc in op.output_desc],
-            domain=op.attr["_atcpy_domain"].s.decode() if "_atcpy_domain" in op.attr else "",
+            name=own_name,
+            outputs=names,
+            domain=noted["_atcpy_domain"].s.decode() if "_atcpy_domain" in noted else "",
         )
-        if node.name != op.name or any(v.name != d.name for v, d in zip(node.outputs, op.output_desc, strict=True)):
-            raise ValueError(f"a name of {op.name} is taken or empty")
-        for value, desc in zip(node.outputs, op.output_desc, strict=True):
-            value.desc = descs.proto_to_desc(desc)
-        node.sources = _strings(_attr(op, "_datadump_original_op_names"))
-        node.passes = _strings(_attr(op, "_atcpy_passes"))
-        if "_lxfusion_engine_name" in op.attr:
-            node.engine = Engine(op.attr["_lxfusion_engine_name"].s.decode())
-        self._read_attrs(node, op, depth)
+        if node.name != own_name or [value.name for value in node.outputs] != names:
+            raise ValueError(f"a name of {own_name} is taken or empty")
+        for value, desc in zip(node.outputs, output_descs, strict=True):
+            value.desc = self._desc(desc)
+        node.sources = _noted_strings(noted, "_datadump_original_op_names")
+        node.passes = _noted_strings(noted, "_atcpy_passes")
+        if "_lxfusion_engine_name" in noted:
+            node.engine = Engine(noted["_lxfusion_engine_name"].s.decode())
+        self._read_attrs(node, op, noted, depth)
         return node
 
-    def _read_attrs(self, node: Node, op: OpDef, depth: int) -> None:
-        tensors = _strings(_attr(op, "_atcpy_tensors"))
-        types = _strings(_attr(op, "_atcpy_types"))
-        graphs = _strings(_attr(op, "_atcpy_graphs"))
-        for name in _strings(_attr(op, "_atcpy_empty_lists")):
+    def _desc(self, stored: TensorDescriptor) -> TensorDesc:
+        """The type of a value; values of one type share it."""
+        stored.ClearField("name")
+        key = stored.SerializeToString()
+        desc = self._descs.get(key)
+        if desc is None:
+            desc = self._descs[key] = descs.proto_to_desc(stored)
+        return desc
+
+    def _read_attrs(self, node: Node, op: OpDef, noted: Mapping[str, AttrDef], depth: int) -> None:
+        tensors = _noted_strings(noted, "_atcpy_tensors")
+        types = _noted_strings(noted, "_atcpy_types")
+        graphs = _noted_strings(noted, "_atcpy_graphs")
+        for name in _noted_strings(noted, "_atcpy_empty_lists"):
             node.attrs[name] = ()
         # Bodies last and in their own order, which is that of the graphs in the file.
-        for name in (*sorted(op.attr.keys() - _NOTES - set(graphs)), *graphs):
+        own = sorted([name for name in op.attr if name not in _NOTES and name not in graphs])
+        for name in (*own, *graphs):
             attr = op.attr[name]
             if node.op_type == "Const" and name == "value":
                 node.attrs[name] = self._constant(attr.t)
@@ -291,8 +303,8 @@ def _operand(reference: str, nodes: Mapping[str, Node]) -> Value | None:
     return nodes[name].outputs[int(index)]
 
 
-def _attr(op: OpDef, name: str) -> object:
-    return attrs.get_attr(op.attr[name]) if name in op.attr else ()
+def _noted_strings(noted: Mapping[str, AttrDef], name: str) -> tuple[str, ...]:
+    return _strings(attrs.get_attr(noted[name])) if name in noted else ()
 
 
 def _each(value: object, read: Any) -> object:
@@ -322,7 +334,7 @@ def _int(value: object) -> int:
 def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, tuple):
         raise ValueError(f"{value!r:.80} is no list")
-    return tuple(_str(item) for item in value)
+    return tuple([_str(item) for item in value])
 
 
 def _matched(nodes: Iterable[Any]) -> Matched:
