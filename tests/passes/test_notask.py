@@ -41,7 +41,7 @@ def part_models(draw: st.DrawFn) -> onnx.ModelProto:
     values = list(inputs)
     for _ in range(draw(st.integers(2, 14))):
         name, rows = draw(st.sampled_from(values[-4:]))
-        what = draw(st.sampled_from(["Concat", "Concat", "Split", "Slice", "Reshape", *OPS]))
+        what = draw(st.sampled_from(["Concat", "Concat", "Split", "Slice", "Reshape", "Pad", "ScatterND", *OPS]))
         if what == "Concat":
             parts = [(name, rows), *draw(st.lists(st.sampled_from(values[-5:]), min_size=1, max_size=3))]
             if sum(rows for _, rows in parts) <= 64:
@@ -59,6 +59,15 @@ def part_models(draw: st.DrawFn) -> onnx.ModelProto:
         elif what == "Reshape":
             flat = sketch.add("Reshape", name, sketch.constant(np.array([-1])))
             values.append((sketch.add("Reshape", flat, sketch.constant(np.array([rows, width]))), rows))
+        elif what == "Pad":
+            before, after = draw(st.tuples(st.integers(-1, 2), st.integers(0, 2)))
+            if rows + before > 0:
+                pads = sketch.constant(np.array([before, 0, after, 0]))
+                values.append((sketch.add("Pad", name, pads), rows + before + after))
+        elif what == "ScatterND":
+            row = sketch.constant(np.array([[draw(st.integers(0, rows - 1))]]))
+            update = sketch.constant(np.full((1, width), 7, TYPES[kind]))
+            values.append((sketch.add("ScatterND", name, row, update), rows))
         elif what in OPS:
             others = [other for other, count in values if count == rows]
             operands = [name, *(draw(st.sampled_from(others)) for _ in range(OPS[what] - 1))]

@@ -11,6 +11,7 @@ from its first part to its last reader.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -21,7 +22,7 @@ import numpy as np
 
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import ParamValue
+from atcpy.ops.opdef import KernelCall, ParamValue
 from atcpy.options import Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.homes import Home, Lowered
@@ -32,6 +33,7 @@ from atcpy.passes.compile.uses import Access, Uses, can_share
 SPLIT = "SplitNotaskPass"
 CONCAT = "ConcatNotaskPass"
 AXIS = "axis"
+AROUND = frozenset({"Concat", "Pad", "CenterCropPad", "ScatterND", "ScatterElements", "TensorScatter"})
 MAX_ACCESSES = 256  # to the two sides of a copy: all of them are looked at
 
 
@@ -43,8 +45,8 @@ def split_without_copies(graph: Graph, record: PassRecord, lowered: Lowered) -> 
 
 @graph_pass(CONCAT, Stage.COMPILE, after=(SPLIT,))
 def concat_without_copies(graph: Graph, record: PassRecord, lowered: Lowered) -> None:
-    """Let the parts of Concat be made in their places in its result."""
-    _leave_out_copies(record, lowered, frozenset({"Concat"}))
+    """Let what Concat, Pad and Scatter copy be made in its place in their result."""
+    _leave_out_copies(record, lowered, AROUND)
 
 
 def _leave_out_copies(record: PassRecord, lowered: Lowered, ops: frozenset[str]) -> None:
@@ -53,10 +55,11 @@ def _leave_out_copies(record: PassRecord, lowered: Lowered, ops: frozenset[str])
     copies = [
         (number, launch)
         for number, launch in enumerate(lowered.launches)
-        if launch is not None and launch.node.op_type in ops and launch.call.family == "strided_copy"
+        if launch is not None and launch.node.op_type in ops and _is_copy(launch.call)
     ]
     runs = {number: run for number, launch in copies if (run := _run_of(launch)) is not None}
     memory = _Memory(lowered, runs) if runs else None
+    launches = Counter(launch.node for launch in lowered.launches if launch is not None) if runs else Counter()
     for node, group in groupby(copies, key=lambda copy: copy[1].node):
         record.matched += 1
         left_out = 0
@@ -72,7 +75,7 @@ def _leave_out_copies(record: PassRecord, lowered: Lowered, ops: frozenset[str])
         if left_out:
             record.fire([node])
             node.passes = (*node.passes, record.name)
-        if left_out == len(numbers):
+        if left_out and left_out == launches[node]:
             node.engine = Engine.GE_LOCAL
     for number, run in runs.items():
         if memory is not None:
@@ -87,11 +90,22 @@ class _Run(NamedTuple):
     nbytes: int
 
 
+def _is_copy(call: KernelCall) -> bool:
+    """Is each element of the source copied to one place?"""
+    if call.family != "strided_copy" or not call.src:
+        return False
+    return all(_ints(call.params, "src_strides"))
+
+
 def _run_of(launch: Launch) -> _Run | None:
-    """What a copy moves, if that is one run of bytes."""
-    params = launch.call.params
-    strides = (*_ints(params, "src_strides"), *_ints(params, "dst_strides"))
-    if len(launch.call.src) != 1 or len(strides) > 2 or any(stride != 1 for stride in strides):
+    """What a copy moves, or a fill sets, if that is one run of bytes."""
+    call, params = launch.call, launch.call.params
+    if launch.run is not None:
+        return _Run(*launch.run)
+    if call.family != "strided_copy":
+        return None
+    read, written = _ints(params, "src_strides"), _ints(params, "dst_strides")
+    if len(written) > 1 or any(stride != 1 for stride in (*(read if call.src else ()), *written)):
         return None
     item, offsets = _int(params, "item"), (_int(params, "src_offset"), _int(params, "dst_offset"))
     return _Run(offsets[0] * item, offsets[1] * item, prod(_ints(params, "dims")) * item)
@@ -134,7 +148,7 @@ class _Memory:
                 if home not in self._uses:
                     self._uses[home] = Uses(home.size)
                     self._uses[home].add(_from_outside(home, len(lowered.launches)))
-        self._note_uses(runs)
+        self._note_uses()
 
     def _launch(self, number: int) -> Launch:
         launch = self._launches[number]
@@ -146,11 +160,11 @@ class _Memory:
         assert place is not None
         return place
 
-    def _note_uses(self, runs: Mapping[int, _Run]) -> None:
+    def _note_uses(self) -> None:
         for number, launch in enumerate(self._launches):
             if launch is None:
                 continue
-            run = runs.get(number)
+            run = _run_of(launch)
             for values, writes in ((launch.call.src, False), (launch.call.dst, True)):
                 for value in values:
                     place = None if value is None else self._homes.find(value)
