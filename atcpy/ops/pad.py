@@ -122,12 +122,13 @@ def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], 
 
 
 def layout_pad(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
-    """In 5D unless channels are padded by parts of blocks, or by copies of others."""
+    """In 5D unless channels move within their blocks, or are copies of others."""
     if at_hand[0] != NC1HWC0:
         return Reject("no-blocked-input", node.name)
     border, c0 = borders(node)[1], NC1HWC0.c0
-    ragged = any(size % c0 for size in (node.operand(0).desc.static_shape[1], *border))
-    if border != (0, 0) and (ragged or node.str_attr("mode", "constant") != "constant"):
+    in_blocks = not any(size % c0 for size in (node.operand(0).desc.static_shape[1], *border))
+    stay = border[0] % c0 == 0 and min(border) >= 0
+    if border != (0, 0) and (not (in_blocks or stay) or node.str_attr("mode", "constant") != "constant"):
         return Reject("channel-axis", node.name, f"channels padded by {border}")
     return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
 
@@ -140,8 +141,8 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
         return
     around = borders(node)
     if y.desc.storage_shape is not None:
-        before, after = around[1]
-        around[1:] = [(before // y.desc.format.c0, after // y.desc.format.c0), *around[2:], (0, 0)]
+        before = around[1][0] // y.desc.format.c0
+        around[1:] = [(before, dims[1] - sizes[1] - before), *around[2:], (0, 0)]
     mode = node.str_attr("mode", "constant")
     if not _in_copies(node):
         yield _pad_call(x, y, node.input(VALUE) if mode == "constant" else None, mode, *_merged(sizes, around))
@@ -151,7 +152,22 @@ def lower_pad(node: Node) -> Iterable[KernelCall]:
         for chosen in itertools.product(*spans):
             yield from _copy(x, y, chosen)
     if mode == "constant":
-        yield from _fills(y, node.input(VALUE), [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans])
+        inside = [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans]
+        yield from _fills(y, node.input(VALUE), inside)
+        if y.desc.storage_shape is not None and all(spans):
+            yield from _fill_last_block(node, inside)
+
+
+def _fill_last_block(node: Node, inside: Sequence[Span]) -> Iterable[KernelCall]:
+    """What the copy took along of the last block of channels beyond the input's own becomes border, if there is one."""
+    y, channels = node.output, node.operand(0).desc.static_shape[1]
+    used = channels % y.desc.format.c0
+    if not used or borders(node)[1][1] <= 0:
+        return
+    last = inside[1].begin + inside[1].count - 1
+    slab = [inside[0].count, 1, *(span.count for span in inside[2:-1]), y.desc.format.c0 - used]
+    begins = [inside[0].begin, last, *(span.begin for span in inside[2:-1]), used]
+    yield from _fill(y, node.input(VALUE), slab, begins)
 
 
 def _spans(size: int, border: Border, mode: str) -> list[Span]:
@@ -197,7 +213,6 @@ def _copy(x: Value, y: Value, spans: Sequence[Span]) -> Iterable[KernelCall]:
 def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[KernelCall]:
     """Slabs before and after the inside, dim by dim; earlier dims are then within their inside."""
     dims = list(y.desc.memory_shape)
-    strides = row_major(dims)
     begins = [0] * len(dims)
     for axis, span in enumerate(inside):
         size = dims[axis]
@@ -206,12 +221,16 @@ def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[Ke
             slab = [*dims[:axis], count, *dims[axis + 1 :]]
             if 0 in slab:
                 continue
-            offset = sum(at * stride for at, stride in zip(begins, strides, strict=True)) + begin * strides[axis]
-            if value is None:
-                yield from fill_calls(y, slab, strides, dst_offset=offset)
-            else:
-                yield from copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
+            yield from _fill(y, value, slab, [*begins[:axis], begin, *begins[axis + 1 :]])
         dims[axis], begins[axis] = span.count, span.begin
+
+
+def _fill(y: Value, value: Value | None, slab: Sequence[int], begins: Sequence[int]) -> Iterable[KernelCall]:
+    strides = row_major(y.desc.memory_shape)
+    offset = sum(at * stride for at, stride in zip(begins, strides, strict=True))
+    if value is None:
+        return fill_calls(y, slab, strides, dst_offset=offset)
+    return copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
 
 
 def type_in_ge(node: Node) -> str:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.errors import ModelInvalid
-from atcpy.ops.pad import supports_pad
+from atcpy.ir import NC1HWC0, Reject
+from atcpy.ops.pad import layout_pad, supports_pad
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 from tests.ops.exact import ITEMS, arange, assert_same, check_exact, onnxruntime_op, shapes
@@ -45,6 +46,30 @@ def test_some_axes_blocked(mode: str) -> None:
     pads, axes = np.array([1, 2, 3, 1]), np.array([-1, 2])
     value = np.array(2.5, np.float32) if mode == "constant" else None
     check_exact("Pad", [arange((2, 17, 5, 6)), pads, value, axes], {"mode": mode})
+
+
+@settings(max_examples=40)
+@given(
+    channels=st.sampled_from([1, 5, 16, 24, 33]),
+    before=st.sampled_from([0, 16]),
+    after=st.sampled_from([1, 4, 8, 16, 30]),
+    others=st.tuples(*[st.integers(-1, 2)] * 6),
+    value=st.sampled_from([None, 2.5]),
+)
+def test_channels_are_padded_in_blocks(
+    channels: int, before: int, after: int, others: tuple[int, ...], value: float | None
+) -> None:
+    pads = np.array([max(others[0], 0), before, *others[1:3], max(others[3], 0), after, *others[4:]])
+    arrays = [arange((2, channels, 3, 4)), pads, None if value is None else np.array(value, np.float32)]
+    node = make_node("Pad", arrays, constants=(1,))
+    assert not isinstance(layout_pad(node, (NC1HWC0,)), Reject)
+    assert_same(run_op(node, arrays, blocked=True), onnxruntime_op(node, arrays))
+
+
+@pytest.mark.parametrize("border", [(3, 0), (16, -16), (0, -1), (-1, 0)])
+def test_channels_that_move_within_blocks_are_plain(border: tuple[int, int]) -> None:
+    node = make_node("Pad", [arange((1, 24, 2, 2)), np.array([0, border[0], 0, 0, 0, border[1], 0, 0])], constants=(1,))
+    assert isinstance(layout_pad(node, (NC1HWC0,)), Reject)
 
 
 def test_more_is_taken_than_left() -> None:
