@@ -24,6 +24,7 @@ from atcpy.passes.prepare import (
     hard_swish,
     input_affine,
     known_sizes,
+    l2_norm,
     layer_norm,
     leaky_relu,
     means,

@@ -1,0 +1,115 @@
+"""Name sums of squares and their roots, and divide by what exporters multiply by the reciprocal of.
+
+ReduceSum(x²)                   →  ReduceSumSquare(x)
+√ ReduceSum(x²)                 →  ReduceL2(x)
+x · 1/√ max(ReduceSum(x²), ε)   →  x / max(ReduceL2(x), √ε),   TensorFlow's l2_normalize
+
+None of them is LpNormalization: that gives 0 for a row of zeros, where a quotient without ε is NaN, and one of length 1
+for a row that is shorter than ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+
+from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import const, either, op, var
+from atcpy.options import Stage
+from atcpy.passes.formula import is_finite, number
+from atcpy.passes.fusion import Fusion, constant_is, only_read_within
+
+_SQUARE = either(op("Mul", var("x"), var("x"), name="square"), op("Pow", var("x"), const("two"), name="square"))
+_OF_SQUARES = op("ReduceSum", _SQUARE, const("axes"), name="sum")
+_SUM = either(_OF_SQUARES, op("ReduceSumSquare", var("x"), const("axes"), name="sum"))
+_AT_LEAST = either(
+    op("Max", _SUM, const("epsilon"), commutative=True, name="floor"),
+    op("Clip", _SUM, const("epsilon"), name="floor"),
+    _SUM,
+)
+
+
+def _requirements(m: Match) -> Iterator[Reject]:
+    yield from only_read_within(m, m.root)
+    if m["x"].desc.dtype not in (DType.FLOAT32, DType.FLOAT64):
+        yield Reject("dtype", m.root.name, m["x"].desc.dtype.long)
+    if not m["axes"].desc.elements:
+        yield Reject("other-axes", m.node("sum").name)
+    if "two" in m.values:
+        yield from constant_is(m["two"], 2.0)
+
+
+def _reduced(m: Match, rw: Rewriter, op_type: str) -> Value:
+    return rw.insert(op_type, m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
+
+
+class SumSquare(
+    Fusion,
+    switch="ReduceSumSquareFusionPass",
+    stage=Stage.PREPARE,
+    after=("RMSNormFusionPass", "L2NormalizeFusionPass", "ReduceL2FusionPass"),
+    makes=("ReduceSumSquare",),
+):
+    """Replace a sum of squares by ReduceSumSquare."""
+
+    pattern = _OF_SQUARES
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from _requirements(m)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return _reduced(m, rw, "ReduceSumSquare")
+
+
+class L2(
+    Fusion,
+    switch="ReduceL2FusionPass",
+    stage=Stage.PREPARE,
+    after=("RMSNormFusionPass", "L2NormalizeFusionPass"),
+    makes=("ReduceL2",),
+):
+    """Replace the root of a sum of squares by ReduceL2."""
+
+    pattern = op("Sqrt", _SUM, name="root"), op("Pow", _SUM, const("half"), name="root")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from _requirements(m)
+        if "half" in m.values:
+            yield from constant_is(m["half"], 0.5)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return _reduced(m, rw, "ReduceL2")
+
+
+class L2Normalize(
+    Fusion,
+    switch="L2NormalizeFusionPass",
+    stage=Stage.PREPARE,
+    after=("RMSNormFusionPass",),
+    makes=("ReduceL2",),
+):
+    """Divide by the root of a sum of squares instead of multiplying by its reciprocal."""
+
+    pattern = op(
+        "Mul",
+        var("y"),
+        op("Reciprocal", op("Sqrt", _AT_LEAST, name="root"), name="reciprocal"),
+        commutative=True,
+        name="product",
+    )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from _requirements(m)
+        if "epsilon" in m.values:
+            yield from is_finite(m, number(m["epsilon"]))
+            if number(m["epsilon"]) < 0 or len(m["epsilon"].desc.static_shape) > len(
+                m.node("sum").output.desc.shape or ()
+            ):
+                yield Reject("other-constant", m["epsilon"].name, "is not one number from 0 on")
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        length = _reduced(m, rw, "ReduceL2")
+        if "epsilon" in m.values:
+            epsilon = rw.const(sqrt(number(m["epsilon"])), like=m["epsilon"])
+            length = rw.insert("Max", length, epsilon)
+        return rw.insert("Div", m["y"], length)
