@@ -11,12 +11,12 @@ for a row that is shorter than ε.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import sqrt
+from math import inf, sqrt
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
 from atcpy.options import Stage
-from atcpy.passes.formula import is_finite, number
+from atcpy.passes.formula import number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 
 _SQUARE = either(op("Mul", var("x"), var("x"), name="square"), op("Pow", var("x"), const("two"), name="square"))
@@ -100,12 +100,11 @@ class L2Normalize(
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from _requirements(m)
-        if "epsilon" in m.values:
-            yield from is_finite(m, number(m["epsilon"]))
-            if number(m["epsilon"]) < 0 or len(m["epsilon"].desc.static_shape) > len(
-                m.node("sum").output.desc.shape or ()
-            ):
-                yield Reject("other-constant", m["epsilon"].name, "is not one number from 0 on")
+        epsilon = m.get("epsilon")
+        if epsilon is not None:
+            adds_dims = len(epsilon.desc.static_shape) > len(m.node("sum").output.desc.shape or ())
+            if adds_dims or not 0 <= number(epsilon) < inf:
+                yield Reject("other-constant", epsilon.name, "is not one number from 0 on")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         length = _reduced(m, rw, "ReduceL2")
