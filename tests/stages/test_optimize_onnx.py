@@ -177,6 +177,13 @@ def test_what_has_no_older_form_raises_the_opset(tmp_path: Path) -> None:
     assert [warning.code for warning in report.warnings if warning.code == "W0040"] == ["W0040"]
 
 
+def test_constants_that_an_older_opset_asks_for_are_in_the_model_that_is_verified(tmp_path: Path) -> None:
+    resize = "s{0} = Constant<value = float[4] {{1, 1, 2, 2}}>() r{0} = Constant<value = float[0] {{}}>() {0} = "
+    body = resize.format("a") + "Resize(x, ra, sa)" + resize.format("b") + "Resize(a, rb, sb) y = Identity(b)"
+    made = optimized(parse(body, opset=11, inputs="float[1,1,2,3] x", outputs="float[1,1,8,12] y"), tmp_path)
+    assert kinds(made) == ["Resize", "Resize"]
+
+
 def test_passes_that_would_raise_the_opset_are_left_out(tmp_path: Path) -> None:
     """DepthToSpace got its mode CRD in opset 11."""
     body = """s = Constant<value = int64[6] {1, 1, 2, 2, 3, 3}>() t = Constant<value = int64[4] {1, 1, 6, 6}>()

@@ -244,7 +244,7 @@ class _Exporter:
                 self._add_outputs(node, proto, is_main=is_main)
             elif node not in self._unread:
                 made = proto.node.add()
-                bodies.extend(self._add_node(node, made, graph, proto))
+                bodies.extend(self._add_node(node, made, None if is_main else proto))
                 self._result.ops[made.op_type] += 1
         if is_main:
             self._add_value_infos(proto)
@@ -328,7 +328,7 @@ class _Exporter:
     # --- nodes -------------------------------------------------------------------------------
 
     def _add_node(
-        self, node: Node, made: onnx.NodeProto, graph: Graph, proto: onnx.GraphProto
+        self, node: Node, made: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
         origin = self._words.origins.get(node)
         if node in self._ranges:
@@ -340,7 +340,7 @@ class _Exporter:
             form = form_at(node, self._opset)
         except NoOlderForm as why:
             raise CannotExport(f"{node.op_type} {node.name} has no form at opset {self._opset}: {why}") from why
-        return self._write_form(node, form, made, proto)
+        return self._write_form(node, form, made, body)
 
     def _copy_node(self, node: Node, origin: Origin, made: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
         bodies: list[tuple[Graph, onnx.GraphProto]] = []
@@ -398,13 +398,16 @@ class _Exporter:
         self._copy_docs(node, made)
 
     def _write_form(
-        self, node: Node, form: Form, made: onnx.NodeProto, proto: onnx.GraphProto
+        self, node: Node, form: Form, made: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
         made.name, made.op_type, made.domain = node.name, form.op_type, node.domain
         for index, operand in enumerate(form.inputs):
             if isinstance(operand, Tensor):
                 name = f"{node.name}/{form.op_type}.{index}"
-                proto.initializer.append(tensor_to_proto(operand, name))
+                if body is None:
+                    self._result.constants.append(Constant(tensor_to_proto(operand, name)))
+                else:
+                    body.initializer.append(tensor_to_proto(operand, name))
                 made.input.append(name)
             else:
                 made.input.append("" if operand is None else self._name(operand))
