@@ -69,7 +69,7 @@ def _holds(value: Value, tensor: Tensor) -> bool:
     return isinstance(own, Tensor) and own.equals(tensor)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as above
 class StoredTensor:
     """A constant as the model stores it; `data` are its bytes where they stayed in a file."""
 

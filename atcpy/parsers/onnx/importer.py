@@ -73,6 +73,10 @@ class _Scope:
     constants: dict[str, _Constant] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
     ops: dict[tuple[str, str], _Op] = field(default_factory=dict)
+    where: Where = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.where = Where(graph=self.path)
 
     def final_name(self, name: str) -> str:
         """The name that a value of this scope has in the IR."""
@@ -409,13 +413,12 @@ class Importer:
 
     def _read_stored(self, constant: _Constant, scope: _Scope, name: str) -> Tensor | None:
         """The tensor of an initializer; None where it cannot be read, which is told."""
-        where = Where(graph=scope.path, value=name)
         try:
             if not isinstance(constant.proto, onnx.TensorProto):
-                return read_sparse(constant.proto, self._external, where)
-            tensor = read_tensor(constant.proto, self._external, where, inline=constant.inline)
+                return read_sparse(constant.proto, self._external, scope.where)
+            tensor = read_tensor(constant.proto, self._external, scope.where, inline=constant.inline)
         except AtcError as error:
-            self.problems.append(error)
+            self.problems.append(error.located(value=name))
             return None
         if self._keeper is not None:
             self._keeper.words.tensors[tensor] = StoredTensor(constant.proto, constant.inline)

@@ -1,6 +1,7 @@
 """Constants of the model: TensorProto → ir.Tensor, checked now and read on first use."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def read_tensor(
         if dtype is DType.STRING:
             raise ModelInvalid("E13014", f'constant "{proto.name}": strings cannot be raw data', where=where)
         raw = proto.raw_data
-        _expect(len(raw) == nbytes, proto, dtype, shape, f"{len(raw)} bytes", f"{nbytes} bytes", where)
+        if len(raw) != nbytes:
+            _expect(False, proto, dtype, shape, f"{len(raw)} bytes", f"{nbytes} bytes", where)
         if nbytes > 4096:
             # Each look at the field copies it; the closure holds the message, and copies when it is asked.
             return Tensor(dtype, shape, lambda: _from_raw(proto.raw_data, dtype, shape))
@@ -129,9 +131,14 @@ def _type_and_shape(proto: onnx.TensorProto, where: Where) -> tuple[DType, Stati
 
 def _checked_shape(dims: Any, name: str, where: Where) -> StaticShape:
     shape = tuple(dims)
-    if not fits_limits(shape) or math.prod(shape) > MAX_ELEMENTS:
+    if not _fits(shape):
         raise ModelInvalid("E13014", f'constant "{name}" has the shape {list(shape)}', where=where)
     return shape
+
+
+@lru_cache(4096)
+def _fits(shape: StaticShape) -> bool:
+    return fits_limits(shape) and math.prod(shape) <= MAX_ELEMENTS
 
 
 def _expect(
