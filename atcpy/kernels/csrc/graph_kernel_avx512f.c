@@ -17,6 +17,7 @@ void graph_kernel_any_avx512f(const struct kernel_args *args)
                                                 classify_any_avx512f,
                                                 binary_run_avx512f,
                                                 where_run_avx512f,
-                                                chain};
+                                                chain,
+                                                chain_spread};
     gk_run(args, &routines);
 }

@@ -94,3 +94,16 @@ static inline void chain_run(const struct gk_link *links, int n_links, uint8_t *
     for (; at < end; at += VF)
         chain_block(links, n_links, places, at, 1, min_i64(VF, end - at));
 }
+
+/* Rows of `cols` elements, each the one of the column. */
+static inline void chain_spread(float *dst, const float *column, int64_t rows, int64_t cols)
+{
+    for (int64_t r = 0; r < rows; r++, dst += cols) {
+        const vf x = vf_set1(column[r]);
+        int64_t c = 0;
+        for (; c + VF <= cols; c += VF)
+            vf_store(dst + c, x);
+        if (c < cols)
+            vf_store_n(dst + c, x, cols - c);
+    }
+}

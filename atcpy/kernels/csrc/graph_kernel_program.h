@@ -96,6 +96,8 @@ struct gk_routines {
                   int64_t n, const int64_t *moves);
     void (*chain)(const struct gk_link *links, int n_links, uint8_t *const *places, int64_t begin,
                   int64_t end); /* elements [begin, end) of a tile; NULL: none */
+    void (*spread)(float *dst, const float *column, int64_t rows,
+                   int64_t cols); /* 32 bits along each row; NULL: none */
 };
 
 /* Runs the tiles of `args`. */

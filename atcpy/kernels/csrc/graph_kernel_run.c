@@ -117,7 +117,9 @@ static void run_step(const struct machine *m, struct step *step, int64_t n,
         memmove(dst, a, (size_t)(n * step->item));
         break;
     case BY_SPREAD:
-        if (step->moves[0] != 0)
+        if (step->moves[0] != 0 && step->item == 4 && m->routines->spread != NULL)
+            m->routines->spread(dst, a, rows, tile / rows);
+        else if (step->moves[0] != 0)
             spread(dst, a, step->item, step->item, rows, tile / rows);
         else
             spread(dst, a, step->item, 0, 1, n);

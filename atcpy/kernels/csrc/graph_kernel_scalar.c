@@ -9,6 +9,7 @@ void graph_kernel_any_scalar(const struct kernel_args *args)
                                                 classify_any_scalar,
                                                 NULL,
                                                 where_run_scalar,
+                                                NULL,
                                                 NULL};
     gk_run(args, &routines);
 }

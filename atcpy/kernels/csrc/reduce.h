@@ -55,14 +55,24 @@ static inline int64_t reduce_product(const int64_t *dims)
     return dims[0] * dims[1] * dims[2] * dims[3];
 }
 
+/* Divisions take as long as the reduction of a short row: there are as few as can be. */
 static inline struct reduce_item reduce_item_at(const struct reduce_params *p, int64_t item)
 {
-    const int64_t chunks = ceil_div(p->inner, REDUCE_COLUMNS);
-    const int64_t column = item % chunks * REDUCE_COLUMNS;
-    const int64_t outer = item / chunks;
+    int64_t column = 0, outer = item;
+    if (p->inner > REDUCE_COLUMNS) {
+        const int64_t chunks = ceil_div(p->inner, REDUCE_COLUMNS);
+        column = item % chunks * REDUCE_COLUMNS;
+        outer = item / chunks;
+    }
     struct reduce_item at = {column, outer * p->inner + column,
                              min_i64(REDUCE_COLUMNS, p->inner - column)};
     for (int64_t i = REDUCE_DIMS - 1, rest = outer; i >= 0; i--) {
+        if (rest < p->kept[i]) {
+            at.src += rest * p->kept_stride[i];
+            break;
+        }
+        if (p->kept[i] == 1)
+            continue;
         at.src += rest % p->kept[i] * p->kept_stride[i];
         rest /= p->kept[i];
     }
