@@ -191,7 +191,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
     ops = tuple((op, count, engine) for (op, engine), count in sorted(counts.items()))
     return CheckReport(
         problems=(),
-        warnings=(*parsed.warnings, *_host_warnings(parsed.graph)),
+        warnings=(*parsed.warnings, *_host_warnings(parsed.graph, reporting.count_host_ops(parsed.graph))),
         ops=ops,
         known_shapes=known,
         unknown_shapes=unknown,
@@ -199,14 +199,16 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
     )
 
 
-def _host_warnings(graph: Graph) -> tuple[AtcWarning, ...]:
+def _host_warnings(graph: Graph, counts: Sequence[reporting.OpCount]) -> tuple[AtcWarning, ...]:
+    if not counts:
+        return ()
     first: dict[str, str] = {}
     for node in walk(graph):
         if node.engine is Engine.HOST_CPU:
             first.setdefault(node.op_type, node.name)
     return tuple(
         AtcWarning("W0020", f"{count.op} ×{count.count} runs on HOST_CPU", Where(node=first[count.op], op=count.op))
-        for count in reporting.count_host_ops(graph)
+        for count in counts
     )
 
 
@@ -220,6 +222,7 @@ def _report(
     warnings: Sequence[AtcWarning],
 ) -> ConvertReport:
     decisions = compiled.graph.decisions
+    host_ops = reporting.count_host_ops(compiled.graph)
     cancelled = sum(record.applied for record in decisions.passes if record.name == "TransOpWithoutReshapeFusionPass")
     return ConvertReport(
         output=None,
@@ -233,7 +236,7 @@ def _report(
         task_count=len(compiled.tasks),
         unknown_shapes=compiled.has_unknown_shapes,
         engines=reporting.count_engines(compiled.graph),
-        host_cpu_ops=reporting.count_host_ops(compiled.graph),
+        host_cpu_ops=host_ops,
         custom_ops=custom_ops_in(compiled.graph),
         passes=reporting.pass_counts(decisions.counts()),
         memory=reporting.Memory(
@@ -244,7 +247,7 @@ def _report(
         ),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
         stages=tuple(times),
-        warnings=(*warnings, *parsed.warnings, *_host_warnings(compiled.graph)),
+        warnings=(*warnings, *parsed.warnings, *_host_warnings(compiled.graph, host_ops)),
     )
 
 

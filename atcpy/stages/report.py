@@ -96,8 +96,10 @@ def count_engines(graph: Graph) -> dict[str, int]:
     made of does not run.
     """
     counts = {engine.value: 0 for engine in Engine}
-    fused = {body for node in walk(graph) if node.op_type == graph_kernel.NAME for body in node.subgraphs}
+    fused: set[Graph] = set()
     for node in walk(graph):
+        if node.op_type == graph_kernel.NAME:
+            fused.update(node.subgraphs)  # which come later
         if node.op_type not in STRUCTURAL and node.engine is not None and node.graph not in fused:
             counts[node.engine.value] += 1
     return {name: count for name, count in counts.items() if count or name == Engine.HOST_CPU.value}

@@ -49,7 +49,7 @@ def _places(nodes: list[Node], position: dict[Node, int]) -> dict[Node, int]:
 def in_order(nodes: Sequence[Node], places: Mapping[Node, int]) -> list[Node]:
     """Topological order that takes the node with the least place among those that are ready."""
     serial = {node: index for index, node in enumerate(nodes)}
-    waiting = {node: sum(1 for value in set(node.operands) if value.producer in serial) for node in nodes}
+    waiting = {node: len({value for value in node.operands if value.producer in serial}) for node in nodes}
     ready = [(places[node], serial[node], node) for node in nodes if waiting[node] == 0]
     heapq.heapify(ready)
     ordered: list[Node] = []
