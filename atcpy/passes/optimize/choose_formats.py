@@ -8,6 +8,8 @@ TransData stands only where the spreading ends.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from atcpy.formats import find_format
 from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value, erase_dead
 from atcpy.ops import Layout, find_opdef
@@ -105,6 +107,7 @@ def insert_transdata(graph: Graph, before: Node, value: Value, form: Format) -> 
     return node.output
 
 
+@lru_cache(4096)
 def stored(desc: TensorDesc, form: Format) -> TensorDesc:
     """The desc of the same tensor in a format; its origin format means plain."""
     if form.is_plain:
