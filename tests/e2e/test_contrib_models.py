@@ -80,6 +80,31 @@ def test_bert(tmp_path: Path) -> None:
         x = b.add("SkipLayerNormalization", [y, x, *norm, b.weight(f"db{layer}", HIDDEN)], f"end{layer}")
     report = assert_as_in_ort(b.model(feeds, [x]), feeds, tmp_path / "bert.om")
     assert report.host_cpu_ops == ()
+    kinds = [task.op_type for task in atcpy.InferenceSession(tmp_path / "bert.om").tasks]
+    assert (kinds.count("FusedAttention"), kinds.count("LayerNormalization"), kinds.count("Gelu")) == (2, 5, 0)
+
+
+def test_gpt_with_a_cache(tmp_path: Path) -> None:
+    b, step, past = Builder(), 3, 5
+    rng = np.random.default_rng(7)
+    feeds: dict[str, Array] = {
+        "x": rng.standard_normal((2, step, HIDDEN)).astype(np.float32),
+        "mask": np.array([[1] * (past + step), [0] * 2 + [1] * (past + step - 2)], np.int32),
+    }
+    x, norm = "x", [b.weight("gamma", HIDDEN, scale=1), b.weight("beta", HIDDEN)]
+    for layer in range(2):
+        feeds[f"past{layer}"] = rng.standard_normal((2, 2, HEADS, past, HIDDEN // HEADS)).astype(np.float32)
+        qkv = [b.weight(f"w{layer}", HIDDEN, 3 * HIDDEN), b.weight(f"b{layer}", 3 * HIDDEN)]
+        b.add("Attention", [x, *qkv, "mask", f"past{layer}"], f"attention{layer}", f"present{layer}",
+              num_heads=HEADS, unidirectional=1)  # fmt: skip
+        y = b.add("MatMul", [f"attention{layer}", b.weight(f"o{layer}", HIDDEN, HIDDEN)], f"projected{layer}")
+        x = b.add("SkipLayerNormalization", [y, x, *norm, b.weight(f"ob{layer}", HIDDEN)], f"end{layer}")
+    report = assert_as_in_ort(b.model(feeds, [x, "present0", "present1"]), feeds, tmp_path / "gpt.om")
+    assert report.host_cpu_ops == ()
+    # Of each layer a product, attention with its cache, a product that takes the sum along, a norm; and one mask.
+    session = atcpy.InferenceSession(tmp_path / "gpt.om")
+    assert [task.op_type for task in session.tasks].count("FusedAttention") == 2
+    assert len(session.tasks) == 2 * 4 + 1
 
 
 def test_decoder_of_four_bits(tmp_path: Path) -> None:
