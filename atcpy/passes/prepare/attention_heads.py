@@ -5,6 +5,8 @@ Reshape(Transpose(Attention(h(q), h(k), h(v))))  →  Attention(q, k, v) {q_num_
 h(x) = Transpose(Reshape(x)) brings the heads of [batch, rows, heads · size] before the rows; or the three come from one
 Transpose(Reshape(x)) that brings queries, keys and values to the front, one of which Split or Gather takes: then x is
 split instead. Keys and values of earlier steps have the heads before the rows either way.
+
+Queries and keys may be turned by a RotaryEmbedding behind their h, which then turns the rows.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class AttentionHeads(
     stage=Stage.PREPARE,
     after=("AttentionFusionPass",),
     makes=("Attention",),
+    repeats=True,
 ):
     """Let Attention read and write rows with the heads behind each other."""
 
@@ -65,7 +68,7 @@ class AttentionHeads(
         # Others may read keys and values of all steps, which it makes, before the rows are read.
         at = rw if len(attention.outputs) == 1 else Rewriter(rw.graph, attention, self.switch, m.nodes.values())
         if whole is None:
-            operands = [_rows(value.producer.operand(0), at) for value in _three(m)]
+            operands = [_rows_of(value, at) for value in _three(m)]
         else:
             operands = at.insert_many("Split", _rows(whole, at), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
         others = [m.get(name) for name in _OTHERS]
@@ -89,8 +92,26 @@ def _three(m: Match) -> list[Value]:
 
 
 def _apart(value: Value) -> bool:
-    """True if a Transpose brought the heads before the rows."""
-    return value.producer.op_type == "Transpose" and value.producer.ints_attr("perm", ()) == _HEADS_FIRST
+    """True if a Transpose brought the heads before the rows; they may be turned by angles behind it."""
+    turn = _before_angles(value).producer
+    return turn.op_type == "Transpose" and turn.ints_attr("perm", ()) == _HEADS_FIRST
+
+
+def _before_angles(value: Value) -> Value:
+    """What a RotaryEmbedding turns that nobody else reads; the value itself, if there is none."""
+    rotary, heads = value.producer, (value.desc.shape or (0, 0))[1]
+    is_only = rotary.op_type == "RotaryEmbedding" and value.use_count == 1 and isinstance(heads, int)
+    return rotary.operand(0) if is_only else value
+
+
+def _rows_of(value: Value, rw: Rewriter) -> Value:
+    """Heads behind each other in rows, turned by their angles there."""
+    apart = _before_angles(value)
+    rows = _rows(apart.producer.operand(0), rw)
+    if apart is value:
+        return rows
+    attrs = {**value.producer.attrs, "num_heads": (value.desc.shape or ())[1]}
+    return rw.insert("RotaryEmbedding", rows, *value.producer.inputs[1:], **attrs)
 
 
 def _together(m: Match) -> Value | None:
