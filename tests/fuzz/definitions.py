@@ -131,6 +131,17 @@ def _mean(node: onnx.NodeProto) -> Run:
     return run
 
 
+def _log_sum_exp(node: onnx.NodeProto) -> Run:
+    """The reference takes ∞ from ∞."""
+
+    def run(feeds: Mapping[str, Array]) -> Array:
+        x, *axes = (feeds[name] for name in node.input)
+        over = tuple(int(axis) for axis in axes[0]) if axes and axes[0].size else None  # then over all
+        return np.asarray(np.logaddexp.reduce(x, axis=over, keepdims=bool(_attr(node, "keepdims", 1))))
+
+    return run
+
+
 def _max_pool(node: onnx.NodeProto) -> Run:
     """The reference fails where the borders are wider than the input. Windows of 3 by 3, borders of 1."""
 
@@ -154,4 +165,5 @@ OWN: Mapping[str, Callable[[onnx.NodeProto], Run]] = {
     "HardSwish": _hard_swish,
     "Shrink": _shrink,
     "ReduceMean": _mean,
+    "ReduceLogSumExp": _log_sum_exp,
 }
