@@ -1,9 +1,10 @@
 """Concat and Split without copies: parts are made where the whole has them, and read where the whole has them.
 
 A copy of one run of bytes, all of the smaller side, has nothing to do if that side lies within the other. Memory of
-the part                  is then a place within that of   for
-what Concat reads         what Concat makes                the outermost dim that is not 1, blocks of channels included
-what Split, Slice make    what they read                   the same, and for Gather of neighbours
+the part                  is then a place within that of   along
+what Concat, Pad read     what they make                   the outermost dim that is not 1, blocks of channels included
+what Split, Slice make    what they read                   the same; so for what Gather takes of neighbours
+what Scatter changes      what it makes                    all of it
 
 It must not be overwritten as long as the other side is read, and the arena must not become larger: the whole is alive
 from its first part to its last reader.
