@@ -8,6 +8,7 @@ shapes and keep strides, so spans pass through them unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from atcpy.ir import StaticShape
@@ -15,6 +16,7 @@ from atcpy.ir import StaticShape
 Spans = tuple[tuple[int, int], ...]  # ascending, apart
 
 
+@lru_cache(4096)
 def spans_of(shape: StaticShape, target: StaticShape) -> Spans:
     """Of a row-major operand that is broadcast to `target`, by numpy's rule."""
     padded = (1,) * (len(target) - len(shape)) + shape
