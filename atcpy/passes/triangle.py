@@ -19,7 +19,7 @@ from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.shape_values import UNNAMED
 from atcpy.passes.movement import VIEWS
 
-_DEPTH = 24  # nodes from a mask up to what it is made of
+_MOST = 64  # values of which a mask is made, that are looked at
 _COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
 _LARGEST = 1 << 22  # elements of a constant that are looked at
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
@@ -53,15 +53,24 @@ class _Ramp:
 
 def triangle_of(value: Value) -> Triangle | None:
     """What is known of a value whose last two dims are a matrix; None if that is something else, or nothing."""
-    known = _known(value, _DEPTH)
+    known = _known(value, {})
     return known if isinstance(known, Triangle) else None
 
 
-def _known(value: Value, depth: int) -> Triangle | _Ramp | None:
+def _known(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
+    if value not in found:
+        if len(found) == _MOST:
+            return None
+        found[value] = None
+        found[value] = _made(value, found)
+    return found[value]
+
+
+def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
     node, shape = value.producer, value.desc.shape
     if value.tensor is not None:
         return _of_constant(value)
-    if depth == 0 or node.domain or shape is None or UNNAMED in shape or value.index:
+    if node.domain or shape is None or UNNAMED in shape or value.index:
         return None
     if node.op_type == "ConstantOfShape":
         fill = node.attrs.get("value")
@@ -71,14 +80,20 @@ def _known(value: Value, depth: int) -> Triangle | _Ramp | None:
         start, step = node.operand(0), node.operand(2)
         counts = start.tensor is not None and step.tensor is not None and step.array == 1
         return _Ramp(-1, int(start.array)) if counts and int(start.array) == start.array else None
-    above = [_known(operand, depth - 1) for operand in node.operands[: 1 if node.op_type in _OF_FIRST else None]]
-    if not above or None in above:
+    opdef = find_opdef(node)
+    if node.op_type not in _OF_FIRST and (opdef is None or not opdef.is_elementwise):
         return None
+    above: list[Triangle | _Ramp] = []
+    for operand in node.operands[: 1 if node.op_type in _OF_FIRST else None]:
+        known = _known(operand, found)
+        if known is None:
+            return None
+        above.append(known)
     if node.op_type == "Trilu":
         return _cut(node, above[0])
     if node.op_type in _OF_FIRST:
         return _seen(node.operand(0).desc.shape, shape, above[0])
-    return _combined(node, [one for one in above if one is not None])
+    return _combined(node, above)
 
 
 _OF_FIRST = VIEWS | {"Expand", "Trilu"}
@@ -97,7 +112,7 @@ def _of_constant(value: Value) -> Triangle | None:
     return known if np.array_equal(matrix, np.where(low, known.low, known.high)) else None
 
 
-def _cut(node: Node, above: Triangle | _Ramp | None) -> Triangle | None:
+def _cut(node: Node, above: Triangle | _Ramp) -> Triangle | None:
     """What Trilu leaves, if it cuts beside the diagonal."""
     k, upper = node.input(1), bool(node.int_attr("upper", 1))
     if not isinstance(above, Triangle) or (k is not None and k.tensor is None):
@@ -107,11 +122,11 @@ def _cut(node: Node, above: Triangle | _Ramp | None) -> Triangle | None:
     return replace(above, low=np.zeros_like(above.low)) if upper else replace(above, high=np.zeros_like(above.high))
 
 
-def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp | None) -> Triangle | _Ramp | None:
+def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triangle | _Ramp | None:
     """The same behind a view or Expand."""
     if isinstance(known, Triangle):
         return known if known.is_uniform or (before is not None and before[-2:] == after[-2:]) else None
-    if known is None or before is None:
+    if before is None:
         return None
     old = [axis - len(before) for axis, dim in enumerate(before) if dim != 1]
     new = [axis - len(after) for axis, dim in enumerate(after) if dim != 1]
@@ -123,7 +138,7 @@ def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp | None) ->
 def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | None:
     """What an elementwise op makes of its operands."""
     opdef, shape = find_opdef(node), node.output.desc.shape
-    if opdef is None or not opdef.is_elementwise or shape is None:
+    if opdef is None or shape is None or None in node.inputs:
         return None
     for value, known in zip(node.operands, above, strict=True):
         have, axes = value.desc.shape or (), (known.axis,) if isinstance(known, _Ramp) else (-2, -1)

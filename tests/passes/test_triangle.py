@@ -40,6 +40,7 @@ UNKNOWN = [
     "p = Add(j, three) v = LessOrEqual(p, rows)",
     "p = Sub(j, three) v = LessOrEqual(p, rows)",
     "v = Equal(j, rows)",
+    "e = Expand(fill, s) t = Trilu(e, one) v = Clip(t, , fill)",
     "t = Range(none, c, two) v = LessOrEqual(t, rows)",
     "v = LessOrEqual(rows, i)",
     "v = Not(ring)",
@@ -71,3 +72,9 @@ def test_it_is_what_is_computed(body: str) -> None:
 @pytest.mark.parametrize("body", UNKNOWN)
 def test_nothing_is_known_of_others(body: str) -> None:
     assert known_of(body)[0] is None
+
+
+def test_what_is_made_of_itself_again_and_again_takes_no_longer() -> None:
+    doubled = " ".join(f"a{i} = Add(a{i - 1}, a{i - 1})" for i in range(1, 50))
+    found, _ = known_of(f"a0 = Expand(fill, s) {doubled} v = Trilu(a49, one)")
+    assert found is not None and (found.low, found.high) == (0, 2.5 * 2**49)
