@@ -118,6 +118,20 @@ def test_constants_of_all_types(name: str) -> None:
         model.graph.initializer[0].CopyFrom(raw)  # the elements as bytes
 
 
+@pytest.mark.parametrize(("op", "count"), [("Sum", 20), ("Max", 5), ("Min", 6), ("Concat<axis = 0>", 23), ("Mean", 20)])
+def test_very_many_inputs_are_worked_through_in_parts(
+    op: str, count: int, opened: list[onnx.ModelProto], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepwise, "WIDE", 5)
+    made = " ".join(f"v{i} = Sin(v{i - 1})" for i in range(1, count))
+    inputs = ", ".join(f"v{i}" for i in range(count))
+    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[N] y) {{ {made} y = {op}({inputs}) }}")
+    feeds = random_feeds(model)
+    whole = open_model(model.SerializeToString()).run(["y"], feeds)
+    np.testing.assert_array_equal(Stepwise(model, {}, rewritten.open_session).run(["y"], feeds), whole)
+    assert max(len(each.graph.input) for each in opened) == (count if op == "Mean" else 5)
+
+
 @pytest.mark.parametrize("body", ["y = Relu(b) b = Relu(x)", "y = Relu(nothing)", "b = Relu(x)"])
 def test_what_is_read_before_it_is_made(body: str) -> None:
     model = onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {body} }}")
