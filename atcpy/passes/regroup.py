@@ -18,6 +18,8 @@ from atcpy.passes.movement import is_told
 _ALONG_AXIS = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Split": 0, "Concat": 0}  # and what axis is by default
 _FROM_AXIS = frozenset({"LayerNormalization", "RMSNormalization"})  # and to the last
 
+_ONE_PLACE = _FROM_AXIS | {"Clip", "CastLike", "Split"}  # ops whose other operands are no data
+
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -135,6 +137,6 @@ def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
 
 def regrouped_places(node: Node) -> Sequence[int]:
     """The operands whose dims are those of the result."""
-    if node.op_type in {"Clip", "CastLike", "Split"} or node.op_type in _FROM_AXIS:
+    if node.op_type in _ONE_PLACE:
         return (0,)
     return range(node.input_count)

@@ -66,12 +66,17 @@ class _Region:
             for value in node.outputs:
                 for user in _views_below(value):
                     counts.update(_way(value.desc.shape, user.output.desc.shape))
-        return [way for way, _ in counts.most_common(MAX_WAYS)]
+        # Where a value enters or leaves otherwise a view comes, so that it takes two of them to gain anything.
+        return [way for way, count in counts.most_common(MAX_WAYS) if count > 1]
 
     def plans(self, way: Regroup) -> list[_Plan]:
         """The parts of the region that can work this way, and leave fewer views then."""
         shapes: dict[Value, Shape | None] = {}
-        fitting = {node for node in self.nodes if _fits(node, way, shapes)}
+        known: dict[Shape | None, Shape | None] = {}  # by what it is before
+        fitting = {node for node in self.nodes if _fits(node, way, shapes, known)}
+        if len(fitting) == len(self.nodes):
+            whole = _Plan(way, self.nodes, shapes)
+            return [whole] if whole.gain() > 0 else []
         order = {node: number for number, node in enumerate(self.nodes)}
         seen: set[Node] = set()
         plans = []
@@ -130,13 +135,19 @@ class _Plan:
         return shape
 
 
-def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape | None]) -> bool:
+def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape | None], known: dict[Shape | None, Shape | None]) -> bool:
     """Can a node work this way? Notes the shapes of its values."""
+    if regrouped(node, way) is None:
+        return False
     values = [value for place in regrouped_places(node) if (value := node.input(place)) is not None]
     for value in (*values, *node.outputs):
-        if value not in shapes:
-            shapes[value] = _regrouped_shape(value, way)
-    return regrouped(node, way) is not None and all(shapes[value] is not None for value in (*values, *node.outputs))
+        shape = value.desc.shape
+        if shape not in known:
+            known[shape] = _regrouped_shape(shape, way)
+        if known[shape] is None:
+            return False
+        shapes[value] = known[shape]
+    return True
 
 
 def _rank(node: Node) -> int | None:
@@ -169,9 +180,8 @@ def _way(before: Shape | None, after: Shape | None) -> Iterator[Regroup]:
         yield way
 
 
-def _regrouped_shape(value: Value, way: Regroup) -> Shape | None:
-    """What becomes of a value's shape: nothing where it has fewer dims than others and broadcasts as it is."""
-    old = value.desc.shape
+def _regrouped_shape(old: Shape | None, way: Regroup) -> Shape | None:
+    """What becomes of a shape: nothing where it has fewer dims than others and broadcasts as it is."""
     new = None if old is None else way.shape(old)
     if old is None or new is None or view_step(old, new) is None:
         return None
