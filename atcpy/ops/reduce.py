@@ -11,6 +11,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
+from atcpy.ir.tensor import Array
 from atcpy.ops.elementwise import FLOATS, INTS
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, register_operator
 
@@ -233,6 +234,13 @@ def lower_reduce(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("reduce", (x,), (node.output,), params)
 
 
+def evaluate_global_pool(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """Over the spatial dims; onnx's own takes two for granted."""
+    x = np.asarray(arrays[0])
+    fold = np.max if GLOBAL_POOLS[node.op_type].kind == "max" else np.mean
+    return [np.asarray(fold(x, axis=tuple(range(2, x.ndim)), keepdims=True), x.dtype)]
+
+
 # --- ArgMax, ArgMin ----------------------------------------------------------------------------
 
 
@@ -298,6 +306,7 @@ for _name, _reduction in GLOBAL_POOLS.items():
             name=_name,
             ge_type=_reduction.ge_type,
             infer=infer_global_pool,
+            evaluate=evaluate_global_pool,
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,

@@ -248,3 +248,15 @@ def test_neighbouring_dims_are_merged() -> None:
     assert merge_dims((2, 3, 4, 5), {2, 3}) == MergedDims(((6, 20),), ((20, 1),), 1)
     assert merge_dims((2, 3, 1, 4, 5), {0, 3}) == MergedDims(((3, 20),), ((2, 60), (4, 5)), 5)
     assert merge_dims((1, 1), {0}) == MergedDims((), (), 1)
+
+
+@pytest.mark.parametrize("op_type", sorted(GLOBAL_POOLS))
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 5), (2, 3, 4, 5), (2, 3, 2, 3, 2)])
+def test_global_pools_evaluate_over_any_spatial_dims(op_type: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(2).random(shape)
+    node = make_node(op_type, [x])
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.evaluate is not None
+    made = opdef.evaluate(node, [x])[0]
+    assert made.shape == (*shape[:2], *[1] * (len(shape) - 2))
+    np.testing.assert_allclose(made, run_op(node, [x])[0], rtol=1e-12)
