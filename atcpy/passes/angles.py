@@ -26,9 +26,10 @@ def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
     """The same with each element once."""
     source = _source(value, interleaved)
     assert source is not None
-    chain, once = source
-    result = once if isinstance(once, Value) else rw.const(once, like=value)
-    if interleaved and isinstance(once, Value):
+    chain, result, once = source
+    if once is not None:
+        result = rw.const(once, like=result)
+    elif interleaved:
         result = rw.insert("Squeeze", result, rw.const([-1], dtype=DType.INT64))
     for node in reversed(chain):
         inputs = [result, *node.inputs[1:]]
@@ -38,17 +39,19 @@ def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
     return result
 
 
-def _source(value: Value, interleaved: bool) -> tuple[list[Node], Value | Array] | None:
-    """The nodes down from where elements are doubled, the last one first, and what is doubled there."""
+def _source(value: Value, interleaved: bool) -> tuple[list[Node], Value, Array | None] | None:
+    """The nodes down from where elements are doubled, the last one first, and what is doubled there: a value, or half
+    of a constant.
+    """
     chain: list[Node] = []
     for _ in range(_DEPTH):
         node = value.producer
         if value.tensor is not None:
             once = _once(value.array, interleaved)
-            return None if once is None else (chain, once)
+            return None if once is None else (chain, value, once)
         joined = _joined_pairs(node) if interleaved else _joined_halves(node)
         if joined is not None:
-            return chain, joined
+            return chain, joined, None
         above = _above(node)
         if above is None:
             return None
