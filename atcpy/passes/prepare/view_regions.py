@@ -59,15 +59,18 @@ class _Region:
     def ways(self) -> list[Regroup]:
         """The ways to regroup after which a view at the border would go, the most frequent first."""
         counts: Counter[Regroup] = Counter()
+        views = 0
         for value in entering(self.nodes, regrouped_places):
             if _is_view(value.producer):
+                views += 1
                 counts.update(_way(value.desc.shape, value.producer.operand(0).desc.shape))
         for node in self.nodes:
             for value in node.outputs:
                 for user in _views_below(value):
+                    views += 1
                     counts.update(_way(value.desc.shape, user.output.desc.shape))
-        # Where a value enters or leaves otherwise a view comes, so that it takes two of them to gain anything.
-        return [way for way, count in counts.most_common(MAX_WAYS) if count > 1]
+        # Where a value enters or leaves without a view one comes, so that it takes two of them to gain anything.
+        return [way for way, _ in counts.most_common(MAX_WAYS)] if views > 1 else []
 
     def plans(self, way: Regroup) -> list[_Plan]:
         """The parts of the region that can work this way, and leave fewer views then."""
