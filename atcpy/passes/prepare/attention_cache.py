@@ -29,12 +29,10 @@ _ROWS, _RANK = 2, 4
 )
 def take_cache(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Let Attention put keys and values of earlier steps in front of the new ones."""
-    if not graph.has_any({"Attention"}):
-        return
     finisher = Finisher(graph, record, options)
     places = {node: place for place, node in enumerate(graph.nodes)}
-    for node in graph.nodes:
-        if node.op_type != "Attention" or node.domain or node.input_count > _MASK + 1:
+    for node in graph.nodes_of("Attention"):
+        if node.input_count > _MASK + 1:
             continue
         joins = [node.operand(place).producer for place in (_KEYS, _VALUES)]
         if any(join.op_type != "Concat" or join.input_count != len(joins) for join in joins):

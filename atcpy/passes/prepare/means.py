@@ -76,7 +76,7 @@ def _axes(reduction: Node) -> list[int]:
 def keep_dims(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Let reductions keep the dims that a view puts back behind them."""
     finisher = Finisher(graph, record, options)
-    for node in graph.nodes if graph.has_any(REDUCTIONS) else ():
+    for node in graph.nodes_of(*REDUCTIONS):
         if not _drops_dims(node) or not any(_leads_to_view(user) for user in node.output.users):
             continue
         record.matched += 1

@@ -78,11 +78,9 @@ def _all_pads(pads: Value, axes: Value | None, rank: int) -> Array:
 )
 def pad_for_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace a Concat with nothing but zeros, or another number, by Pad."""
-    if not graph.has_any(("Concat",)):
-        return
     finisher = Finisher(graph, record, options)
-    for node in graph.nodes:
-        if node.op_type != "Concat" or node.domain or node.output.desc.shape is None:
+    for node in graph.nodes_of("Concat"):
+        if node.output.desc.shape is None:
             continue
         fills = [_fill(value) for value in node.operands]
         if fills.count(None) != 1 or len(fills) < 2:

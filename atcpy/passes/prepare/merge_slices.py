@@ -31,12 +31,10 @@ from atcpy.passes.folding import Finisher
 )
 def merge_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Take by one Slice what several take, from the part of a Concat that has it."""
-    if not graph.has_any(("Slice", "Split")):
-        return
     finisher = Finisher(graph, record, options)
     others: dict[Node, Node | None] = {}  # of a Slice, a reader that is none
-    for node in graph.nodes:
-        if node.op_type == "Split" and not node.domain:
+    for node in graph.nodes_of("Slice", "Split"):
+        if node.op_type == "Split":
             _take_one_part(graph, node, record, finisher)
         cut = cut_of(node)
         above = node.operand(0).producer if cut else None
