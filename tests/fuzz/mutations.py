@@ -30,6 +30,7 @@ from tests.golden.golden import parse_text, read_golden
 GOLDEN = Path(__file__).parent.parent / "golden"
 # Its Equal asks for the last bit of halves, which another order of sums changes.
 _LEFT_OUT = frozenset({"insert_cast"})
+_KEPT = frozenset({"num_outputs"})  # onnx's shape inference aborts the process where it is too small
 _TRIES = 8  # to find something that can be changed
 _FAMILIES = (
     ("Add", "Sub", "Mul", "Div", "Max", "Min"),
@@ -141,7 +142,7 @@ class _Mutant:
 
     def attribute(self) -> bool:
         """Another number in an attribute."""
-        attrs = [attr for attr in self._node().attribute if attr.type in _SET]
+        attrs = [attr for attr in self._node().attribute if attr.type in _SET and attr.name not in _KEPT]
         if not attrs:
             return False
         attr = self._chance.choice(attrs)
