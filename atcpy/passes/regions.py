@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from atcpy.ir import Graph, Node, Value
+from atcpy.ir import Graph, Node, Rewriter, Value, erase_dead
+from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.passes.permute import Permuted
+
+SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both ways
 
 Places = Callable[[Node], Sequence[int]]  # the operands whose dims are those of the result
 
@@ -51,3 +56,64 @@ def entering(nodes: Sequence[Node], places: Places) -> Iterator[Value]:
             if value is not None and value.producer not in members and value not in seen:
                 seen.add(value)
                 yield value
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a region is made to work in another way.
+
+    change: what is new in a node. enter: a value from outside in the other way. back: what a new value is in the old
+    way. going: the nodes below an old value that the new one, the second, takes the place of.
+    """
+
+    places: Places
+    change: Callable[[Node], Permuted]
+    enter: Callable[[Rewriter, Value], Value]
+    back: Callable[[Rewriter, Value, Value], Value]
+    going: Callable[[Value, Value], list[Node]]
+
+    def carry_out(self, graph: Graph, name: str, nodes: Sequence[Node]) -> None:
+        """Makes the nodes anew, on behalf of the pass `name`, and erases the old ones."""
+        new: dict[Value, Value] = {}
+        for node in nodes:
+            rw = Rewriter(graph, node, name, [node])
+            inputs: list[Value | None] = list(node.inputs)
+            for place in self.places(node):
+                value = node.input(place)
+                if value is not None:
+                    if value not in new:
+                        new[value] = self.enter(rw, value)
+                    inputs[place] = new[value]
+            change = self.change(node)
+            for at, array in change.constants.items():
+                inputs += [None] * (at + 1 - len(inputs))
+                inputs[at] = rw.const(array, name=f"{node.name}_dims")
+            attrs = {**node.attrs, **change.attrs}
+            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
+            infer_node(results[0].producer, KnownValues())
+            new.update(zip(node.outputs, results, strict=True))
+        members = set(nodes)
+        for node in nodes:
+            for value in node.outputs:
+                self._leave(graph, name, value, new[value], members)
+        feeders = [value.producer for node in nodes for value in node.operands if value.producer not in members]
+        for node in reversed(nodes):
+            graph.erase(node)
+        erase_dead(graph, feeders, "identity")
+
+    def _leave(self, graph: Graph, name: str, old: Value, new: Value, members: set[Node]) -> None:
+        """Gives readers outside what they read."""
+        going = self.going(old, new)
+        for user in going:
+            graph.replace_uses(user.output, new)
+        others = [use for use in old.uses if use.node not in members and use.node not in going]
+        if others:
+            rw = Rewriter(graph, old.producer, name, [old.producer])
+            back = self.back(rw, new, old)
+            graph.take_name(back, old)
+            for node, place in others:
+                graph.set_input(node, place, back)
+        for user in going:
+            for source in user.sources:
+                graph.decisions.removed.setdefault(source, "identity")
+            graph.erase(user)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
-from atcpy.passes.regions import entering, regions_at
+from atcpy.passes.regions import SHARED_BYTES, Turn, entering, regions_at
 
-SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both orders
 MAX_ORDERS = 3  # that are tried for a region
 
 _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
@@ -88,31 +87,13 @@ class _Region:
 
     def flip(self, graph: Graph, name: str, perm: Perm, plan: Mapping[Node, Permuted]) -> None:
         """Makes the nodes anew in the other order."""
-        turned: dict[Value, Value] = {}
-        for node in self.nodes:
-            rw = Rewriter(graph, node, name, [node])
-            inputs: list[Value | None] = list(node.inputs)
-            for place in data_places(node):
-                value = node.input(place)
-                if value is not None:
-                    if value not in turned:
-                        turned[value] = _turned(rw, value, perm, self.rank)
-                    inputs[place] = turned[value]
-            for at, array in plan[node].constants.items():
-                inputs += [None] * (at + 1 - len(inputs))
-                inputs[at] = rw.const(array, name=f"{node.name}_dims")
-            attrs = {**node.attrs, **plan[node].attrs}
-            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
-            infer_node(results[0].producer, KnownValues())
-            turned.update(zip(node.outputs, results, strict=True))
-        members = set(self.nodes)
-        for node in self.nodes:
-            for value in node.outputs:
-                _leave(graph, name, value, turned[value], perm, members)
-        feeders = [value.producer for node in self.nodes for value in node.operands if value.producer not in members]
-        for node in reversed(self.nodes):
-            graph.erase(node)
-        erase_dead(graph, feeders, "identity")
+        Turn(
+            places=data_places,
+            change=plan.__getitem__,
+            enter=lambda rw, value: _turned(rw, value, perm, self.rank),
+            back=lambda rw, new, old: _transposed(rw, new, inverse(perm)),
+            going=lambda old, new: [u for u in old.users if u.op_type == "Transpose" and _perm(u) == perm],
+        ).carry_out(graph, name, self.nodes)
 
 
 def _rank(node: Node) -> int | None:
@@ -180,25 +161,10 @@ def _turned(rw: Rewriter, value: Value, perm: Perm, rank: int) -> Value:
     above = value.producer
     if above.op_type == "Transpose" and inverse(_perm(above)) == perm:
         return above.operand(0)
+    return _transposed(rw, value, perm)
+
+
+def _transposed(rw: Rewriter, value: Value, perm: Perm) -> Value:
     result = rw.insert("Transpose", value, perm=perm)
     infer_node(result.producer, KnownValues())
     return result
-
-
-def _leave(graph: Graph, name: str, old: Value, new: Value, perm: Perm, members: set[Node]) -> None:
-    """Gives readers outside what they read; Transposes to the other order go."""
-    going = [user for user in old.users if user.op_type == "Transpose" and _perm(user) == perm]
-    for user in going:
-        graph.replace_uses(user.output, new)
-    others = [use for use in old.uses if use.node not in members and use.node not in going]
-    if others:
-        rw = Rewriter(graph, old.producer, name, [old.producer])
-        back = rw.insert("Transpose", new, perm=inverse(perm))
-        infer_node(back.producer, KnownValues())
-        graph.take_name(back, old)
-        for node, place in others:
-            graph.set_input(node, place, back)
-    for user in going:
-        for source in user.sources:
-            graph.decisions.removed.setdefault(source, "identity")
-        graph.erase(user)

@@ -31,8 +31,6 @@ _RUN_EVERYWHERE = frozenset({DType.FLOAT32, DType.FLOAT64})  # what runtimes hav
 )
 def name_focus(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace a Concat of Slices, each every so many pixels, by SpaceToDepth and an order of channels."""
-    if not graph.has_any(("Concat",)):
-        return
     finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("Concat"):
         found = _focus(node)

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.movement import VIEWS, view_step
-from atcpy.passes.regions import entering, hanging_together, regions_at
+from atcpy.passes.permute import Permuted
+from atcpy.passes.regions import SHARED_BYTES, Turn, entering, hanging_together, regions_at
 from atcpy.passes.regroup import Regroup, regrouped, regrouped_places, regrouping
 
-SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both shapes
 MAX_WAYS = 3  # of regrouping that are tried for a region
 
 
@@ -106,28 +106,13 @@ class _Plan:
 
     def carry_out(self, graph: Graph, name: str) -> None:
         """Makes the nodes anew on dims regrouped."""
-        new: dict[Value, Value] = {}
-        for node in self.nodes:
-            rw = Rewriter(graph, node, name, [node])
-            inputs: list[Value | None] = list(node.inputs)
-            for place in regrouped_places(node):
-                value = node.input(place)
-                if value is not None:
-                    if value not in new:
-                        new[value] = _entered(rw, value, self._shape(value))
-                    inputs[place] = new[value]
-            attrs = {**node.attrs, **(regrouped(node, self.way) or {})}
-            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
-            infer_node(results[0].producer, KnownValues())
-            new.update(zip(node.outputs, results, strict=True))
-        feeders = [value.producer for value in self._outside()]
-        members = set(self.nodes)
-        for node in self.nodes:
-            for value in node.outputs:
-                _leave(graph, name, value, new[value], members)
-        for node in reversed(self.nodes):
-            graph.erase(node)
-        erase_dead(graph, feeders, "identity")
+        Turn(
+            places=regrouped_places,
+            change=lambda node: Permuted(regrouped(node, self.way) or {}),
+            enter=lambda rw, value: _entered(rw, value, self._shape(value)),
+            back=lambda rw, new, old: _viewed(rw, new, old.desc.shape or ()),
+            going=lambda old, new: [u for u in _views_below(old) if u.output.desc.shape == new.desc.shape],
+        ).carry_out(graph, name, self.nodes)
 
     def _outside(self) -> Iterator[Value]:
         return entering(self.nodes, regrouped_places)
@@ -231,21 +216,3 @@ def _viewed(rw: Rewriter, value: Value, shape: Shape) -> Value:
     result = step.insert(rw, value)
     infer_node(result.producer, KnownValues())
     return result
-
-
-def _leave(graph: Graph, name: str, old: Value, new: Value, members: set[Node]) -> None:
-    """Gives readers outside what they read; views of the new shape go."""
-    going = [user for user in _views_below(old) if user.output.desc.shape == new.desc.shape]
-    for user in going:
-        graph.replace_uses(user.output, new)
-    others = [use for use in old.uses if use.node not in members and use.node not in going]
-    if others:
-        rw = Rewriter(graph, old.producer, name, [old.producer])
-        back = _viewed(rw, new, old.desc.shape or ())
-        graph.take_name(back, old)
-        for node, place in others:
-            graph.set_input(node, place, back)
-    for user in going:
-        for source in user.sources:
-            graph.decisions.removed.setdefault(source, "identity")
-        graph.erase(user)
