@@ -307,6 +307,26 @@ def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dims", [(5, 40), (9, 512), (3, 513), (2, 3, 768), (2, 4096)])
+@pytest.mark.parametrize("kind", ["computed", "widened", "reduced", "reduced twice"])
+def test_one_element_beside_a_chain(isa: str, dims: tuple[int, ...], kind: str) -> None:
+    """A chain reads it for each few elements anew; what the chain has made before must not lie in its place."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(0, 4, dims).astype(np.float32)
+    src = [x, np.full((1,) * len(dims), 3, np.float16 if kind == "widened" else np.float32)]
+    steps = Stepwise(dims, src, isa)
+    one = steps.unary("Abs", 1) if kind == "computed" else 1 if kind == "widened" else steps.reduce("mean", 0)
+    apart = steps.binary("Add", 0, one)
+    negated = steps.unary("Neg", apart)
+    if kind == "reduced twice":
+        made = steps.reduce("mean", steps.unary("Pow", negated, 2))
+    else:
+        made = steps.select(steps.binary("Greater", negated, 0), apart, negated)
+    steps.check(src, [(made, F32)], threads=2)
+    steps.check(src, [(apart, F32), (made, F32)])
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dims", [(1,), (7,), (5, 3), (3, 1100), (2, 3, 700), (40, 30)])
 def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
     """Destination 0 is source 0's memory, and read by the last op or before, or is a result by itself."""

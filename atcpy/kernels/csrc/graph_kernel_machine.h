@@ -6,6 +6,10 @@
  * value that is the same all over the tile is one element, one that is the same along each row a
  * column. A result is written where it belongs by the step that makes it, unless a later one still
  * reads what lies there.
+ *
+ * A chain makes a few elements of all its values before it goes on: what it writes may only lie
+ * where it reads the same elements or none. So one element lies in no buffer, which a value that is
+ * made next could take over, but in a cell that is its own for good.
  */
 #ifndef ATC_GRAPH_KERNEL_MACHINE_H
 #define ATC_GRAPH_KERNEL_MACHINE_H
@@ -16,12 +20,12 @@ enum {
     MAX_VALUES = GK_SOURCES + GK_CODE,
     MAX_STEPS = GK_SOURCES + 2 * GK_CODE + 2 * GK_TARGETS + MAX_VALUES,
     MAX_BUFFERS = MAX_STEPS,
-    MAX_CONSTANTS = GK_CODE,
+    MAX_CELLS = GK_CODE + MAX_VALUES, /* a constant an instruction, and values of one element */
     /* Places: what the steps of a tile read and write. */
     PLACE_SRC = 0,
     PLACE_DST = PLACE_SRC + GK_SOURCES,
-    PLACE_CONSTANT = PLACE_DST + GK_TARGETS,
-    PLACE_BUFFER = PLACE_CONSTANT + MAX_CONSTANTS,
+    PLACE_CELL = PLACE_DST + GK_TARGETS,
+    PLACE_BUFFER = PLACE_CELL + MAX_CELLS,
     PLACES = PLACE_BUFFER + MAX_BUFFERS,
     NOWHERE = -1,
 };
@@ -103,12 +107,12 @@ struct machine {
     struct value value[MAX_VALUES];
     struct stream stream[GK_SOURCES + GK_TARGETS];
     int n_streams;
-    int n_values, n_steps, n_constants;
+    int n_values, n_steps, n_cells;
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
     int64_t buffer_bytes;
     int64_t tile_rows; /* of the tile at work */
-    uint64_t constant[MAX_CONSTANTS];
+    uint64_t cell[MAX_CELLS];
     uint8_t *at[PLACES];
     struct step step[MAX_STEPS];
     int order[MAX_STEPS], n_order;
@@ -125,7 +129,8 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p);
 void gk_name_values(struct machine *m, int *results);
 
 int gk_take_buffer(struct machine *m);
-void gk_give_back(struct machine *m, int place); /* if it is a buffer */
+int gk_take_place(struct machine *m, enum extent extent); /* a buffer, or a cell for one element */
+void gk_give_back(struct machine *m, int place);          /* if it is a buffer */
 
 /* The place of a new constant, given as an immediate. */
 int gk_constant(struct machine *m, int type, int32_t immediate);

@@ -198,8 +198,8 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
     m.routines = routines;
     m.args = args;
     gk_build(&m, args->params);
-    for (int i = 0; i < MAX_CONSTANTS; i++)
-        m.at[PLACE_CONSTANT + i] = (uint8_t *)(m.constant + i);
+    for (int i = 0; i < MAX_CELLS; i++)
+        m.at[PLACE_CELL + i] = (uint8_t *)(m.cell + i);
     for (int i = 0; i < m.n_buffers; i++)
         m.at[PLACE_BUFFER + i] = (uint8_t *)args->scratch + i * m.buffer_bytes;
     for (int s = 0; s < m.p->n_src; s++)

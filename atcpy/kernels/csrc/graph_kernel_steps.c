@@ -72,7 +72,7 @@ static void place_source(struct machine *m, int s)
         v->place = source->filled = gk_take_buffer(m);
     if (v->type != dtype) {
         const int raw = v->place;
-        v->place = gk_take_buffer(m);
+        v->place = gk_take_place(m, v->extent);
         v->is_kept = false;
         add_cast(m, dtype, v->type, raw, v->place, v->extent);
     }
@@ -146,7 +146,7 @@ static void add_call(struct machine *m, const struct gk_call *call, const int *h
         const bool is_value = s < call->n_src && call->src[s] != GK_IMMEDIATE;
         const struct value *v = is_value ? m->value + held[call->src[s]] : NULL;
         step->moves[s] = is_value && v->extent != ONE;
-        step->src[s] = !is_value                              ? PLACE_CONSTANT
+        step->src[s] = !is_value                              ? PLACE_CELL
                        : extent == ALL && v->extent == COLUMN ? v->spread
                                                               : v->place;
         if (s < call->n_src && !is_value)
@@ -262,8 +262,7 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p)
 {
     int results[GK_TARGETS] = {0};
     m->p = p;
-    m->n_order = m->n_links = m->n_steps = m->n_streams = m->n_constants = m->n_buffers =
-        m->n_free = 0;
+    m->n_order = m->n_links = m->n_steps = m->n_streams = m->n_cells = m->n_buffers = m->n_free = 0;
     m->shape = gk_shape_of(p);
     for (int s = 0; s < p->n_src; s++)
         place_source(m, s);

@@ -38,6 +38,11 @@ int gk_take_buffer(struct machine *m)
     return m->n_free > 0 ? m->free[--m->n_free] : PLACE_BUFFER + m->n_buffers++;
 }
 
+int gk_take_place(struct machine *m, enum extent extent)
+{
+    return extent == ONE ? PLACE_CELL + m->n_cells++ : gk_take_buffer(m);
+}
+
 void gk_give_back(struct machine *m, int place)
 {
     if (place >= PLACE_BUFFER)
@@ -49,7 +54,8 @@ int gk_constant(struct machine *m, int type, int32_t immediate)
     float real;
     memcpy(&real, &immediate, sizeof real);
     const double wide = (double)real;
-    uint64_t *at = m->constant + m->n_constants;
+    const int place = gk_take_place(m, ONE);
+    uint64_t *at = m->cell + (place - PLACE_CELL);
     *at = 0;
     if (type == DTYPE_F32)
         memcpy(at, &real, sizeof real);
@@ -57,7 +63,7 @@ int gk_constant(struct machine *m, int type, int32_t immediate)
         memcpy(at, &wide, sizeof wide);
     else
         *at = type == DTYPE_BOOL ? immediate != 0 : (uint64_t)(int64_t)immediate;
-    return PLACE_CONSTANT + m->n_constants++;
+    return place;
 }
 
 void gk_name_values(struct machine *m, int *results)
@@ -148,5 +154,5 @@ void gk_place_result(struct machine *m, const struct gk_call *call, struct value
         v->place = PLACE_DST + d;
         return;
     }
-    v->place = gk_take_buffer(m);
+    v->place = gk_take_place(m, v->extent);
 }
