@@ -23,9 +23,7 @@ MAX_SOURCES = 8
 MAX_RESULTS = 4
 MAX_WORDS = 27
 MAX_DIMS = 5
-# Elements that one number is made of, or that one is repeated over beside such. The kernel takes 4096, but gave wrong
-# results of two reductions in a row over more than half a tile (ReduceMean, Sub, Pow, ReduceMean over 768).
-MAX_ROW = 512
+MAX_ROW = 4096  # elements that one number is made of, or that one is repeated over beside such
 NO_REGISTER = 255  # the immediate takes its place
 REGISTER_DTYPES = KERNEL_DTYPES
 EXACT_BITS = 16  # of integers that are float32 one by one, and so are their differences
