@@ -76,7 +76,8 @@ def _findings(asked: Request, report: search.BisectReport) -> Iterator[str]:
         return
     culprit = report.culprit
     if culprit is None:
-        yield "culprit  none of the passes that can be switched off: it is one that the result needs, or a kernel"
+        yield "culprit  no pass is to blame that can be switched off: with all of them off it is wrong, too"
+        yield "         (a kernel, or a pass that the result needs)"
     elif culprit.match is None:
         yield f"culprit  {culprit.name}   (applied {culprit.applied} times; its matches cannot be told apart)"
     else:
@@ -124,21 +125,27 @@ def _reduce(run: Invocation, asked: Request, report: search.BisectReport, judge:
         except AtcError:  # the oracle cannot run this part
             return None
 
+    culprit = report.culprit
+    skipped = [*OPTIONS["skip_pass"].read("skip_pass", options.get("skip_pass") or ()), culprit.name if culprit else ""]
+
     def shows(nodes: Sequence[int]) -> bool:
         fault = fault_of(nodes, {})
         return bool(fault) and _kind(fault or "") == kind
 
-    culprit = report.culprit
+    def is_well(nodes: Sequence[int]) -> bool:
+        return fault_of(nodes, {"skip_pass": skipped}) == ""
+
     start = source.find(name for _, *names in culprit.nodes for name in names) if culprit is not None else []
-    nodes = reduce(source, start, shows)
+    nodes: Sequence[int] = []
+    if culprit is not None:  # what is wrong without the pass, too, shows another fault, or no more than rounding
+        nodes = reduce(source, start, lambda nodes: shows(nodes) and is_well(nodes))
+    nodes = nodes or reduce(source, start, shows) or range(len(source.nodes))
     fault = fault_of(nodes, {}) or report.why
     feeds = values.of(source.inputs(nodes)) or {}
     part = source.cut(nodes, feeds)
-    without = "none of the passes that can be switched off is the cause"
+    without = "no pass that can be switched off is to blame"
     if culprit is not None:
-        skipped = OPTIONS["skip_pass"].read("skip_pass", options.get("skip_pass") or ())
-        is_well = fault_of(nodes, {"skip_pass": [*skipped, culprit.name]}) == ""
-        without = f"with `--skip_pass={culprit.name}` it is {'right' if is_well else 'wrong, too'}"
+        without = f"with `--skip_pass={culprit.name}` it is {'right' if is_well(nodes) else 'wrong, too'}"
     write_repro(
         asked.directory,
         Repro(

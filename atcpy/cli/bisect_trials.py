@@ -17,11 +17,12 @@ from atcpy.cli.arrays import load_npz
 from atcpy.cli.invocation import Invocation, as_known_error
 from atcpy.debug import bisect as search
 from atcpy.errors import AtcError, InternalError, PackageCorrupt, ResourceLimit, Unsupported, UsageError, Where
-from atcpy.ir import CompiledModel
+from atcpy.ir import CompiledModel, Decisions, Graph
+from atcpy.ir.decisions import Moment
 from atcpy.om import writer
 from atcpy.om.atomic import atomic_write
 from atcpy.ops.custom import CustomOps
-from atcpy.options import OPTIONS, convert_options
+from atcpy.options import OPTIONS, Stage, convert_options
 from atcpy.report.record import dumps, to_json
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.inputs import Feeds, Fill
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _STATE = "bisect.json"
 _STDERR = 2
-MOST_ARBITRATED = 32  # nodes
+_FEW_NODES, _FEW_BYTES = 32, 8 << 20  # parts beyond both are judged without float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,8 @@ class Judge:
             raise
         except Exception as error:  # noqa: BLE001  as in Trials
             return _refused(as_known_error(error))
-        return self._fault(compiled, self.part, feeds, find_oracle if nodes <= MOST_ARBITRATED else _without_float64)
+        is_large = nodes > _FEW_NODES and self.part.stat().st_size > _FEW_BYTES
+        return self._fault(compiled, self.part, feeds, _without_float64 if is_large else find_oracle)
 
     def _fault(self, compiled: CompiledModel, model: Path, feeds: Feeds, find: FindOracle) -> str:
         writer.write(self._package, compiled)
@@ -156,6 +158,25 @@ def _ask_command(check: str, package: Path, model: Path) -> str:
     return f"{words[0]} ended with {code}" if code else ""
 
 
+class _Watch:
+    """What the passes did, and the one at work, of a conversion that may break off."""
+
+    def __init__(self) -> None:
+        self.decisions = Decisions()
+        self.at_work = ""
+
+    def stage(self, stage: Stage) -> None:
+        """Nothing to do at a stage's begin."""
+
+    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
+        """Nothing to do at a stage's end."""
+
+    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
+        """Keeps the books of the graph."""
+        self.decisions = graph.decisions
+        self.at_work = name if moment is Moment.BEFORE else ""
+
+
 @dataclass
 class Trials:
     """Compiles the whole model with some passes off, and asks."""
@@ -176,13 +197,15 @@ class Trials:
         given["skip_pass"] = [*skipped, *trial.off]
         limits = OPTIONS["pass_limit"].read("pass_limit", given.get("pass_limit") or {})
         given["pass_limit"] = {**limits, **trial.limits}
+        watch = _Watch()
         try:
-            compiled, report = compile_model(self.asked.model, convert_options(given))
+            compiled, report = compile_model(self.asked.model, convert_options(given), watch)
         except ResourceLimit:
             raise
         except Exception as error:  # noqa: BLE001  a pass that raises is what is looked for
             self.refusal = error if isinstance(error, AtcError) else None
-            return search.Outcome(False, _refused(as_known_error(error)))
+            before = search.applied_in(watch.decisions, watch.at_work)
+            return search.Outcome(False, _refused(as_known_error(error)), before)
         why = self.judge.whole(compiled)
         done = None if report.unknown_shapes else search.applied_in(compiled.graph.decisions)
         return search.Outcome(not why, why, done)

@@ -91,11 +91,12 @@ class BisectReport:
         return 2 * log2(len(self.passes)) if self.passes else 0.0
 
 
-def applied_in(decisions: Decisions) -> dict[str, Applied]:
-    """What each pass did."""
+def applied_in(decisions: Decisions, at_work: str = "") -> dict[str, Applied]:
+    """What each pass did; the one that was at work when the conversion broke off did something in any case."""
     found: dict[str, Applied] = {}
     for record in decisions.passes:
-        found[record.name] = Applied(record.applied, record.obeys_limit, tuple(record.fired))
+        count = record.applied or int(record.name == at_work)
+        found[record.name] = Applied(count, record.obeys_limit, tuple(record.fired))
     return found
 
 

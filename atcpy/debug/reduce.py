@@ -25,7 +25,9 @@ class _Budget(Exception):
 
 
 def reduce(source: SourceModel, start: Sequence[int], shows: Shows) -> list[int]:
-    """The nodes of a part that shows the fault; no single one of them can be left out, unless MOST_TRIALS end it."""
+    """The nodes of a part that shows the fault; no single one of them can be left out, unless MOST_TRIALS end it.
+    No nodes if neither those of the match, nor what lies around them, nor all show it.
+    """
     return _Reduction(source, shows).run(list(start))
 
 
@@ -39,6 +41,8 @@ class _Reduction:
     def run(self, start: list[int]) -> list[int]:
         try:
             self._from_around(start)
+            if not self._shows(self._smallest):
+                return []
             if len(self._smallest) > _LARGE:
                 self._from_ends()
             self._one_by_one()
