@@ -24,8 +24,10 @@ NUMBERS = FLOATS + INTS
 BOOL = (DType.BOOL,)
 EVERY = NUMBERS + BOOL
 # How often an input is of a type: what models are made of comes first.
-_COMMON = [DType.FLOAT32] * 12 + [*FLOATS, *FLOATS, *INTS, DType.INT32, DType.INT64, DType.BOOL]
+COMMON = [DType.FLOAT32] * 12 + [*FLOATS, *FLOATS, *INTS, DType.INT32, DType.INT64, DType.BOOL]
 _SIZES = [1, 1, 2, 3, 3, 4, 5, 7, 16, 17]
+_LONG = [513, 600, 768, 1000, 1030, 2048, 4096]  # rows that are a tile of a graph kernel, or more
+_MOST = 8192  # elements
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -1.5, 3.0, 1e-3, 100.0]
 
 
@@ -98,15 +100,20 @@ class Builder:
         self.values.append(value)
         return value
 
-    def first_input(self) -> None:
-        """An input of a common type and any small shape."""
+    def first_input(self, dtypes: Sequence[DType]) -> None:
+        """An input of one of the types and any small shape, or of a few long rows."""
         rank = self.pick([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
         shape = tuple(self.pick(_SIZES) for _ in range(rank))
         while np.prod(shape, dtype=int) > 4000:
             shape = tuple(max(1, size // 2) for size in shape)
+        if self.chance(0.25):
+            row = self.pick(_LONG)
+            while np.prod(shape, dtype=int) * row > _MOST:
+                shape = tuple(max(1, size // 2) for size in shape)
+            shape = (*shape[-4:], row)
         if rank and self.chance(0.03):
             shape = (*shape[:-1], 0)
-        self.input(self.pick(_COMMON), shape)
+        self.input(self.pick(dtypes), shape)
 
     def value(
         self, dtypes: Collection[DType], accepts: Callable[[StaticShape], bool] = lambda shape: True
@@ -181,4 +188,4 @@ def _broadcasts(shape: StaticShape, target: StaticShape, *, one_way: bool) -> bo
         result = np.broadcast_shapes(shape, target)
     except ValueError:
         return False
-    return result == target if one_way else np.prod(result, dtype=int) <= 8000
+    return result == target if one_way else np.prod(result, dtype=int) <= _MOST

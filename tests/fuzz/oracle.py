@@ -120,7 +120,7 @@ class Oracle:
             return _hesitant(results, [a - b for a, b in zip(*operands, strict=True)])
         if node.op_type == "ReduceL2":  # its squares may overflow on the way
             with_squares = [np.where(np.abs(y) ** 2 > _largest(dtype.numpy), np.inf, y) for y in results]
-            results = [results[0], *with_squares[1:]]
+            results = [results[0], *with_squares[1:-1], results[-1]]
         return _with_zeros(results) if dtype.is_float and node.op_type not in _EXACT else results
 
     def _off(self, x: Array, dtype: DType, index: int, beside: Sequence[Array] = ()) -> Array:

@@ -212,6 +212,16 @@ def reduction(b: Builder) -> None:
     b.add(op, operands, x.dtype, shape, keepdims=int(keepdims), noop_with_empty_axes=noop)
 
 
+def in_rows(b: Builder) -> None:
+    """Rows beside a number made of each, as in a norm: what one kernel makes of a reduction and its surroundings."""
+    op = b.pick(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"])
+    x = b.value(FLOATS, lambda shape: len(shape) > 0 and 0 not in shape)
+    if x is not None:
+        one = b.add(op, [x, b.constant(np.array([-1]))], x.dtype, (*x.shape[:-1], 1))
+        y = b.value({x.dtype}, lambda shape: shape == x.shape) or x
+        _of_two(b, b.pick(["Add", "Sub", "Mul", "Max", "Min", "Div"]), y, one)
+
+
 def place(b: Builder) -> None:
     """ArgMax, ArgMin."""
     x = b.value(NUMBERS, lambda shape: len(shape) > 0 and 0 not in shape)
@@ -297,5 +307,10 @@ def product(b: Builder) -> None:
 
 STEPS: tuple[Step, ...] = (
     *[unary] * 3, *[activation] * 2, truth_of_one, *[arithmetic] * 3, division, power, bits, *[comparison] * 2, several,
-    *[choice] * 2, *[cast] * 3, *[reduction] * 2, place, *[rearrange] * 2, *[product] * 2,
+    *[choice] * 2, *[cast] * 3, *[reduction] * 2, *[in_rows] * 2, place, *[rearrange] * 2, *[product] * 2,
+)  # fmt: skip
+# What graph kernels are made of.
+ELEMENTWISE: tuple[Step, ...] = (
+    *[unary] * 4, *[activation] * 2, *[arithmetic] * 5, division, power, comparison, several, *[choice] * 2,
+    *[in_rows] * 3,
 )  # fmt: skip

@@ -242,6 +242,21 @@ def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
         steps.binary(op, None if how == 0 else a, None if how == 1 else b, k)
 
 
+def add_random_link(steps: Stepwise, rng: np.random.Generator) -> None:
+    """One more instruction on float32, of all elements or of one: most are links of chains."""
+    floats = [register for register, dtype in enumerate(steps.program.types) if dtype is F32]
+    a, b = (int(register) for register in rng.choice(floats, 2))
+    kind = rng.integers(10)
+    if kind < 2 and steps.varies[a]:
+        steps.reduce(str(rng.choice(["mean", "max", "min"])), a)
+    elif kind < 4:
+        steps.select(steps.binary("Greater", a, b), a, b)
+    elif kind < 6:
+        steps.unary(str(rng.choice(["Abs", "Neg", "Sigmoid", "Tanh"])), a)
+    else:
+        steps.binary(str(rng.choice(["Add", "Sub", "Max", "Min"])), a, b)
+
+
 def random_dims(rng: np.random.Generator, most: int = 20000) -> list[int]:
     dims = [int(rng.choice([0, 1, 1, 2, 3, 5, 7, 17, 40, 511, 1025, 2050])) for _ in range(rng.integers(1, 6))]
     while math.prod(max(size, 1) for size in dims) > most:  # a source may lack an empty dim
@@ -274,6 +289,22 @@ def test_random_programs(isa: str, seed: int) -> None:
     reduces = 1 <= steps.dims[-1] <= 4096
     columns = [reduces and not steps.varies[register] and bool(rng.integers(2)) for register, _ in results]
     steps.check(src, results, threads=int(rng.integers(1, 3)), columns=columns)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_chains(isa: str, seed: int) -> None:
+    """Values of one element, of a column and of all between the links, in short rows and in long ones."""
+    rng = np.random.default_rng(seed)
+    dims = [int(rng.choice([1, 2, 5])), int(rng.choice([70, 300, 512, 513, 1025, 4096]))]
+    shapes = [dims, [1, 1], [dims[0], 1], [1, dims[1]]]
+    src = [rng.normal(0, 2, shape).astype(np.float32) for shape in shapes[: rng.integers(2, 5)]]
+    steps = Stepwise(dims, src, isa)
+    while len(steps.program.code) < gk_limit() - 4:
+        add_random_link(steps, rng)
+    results = (int(register) for register in rng.choice(np.flatnonzero(steps.varies), rng.integers(2, 5)))
+    steps.check(src, [(r, steps.program.types[r]) for r in results], threads=int(rng.integers(1, 3)))
 
 
 def gk_limit() -> int:
