@@ -5,7 +5,9 @@ from functools import cached_property, lru_cache
 
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NCHW, ND, Format
-from atcpy.ir.shape import Shape, StaticShape, element_count, format_shape, is_static
+from atcpy.ir.shape import Shape, StaticShape, Sym, element_count, format_shape, is_static
+
+_SMALL, _SMALL_RANK = 1 << 31, 16  # elements and dims that are far from any limit
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ class TensorDesc:
     def elements(self) -> int:
         """Number of elements that the model means."""
         return element_count(self.static_shape)
+
+    @cached_property
+    def is_small(self) -> bool:
+        """True if its sizes are known and far from any limit, as nearly all are."""
+        elements = 1
+        for dim in self.shape or ():
+            if isinstance(dim, Sym) or not 0 <= dim < _SMALL:
+                return False
+            elements *= dim
+        return self.shape is not None and elements < _SMALL and len(self.shape) < _SMALL_RANK
 
     @cached_property
     def nbytes(self) -> int:

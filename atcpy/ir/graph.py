@@ -193,14 +193,14 @@ class Graph(Body):
     def replace_uses(self, old: Value, new: Value) -> None:
         """Makes every reader of `old` read `new`."""
         assert old is not new
-        for node, index in old.uses:
-            node._inputs[index] = new
-            new._uses[Use(node, index)] = None
+        for use in old._uses:
+            use.node._inputs[use.place] = new
+        new._uses.update(old._uses)
         old._uses.clear()
 
     def erase(self, node: Node) -> None:
         """Removes a node whose outputs nobody reads."""
-        assert all(value.use_count == 0 for value in node.outputs), f"{node.name} still has readers"
+        assert not node.is_read, f"{node.name} still has readers"
         self._drop_inputs(node)
         self._unlink(node)
 
@@ -218,7 +218,7 @@ class Graph(Body):
     def _drop_inputs(self, node: Node) -> None:
         for index, value in enumerate(node._inputs):
             if value is not None:
-                del value._uses[Use(node, index)]
+                del value._uses[_use((node, index))]
         node._inputs.clear()
 
     def _link(self, node: Node, before: Node | None) -> None:

@@ -133,7 +133,7 @@ def matches(pattern: Op, node: Node) -> Iterator[Match]:
 def could_match(pattern: Pattern, value: Value | None) -> bool:
     """A quick look at the types of ops alone: where it says no, `matches` finds nothing."""
     if isinstance(pattern, Var):
-        return pattern.optional if value is None else not pattern.constant or value.producer.op_type == "Const"
+        return _fits(pattern, value)
     if isinstance(pattern, Either):
         for spelling in pattern.patterns:  # noqa: SIM110  asked of nearly every node: `any` would take twice as long
             if could_match(spelling, value):
@@ -166,11 +166,20 @@ def _match_node(pattern: Op, node: Node, found: Match) -> Iterator[Match]:
 
 
 def _match_inputs(patterns: tuple[Pattern, ...], values: tuple[Value | None, ...], found: Match) -> Iterator[Match]:
-    if not patterns:
-        yield found
-        return
-    for first in _match_value(patterns[0], values[0], found):
-        yield from _match_inputs(patterns[1:], values[1:], first)
+    bound: dict[str, Value | None] | None = None
+    for place, pattern in enumerate(patterns):
+        value = values[place]
+        if not isinstance(pattern, Var):
+            here = found if bound is None else Match(bound, found.nodes)
+            for first in _match_value(pattern, value, here):
+                yield from _match_inputs(patterns[place + 1 :], values[place + 1 :], first)
+            return
+        # A variable fits in one way or in none: those in a row are bound together.
+        if bound is None:
+            bound = {**found.values}
+        if not _fits(pattern, value) or bound.setdefault(pattern.name, value) is not value:
+            return
+    yield found if bound is None else Match(bound, found.nodes)
 
 
 def _match_value(pattern: Pattern, value: Value | None, found: Match) -> Iterator[Match]:
@@ -182,6 +191,9 @@ def _match_value(pattern: Pattern, value: Value | None, found: Match) -> Iterato
         for spelling in pattern.patterns:
             yield from _match_value(spelling, value, found)
         return
-    fits = pattern.optional if value is None else value.tensor is not None or not pattern.constant
-    if fits and found.values.get(pattern.name, value) is value:
+    if _fits(pattern, value) and found.values.get(pattern.name, value) is value:
         yield Match({**found.values, pattern.name: value}, found.nodes)
+
+
+def _fits(pattern: Var, value: Value | None) -> bool:
+    return pattern.optional if value is None else not pattern.constant or value.producer.op_type == "Const"

@@ -75,9 +75,9 @@ def _sized(value: Value) -> bool:
 
 def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: PassRecord) -> None:
     """Makes a node's outputs constants if its inputs are, or if its elements are known."""
-    elements = known(node.output) if len(node.outputs) == 1 else None
+    elements = known.computed(node.outputs[0]) if len(node.outputs) == 1 else None
     is_known = elements is not None and all(isinstance(item, int) for item in elements)
-    if not is_known and any(value.producer.op_type != "Const" for value in node.operands):
+    if not is_known and not _is_constant(node):
         return  # which is what most nodes do
     opdef = find_opdef(node)
     if (opdef is not None and opdef.is_random) or not all(_sized(value) for value in node.outputs):
@@ -99,6 +99,14 @@ def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: P
         arrays = _evaluate(node)
     _replace_by_constants(graph, node, arrays)
     record.applied += 1
+
+
+def _is_constant(node: Node) -> bool:
+    """True if it reads nothing but constants."""
+    for value in node.inputs:  # noqa: SIM110  asked of every node: `all` would take twice as long
+        if value is not None and value.producer.op_type != "Const":
+            return False
+    return True
 
 
 def _evaluate(node: Node) -> Sequence[Array]:
@@ -174,6 +182,4 @@ class Finisher:
 
 def _reads_constants(node: Node) -> bool:
     """True if nothing but constants goes into a node that may become one."""
-    if node.op_type in FOLDED_LATER or not node.operands or node.has_subgraphs:
-        return False
-    return all(value.tensor is not None for value in node.operands)
+    return node.op_type not in FOLDED_LATER and _is_constant(node) and bool(node.operands) and not node.has_subgraphs

@@ -6,12 +6,10 @@ from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import DType, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.origin import is_barrier
-from atcpy.ir.shape import MAX_BYTES, Dim, Shape, Sym, fits_limits, format_shape, is_static
+from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_barrier, infer_by_onnx, known_constant, type_problem
-
-_SMALL, _SMALL_RANK = 1 << 31, 16  # elements and dims that are far from any limit
 
 
 class KnownValues:
@@ -28,6 +26,10 @@ class KnownValues:
             return None
         found = self._known.get(value)
         return found if found is not None else known_constant(value)
+
+    def computed(self, value: Value) -> tuple[Dim, ...] | None:
+        """The elements of a value that is no constant."""
+        return self._known.get(value)
 
     def set(self, value: Value, elements: tuple[Dim, ...]) -> None:
         """Notes the elements of a value."""
@@ -50,7 +52,8 @@ def infer_node(node: Node, known: KnownValues) -> None:
         raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
-        _check_size(node, desc)
+        if not desc.is_small:
+            _check_size(node, desc)
         value.desc = _better(desc, value.desc)
     if opdef is not None and opdef.propagate is not None:
         propagate(node, known)
@@ -85,19 +88,9 @@ def _hold(dtype: DType, elements: tuple[Dim, ...]) -> bool:
     return all(low <= item < high for item in elements if isinstance(item, int))
 
 
-def _is_small(shape: Shape) -> bool:
-    """True if the sizes of a shape are far from any limit, as nearly all are."""
-    elements = 1
-    for dim in shape:
-        if isinstance(dim, Sym) or not 0 <= dim < _SMALL:
-            return False
-        elements *= dim
-    return elements < _SMALL and len(shape) < _SMALL_RANK
-
-
 def _check_size(node: Node, desc: TensorDesc) -> None:
     shape = desc.shape
-    if shape is None or _is_small(shape):
+    if shape is None:
         return
     if not fits_limits(shape):
         what = f"its result would have the shape {format_shape(shape)}"
