@@ -52,8 +52,8 @@ def _graph(run: Invocation, path: Path, modules: list[str] | None) -> "Graph":
         from atcpy.report.package import PackageView
 
         return PackageView(path).graph
+    from atcpy.ops.infer import KnownValues, infer_node
     from atcpy.options import ParseOptions
-    from atcpy.passes.infer import KnownValues, infer_node
     from atcpy.stages.parse import parse
 
     options = ParseOptions(allow_hardlinks=run.option("allow_hardlinks"))

@@ -14,9 +14,9 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, V
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import evaluate_by_onnx, find_schema
 from atcpy.options import PrepareOptions, Stage
-from atcpy.passes.infer import KnownValues, infer_node
 
 NAME = "ConstantFoldingPass"
 SMALL_BYTES = 64 * 1024  # always folded: below this no growth is worth a thought

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from atcpy.ir import Graph, Node, Rewriter, Value, erase_dead
-from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.passes.permute import Permuted
 
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both ways

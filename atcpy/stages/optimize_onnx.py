@@ -33,7 +33,7 @@ from atcpy.options import (
     read_names,
 )
 from atcpy.options import Stage as StageName
-from atcpy.parsers.onnx import ParsedModel
+from atcpy.parsers.parsed import ParsedModel
 from atcpy.passes.base import Pass, check_switches, passes_of
 from atcpy.stages.collector import collector_paused
 from atcpy.stages.parse import parse

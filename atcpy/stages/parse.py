@@ -6,7 +6,8 @@ import onnx
 
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
-from atcpy.parsers.onnx import ParsedModel, import_onnx
+from atcpy.parsers.onnx import import_onnx
+from atcpy.parsers.parsed import ParsedModel
 
 __all__ = ["ParsedModel", "parse"]
 

@@ -23,7 +23,7 @@ from atcpy.exporters.onnx import Rewritten
 from atcpy.ir import DType
 from atcpy.ir.origin import ModelWords
 from atcpy.options import default_threads
-from atcpy.parsers.onnx import ParsedModel
+from atcpy.parsers.parsed import ParsedModel
 from atcpy.stages.optimize_onnx import RewriteOptions, Verdict
 from atcpy.verify import stepwise
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right

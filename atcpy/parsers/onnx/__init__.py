@@ -1,34 +1,21 @@
 """ONNX models → ir.Graph."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
-from atcpy.errors import AtcError, AtcWarning, raise_all
-from atcpy.ir import Graph, Source
+from atcpy.errors import AtcError, raise_all
 from atcpy.ir.closure import close_bodies
 from atcpy.ir.origin import ModelWords
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
+from atcpy.parsers.choices import apply_choices
 from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
-from atcpy.parsers.onnx.user_choices import apply_choices
+from atcpy.parsers.parsed import ParsedModel
 
-__all__ = ["ParsedModel", "import_onnx", "read_model"]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedModel:
-    """The graph of a model at the canonical opset, where it came from, and what there is to say about it; with
-    `words` if the options ask for what it takes to write the graph as ONNX again.
-    """
-
-    graph: Graph
-    source: Source
-    warnings: tuple[AtcWarning, ...]
-    words: ModelWords | None = None
+__all__ = ["import_onnx", "read_model"]
 
 
 def import_onnx(
@@ -45,15 +32,17 @@ def import_onnx(
         if not problems and imported.was_sorted:
             problems = check_standard(file.model, custom, is_plain=imported.is_plain)
         if not problems:
-            problems = apply_choices(imported, options)
+            problems = apply_choices(imported.named, options)
         raise_all(problems)
         if imported.has_bodies:
-            close_bodies(imported.graph)
+            close_bodies(imported.named.graph)
     except AtcError as error:
         if not isinstance(model, onnx.ModelProto):
             error.located(file=str(model))
         raise
-    return ParsedModel(imported.graph, file.source, imported.warnings, keeper.words if keeper is not None else None)
+    return ParsedModel(
+        imported.named.graph, file.source, imported.warnings, keeper.words if keeper is not None else None
+    )
 
 
 def _words(file: ModelFile) -> ModelWords:

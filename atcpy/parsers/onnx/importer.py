@@ -15,6 +15,7 @@ from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.origin import StoredTensor
 from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.ops.custom import CustomOps
+from atcpy.parsers.choices import NamedGraph
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.barriers import WordKeeper
@@ -107,11 +108,9 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A graph, and what the names of the model mean in it."""
+    """A graph, and what is to be said about it."""
 
-    graph: Graph
-    values: Mapping[str, Value | None]
-    node_outputs: Mapping[str, list[str]]
+    named: NamedGraph
     warnings: tuple[AtcWarning, ...]
     was_sorted: bool
     has_bodies: bool
@@ -177,9 +176,7 @@ class Importer:
             )
         self.problems.extend(self._external.problems())
         return Imported(
-            graph,
-            root.values,
-            self._node_outputs,
+            NamedGraph(graph, root.values, self._node_outputs),
             tuple(self._warnings()),
             was_sorted=self._sorted,
             has_bodies=self._has_bodies,

@@ -15,10 +15,10 @@ import numpy as np
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.options import OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.quantization import rejects_bytes, rejects_steps, steps_of
 
 NAME = "ByteTableFusionPass"

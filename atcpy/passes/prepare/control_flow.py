@@ -16,7 +16,7 @@ from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, StaticShape, Sym
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis, unnamed_dim
-from atcpy.passes.infer import KnownValues, infer_node
+from atcpy.ops.infer import KnownValues, infer_node
 
 # Infers and folds a body whose Data nodes have their types.
 Sweep = Callable[[Graph], None]

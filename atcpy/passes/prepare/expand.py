@@ -17,11 +17,11 @@ from atcpy.errors import CustomOpError, ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ops import find_opdef
 from atcpy.ops.custom import find_custom_op
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import function_body
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes import folding
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.prepare.fold_constants import fold_constants
 
 NAME = "ExpandPass"

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
 from atcpy.passes.regions import SHARED_BYTES, Turn, entering, regions_at
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from atcpy.errors import AtcError, InternalError, raise_all
 from atcpy.ir import Graph, Node, PassRecord, Value
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import FOLDED_LATER, NAME, NEVER_FOLDED, Budget, fold
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.prepare.control_flow import branch, infer_through_bodies, inline
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, erase_dead
 from atcpy.ir.shape import Dim
+from atcpy.ops.infer import KnownValues, infer_node, propagate
 from atcpy.ops.shape_values import UNNAMED
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node, propagate
 from atcpy.passes.movement import is_told, view_step
 
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with

@@ -16,6 +16,7 @@ from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.shape import Shape
 from atcpy.ops import find_opdef
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reduce import REDUCTIONS
 from atcpy.ops.shape_values import UNNAMED
 from atcpy.options import PrepareOptions, Stage
@@ -23,7 +24,6 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.formula import factor_of, scaled
 from atcpy.passes.fusion import Fusion, only_read_within, rounding_of
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.movement import VIEWS
 
 _READERS = ("LayerNormFusionPass", "RMSNormFusionPass", "SoftmaxFusionPass", "LogSoftmaxFusionPass")

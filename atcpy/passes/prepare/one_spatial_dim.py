@@ -15,9 +15,9 @@ import numpy as np
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node
 
 NAME = "OneSpatialDimPass"
 CONVS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 3}  # where the weights are

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from atcpy.ir import Match, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.graph import Graph
 from atcpy.ir.pattern import op, var
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.fusion import Fusion, only_read_by
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.quantization import rejects_bytes, rejects_steps
 
 _MOVES = (

@@ -16,9 +16,9 @@ from functools import cache
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
+from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues, infer_node
 from atcpy.passes.movement import VIEWS, view_step
 from atcpy.passes.permute import Permuted
 from atcpy.passes.regions import SHARED_BYTES, Turn, entering, hanging_together, regions_at

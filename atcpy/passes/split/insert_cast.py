@@ -21,10 +21,10 @@ import numpy as np
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
 from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.infer import KnownValues
 from atcpy.passes.split.assign_engines import place
 
 NAME = "InsertCastPass"

@@ -14,7 +14,8 @@ from atcpy.exporters.onnx import export_model
 from atcpy.ir import Graph
 from atcpy.ir.verify import violations
 from atcpy.options import ParseOptions
-from atcpy.parsers.onnx import ParsedModel, import_onnx
+from atcpy.parsers.onnx import import_onnx
+from atcpy.parsers.parsed import ParsedModel
 
 Array = npt.NDArray[Any]
 REAL = Path(__file__).parents[4] / "shared" / "models" / "real"

@@ -1,16 +1,24 @@
 """--input_shape and --out_nodes: what the user asks of the model's inputs and outputs."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from atcpy.errors import AtcError, UsageError, Where, did_you_mean
-from atcpy.ir import Node, Sym, TensorDesc, Value
+from atcpy.ir import Graph, Node, Sym, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.options import ANY_SIZE, DimRange, InputDim, InputDims, ParseOptions
-from atcpy.parsers.onnx.importer import Imported
 
 
-def apply_choices(imported: Imported, options: ParseOptions) -> list[AtcError]:
+@dataclass(frozen=True, slots=True)
+class NamedGraph:
+    """A graph, and what the names of the model mean in it: the values, and those that each node makes."""
+
+    graph: Graph
+    values: Mapping[str, Value | None]
+    node_outputs: Mapping[str, list[str]]
+
+
+def apply_choices(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
     """Sets the shapes and the outputs that are asked for; returns what is wrong with them."""
     problems = [*_set_shapes(imported, options), *_set_outputs(imported, options)]
     if options.static and not problems:
@@ -18,7 +26,7 @@ def apply_choices(imported: Imported, options: ParseOptions) -> list[AtcError]:
     return problems
 
 
-def _set_shapes(imported: Imported, options: ParseOptions) -> Iterator[AtcError]:
+def _set_shapes(imported: NamedGraph, options: ParseOptions) -> Iterator[AtcError]:
     inputs = {node.output.name: node for node in imported.graph.inputs}
     fixed: dict[Sym, set[int]] = {}
     for name, dims in options.input_shape.items():
@@ -70,7 +78,7 @@ def _ends(dim: Dim, asked: InputDim) -> tuple[int, int]:
     return 0, ANY_SIZE
 
 
-def _no_input(name: str, imported: Imported, inputs: list[str]) -> UsageError:
+def _no_input(name: str, imported: NamedGraph, inputs: list[str]) -> UsageError:
     where = Where(option="input_shape")
     listed = "the inputs are " + ", ".join(f'"{known}"' for known in inputs[:10])
     if imported.values.get(name) is not None:
@@ -104,7 +112,7 @@ def _outside(asked: InputDim) -> str:
     return f"outside {asked}" if isinstance(asked, DimRange) else f"not {asked}"
 
 
-def _open_inputs(imported: Imported) -> Iterator[AtcError]:
+def _open_inputs(imported: NamedGraph) -> Iterator[AtcError]:
     for node in imported.graph.inputs:
         desc = node.output.desc
         if not desc.is_static and "type" not in node.attrs:
@@ -114,7 +122,7 @@ def _open_inputs(imported: Imported) -> Iterator[AtcError]:
             yield UsageError("E11005", what, where=Where(value=name), hint=f'--input_shape="{name}:{sizes}"')
 
 
-def _set_outputs(imported: Imported, options: ParseOptions) -> Iterator[AtcError]:
+def _set_outputs(imported: NamedGraph, options: ParseOptions) -> Iterator[AtcError]:
     chosen: list[Value] = []
     failed = False
     for name in options.out_nodes:
@@ -128,7 +136,7 @@ def _set_outputs(imported: Imported, options: ParseOptions) -> Iterator[AtcError
         imported.graph.set_inputs(imported.graph.net_output, chosen)
 
 
-def _output_of(name: str, imported: Imported) -> Value | UsageError:
+def _output_of(name: str, imported: NamedGraph) -> Value | UsageError:
     """`value`, or ATC's `node:index`."""
     where = Where(option="out_nodes")
     value = imported.values.get(name)
