@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from atcpy.ops.graph_program import MAX_ROW, MAX_WORDS
 from tests.isa import ISAS
 from tests.kernels import graph_programs as gk
 from tests.kernels.graph_programs import Number, Program, record, run, word
@@ -312,6 +313,10 @@ def gk_limit() -> int:
     return next(f.count for f in table.families()["graph_kernel"] if f.name == "code")
 
 
+def test_the_compiler_makes_programs_as_long_as_the_kernel_takes() -> None:
+    assert gk_limit() == MAX_WORDS
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
@@ -487,7 +492,11 @@ HOSTILE: dict[str, dict[str, table.ParamValue]] = {
     "a dim below 0": {"dims": [1, 1, 1, -3, 5]},
     "dims that overflow": {"dims": [1 << 46, 1 << 46, 1 << 46, 1 << 46, 1 << 46]},
     "larger than memory": {"dims": [1, 1, 1, 4, 5]},
-    "a reduced row too long": {"code": changed({1: word(gk.REDUCE, 3, 2)}), "dims": [1, 1, 1, 1, 5000], "masks": 0},
+    "a reduced row too long": {
+        "code": changed({1: word(gk.REDUCE, 3, 2)}),
+        "dims": [1, 1, 1, 1, MAX_ROW + 1],
+        "masks": 0,
+    },
     "a reduced row of nothing": {"code": changed({1: word(gk.REDUCE, 3, 2)}), "dims": [1, 1, 1, 3, 0]},
 }
 
@@ -496,7 +505,8 @@ HOSTILE: dict[str, dict[str, table.ParamValue]] = {
 def test_hostile_programs_are_refused(what: str) -> None:
     program, src, dst = simple()
     if "too long" in what:
-        src, dst = [np.zeros(5000, np.float32)] * 2, [(dst[0][0], np.zeros(5000, np.float32))]
+        row = np.zeros(MAX_ROW + 1, np.float32)
+        src, dst = [row, row], [(dst[0][0], row)]
     with pytest.raises(_kernels.Refused):
         load(record(program, (3, 5), src, dst, changes=HOSTILE[what]))
 

@@ -1,6 +1,8 @@
 /* Chains of graph_kernel's machine: steps whose values stay in registers from one to the next. */
 #include "graph_kernel_machine.h"
 
+#include <assert.h>
+
 /* True if what step `at` of a chain writes must lie in memory: a step other than the next link
  * reads it, or it is a result.
  */
@@ -22,6 +24,7 @@ static bool is_saved(const struct machine *m, int at)
 
 static struct gk_link *add_link(struct machine *m, int op, int operand, bool moves)
 {
+    assert(moves || operand < PLACE_BUFFER); /* a later link may write any buffer before */
     struct gk_link *link = m->link + m->n_links++;
     *link = (struct gk_link){.op = op, .operand = operand, .save = NOWHERE, .moves = moves};
     return link;

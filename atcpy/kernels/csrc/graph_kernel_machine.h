@@ -111,6 +111,7 @@ struct machine {
     int n_buffers;
     int free[MAX_BUFFERS], n_free;
     int64_t buffer_bytes;
+    bool is_full;      /* the program needs more than there is: it must not run */
     int64_t tile_rows; /* of the tile at work */
     uint64_t cell[MAX_CELLS];
     uint8_t *at[PLACES];
@@ -127,6 +128,11 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p);
 
 /* Finds what each instruction writes, where it is read last, and which value each result is. */
 void gk_name_values(struct machine *m, int *results);
+
+/* The number of one more of `most` things, of which `used` are taken; where none is left the
+ * machine is full, and the last one is had twice.
+ */
+int gk_take(struct machine *m, int *used, int most);
 
 int gk_take_buffer(struct machine *m);
 int gk_take_place(struct machine *m, enum extent extent); /* a buffer, or a cell for one element */

@@ -33,19 +33,27 @@ int64_t gk_tiles(const struct graph_kernel_params *p)
     return s.cols == 0 ? 0 : atc_mul(ceil_div(s.rows, s.rows_each), s.parts);
 }
 
+int gk_take(struct machine *m, int *used, int most)
+{
+    m->is_full |= *used >= most;
+    *used += *used < most;
+    return *used - 1;
+}
+
 int gk_take_buffer(struct machine *m)
 {
-    return m->n_free > 0 ? m->free[--m->n_free] : PLACE_BUFFER + m->n_buffers++;
+    return m->n_free > 0 ? m->free[--m->n_free]
+                         : PLACE_BUFFER + gk_take(m, &m->n_buffers, MAX_BUFFERS);
 }
 
 int gk_take_place(struct machine *m, enum extent extent)
 {
-    return extent == ONE ? PLACE_CELL + m->n_cells++ : gk_take_buffer(m);
+    return extent == ONE ? PLACE_CELL + gk_take(m, &m->n_cells, MAX_CELLS) : gk_take_buffer(m);
 }
 
 void gk_give_back(struct machine *m, int place)
 {
-    if (place >= PLACE_BUFFER)
+    if (place >= PLACE_BUFFER && !m->is_full)
         m->free[m->n_free++] = place;
 }
 
