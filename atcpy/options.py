@@ -43,6 +43,13 @@ class ImplMode(Enum):
     HIGH_PRECISION = "high_precision"
 
 
+class Framework(Enum):
+    """What a model is of, by ATC's numbers."""
+
+    TENSORFLOW = "3"
+    ONNX = "5"
+
+
 class Stage(Enum):
     """The stages whose graphs can be dumped, in order."""
 
@@ -171,6 +178,7 @@ class ParseOptions:
     allow_hardlinks: bool = False
     for_export: bool = False
     keep: tuple[str, ...] = ()
+    framework: Framework | None = None  # None: by content
 
 
 @dataclass(frozen=True, kw_only=True)

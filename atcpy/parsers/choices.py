@@ -18,12 +18,17 @@ class NamedGraph:
     node_outputs: Mapping[str, list[str]]
 
 
-def apply_choices(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
-    """Sets the shapes and the outputs that are asked for; returns what is wrong with them."""
-    problems = [*_set_shapes(imported, options), *_set_outputs(imported, options)]
+def choose_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
+    """Sets the shapes that are asked for; returns what is wrong with them."""
+    problems = list(_set_shapes(imported, options))
     if options.static and not problems:
         problems.extend(_open_inputs(imported))
     return problems
+
+
+def choose_outputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
+    """Sets the outputs that are asked for; returns what is wrong with them."""
+    return list(_set_outputs(imported, options))
 
 
 def _set_shapes(imported: NamedGraph, options: ParseOptions) -> Iterator[AtcError]:

@@ -5,16 +5,24 @@ from pathlib import Path
 import onnx
 
 from atcpy.ops.custom import CustomOps
-from atcpy.options import ParseOptions
+from atcpy.options import Framework, ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
+from atcpy.parsers.tensorflow import import_tensorflow, is_tensorflow
 
 __all__ = ["ParsedModel", "parse"]
 
 
 def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOps) -> ParsedModel:
     """Reads a model. The names of the outputs are kept on NetOutput, so that no pass has to."""
-    parsed = import_onnx(model, options, custom)
+    if isinstance(model, Path) and (options.framework is Framework.TENSORFLOW or _is_tensorflow(model, options)):
+        parsed = import_tensorflow(model, options)
+    else:
+        parsed = import_onnx(model, options, custom)
     net_output = parsed.graph.net_output
     net_output.attrs["names"] = tuple(value.name for value in net_output.operands)
     return parsed
+
+
+def _is_tensorflow(path: Path, options: ParseOptions) -> bool:
+    return options.framework is None and is_tensorflow(path)

@@ -9,7 +9,7 @@ from atcpy.ir.closure import close_bodies
 from atcpy.ir.origin import ModelWords
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
-from atcpy.parsers.choices import apply_choices
+from atcpy.parsers.choices import choose_inputs, choose_outputs
 from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
@@ -32,7 +32,7 @@ def import_onnx(
         if not problems and imported.was_sorted:
             problems = check_standard(file.model, custom, is_plain=imported.is_plain)
         if not problems:
-            problems = apply_choices(imported.named, options)
+            problems = [*choose_inputs(imported.named, options), *choose_outputs(imported.named, options)]
         raise_all(problems)
         if imported.has_bodies:
             close_bodies(imported.named.graph)

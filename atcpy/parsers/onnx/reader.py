@@ -25,9 +25,9 @@ from atcpy.ir import Source
 from atcpy.ops.custom import CustomOps
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.microsoft.table import DOMAIN, extra_rule
-from atcpy.parsers.onnx.sniff import what_file, what_folder, what_protobuf
 from atcpy.parsers.onnx.text import as_text
 from atcpy.parsers.onnx.wire import split_weights
+from atcpy.parsers.sniff import what_file, what_folder, what_protobuf
 
 _MAX_PROTO = 2**31 - 1
 

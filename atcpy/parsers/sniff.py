@@ -74,7 +74,7 @@ def _is_text(head: bytes) -> bool:
 def what_protobuf(data: memoryview) -> tuple[str, str]:
     """(what it is, what to do) for bytes that are no ModelProto, or one without a graph."""
     head = bytes(data[:512])
-    if _is_graphdef(head):
+    if is_graphdef(head):
         return "a TensorFlow graph (GraphDef)", _TENSORFLOW
     if (head[:3] == b"\x08\x01\x12" and b"serve" in bytes(data[:4096])) or b"saved_model_main_op" in head:
         return "the saved_model.pb of a TensorFlow SavedModel", _TENSORFLOW
@@ -83,7 +83,7 @@ def what_protobuf(data: memoryview) -> tuple[str, str]:
     return "damaged, or no ONNX model at all", "copy or download it again; onnx.checker names the damage"
 
 
-def _is_graphdef(head: bytes) -> bool:
+def is_graphdef(head: bytes) -> bool:
     """node { name: …, op: … } comes first: a message, whose first two fields are texts."""
     if len(head) < 6 or head[0] != 0x0A:
         return False

@@ -1,0 +1,178 @@
+"""A TensorFlow graph → ir.Graph, one mapping function a node, every problem told at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, nearest
+from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
+from atcpy.ir.shape import Shape, fits_limits
+from atcpy.ops.infer import KnownValues
+from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
+from atcpy.parsers.tensorflow.graph import ARGUMENT, Library, Ref, TfGraph, TfNode, inline_calls, needed
+from atcpy.parsers.tensorflow.op import MAPPINGS, Op
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
+from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
+from atcpy.parsers.tensorflow.variables import Variables
+
+MAX_NESTING = 64
+PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What references mean in one graph, and which have no value for an error that is told already."""
+
+    graph: Graph
+    path: str
+    depth: int = 0
+    values: dict[Ref, Value] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+
+
+class Importer:
+    """Reads graphs into the IR; `problems` has all that is wrong with them."""
+
+    def __init__(self, library: Library, variables: Variables) -> None:
+        self.problems: list[AtcError] = []
+        self._library = library
+        self._variables = variables
+        self._known = KnownValues()
+        self._depth = 0
+        self._unknown: dict[str, list[str]] = {}
+
+    def read_inputs(self, inputs: Mapping[str, TfNode], graph: Graph) -> dict[str, Value]:
+        """Makes the inputs of the main graph, by the names that they are known by."""
+        made: dict[str, Value] = {}
+        for index, (name, node) in enumerate(inputs.items()):
+            where = Where(node=node.name, op=node.op)
+            number = node.attrs.get("dtype")
+            dtype = find_dtype(number) if isinstance(number, int) else None
+            if dtype is None:
+                what = f"an input of type {type_name(number) if isinstance(number, int) else 'unknown'}"
+                self.problems.append(Unsupported("E10055", what, where=where))
+                dtype = DType.FLOAT32
+            data = graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
+            data.output.desc = TensorDesc.plain(dtype, self._input_shape(name, node, where))
+            made[name] = data.output
+        return made
+
+    def _input_shape(self, name: str, node: TfNode, where: Where) -> Shape | None:
+        proto = node.attrs.get("shape")
+        sizes = read_shape(proto) if isinstance(proto, TensorShapeProto) else None
+        if sizes is None:
+            return None
+        shape = tuple(size if size >= 0 else Sym(f"{name}.{axis}") for axis, size in enumerate(sizes))
+        if not fits_limits(shape):
+            self.problems.append(ModelInvalid("E13014", f"the input has the shape {list(sizes)}", where=where))
+        return shape
+
+    def read_main(self, nodes: TfGraph, values: Mapping[Ref, Value], graph: Graph) -> list[Value | None]:
+        """Reads the main graph, of whose nodes some have values already; what it returns."""
+        scope = _Scope(graph, graph.name, values=dict(values))
+        self._read(nodes, scope)
+        if self._unknown:
+            self.problems.insert(0, self._unknown_ops())
+        return [scope.values.get(ref) for ref in nodes.outputs]
+
+    # --- what mapping functions ask for --------------------------------------------------------
+
+    def variable(self, name: str, where: Where) -> Tensor:
+        """The content of a variable."""
+        return self._variables.find(name, where)
+
+    def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+        """Reads a graph that a node of control flow runs."""
+        if self._depth >= MAX_NESTING:
+            raise ResourceLimit("R0001", f"graphs are nested more than {MAX_NESTING} deep", where=op.where)
+        self._depth += 1
+        values = {Ref(name, 0): value for name, value in zip(body.inputs, arguments, strict=False)}
+        scope = _Scope(graph, f"{op.graph.name}/{label}", self._depth, values)
+        before = len(self.problems) + len(self._unknown)
+        self._read(self._flat(body), scope)
+        self._depth -= 1
+        results = [scope.values.get(ref) for ref in body.outputs]
+        found = [value for value in results if value is not None]
+        if len(found) < len(results):
+            if len(self.problems) + len(self._unknown) == before:
+                raise ModelInvalid("E12009", f"{label} returns what nothing in it makes", where=op.where)
+            raise _ToldAlready
+        return found
+
+    def _flat(self, graph: TfGraph) -> TfGraph:
+        return needed(inline_calls(graph, self._library), self.problems)
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _read(self, nodes: TfGraph, scope: _Scope) -> None:
+        for node in nodes.nodes.values():
+            if Ref(node.name, 0) in scope.values or node.op == ARGUMENT:
+                continue
+            rule = MAPPINGS.get(node.op)
+            if rule is None:
+                self._unknown.setdefault(node.op, []).append(node.name)
+                scope.failed.add(node.name)
+            elif any(ref.node in scope.failed or ref not in scope.values for ref in node.inputs):
+                self._read_nothing(node, scope)
+            else:
+                self._read_node(node, scope)
+
+    def _read_nothing(self, node: TfNode, scope: _Scope) -> None:
+        """A node that reads what has no value: told already, or an output that its maker does not have."""
+        scope.failed.add(node.name)
+        for ref in node.inputs:
+            if ref.node not in scope.failed and ref not in scope.values:
+                what = f'it reads "{ref.node}:{ref.output}", an output that is not made here'
+                self.problems.append(
+                    Unsupported("E10055", what, where=Where(graph=scope.path, node=node.name, op=node.op))
+                )
+
+    def _read_node(self, node: TfNode, scope: _Scope) -> None:
+        signature = self._library.signature(node.op)
+        defaults = signature.defaults if signature is not None else {}
+        op = Op(node, [scope.values[ref] for ref in node.inputs], scope.graph, self._known, defaults, self)
+        try:
+            results = MAPPINGS[node.op].function(op)
+        except AtcError as error:
+            self.problems.append(error.located(graph=scope.path, node=node.name, op=node.op))
+            scope.failed.add(node.name)
+            return
+        except _ToldAlready:
+            scope.failed.add(node.name)
+            return
+        except EVALUATION_ERRORS as error:
+            raise InternalError(f"{type(error).__name__}: {error}", where=op.where) from error
+        for index, value in enumerate([results] if isinstance(results, Value) else results):
+            if value is not None:
+                scope.values[Ref(node.name, index)] = value
+                self._name(value, op, index)
+
+    def _name(self, value: Value, op: Op, index: int) -> None:
+        """Gives what was made for a node the node's name."""
+        made = value.producer
+        if made.sources == (op.node.name,) and value not in op.inputs:
+            names = op.graph.names
+            if made.name.startswith(f"{op.node.name}/"):
+                made.name = names.fresh_node(op.node.name)
+            value.name = names.fresh_value(f"{op.node.name}:{index}")
+
+    def _unknown_ops(self) -> Unsupported:
+        counts = Counter({op: len(names) for op, names in self._unknown.items()})
+        parts = []
+        for op, count in counts.most_common():
+            near = nearest(op, MAPPINGS, 1)
+            parts.append(
+                f'{op} ({count}, as "{self._unknown[op][0]}"' + (f"; there is {near[0]}" if near else "") + ")"
+            )
+        what = f"{len(counts)} operators of TensorFlow cannot be converted: " + ", ".join(parts)
+        first = next(iter(self._unknown.values()))[0]
+        return Unsupported(
+            "E19010", what, where=Where(node=first), hint="docs/operators-tensorflow.md lists those that can"
+        )
+
+
+class _ToldAlready(Exception):
+    """What a node needs has an error that is among the problems."""

@@ -1,0 +1,237 @@
+"""What a mapping function sees: one node of a TensorFlow graph, and the means to say it in ops of ONNX.
+
+    @maps("BiasAdd")
+    def bias_add(op: Op) -> Value:
+        '''Add along the channels'''
+
+A function returns the value, or the values, of the node's outputs. What it adds has its type at once, so that it may
+ask for the shapes of what it reads: sizes are numbers or symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from atcpy.errors import ModelInvalid, Unsupported, Where
+from atcpy.ir import DType, Graph, Tensor, Value
+from atcpy.ir.shape import Shape
+from atcpy.ir.tensor import Array
+from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.parsers.tensorflow.graph import TfGraph, TfNode
+from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
+
+Results = Value | Sequence[Value | None]
+MappingFunction = Callable[["Op"], Results]
+
+
+class Bodies(Protocol):
+    """Who reads the graphs that a node of control flow runs, and the constants that variables are."""
+
+    def variable(self, name: str, where: Where) -> Tensor:
+        """The content of a variable, from the checkpoint that belongs to the graph."""
+
+    def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+        """Reads a graph into `graph`, its arguments being these values; what it returns."""
+
+
+@dataclass(slots=True)
+class Op:
+    """One node on its way into the IR. `inputs` are what its data inputs have become."""
+
+    node: TfNode
+    inputs: list[Value]
+    graph: Graph
+    known: KnownValues
+    defaults: Mapping[str, object]
+    bodies: Bodies
+
+    # --- what the node says ----------------------------------------------------------------
+
+    @property
+    def where(self) -> Where:
+        """Its place, for errors."""
+        return Where(graph=self.graph.name, node=self.node.name, op=self.node.op)
+
+    def input(self, index: int) -> Value:
+        """Input `index`; ModelInvalid if there are fewer."""
+        if index >= len(self.inputs) or index < -len(self.inputs):
+            what = f"it has {len(self.inputs)} inputs, number {index} is needed"
+            raise ModelInvalid("E12009", what, where=self.where)
+        return self.inputs[index]
+
+    def attr(self, name: str) -> object:
+        """An attribute, or its default; None if it has neither."""
+        value = self.node.attrs.get(name)
+        return self.defaults.get(name) if value is None else value
+
+    def int_attr(self, name: str) -> int:
+        """An integer."""
+        value = self.attr(name)
+        return value if isinstance(value, int) else self._wrong(name, value)
+
+    def float_attr(self, name: str) -> float:
+        """A number."""
+        value = self.attr(name)
+        return float(value) if isinstance(value, int | float) else self._wrong(name, value)
+
+    def bool_attr(self, name: str) -> bool:
+        """True or false."""
+        return bool(self.attr(name))
+
+    def text_attr(self, name: str) -> str:
+        """A text."""
+        value = self.attr(name)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else self._wrong(name, value)
+
+    def ints_attr(self, name: str) -> tuple[int, ...]:
+        """A list of integers."""
+        value = self.attr(name)
+        return value if isinstance(value, tuple) else self._wrong(name, value)
+
+    def dtype_attr(self, name: str) -> DType:
+        """An element type; Unsupported for those that hold no elements, such as `resource`."""
+        value = self.attr(name)
+        if not isinstance(value, int):
+            return self._wrong(name, value)
+        dtype = find_dtype(value)
+        if dtype is None:
+            raise self.refuse(f"values of type {type_name(value)}")
+        return dtype
+
+    def _wrong(self, name: str, value: object) -> NoReturn:
+        if value is None:
+            raise ModelInvalid("E13014", f"the attribute {name} is missing", where=self.where)
+        raise ModelInvalid("E13014", f"the attribute {name} is {value!r}", where=self.where)
+
+    # --- what is known of its inputs ---------------------------------------------------------
+
+    def dtype(self, index: int) -> DType:
+        """The element type of an input."""
+        return self.input(index).desc.dtype
+
+    def shape(self, index: int) -> Shape:
+        """The shape of an input; Unsupported if its rank is not known."""
+        return self.shape_of(self.input(index))
+
+    def shape_of(self, value: Value) -> Shape:
+        """The shape of a value; Unsupported if its rank is not known."""
+        if value.desc.shape is None:
+            hint = "give the shapes of the inputs: --input_shape"
+            raise self.refuse(f'the rank of "{value.name}" is not known', hint)
+        return value.desc.shape
+
+    def rank(self, index: int) -> int:
+        """The number of dims of an input; Unsupported if it is not known."""
+        return len(self.shape(index))
+
+    def array(self, index: int) -> Array:
+        """The elements of an input that must be constant."""
+        value = self.input(index)
+        if value.tensor is not None:
+            return value.array
+        elements = self.known(value)
+        if elements is None or not all(isinstance(item, int) for item in elements):
+            raise self.refuse(f'input {index}, "{value.name}", is computed when the model runs')
+        return np.array(elements, value.desc.dtype.numpy).reshape(value.desc.static_shape)
+
+    def is_constant(self, index: int) -> bool:
+        """True if `array` has an answer."""
+        value = self.input(index)
+        elements = None if value.tensor is not None else self.known(value)
+        return value.tensor is not None or (elements is not None and all(isinstance(item, int) for item in elements))
+
+    def ints(self, index: int) -> tuple[int, ...]:
+        """The integers of an input that must be constant; a scalar is a list of one."""
+        return tuple(int(item) for item in self.array(index).reshape(-1))
+
+    def axes(self, index: int, rank: int) -> tuple[int, ...]:
+        """The axes of a constant input, counted from the front."""
+        axes = tuple(axis + rank if axis < 0 else axis for axis in self.ints(index))
+        if not all(0 <= axis < rank for axis in axes):
+            raise ModelInvalid("E13014", f"the axes {self.ints(index)} of {rank} dims", where=self.where)
+        return axes
+
+    # --- what becomes of it --------------------------------------------------------------------
+
+    def add(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
+        """A new node of an op of the standard; its output."""
+        return self._add("", op_type, inputs, 1, attrs)[0]
+
+    def add_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
+        """The same with so many outputs."""
+        return self._add("", op_type, inputs, outputs, attrs)
+
+    def add_from(self, domain: str, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
+        """A new node of an op of another domain."""
+        return self._add(domain, op_type, inputs, 1, attrs)[0]
+
+    def _add(
+        self, domain: str, op_type: str, inputs: Sequence[Value | None], outputs: int, attrs: Mapping[str, object]
+    ) -> list[Value]:
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
+        name = f"{self.node.name}/{op_type}"
+        node = self.graph.append(op_type, inputs, attrs, name=name, outputs=("",) * outputs, domain=domain)
+        node.sources = (self.node.name,)
+        infer_node(node, self.known)
+        return node.outputs
+
+    def const(self, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
+        """A constant."""
+        return self.graph.add_const(Tensor.of(np.asarray(array, dtype.numpy), dtype), f"{self.node.name}/const")
+
+    def like(self, number: float, value: Value) -> Value:
+        """A scalar of the type of a value."""
+        return self.const(number, value.desc.dtype)
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """A value with its dims in another order."""
+        return value if list(perm) == list(range(len(perm))) else self.add("Transpose", value, perm=tuple(perm))
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """A value in another element type."""
+        return value if value.desc.dtype is dtype else self.add("Cast", value, to=dtype.onnx)
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """A value in another shape; −1 once, and no 0 but for a size that is 0."""
+        return self.add("Reshape", value, self.const(shape), allowzero=int(0 in shape and -1 not in shape))
+
+    def squeeze(self, value: Value, *axes: int) -> Value:
+        """A value without dims of size 1."""
+        return self.add("Squeeze", value, self.const(axes))
+
+    def unsqueeze(self, value: Value, *axes: int) -> Value:
+        """A value with new dims of size 1."""
+        return self.add("Unsqueeze", value, self.const(axes))
+
+    def refuse(self, what: str, hint: str = "") -> Unsupported:
+        """The error for what has no place here."""
+        return Unsupported("E10055", what, where=self.where, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How an op of TensorFlow is said: the function, and the sentence of the page of operators."""
+
+    function: MappingFunction
+    note: str
+
+
+MAPPINGS: dict[str, Rule] = {}
+
+
+def maps(*ops: str) -> Callable[[MappingFunction], MappingFunction]:
+    """Registers the function for these ops; its docstring is what users read about them."""
+
+    def register(function: MappingFunction) -> MappingFunction:
+        for op in ops:
+            assert op not in MAPPINGS, f"{op} is mapped twice"
+            MAPPINGS[op] = Rule(function, (function.__doc__ or "").strip().split("\n")[0])
+        return function
+
+    return register

@@ -1,0 +1,161 @@
+"""Ops that work element by element."""
+
+from __future__ import annotations
+
+from atcpy.ir import Value
+from atcpy.parsers.tensorflow.op import Op, maps
+
+_SAME = {
+    "Abs": "Abs",
+    "Acos": "Acos",
+    "Acosh": "Acosh",
+    "Add": "Add",
+    "AddV2": "Add",
+    "Asin": "Asin",
+    "Asinh": "Asinh",
+    "Atan": "Atan",
+    "Atanh": "Atanh",
+    "BitwiseAnd": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor",
+    "Ceil": "Ceil",
+    "Cos": "Cos",
+    "Cosh": "Cosh",
+    "Elu": "Elu",
+    "Erf": "Erf",
+    "Exp": "Exp",
+    "Floor": "Floor",
+    "Greater": "Greater",
+    "GreaterEqual": "GreaterOrEqual",
+    "Inv": "Reciprocal",
+    "Invert": "BitwiseNot",
+    "IsInf": "IsInf",
+    "IsNan": "IsNaN",
+    "Less": "Less",
+    "LessEqual": "LessOrEqual",
+    "Log": "Log",
+    "LogicalAnd": "And",
+    "LogicalNot": "Not",
+    "LogicalOr": "Or",
+    "Mul": "Mul",
+    "Neg": "Neg",
+    "Pow": "Pow",
+    "RealDiv": "Div",
+    "Reciprocal": "Reciprocal",
+    "Relu": "Relu",
+    "Rint": "Round",
+    "SelectV2": "Where",
+    "Sigmoid": "Sigmoid",
+    "Sign": "Sign",
+    "Sin": "Sin",
+    "Sinh": "Sinh",
+    "Softplus": "Softplus",
+    "Softsign": "Softsign",
+    "Sqrt": "Sqrt",
+    "Sub": "Sub",
+    "Tan": "Tan",
+    "Tanh": "Tanh",
+}
+
+
+def _same(op: Op) -> Value:
+    """The op of the standard"""
+    return op.add(_SAME[op.node.op], *op.inputs)
+
+
+maps(*_SAME)(_same)
+
+
+@maps("Relu6")
+def relu6(op: Op) -> Value:
+    """Clip to 0…6"""
+    x = op.input(0)
+    return op.add("Clip", x, op.like(0, x), op.like(6, x))
+
+
+@maps("LeakyRelu")
+def leaky_relu(op: Op) -> Value:
+    """LeakyRelu"""
+    return op.add("LeakyRelu", op.input(0), alpha=op.float_attr("alpha"))
+
+
+@maps("Cast")
+def cast(op: Op) -> Value:
+    """Cast; to bool it is a comparison with 0"""
+    return op.cast(op.input(0), op.dtype_attr("DstT"))
+
+
+@maps(
+    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "PlaceholderWithDefault"
+)
+def hand_through(op: Op) -> Value:
+    """Its input"""
+    return op.input(0)
+
+
+@maps("Rsqrt")
+def rsqrt(op: Op) -> Value:
+    """1 / √x"""
+    return op.add("Reciprocal", op.add("Sqrt", op.input(0)))
+
+
+@maps("Square")
+def square(op: Op) -> Value:
+    """x · x"""
+    return op.add("Mul", op.input(0), op.input(0))
+
+
+@maps("SquaredDifference")
+def squared_difference(op: Op) -> Value:
+    """(x − y)²"""
+    difference = op.add("Sub", op.input(0), op.input(1))
+    return op.add("Mul", difference, difference)
+
+
+@maps("Maximum", "Minimum")
+def extreme(op: Op) -> Value:
+    """Max, Min"""
+    return op.add("Max" if op.node.op == "Maximum" else "Min", op.input(0), op.input(1))
+
+
+@maps("AddN")
+def add_n(op: Op) -> Value:
+    """Sum"""
+    return op.add("Sum", *op.inputs) if op.dtype(0).is_float else _added(op)
+
+
+def _added(op: Op) -> Value:
+    total = op.input(0)
+    for value in op.inputs[1:]:
+        total = op.add("Add", total, value)
+    return total
+
+
+@maps("BiasAdd", "BiasAddV1")
+def bias_add(op: Op) -> Value:
+    """Add along the channels"""
+    x, bias = op.input(0), op.input(1)
+    if op.node.op == "BiasAdd" and op.text_attr("data_format").startswith("NC"):
+        bias = op.reshape(bias, [-1, *[1] * (op.rank(0) - 2)])
+    return op.add("Add", x, bias)
+
+
+@maps("Equal", "NotEqual")
+def equal(op: Op) -> Value:
+    """Equal, and Not of it"""
+    result = op.add("Equal", op.input(0), op.input(1))
+    return op.add("Not", result) if op.node.op == "NotEqual" else result
+
+
+@maps("Round")
+def rounded(op: Op) -> Value:
+    """Round, ties to even"""
+    x = op.input(0)
+    return op.add("Round", x) if x.desc.dtype.is_float else x
+
+
+@maps("ZerosLike", "OnesLike")
+def filled_like(op: Op) -> Value:
+    """The number 0 or 1 in the shape of x"""
+    x = op.input(0)
+    return op.add("Expand", op.like(op.node.op == "OnesLike", x), op.add("Shape", x))

@@ -1,0 +1,75 @@
+"""What TensorFlow's op registry says of an op: the names of its arguments, and attributes that a file may leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import AttrValue, OpDef
+
+Argument = tuple[str, str]  # its name, and the attribute that says how many there are; "" for one
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The outputs of an op, in order, and the defaults of its attributes as plain Python values."""
+
+    outputs: tuple[Argument, ...]
+    defaults: Mapping[str, object]
+
+
+@cache
+def _registry() -> Mapping[str, dict[str, object]]:
+    text = files("atcpy.parsers.tensorflow.schema").joinpath("op_defs.json").read_text(encoding="utf-8")
+    table: dict[str, dict[str, object]] = json.loads(text)
+    return table
+
+
+@cache
+def find_signature(op: str) -> Signature | None:
+    """The signature of an op of TensorFlow's own; None if the registry does not have it."""
+    row = _registry().get(op)
+    if row is None:
+        return None
+    outputs, attrs = row["out"], row["attr"]
+    assert isinstance(outputs, list) and isinstance(attrs, dict)
+    return Signature(
+        tuple((item, "") if isinstance(item, str) else (item[0], item[1]) for item in outputs),
+        {name: _plain(rule[1]) for name, rule in attrs.items() if len(rule) > 1},
+    )
+
+
+def known_ops() -> Sequence[str]:
+    """The ops of the registry, by name."""
+    return list(_registry())
+
+
+def read_signature(definition: OpDef) -> Signature:
+    """The signature of an op that the file itself describes."""
+    outputs = tuple((arg.name, arg.number_attr or arg.type_list_attr) for arg in definition.output_arg)
+    return Signature(
+        outputs,
+        {attr.name: plain_attr(attr.default_value) for attr in definition.attr if attr.HasField("default_value")},
+    )
+
+
+def plain_attr(value: AttrValue) -> object:
+    """The content of an attribute: a number, bytes, a list of them, or the message that holds it."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind != "list":
+        content: object = getattr(value, kind)
+        return content
+    for _, items in value.list.ListFields():
+        return tuple(items)
+    return ()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode()
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

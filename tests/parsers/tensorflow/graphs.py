@@ -1,0 +1,158 @@
+"""TensorFlow graphs made in tests, without TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import atcpy
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    AttrValue,
+    DataType,
+    FunctionDef,
+    GraphDef,
+    NameAttrList,
+    NodeDef,
+    TensorProto,
+    TensorShapeProto,
+)
+
+Array = npt.NDArray[Any]
+NUMBERS: dict[str, int] = {
+    "float32": DataType.DT_FLOAT,
+    "float64": DataType.DT_DOUBLE,
+    "float16": DataType.DT_HALF,
+    "int64": DataType.DT_INT64,
+    "int32": DataType.DT_INT32,
+    "int16": DataType.DT_INT16,
+    "int8": DataType.DT_INT8,
+    "uint8": DataType.DT_UINT8,
+    "uint16": DataType.DT_UINT16,
+    "uint32": DataType.DT_UINT32,
+    "uint64": DataType.DT_UINT64,
+    "bool": DataType.DT_BOOL,
+    "complex64": DataType.DT_COMPLEX64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An attribute that is an element type."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An attribute that is a function."""
+
+    name: str
+
+
+def shape_proto(shape: Sequence[int | None] | None) -> TensorShapeProto:
+    """A shape; None for what is not known."""
+    if shape is None:
+        return TensorShapeProto(unknown_rank=True)
+    return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape])
+
+
+def tensor_proto(array: npt.ArrayLike, dtype: str = "") -> TensorProto:
+    """A constant."""
+    held = np.asarray(array, dtype or None)
+    return TensorProto(
+        dtype=DataType.ValueType(NUMBERS[str(held.dtype)]),
+        tensor_shape=shape_proto(held.shape),
+        tensor_content=held.tobytes(),
+    )
+
+
+def attr_value(value: object) -> AttrValue:
+    """An attribute from a plain value; bool, int, float, str, Type, Function, lists of them, or a message."""
+    made = AttrValue()
+    match value:
+        case bool():
+            made.b = value
+        case int():
+            made.i = value
+        case float():
+            made.f = value
+        case str():
+            made.s = value.encode()
+        case Type(name):
+            made.type = DataType.ValueType(NUMBERS[name])
+        case Function(name):
+            made.func.CopyFrom(NameAttrList(name=name))
+        case TensorProto():
+            made.tensor.CopyFrom(value)
+        case TensorShapeProto():
+            made.shape.CopyFrom(value)
+        case list() | tuple():
+            _fill_list(made, value)
+        case _:
+            raise TypeError(value)
+    return made
+
+
+def _fill_list(made: AttrValue, items: Sequence[object]) -> None:
+    made.list.SetInParent()
+    for item in items:
+        single = attr_value(item)
+        kind = single.WhichOneof("value")
+        assert kind is not None
+        field_of_list = getattr(made.list, kind)
+        content = getattr(single, kind)
+        if hasattr(field_of_list, "add") and not isinstance(content, int | float | bytes):
+            field_of_list.add().CopyFrom(content)
+        else:
+            field_of_list.append(content)
+
+
+def node(op: str, name: str, *inputs: str, **attrs: object) -> NodeDef:
+    """One node."""
+    made = NodeDef(name=name, op=op, input=inputs)
+    for key, value in attrs.items():
+        made.attr[key].CopyFrom(attr_value(value))
+    return made
+
+
+@dataclass(slots=True)
+class TfBuilder:
+    """Builds a graph node by node; each call returns the name to read the result by."""
+
+    graph: GraphDef = field(default_factory=GraphDef)
+
+    def add(self, op: str, *inputs: str, name: str = "", **attrs: object) -> str:
+        """Adds a node."""
+        made = node(op, name or f"n{len(self.graph.node)}", *inputs, **attrs)
+        self.graph.node.append(made)
+        return made.name
+
+    def input(self, name: str, dtype: str, shape: Sequence[int | None] | None) -> str:
+        """Adds a Placeholder."""
+        return self.add("Placeholder", name=name, dtype=Type(dtype), shape=shape_proto(shape))
+
+    def const(self, array: npt.ArrayLike, dtype: str = "", name: str = "") -> str:
+        """Adds a Const."""
+        proto = tensor_proto(array, dtype)
+        kind = np.asarray(array, dtype or None).dtype
+        return self.add("Const", name=name, value=proto, dtype=Type(str(kind)))
+
+    def function(self, made: FunctionDef) -> None:
+        """Adds a function to the library."""
+        self.graph.library.function.append(made)
+
+    def run(
+        self, folder: Path, feeds: Mapping[str, Array], *outputs: str, options: Mapping[str, Any] | None = None
+    ) -> list[Array]:
+        """Converts the graph and runs it; the outputs asked for."""
+        path = folder / "model.pb"
+        path.write_bytes(self.graph.SerializeToString())
+        package = folder / "model.om"
+        names = {"out_nodes": ";".join(name if ":" in name else f"{name}:0" for name in outputs)}
+        atcpy.convert(str(path), str(package), **{**names, **(options or {})})
+        return [np.asarray(array) for array in atcpy.InferenceSession(str(package)).run(None, dict(feeds))]

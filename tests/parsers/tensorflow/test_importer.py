@@ -1,0 +1,53 @@
+"""Reading of graphs as such: names, functions, problems."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from tests.parsers.tensorflow.graphs import TfBuilder, Type
+
+
+def test_a_small_net_has_the_names_of_the_graph_and_its_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 9, 7, 3)).astype(np.float32)
+    w = rng.standard_normal((3, 2, 3, 5)).astype(np.float32)
+    g = TfBuilder()
+    data = g.input("x", "float32", (None, 9, 7, 3))
+    conv = g.add("Conv2D", data, g.const(w), name="conv", strides=[1, 2, 1, 1], padding="SAME")
+    g.add("Relu", g.add("BiasAdd", conv, g.const(rng.standard_normal(5).astype(np.float32), name="b")), name="y")
+    (y,) = g.run(tmp_path, {"x": x}, "y")
+    session = atcpy.InferenceSession(str(tmp_path / "model.om"))
+    assert [i.name for i in session.get_inputs()] == ["x"]
+    assert [o.name for o in session.get_outputs()] == ["y:0"]
+    bias = session.run(["y:0"], {"x": np.zeros_like(x)})[0][0, 0, 0]
+    padded = np.pad(x, ((0, 0), (1, 1), (0, 1), (0, 0)))
+    expected = np.zeros((2, 5, 7, 5), np.float32)
+    for row in range(5):
+        for column in range(7):
+            window = padded[:, 2 * row : 2 * row + 3, column : column + 2]
+            expected[:, row, column] = np.einsum("nijc,ijco->no", window, w)
+    assert np.allclose(y, np.maximum(expected + _bias(g), 0), atol=1e-4)
+    assert (bias == np.maximum(_bias(g), 0)).all()
+
+
+def _bias(g: TfBuilder) -> np.ndarray:
+    return np.frombuffer(next(n for n in g.graph.node if n.name == "b").attr["value"].tensor.tensor_content, np.float32)
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (2, 3))
+    g.add("Rell", x, name="typo")
+    g.add("Softmax", "nowhere", name="open")
+    with pytest.raises(AtcError, match="nowhere") as caught:
+        g.run(tmp_path, {}, "typo", "open")
+    assert caught.value.code == "E12009"
+    g.graph.node[-1].input[0] = x
+    g.add("Add", x, g.const(np.zeros((2, 4), np.float32)), name="misfit", T=Type("float32"))
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "typo", "misfit")
+    assert [problem.code for problem in caught.value.problems] == ["E19010", "EZ8888"]
+    assert 'Rell (1, as "typo"; there is Relu)' in str(caught.value)
