@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
+from atcpy.ir.tensor import Array
 from atcpy.ops.conv import C0, check_bias, direct_reason, half_weights_of_conv, supports_conv
 from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.spatial import Window, positive_ints, window_of
 
 
@@ -141,11 +145,21 @@ def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("conv_transpose2d", (*node.inputs, None, None)[:4], (y,), params)
 
 
+def evaluate_conv_transpose(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """Each group by itself: the reference op gives groups the weights and the bias of others."""
+    group = node.int_attr("group", 1)
+    axes = zip(arrays, (1, 0, 0), strict=False)
+    split = [[None] * group if array is None else np.split(array, group, axis) for array, axis in axes]
+    made = [evaluate_by_onnx(node, operands, group=1)[0] for operands in zip(*split, strict=True)]
+    return [np.concatenate(made, axis=1)]
+
+
 register_operator(
     OpDef(
         name="ConvTranspose",
         ge_type="ConvTranspose",
         infer=infer_conv_transpose,
+        evaluate=evaluate_conv_transpose,
         engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,

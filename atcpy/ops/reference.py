@@ -180,8 +180,8 @@ def _infer_by_schema(
     ]
 
 
-def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
-    """The outputs of a node by ONNX's reference implementation, on numpy arrays."""
+def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None], **changed: int) -> list[Array]:
+    """The outputs of a node by ONNX's reference implementation, on numpy arrays; `changed` are other attributes."""
     from onnx.reference import ReferenceEvaluator  # slow to import; needed by few models
 
     names = ["" if array is None else f"i{index}" for index, array in enumerate(arrays)]
@@ -190,6 +190,9 @@ def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     del proto.input[:], proto.output[:]
     proto.input.extend(names)
     proto.output.extend(outputs)
+    kept = [attr for attr in proto.attribute if attr.name not in changed]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in changed.items())])
     graph = helper.make_graph(
         [proto],
         "node",

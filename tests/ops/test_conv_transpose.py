@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir.tensor import Array
+from atcpy.ops.conv_transpose import evaluate_conv_transpose
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -99,6 +100,16 @@ def test_agrees_with_onnxruntime(isa: str, case: Case) -> None:
 def test_pads_as_onnxruntime_does(kernel: tuple[int, int], attrs: dict[str, object], isa: str) -> None:
     x, w, bias = operands(np.random.default_rng(2), (1, 20, 18, 6, 7), kernel, 1)
     check(x, w, bias, attrs, isa)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize(("group", "c", "m"), [(1, 2, 3), (2, 1, 1), (3, 2, 1), (2, 3, 4)])
+def test_groups_are_evaluated_each_by_itself(group: int, c: int, m: int, has_bias: bool) -> None:
+    x, w, bias = operands(np.random.default_rng(3), (2, c, m, 3, 4), (2, 3), group)
+    attrs: dict[str, object] = {"group": group, "strides": (2, 2), "pads": (1, 0, 0, 1)}
+    arrays = [x, w, bias if has_bias else None]
+    (ours,) = evaluate_conv_transpose(make_node("ConvTranspose", arrays, attrs), arrays)
+    np.testing.assert_allclose(ours, ort_conv_transpose(x, w, arrays[2], attrs), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("isa", ISAS)
