@@ -27,6 +27,7 @@ from atcpy.ops import (
     nms,
     nonzero,
     norm,
+    norm_of_sum,
     onehot,
     optional,
     pad,

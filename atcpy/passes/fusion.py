@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -103,6 +103,14 @@ def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
     other = value.user_beyond((reader,))
     if other is not None:
         yield Reject("second-consumer", value.producer.name, other.name)
+
+
+def read_before(value: Value, node: Node, places: Mapping[Node, int]) -> Iterator[Reject]:
+    """Reasons against making a value by this node, which reads it: others do so earlier. `places` are those of the
+    graph's nodes in their order.
+    """
+    early = (user for user in value.users if user is not node and places.get(user, -1) < places[node])
+    yield from (Reject("second-consumer", value.producer.name, user.name) for user in early)
 
 
 def only_read_within(m: Match, root: Node) -> Iterator[Reject]:

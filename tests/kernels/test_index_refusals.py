@@ -62,6 +62,11 @@ BASES: dict[str, tuple[Params, list[Array], list[Array]]] = {
         {"outer": 2, "n": 5, "inner": 3, "sorted": 1, "results": 3, "dtype": 1},
         [zeros(2, 5, 3)], [zeros(2, 5, 3), counts(5), counts(5), ONE],
     ),
+    "normalize": (
+        {"rows": 6, "n": 5, "run": 1, "period": 1, "lines": [4, 3, 6], "numbers": [6, 2, 3], "index_item": [8, 8, 8]},
+        [zeros(4, 5), zeros(5), zeros(5), counts(6), counts(2), counts(3), zeros(3, 5), zeros(6, 5)],
+        [zeros(6, 5), zeros(6, 5)],
+    ),
     "nms": (
         {"batches": 1, "classes": 2, "n": 5, "room": 3}, [zeros(1, 5, 4), zeros(1, 2, 5)], [counts(6, 3), ONE],
     ),
@@ -130,6 +135,11 @@ def test_sizes_that_do_not_fit_are_refused(family: str, size: int) -> None:
         ("pad", {"item": 3}, "unknown size"),
         ("nonzero", {"is_float": 2}, "neither 0 nor 1"),
         ("unique", {"results": 4}, "number of operands"),
+        ("normalize", {"lines": [4, 0, 6]}, "indices are missing"),
+        ("normalize", {"numbers": [6, 0, 3]}, "indices are missing"),
+        ("normalize", {"lines": [0, 3, 6]}, "number of operands"),
+        ("normalize", {"index_item": [8, 4, 8]}, "neither int32 nor int64"),
+        ("normalize", {"run": 5}, "rows alone"),
         ("nms", {"room": 6}, "out of range"),
         ("nms", {"centred": 2}, "neither 0 nor 1"),
     ],

@@ -39,12 +39,48 @@ static inline void normalize_row(const float *x, int64_t n, float mean, float in
     }
 }
 
+/* The row that is normalized, added up in a result where it is a sum; NULL after a fault. */
+static inline const float *normalized_row(const struct kernel_args *args, int64_t row)
+{
+    const struct normalize_params *p = args->params;
+    if (p->lines[0] == 0)
+        return (const float *)args->src[NORM_X] + row * p->n;
+    const float *terms[NORM_TERMS];
+    int count = 0;
+    for (int t = 0; t < NORM_TERMS; t++) {
+        if (p->lines[t] == 0)
+            continue;
+        const int64_t line = norm_line(args, t, row);
+        if (line < 0)
+            return NULL;
+        terms[count++] = (const float *)args->src[norm_term(t)] + line * p->n;
+    }
+    if (count == 1 && args->dst[NORM_SUM] == NULL)
+        return terms[0];
+    float *sum = args->dst[args->dst[NORM_SUM] != NULL ? NORM_SUM : NORM_Y];
+    sum += row * p->n;
+    for (int64_t i = 0; i < p->n; i += VF) {
+        const int64_t lanes = min_i64(VF, p->n - i);
+        const bool full = lanes == VF;
+        vf v = full ? vf_load(terms[0] + i) : vf_load_n(terms[0] + i, lanes, 0);
+        for (int t = 1; t < count; t++)
+            v = vf_add(v, full ? vf_load(terms[t] + i) : vf_load_n(terms[t] + i, lanes, 0));
+        if (full)
+            vf_store(sum + i, v);
+        else
+            vf_store_n(sum + i, v, lanes);
+    }
+    return sum;
+}
+
 static inline void normalize_items(const struct kernel_args *args)
 {
     const struct normalize_params *p = args->params;
     const float *scale = args->src[NORM_SCALE], *bias = args->src[NORM_BIAS];
     for (int64_t row = args->begin; row < args->end; row++) {
-        const float *x = (const float *)args->src[NORM_X] + row * p->n;
+        const float *x = normalized_row(args, row);
+        if (x == NULL)
+            return;
         float *y = (float *)args->dst[0] + row * p->n;
         float mean = 0;
         if (p->kind == NORMALIZE_LAYER)

@@ -8,5 +8,6 @@ from atcpy.passes.optimize import (
     graph_kernel,
     matmul_epilogue,
     merge,
+    norm_of_sum,
     plain_outputs,
 )

@@ -8,12 +8,14 @@ the Attention: a decoder hands them to its next step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.fusion import read_before
 
 NAME = "AttentionCachePass"
 _KEYS, _VALUES, _MASK = 1, 2, 3
@@ -38,7 +40,8 @@ def take_cache(graph: Graph, record: PassRecord, options: PrepareOptions) -> Non
         if any(join.op_type != "Concat" or join.input_count != len(joins) for join in joins):
             continue
         record.matched += 1
-        rejects = [*_requirements(node), *_early_readers(node, joins, places)]
+        early = (read_before(join.output, node, places) for join in dict.fromkeys(joins))
+        rejects = [*_requirements(node), *chain.from_iterable(early)]
         record.reject(*rejects)
         if not rejects and record.may_apply():
             record.fire([node, *joins])
@@ -56,13 +59,6 @@ def _requirements(node: Node) -> Iterator[Reject]:
             yield Reject("rank", value.name)
         elif value.producer.int_attr("axis", 0) % _RANK != _ROWS:
             yield Reject("other-axes", value.name)
-
-
-def _early_readers(node: Node, joins: Sequence[Node], places: Mapping[Node, int]) -> Iterator[Reject]:
-    """Who reads all keys or values and comes before the Attention that would make them."""
-    for join in dict.fromkeys(joins):
-        early = (user for user in join.output.users if user is not node and places.get(user, -1) < places[node])
-        yield from (Reject("second-consumer", join.name, user.name) for user in early)
 
 
 def _replace(rw: Rewriter, finisher: Finisher, joins: Sequence[Node]) -> None:

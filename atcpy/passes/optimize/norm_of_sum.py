@@ -1,0 +1,128 @@
+"""Let a normalization add up what it normalizes.
+
+LayerNormalization(a + b + c, g, h)                          →  FusedLayerNormalization of the terms a, b and c
+LayerNormalization(Gather(table, i) + Gather(table2, j), …)  →  FusedLayerNormalization of rows of the tables
+
+and RMSNormalization likewise. Who else reads the sum reads its second result. Sums that a matrix product adds are its
+epilogue by then; what is left are embeddings, positions, and residuals behind other ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ops.gather import INDEX_TYPES
+from atcpy.ops.norm_of_sum import FUSED, MOST_TERMS, spreads
+from atcpy.options import OoLevel, OptimizeOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
+from atcpy.passes.fusion import read_before
+
+NAME = "AddLayerNormFusionPass"
+_TABLE_RANK = 2
+
+
+class _Term(NamedTuple):
+    """What is added: a value, or rows of a table by number, which a Gather took."""
+
+    value: Value
+    indices: Value | None = None
+    gather: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """The terms of a value in the order in which they are added, and the nodes that add them."""
+
+    terms: Sequence[_Term]
+    adds: Sequence[Node] = ()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All that goes."""
+        return [*self.adds, *(term.gather for term in self.terms if term.gather is not None)]
+
+
+@graph_pass(
+    NAME,
+    Stage.OPTIMIZE,
+    after=("TransOpWithoutReshapeFusionPass",),
+    before=("GraphKernelFusionPass",),
+    level=OoLevel.O2,
+    on_whole=True,
+    is_neutral=False,
+)
+def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
+    """Let a normalization add up what it normalizes."""
+    finisher = Finisher(graph, record, options)
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    for norm in graph.nodes_of(*FUSED):
+        if norm.engine is not Engine.VECTOR:
+            continue
+        total = norm.operand(0)
+        sums = [found for found in _sums(total) if found.nodes]
+        if not sums:
+            continue
+        record.matched += 1
+        early = list(read_before(total, norm, places))
+        wrong = [[*early, *_rejects(found, total, norm)] for found in sums]
+        fitting = next((found for found, rejects in zip(sums, wrong, strict=True) if not rejects), None)
+        if fitting is None:
+            record.reject(*wrong[0])
+        elif record.may_apply():
+            record.fire([norm, *fitting.nodes])
+            _replace(Rewriter(graph, norm, NAME, [norm, *fitting.nodes]), finisher, fitting.terms, total)
+
+
+def _sums(total: Value) -> Iterator[_Sum]:
+    """The ways to take a value apart, that with the most terms first."""
+    add = total.producer
+    if add.op_type == "Add" and not add.domain:
+        for first, second in (add.operands, add.operands[::-1]):
+            inner = first.producer
+            if inner.op_type == "Add" and not inner.domain and first.use_count == 1:
+                yield _Sum([*map(_term, inner.operands), _term(second)], [add, inner])
+        yield _Sum([*map(_term, add.operands)], [add])
+    yield _Sum([_term(total, is_whole=True)])
+
+
+def _term(value: Value, *, is_whole: bool = False) -> _Term:
+    """Rows of a constant table, if nobody else wants them; else the value as it is."""
+    gather = value.producer
+    if gather.op_type != "Gather" or gather.domain or (value.use_count > 1 and not is_whole):
+        return _Term(value)
+    table, indices = gather.operands
+    is_table = table.tensor is not None and len(table.desc.static_shape) == _TABLE_RANK
+    if not is_table or gather.int_attr("axis", 0) not in (0, -_TABLE_RANK) or indices.desc.dtype not in INDEX_TYPES:
+        return _Term(value)
+    return _Term(table, indices, gather)
+
+
+def _rejects(found: _Sum, total: Value, norm: Node) -> Iterator[Reject]:
+    shape = total.desc.static_shape
+    width = len(shape) - norm.int_attr("axis", -1) % len(shape)
+    for term in found.terms:
+        made = term.value if term.gather is None else term.gather.output
+        own = made.desc.static_shape
+        if not spreads(own, shape) or len(own) < width or own[len(own) - width :] != shape[len(shape) - width :]:
+            yield Reject("broadcast", norm.name, made.name)
+        if term.gather is not None and width != _TABLE_RANK - 1:
+            yield Reject("other-axes", norm.name, term.gather.name)
+    assert len(found.terms) <= MOST_TERMS
+
+
+def _replace(rw: Rewriter, finisher: Finisher, terms: Sequence[_Term], total: Value) -> None:
+    norm = rw.root
+    left_out = [None] * (MOST_TERMS - len(terms))
+    first, *more = (term.value for term in terms)
+    operands = (first, norm.operand(1), norm.input(2), *(term.indices for term in terms), *left_out, *more)
+    is_read = total.use_count > 1
+    rank = len(total.desc.static_shape)
+    attrs: Mapping[str, object] = {**norm.attrs, "axis": norm.int_attr("axis", -1) % rank - rank}
+    made = rw.insert_many(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
+    made[0].producer.engine = norm.engine
+    gathers = [term.gather for term in terms if term.gather is not None]
+    finisher.finish(rw, zip((norm.outputs[0], total), made, strict=False), [norm, total.producer, *gathers])
