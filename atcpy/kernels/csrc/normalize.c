@@ -22,9 +22,8 @@ static const char *check_terms(const struct task_view *task, enum atc_dtype dtyp
             return "a term or its indices are missing";
         if (p->lines[t] > 0 && !atc_holds(term, dtype, atc_mul(p->lines[t], p->n), item))
             return "a term is too small or of another type";
-        if (p->numbers[t] > 0 &&
-            (!atc_is_index(indices, p->index_item[t]) ||
-             !atc_holds(indices, DTYPE_ANY, p->numbers[t], p->index_item[t])))
+        if (p->numbers[t] > 0 && (!atc_is_index(indices, p->index_item[t]) ||
+                                  !atc_holds(indices, DTYPE_ANY, p->numbers[t], p->index_item[t])))
             return "indices are too small or neither int32 nor int64";
     }
     return NULL;

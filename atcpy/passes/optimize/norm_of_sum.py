@@ -3,8 +3,9 @@
 LayerNormalization(a + b + c, g, h)                          →  FusedLayerNormalization of the terms a, b and c
 LayerNormalization(Gather(table, i) + Gather(table2, j), …)  →  FusedLayerNormalization of rows of the tables
 
-and RMSNormalization likewise. Who else reads the sum reads its second result. Sums that a matrix product adds are its
-epilogue by then; what is left are embeddings, positions, and residuals behind other ops.
+and RMSNormalization likewise; the rows may go through a Reshape. Who else reads the sum reads its second result. Sums
+that a matrix product adds are its epilogue by then; what is left are embeddings, positions, and residuals behind other
+ops.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.gather import INDEX_TYPES
 from atcpy.ops.norm_of_sum import FUSED, MOST_TERMS, spreads
 from atcpy.options import OoLevel, OptimizeOptions, Stage
@@ -26,11 +27,12 @@ _TABLE_RANK = 2
 
 
 class _Term(NamedTuple):
-    """What is added: a value, or rows of a table by number, which a Gather took."""
+    """What is added as it `came`: the value of that name, or rows of it by number, which the nodes `taken` took."""
 
+    came: Value
     value: Value
     indices: Value | None = None
-    gather: Node | None = None
+    taken: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class _Sum:
     @property
     def nodes(self) -> list[Node]:
         """All that goes."""
-        return [*self.adds, *(term.gather for term in self.terms if term.gather is not None)]
+        return [*self.adds, *(node for term in self.terms for node in term.taken)]
 
 
 @graph_pass(
@@ -90,27 +92,34 @@ def _sums(total: Value) -> Iterator[_Sum]:
 
 
 def _term(value: Value, *, is_whole: bool = False) -> _Term:
-    """Rows of a constant table, if nobody else wants them; else the value as it is."""
-    gather = value.producer
-    if gather.op_type != "Gather" or gather.domain or (value.use_count > 1 and not is_whole):
-        return _Term(value)
+    """Rows of a constant table, if nobody else wants them; else the value as it is. Other dims before the rows' own
+    may be given to them by a Reshape.
+    """
+    view = value.producer if value.producer.op_type == "Reshape" else None
+    rows = value if view is None else view.operand(0)
+    gather = rows.producer
+    is_shared = any(step.use_count > 1 for step in (value, rows) if step is not value or not is_whole)
+    if gather.op_type != "Gather" or gather.domain or is_shared:
+        return _Term(value, value)
     table, indices = gather.operands
     is_table = table.tensor is not None and len(table.desc.static_shape) == _TABLE_RANK
-    if not is_table or gather.int_attr("axis", 0) not in (0, -_TABLE_RANK) or indices.desc.dtype not in INDEX_TYPES:
-        return _Term(value)
-    return _Term(table, indices, gather)
+    keeps = value.desc.static_shape[-1:] == table.desc.static_shape[1:]
+    if not (is_table and keeps) or gather.int_attr("axis", 0) not in (0, -_TABLE_RANK):
+        return _Term(value, value)
+    if indices.desc.dtype not in INDEX_TYPES:
+        return _Term(value, value)
+    return _Term(value, table, indices, (gather,) if view is None else (view, gather))
 
 
 def _rejects(found: _Sum, total: Value, norm: Node) -> Iterator[Reject]:
     shape = total.desc.static_shape
     width = len(shape) - norm.int_attr("axis", -1) % len(shape)
     for term in found.terms:
-        made = term.value if term.gather is None else term.gather.output
-        own = made.desc.static_shape
+        own = term.came.desc.static_shape
         if not spreads(own, shape) or len(own) < width or own[len(own) - width :] != shape[len(shape) - width :]:
-            yield Reject("broadcast", norm.name, made.name)
-        if term.gather is not None and width != _TABLE_RANK - 1:
-            yield Reject("other-axes", norm.name, term.gather.name)
+            yield Reject("broadcast", norm.name, term.came.name)
+        if term.indices is not None and width != _TABLE_RANK - 1:
+            yield Reject("other-axes", norm.name, term.came.name)
     assert len(found.terms) <= MOST_TERMS
 
 
@@ -118,11 +127,22 @@ def _replace(rw: Rewriter, finisher: Finisher, terms: Sequence[_Term], total: Va
     norm = rw.root
     left_out = [None] * (MOST_TERMS - len(terms))
     first, *more = (term.value for term in terms)
-    operands = (first, norm.operand(1), norm.input(2), *(term.indices for term in terms), *left_out, *more)
+    operands = (first, norm.operand(1), norm.input(2), *(_indices(term, rw) for term in terms), *left_out, *more)
     is_read = total.use_count > 1
     rank = len(total.desc.static_shape)
     attrs: Mapping[str, object] = {**norm.attrs, "axis": norm.int_attr("axis", -1) % rank - rank}
     made = rw.insert_many(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
     made[0].producer.engine = norm.engine
-    gathers = [term.gather for term in terms if term.gather is not None]
-    finisher.finish(rw, zip((norm.outputs[0], total), made, strict=False), [norm, total.producer, *gathers])
+    taken = [node for term in terms for node in term.taken]
+    finisher.finish(rw, zip((norm.outputs[0], total), made, strict=False), [norm, total.producer, *taken])
+
+
+def _indices(term: _Term, rw: Rewriter) -> Value | None:
+    """The indices in the dims that the rows have."""
+    wanted = term.came.desc.static_shape[:-1]
+    if term.indices is None or term.indices.desc.shape == wanted:
+        return term.indices
+    shape = rw.const(wanted, name=f"{term.indices.name}_shape", dtype=DType.INT64)
+    indices = rw.insert("Reshape", term.indices, shape)
+    indices.producer.engine = shape.producer.engine = Engine.GE_LOCAL
+    return indices
