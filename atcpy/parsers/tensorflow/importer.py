@@ -19,6 +19,7 @@ from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
 MAX_NESTING = 64
+_COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
@@ -135,6 +136,8 @@ class Importer:
         defaults = signature.defaults if signature is not None else {}
         op = Op(node, [scope.values[ref] for ref in node.inputs], scope.graph, self._known, defaults, self)
         try:
+            if any(value.desc.dtype in _COMPLEX for value in op.inputs):
+                raise op.refuse("complex numbers")
             results = MAPPINGS[node.op].function(op)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, node=node.name, op=node.op))

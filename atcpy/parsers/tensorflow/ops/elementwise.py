@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from atcpy.ir import Value
+import math
+
+from atcpy.ir import DType, Value
+from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.op import Op, maps
 
 _SAME = {
@@ -27,7 +30,6 @@ _SAME = {
     "Floor": "Floor",
     "Greater": "Greater",
     "GreaterEqual": "GreaterOrEqual",
-    "Inv": "Reciprocal",
     "Invert": "BitwiseNot",
     "IsInf": "IsInf",
     "IsNan": "IsNaN",
@@ -39,12 +41,11 @@ _SAME = {
     "LogicalOr": "Or",
     "Mul": "Mul",
     "Neg": "Neg",
-    "Pow": "Pow",
     "RealDiv": "Div",
-    "Reciprocal": "Reciprocal",
     "Relu": "Relu",
     "Rint": "Round",
     "SelectV2": "Where",
+    "Selu": "Selu",
     "Sigmoid": "Sigmoid",
     "Sign": "Sign",
     "Sin": "Sin",
@@ -60,10 +61,21 @@ _SAME = {
 
 def _same(op: Op) -> Value:
     """The op of the standard"""
+    if any(value.desc.dtype is DType.STRING for value in op.inputs) and op.node.op != "SelectV2":
+        raise op.refuse("text")
     return op.add(_SAME[op.node.op], *op.inputs)
 
 
 maps(*_SAME)(_same)
+
+
+@maps("Pow")
+def power(op: Op) -> Value:
+    """Pow; of integers of 8 and 16 bits by those of 32"""
+    x, y = op.input(0), op.input(1)
+    dtype = x.desc.dtype
+    wide = DType.INT32 if dtype.is_int and dtype.bits < 32 else dtype
+    return op.cast(op.add("Pow", op.cast(x, wide), op.cast(y, wide)), dtype)
 
 
 @maps("Relu6")
@@ -91,6 +103,44 @@ def cast(op: Op) -> Value:
 def hand_through(op: Op) -> Value:
     """Its input"""
     return op.input(0)
+
+
+@maps("ClipByValue")
+def clip(op: Op) -> Value:
+    """Clip; Min and Max where the bounds are no scalars, or may cross"""
+    x, low, high = (op.input(place) for place in range(3))
+    if _are_ordered(low, high):
+        return op.add("Clip", x, low, high)
+    return op.add("Max", op.add("Min", x, high), low)
+
+
+def _are_ordered(low: Value, high: Value) -> bool:
+    if low.tensor is None or high.tensor is None:
+        return False
+    return low.array.shape == high.array.shape == () and bool(low.array <= high.array)
+
+
+@maps("Select")
+def select(op: Op) -> Value:
+    """Where; a condition of one dim chooses whole rows"""
+    condition, rank = op.input(0), op.rank(1)
+    if op.rank(0) == 1 and rank > 1:
+        condition = op.unsqueeze(condition, *range(1, rank))
+    return op.add("Where", condition, op.input(1), op.input(2))
+
+
+@maps("IsFinite")
+def is_finite(op: Op) -> Value:
+    """|x| < ∞"""
+    x = op.input(0)
+    return op.add("Less", op.add("Abs", x), op.like(math.inf, x))
+
+
+@maps("ApproximateEqual")
+def approximately_equal(op: Op) -> Value:
+    """|x − y| < tolerance"""
+    gap = op.add("Abs", op.add("Sub", op.input(0), op.input(1)))
+    return op.add("Less", gap, op.like(op.float_attr("tolerance"), gap))
 
 
 @maps("Rsqrt")
@@ -142,9 +192,18 @@ def bias_add(op: Op) -> Value:
 
 @maps("Equal", "NotEqual")
 def equal(op: Op) -> Value:
-    """Equal, and Not of it"""
+    """Equal, and Not of it; of shapes that do not fit, one answer if that is no error"""
+    is_not = op.node.op == "NotEqual"
+    if not op.bool_attr("incompatible_shape_error") and not _fit(op.shape(0), op.shape(1)):
+        return op.const(is_not, DType.BOOL)
     result = op.add("Equal", op.input(0), op.input(1))
-    return op.add("Not", result) if op.node.op == "NotEqual" else result
+    return op.add("Not", result) if is_not else result
+
+
+def _fit(a: Shape, b: Shape) -> bool:
+    """False if two shapes certainly do not broadcast."""
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return not any(isinstance(x, int) and isinstance(y, int) and x != y and 1 not in (x, y) for x, y in pairs)
 
 
 @maps("Round")

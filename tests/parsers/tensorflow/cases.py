@@ -1,0 +1,78 @@
+"""Tables of single ops: what an op makes of some arrays, all in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.parsers.tensorflow.graphs import Array, TfBuilder
+
+TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-12}
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """An input that is a constant of the graph."""
+
+    array: Any
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One node: its inputs, what it must make of them (arrays, or a function of the inputs), its attributes."""
+
+    op: str
+    inputs: Sequence[Any]
+    expected: Any
+    attrs: dict[str, Any] = field(default_factory=dict)
+    is_dynamic: bool = False
+    tolerance: float | None = None
+
+    def results(self) -> list[Array]:
+        """The expected outputs."""
+        if isinstance(self.expected, Callable):
+            with np.errstate(all="ignore"):
+                made = self.expected(*[item.array if isinstance(item, Const) else item for item in self.inputs])
+        else:
+            made = self.expected
+        return [np.asarray(item) for item in (made if isinstance(made, tuple) else (made,))]
+
+
+def check(folder: Path, cases: Sequence[Case]) -> None:
+    """Runs all cases in one graph."""
+    g = TfBuilder()
+    feeds: dict[str, Array] = {}
+    outputs: list[str] = []
+    for index, case in enumerate(cases):
+        inputs = []
+        for place, item in enumerate(case.inputs):
+            if isinstance(item, Const):
+                inputs.append(g.const(item.array, item.dtype))
+                continue
+            name = f"x{index}_{place}"
+            array = feeds[name] = np.asarray(item)
+            inputs.append(g.input(name, str(array.dtype), [None] * array.ndim if case.is_dynamic else array.shape))
+        made = g.add(case.op, *inputs, name=f"y{index}", **case.attrs)
+        outputs += [f"{made}:{place}" for place in range(len(case.results()))]
+    results = iter(g.run(folder, feeds, *outputs))
+    for index, case in enumerate(cases):
+        for place, expected in enumerate(case.results()):
+            _compare(f"case {index}, {case.op}:{place}", next(results), expected, case.tolerance)
+
+
+def _compare(what: str, result: Array, expected: Array, tolerance: float | None) -> None:
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape), what
+    if expected.dtype.kind not in "fV":
+        np.testing.assert_array_equal(result, expected, what)
+        return
+    bound = TOLERANCES[str(expected.dtype)] if tolerance is None else tolerance
+    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), bound, bound * 1e-3, True, what)
+
+
+BFLOAT16 = ml_dtypes.bfloat16
