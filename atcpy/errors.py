@@ -78,7 +78,12 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E12013", (3,), "a function that is called is not in the library", "save the graph with its functions"),
     ("E13009", (3,), "two values have the same name", "export the model again: a value has one producer"),
     ("E13014", (3,), "an attribute of an operator is invalid", "the message gives the rule of the standard"),
-    ("E13015", (3,), "a file that belongs to the model is missing or too short", "copy it beside the model, whole"),
+    (
+        "E13015",
+        (3,),
+        "a file that belongs to the model is missing, too short or damaged",
+        "copy it beside the model, whole",
+    ),
     ("E13018", (2,), "a text protobuf cannot be read", "correct it at the line that is named"),
     ("E13023", (6,), "the package would be larger than its format allows", "--external_weight=1"),
     ("E14001", (4,), "the parameters of an operator cannot be compiled", "the message names the limit"),

@@ -179,6 +179,9 @@ class ParseOptions:
     for_export: bool = False
     keep: tuple[str, ...] = ()
     framework: Framework | None = None  # None: by content
+    input_format: str = "NHWC"
+    signature: str = ""
+    tag_set: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -694,6 +697,26 @@ _IMPL_MODES = {
     "high_precision_for_all": ImplMode.HIGH_PRECISION,
 }
 _LEVELS = {level.name: level for level in OoLevel}
+_FRAMEWORKS = {framework.value: framework for framework in Framework}
+_OTHER_FRAMEWORKS = {"0": "Caffe", "1": "MindSpore"}
+INPUT_FORMATS = ("NHWC", "NCHW", "ND", "NDHWC", "NCDHW")
+
+
+def read_framework(option: str, value: object) -> Framework:
+    """ONNX or TensorFlow, by ATC's number; ATC's other frameworks have their own way out."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    where = Where(option=option)
+    if isinstance(text, str) and text in _OTHER_FRAMEWORKS:
+        hint = "convert the model to ONNX first, and give that: --framework=5"
+        raise Unsupported(
+            "E10055", f"--{option}={text}: {_OTHER_FRAMEWORKS[text]} is not supported", where=where, hint=hint
+        )
+    if isinstance(text, str) and text not in _FRAMEWORKS:
+        raise UsageError("E10007", f"--{option}: {text} is unknown", where=where, hint="5 is ONNX, 3 is TensorFlow")
+    framework: Framework = read_choice(option, text, _FRAMEWORKS)
+    return framework
+
+
 _STAGES = {stage.value: stage for stage in Stage}
 
 
@@ -716,6 +739,15 @@ _TABLE = (
         'the values that become outputs, "node:0;node:1" or output names',
         ";".join,
     ),
+    Option("framework", read_framework, None, "5 for ONNX, 3 for TensorFlow; default: by content", lambda f: f.value),
+    Option(
+        "input_format",
+        lambda option, value: read_choice(option, value, {name: name for name in INPUT_FORMATS}),
+        "NHWC",
+        "TensorFlow: layout of the inputs, which the package records: NHWC, NCHW, ND, NDHWC or NCDHW",
+    ),
+    Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
+    Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve", ",".join),
     Option("static", read_bool, False, "refuse a model with an open dimension", _lower),
     Option(
         "oo_level",
@@ -827,6 +859,10 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             out_nodes=value["out_nodes"],
             static=value["static"],
             allow_hardlinks=value["allow_hardlinks"],
+            framework=value["framework"],
+            input_format=value["input_format"],
+            signature=value["signature"],
+            tag_set=value["tag_set"],
         ),
         prepare=PrepareOptions(
             level=level, switches=switches, max_const_bytes=value["max_const"], max_growth=value["max_growth"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.convert import check_framework, read_options
+from atcpy.cli.convert import read_options
 from atcpy.cli.invocation import Invocation, Outcome, command
 from atcpy.errors import Cause, UsageError, causes, escape, group
 from atcpy.report.columns import table
@@ -15,7 +15,10 @@ from atcpy.report.units import count_of
 if TYPE_CHECKING:
     from atcpy.stages.pipeline import CheckReport
 
-TABLE = ("soc", "custom_ops", "input_shape", "out_nodes", "static", "max_const", "max_growth")
+TABLE = (
+    "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set", "static",
+    "max_const", "max_growth",
+)  # fmt: skip
 _NODES_SHOWN = 2
 _WORD = {"error": "error", "host_cpu": "host", "warning": "warn"}
 
@@ -28,12 +31,10 @@ def register(app: typer.Typer) -> None:
 def check(
     run: Invocation,
     model: Annotated[str, typer.Argument(metavar="M.onnx", help="The model.")],
-    framework: Annotated[str | None, typer.Option("--framework", help="5 for ONNX; default: by content.")] = None,
     list_ops: Annotated[bool, typer.Option("--list_ops", help="Show each op with its count and engine.")] = False,
     **options: Any,
 ) -> Outcome:
     """List all problems of a model, and what its ops run on; nothing is written."""
-    check_framework(framework)
     from atcpy.stages import pipeline
 
     report = pipeline.check(Path(model), read_options(run, options))

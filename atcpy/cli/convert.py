@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli.invocation import Invocation, Outcome, command
-from atcpy.errors import Unsupported, UsageError, Where
+from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, Stage, convert_options
 from atcpy.report.units import duration
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from atcpy.verify.verification import VerifyReport
 
 TABLE = (
-    "soc", "custom_ops", "input_shape", "out_nodes", "static", "oo_level", "skip_pass", "fusion_switch_file",
+    "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set",
+    "static", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
     "max_const", "max_growth", "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip
-_FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,6 @@ def convert(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="M.om", help="The package; default: <model>.om, here.")
     ] = None,
-    framework: Annotated[str | None, typer.Option("--framework", help="5 for ONNX; default: by content.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite/--no_overwrite", help="Replace a package that is there.")
     ] = True,
@@ -53,7 +52,6 @@ def convert(
     **options: Any,
 ) -> Outcome:
     """Compile a model into a package."""
-    check_framework(framework)
     parsed = read_options(run, options)
     target = package_path(model, output)
     if not overwrite and target.exists():
@@ -112,18 +110,6 @@ def _verify(
         custom=custom.load(custom_ops),
         step=run.progress.step,
     )
-
-
-def check_framework(framework: str | None) -> None:
-    """Only ONNX can be read; the others have their own way out."""
-    if framework in (None, "5"):
-        return
-    name = _FRAMEWORKS.get(framework)
-    where = Where(option="framework")
-    if name is None:
-        raise UsageError("E10007", f"--framework: {framework} is unknown", where=where, hint="5 is ONNX")
-    hint = "convert the model to ONNX first, and give that: --framework=5"
-    raise Unsupported("E10055", f"--framework={framework}: {name} is not supported", where=where, hint=hint)
 
 
 def read_options(run: Invocation, options: dict[str, Any]) -> ConvertOptions:

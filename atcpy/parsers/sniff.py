@@ -25,7 +25,7 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x80\x04", "a Python pickle", "export the model to ONNX"),
     (8, b'{"', "a safetensors file: weights without a graph", "export the model to ONNX"),
 )
-_TENSORFLOW = "give --framework=3, or freeze a SavedModel first: atcpy freeze"
+_TENSORFLOW = "drop --framework, or give --framework=3"
 
 
 def what_file(head: bytes, size: int) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOp
     else:
         parsed = import_onnx(model, options, custom)
     net_output = parsed.graph.net_output
-    net_output.attrs["names"] = tuple(value.name for value in net_output.operands)
+    net_output.attrs.setdefault("names", tuple(value.name for value in net_output.operands))
     return parsed
 
 

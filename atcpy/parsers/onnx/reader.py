@@ -1,35 +1,25 @@
 """A path or a ModelProto → a parsed model, its weights left in the file, and where it came from."""
 
 import hashlib
-import mmap
-import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from atcpy.errors import (
-    AtcError,
-    ModelInvalid,
-    ResourceLimit,
-    Unsupported,
-    UsageError,
-    Where,
-    did_you_mean,
-    raise_os_error,
-)
+from atcpy.errors import AtcError, ModelInvalid, ResourceLimit, Unsupported, Where
 from atcpy.ir import Source
 from atcpy.ops.custom import CustomOps
+from atcpy.parsers.files import map_file, no_model
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.microsoft.table import DOMAIN, extra_rule
 from atcpy.parsers.onnx.text import as_text
 from atcpy.parsers.onnx.wire import split_weights
-from atcpy.parsers.sniff import what_file, what_folder, what_protobuf
+from atcpy.parsers.sniff import what_file, what_protobuf
 
 _MAX_PROTO = 2**31 - 1
+_KIND = "an ONNX model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +38,22 @@ def read_model(model: Path | str | onnx.ModelProto, *, allow_hardlinks: bool = F
         external = ExternalData(None)
         return ModelFile(model, external, _source(model, _digest_of_proto(model)))
     path = Path(model)
-    data = _map_file(path)
+    data = map_file(path, _KIND)
     try:
         refusal = what_file(bytes(data[:4096]), len(data))
         if refusal is not None:
-            raise _no_model(path, *refusal)
+            raise no_model(path, _KIND, *refusal)
         if len(data) > _MAX_PROTO and split_weights(data) is None:
-            raise _no_model(path, "larger than protobuf allows (2 GB)", "save it with external data")
+            raise no_model(path, _KIND, "larger than protobuf allows (2 GB)", "save it with external data")
         rest, inline = split_weights(data) or (data, {})
         try:
             proto = onnx.ModelProto.FromString(bytes(rest))
         except DecodeError as error:
-            raise _no_model(path, *what_protobuf(data)) from error
+            raise no_model(path, _KIND, *what_protobuf(data)) from error
         if not proto.HasField("graph"):
             what, hint = what_protobuf(data)
             if "damaged" not in what:
-                raise _no_model(path, what, hint)
+                raise no_model(path, _KIND, what, hint)
             raise ModelInvalid("E16004", f"{path.name} has no graph", where=Where(file=str(path)), hint=_HINT_NO_GRAPH)
         _check_header(proto, path.name)
     except AtcError as error:
@@ -73,44 +63,6 @@ def read_model(model: Path | str | onnx.ModelProto, *, allow_hardlinks: bool = F
 
 
 _HINT_NO_GRAPH = "is it a tensor, as test data has them? export the model again"
-
-
-def _map_file(path: Path) -> memoryview:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise _missing(path) from None
-    except OSError as error:
-        raise_os_error(error, str(path))
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise _no_model(path, *what_folder(path))
-        if not stat.S_ISREG(status.st_mode):
-            raise _no_model(path, "no ordinary file", "copy the model into a file")
-        if status.st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise_os_error(error, str(path))
-    finally:
-        os.close(descriptor)
-
-
-def _missing(path: Path) -> UsageError:
-    folder = path.parent
-    hint = ""
-    if not folder.is_dir():
-        hint = f"the folder {folder} does not exist either"
-    elif os.access(folder, os.R_OK | os.X_OK):
-        hint = did_you_mean(path.name, sorted(entry.name for entry in folder.iterdir() if entry.is_file()))
-    return UsageError("E10410", f"{path} does not exist", where=Where(file=str(path)), hint=hint)
-
-
-def _no_model(path: Path, what: str, hint: str) -> ModelInvalid:
-    is_state = what.startswith(("empty", "full", "damaged", "larger", "gzip", "xz", "zstd", "bzip2"))
-    text = f"{path.name} is not an ONNX model: it is {what}" if not is_state else f"{path.name} is {what}"
-    return ModelInvalid("E10041", text, where=Where(file=str(path)), hint=hint)
 
 
 def _check_header(model: onnx.ModelProto, name: str) -> None:

@@ -1,50 +1,99 @@
-"""Where a graph begins and ends: its placeholders, and the outputs that are asked for or that nobody reads."""
+"""Where a graph begins and ends: its placeholders, and the outputs that are asked for, that the signature names or that
+nobody reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from atcpy.errors import AtcError, ModelInvalid, UsageError, Where, did_you_mean, raise_all
+from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
-from atcpy.parsers.tensorflow.graph import Ref, TfNode, main_ref
+from atcpy.parsers.tensorflow.graph import CALLS, Ref, TfNode, main_ref
 from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
+from atcpy.parsers.tensorflow.reader import Kind, TfFile
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorShapeProto
 
 # Ops at whose end nothing is that a user would ask for.
 _NO_RESULT = frozenset(
-    {"Const", "NoOp", "Assert", "Placeholder", "PlaceholderWithDefault", "VarHandleOp", "VariableV2"}
-)
+    {
+        "Const", "NoOp", "Assert", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault",
+        "VarHandleOp", "VariableV2", "Variable", "AssignVariableOp", "Assign", "AssignAdd", "AssignSub",
+        "AssignAddVariableOp", "AssignSubVariableOp", "DisableCopyOnRead", "VarIsInitializedOp",
+        "IsVariableInitialized", "SaveV2", "RestoreV2", "MergeV2Checkpoints", "ScalarSummary", "HistogramSummary",
+        "ImageSummary", "MergeSummary", "Print", "PrintV2",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The inputs and outputs of a graph by the names that users know them by, in order."""
+    """The inputs and outputs of a graph by the names that users know them by, in order. `all_inputs`: inputs that no
+    output depends on stay.
+    """
 
     inputs: Mapping[str, TfNode]
     outputs: Mapping[str, Ref]
+    all_inputs: bool = False
 
 
-def find_endpoints(nodes: Mapping[str, TfNode], options: ParseOptions) -> Endpoints:
-    """Those of a frozen graph: `x` for an input, `prob:0` for an output."""
+def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOptions) -> Endpoints:
+    """Those of a frozen graph: `x` for an input, `prob:0` for an output. Those of a signature: its keys, sorted."""
     inputs = {node.name: node for node in nodes.values() if node.op in PLACEHOLDERS}
-    outputs = _asked(nodes, options) if options.out_nodes else _leaves(nodes)
+    signed: dict[str, Ref] = {}
+    if file.signature is not None:
+        fed = _signed_inputs(nodes, file.signature.inputs)
+        given = {node.name for node in fed.values()}
+        inputs = {**fed, **{name: node for name, node in inputs.items() if name not in given and name not in fed}}
+        signed = {key: _signed_ref(key, info) for key, info in sorted(file.signature.outputs.items())}
+    if options.out_nodes:
+        return Endpoints(inputs, _asked(nodes, signed, options.out_nodes))
+    if file.signature is not None:
+        return Endpoints(fed, signed, all_inputs=True)
+    outputs = _leaves(nodes)
+    if file.kind is Kind.CHECKPOINT:
+        outputs = _that_depend_on(outputs, nodes)
     if not outputs:
-        raise ModelInvalid(
-            "E16001", "the graph has no outputs: every value is read by another node", hint="--out_nodes"
-        )
+        what = "the graph has no outputs: every value is read by another node"
+        raise ModelInvalid("E16001", what, hint="--out_nodes")
     return Endpoints(inputs, outputs)
 
 
-def _asked(nodes: Mapping[str, TfNode], options: ParseOptions) -> dict[str, Ref]:
+def _signed_inputs(nodes: Mapping[str, TfNode], infos: Mapping[str, TensorInfo]) -> dict[str, TfNode]:
+    """What is fed, as placeholders: a node with a default becomes one, too."""
+    found: dict[str, TfNode] = {}
+    for key, info in sorted(infos.items()):
+        ref = _signed_ref(key, info)
+        node = nodes.get(ref.node)
+        if node is None or ref.output:
+            what = f'the input "{key}" of the signature is "{info.name}", which the graph does not have'
+            raise ModelInvalid("E12009", what, where=Where(value=key))
+        shape = node.attrs.get("shape")
+        if not isinstance(shape, TensorShapeProto) or shape.unknown_rank:
+            shape = info.tensor_shape
+        found[key] = TfNode(node.name, "Placeholder", (), {"dtype": int(info.dtype), "shape": shape})
+    return found
+
+
+def _signed_ref(key: str, info: TensorInfo) -> Ref:
+    if info.WhichOneof("encoding") != "name":
+        raise Unsupported("E10055", f'"{key}" of the signature is a sparse or composite tensor', where=Where(value=key))
+    return main_ref(info.name)
+
+
+def _asked(nodes: Mapping[str, TfNode], signed: Mapping[str, Ref], names: Iterable[str]) -> dict[str, Ref]:
+    """What --out_nodes names: outputs of the signature, or of nodes."""
     outputs: dict[str, Ref] = {}
     problems: list[AtcError] = []
-    for text in options.out_nodes:
+    for text in names:
         ref = main_ref(text)
-        if ref.node in nodes:
+        if text in signed:
+            outputs[text] = signed[text]
+        elif ref.node in nodes:
             outputs[f"{ref.node}:{ref.output}"] = ref
         else:
             where = Where(option="out_nodes")
-            hint = did_you_mean(ref.node, nodes)
+            hint = did_you_mean(ref.node, [*signed, *nodes])
             problems.append(
                 UsageError("E10016", f'--out_nodes: no node "{ref.node}" in the model', where=where, hint=hint)
             )
@@ -54,5 +103,27 @@ def _asked(nodes: Mapping[str, TfNode], options: ParseOptions) -> dict[str, Ref]
 
 def _leaves(nodes: Mapping[str, TfNode]) -> dict[str, Ref]:
     read = {ref.node for node in nodes.values() for ref in node.inputs}
-    names = [node.name for node in nodes.values() if node.name not in read and node.op not in _NO_RESULT]
-    return {f"{name}:0": Ref(name, 0) for name in names}
+    ends = [node for node in nodes.values() if node.name not in read and node.op not in _NO_RESULT]
+    return {f"{node.name}:{index}": Ref(node.name, index) for node in ends for index in range(_result_count(node))}
+
+
+def _result_count(node: TfNode) -> int:
+    """How many results are outputs: all of a call's, the first of an op's."""
+    types = node.attrs.get("Tout")
+    return len(types) if node.op in CALLS and isinstance(types, tuple) else 1
+
+
+def _that_depend_on(outputs: Mapping[str, Ref], nodes: Mapping[str, TfNode]) -> dict[str, Ref]:
+    """Those that a placeholder leads to: the graph of a checkpoint has the ends of saving and restoring, too."""
+    reached = {node.name for node in nodes.values() if node.op in PLACEHOLDERS}
+    readers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        for ref in node.inputs:
+            readers.setdefault(ref.node, []).append(node.name)
+    waiting = list(reached)
+    while waiting:
+        for name in readers.get(waiting.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                waiting.append(name)
+    return {name: ref for name, ref in outputs.items() if ref.node in reached}

@@ -81,9 +81,9 @@ class Importer:
 
     # --- what mapping functions ask for --------------------------------------------------------
 
-    def variable(self, name: str, where: Where) -> Tensor:
+    def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable."""
-        return self._variables.find(name, where)
+        return self._variables.find(node, where)
 
     def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """Reads a graph that a node of control flow runs."""

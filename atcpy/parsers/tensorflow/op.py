@@ -32,7 +32,7 @@ MappingFunction = Callable[["Op"], Results]
 class Bodies(Protocol):
     """Who reads the graphs that a node of control flow runs, and the constants that variables are."""
 
-    def variable(self, name: str, where: Where) -> Tensor:
+    def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
 
     def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:

@@ -1,23 +1,172 @@
-"""The variables of a graph: their content comes from the checkpoint that belongs to it."""
+"""The variables of a graph: their content comes from the checkpoint that belongs to it.
+
+Names do not say where a variable is: the nodes that would restore it do.
+
+    tensor_names[i], shape_and_slices[i] → RestoreV2 → Identity → Assign or AssignVariableOp → the variable
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
 
-from atcpy.errors import Unsupported, Where
+from google.protobuf.message import DecodeError
+
+from atcpy.errors import ModelInvalid, Unsupported, UsageError, Where
 from atcpy.ir import Tensor
+from atcpy.parsers.tensorflow.bundle import INDEX, Checkpoint, Slice
+from atcpy.parsers.tensorflow.graph import Library, Ref, TfGraph, TfNode, function_of, inline_calls, main_ref
+from atcpy.parsers.tensorflow.reader import TfFile
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    TensorProto,
+    TensorShapeProto,
+    TrackableObjectGraph,
+    VariableDef,
+)
+from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, read_tensor
+
+VARIABLES: Final = frozenset({"VariableV2", "Variable", "VarHandleOp"})
+_PASSES_ON: Final = frozenset({"Identity", "IdentityN", "Snapshot", "Enter"})
+_OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_MAX_CHAIN: Final = 100  # of nodes that pass a value on
 
 
-@dataclass(frozen=True, slots=True)
 class Variables:
-    """Finds variables by the names of their nodes; a graph alone has none."""
+    """Finds the content of variables; a graph alone has none."""
 
-    lookup: Callable[[str, Where], Tensor] | None = None
+    def __init__(self, file: TfFile, nodes: Mapping[str, TfNode], library: Library) -> None:
+        self._file = file
+        self._nodes = nodes
+        self._library = library
 
-    def find(self, name: str, where: Where) -> Tensor:
-        """The content of a variable; Unsupported if the graph came without a checkpoint."""
-        if self.lookup is None:
+    def find(self, node: TfNode, where: Where) -> Tensor:
+        """The content of the variable that `node` is. Raises Unsupported if the graph came without a checkpoint,
+        ModelInvalid if that does not have it or has it with another type.
+        """
+        prefix = self._file.prefix
+        if prefix is None:
             hint = "give the SavedModel's folder or the checkpoint, or freeze the graph first: atcpy freeze"
-            raise Unsupported("E10055", f'the graph is not frozen: "{name}" is a variable', where=where, hint=hint)
-        return self.lookup(name, where)
+            raise Unsupported("E10055", f'the graph is not frozen: "{node.name}" is a variable', where=where, hint=hint)
+        key, box = self._place_of(node, where)
+        tensor = self._checkpoint.tensor(key, box, where)
+        number = node.attrs.get("dtype")
+        dtype = find_dtype(number) if isinstance(number, int) else None
+        proto = node.attrs.get("shape")
+        shape = read_shape(proto) if isinstance(proto, TensorShapeProto) else None
+        if (dtype is not None and dtype is not tensor.dtype) or not _fits(shape, tensor.shape):
+            sizes = list(tensor.shape if shape is None else shape)
+            what = f'the variable "{node.name}" is {(dtype or tensor.dtype).long}{sizes}, '
+            what += f'"{key}" in the checkpoint is {tensor.dtype.long}{list(tensor.shape)}'
+            raise ModelInvalid("E13014", what, where=where.filled(file=self._checkpoint.file))
+        return tensor
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        prefix = self._file.prefix
+        assert prefix is not None
+        try:
+            return Checkpoint(prefix)
+        except UsageError as error:
+            if error.code != "E10410":
+                raise
+        name = f"{prefix.name}{INDEX}"
+        what = f"{name} is missing, which says where the variables of the graph are"
+        raise ModelInvalid("E13015", what, where=Where(file=f"{prefix}{INDEX}"), hint=f"copy {name} and its data files")
+
+    def _place_of(self, node: TfNode, where: Where) -> tuple[str, Slice | None]:
+        """The key and the box, as the restoring nodes say them; else the first name that the checkpoint has."""
+        told = self._restored.get(node.name, ())
+        shared = node.attrs.get("shared_name")
+        names = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
+        places = [(key, _read_slice(text, where)) for key, text in told] or [
+            *((name, None) for name in names),
+            *self._collected(node.name),
+            *((self._by_full_name.get(name, ""), None) for name in names),
+        ]
+        return next((place for place in places if place[0] in self._checkpoint), places[0])
+
+    @cached_property
+    def _restored(self) -> dict[str, list[tuple[str, str]]]:
+        """Key and slice of each variable, out of the nodes that restore it."""
+        nodes = self._nodes
+        call = nodes.get(main_ref(self._file.restore_op).node)
+        if call is not None and function_of(call, self._library) is not None:
+            nodes = {**nodes, **inline_calls(TfGraph({call.name: call}, [], []), self._library).nodes}
+        found: dict[str, list[tuple[str, str]]] = {}
+        texts: dict[str, Sequence[str]] = {}
+        for node in nodes.values():
+            if node.op in ("Assign", "AssignVariableOp") and len(node.inputs) > 1:
+                source = _origin(node.inputs[1], nodes)
+                restore = nodes.get(source.node)
+                if restore is None or restore.op != "RestoreV2" or len(restore.inputs) < 3:
+                    continue
+                keys, slices = (_texts(ref.node, nodes, texts) for ref in restore.inputs[1:3])
+                if source.output < min(len(keys), len(slices)):
+                    target = _origin(node.inputs[0], nodes).node
+                    found.setdefault(target, []).append((keys[source.output], slices[source.output]))
+        return found
+
+    def _collected(self, name: str) -> Iterator[tuple[str, Slice | None]]:
+        """What the collection of variables says of a part of one."""
+        for variable in self._file.variables:
+            if main_ref(variable.variable_name).node == name and variable.HasField("save_slice_info_def"):
+                yield _full_variable(variable)
+
+    @cached_property
+    def _by_full_name(self) -> dict[str, str]:
+        """The keys of an object-based checkpoint by the names that their variables have."""
+        if _OBJECT_GRAPH not in self._checkpoint:
+            return {}
+        text = self._checkpoint.tensor(_OBJECT_GRAPH).array.reshape(-1)[0]
+        try:
+            graph = TrackableObjectGraph.FromString(text.encode("utf-8", "surrogateescape"))
+        except DecodeError:
+            return {}
+        return {item.full_name: item.checkpoint_key for node in graph.nodes for item in node.attributes}
+
+
+def _origin(ref: Ref, nodes: Mapping[str, TfNode]) -> Ref:
+    """What a chain of nodes that only pass a value on begins with."""
+    for _ in range(_MAX_CHAIN):
+        node = nodes.get(ref.node)
+        if node is None or node.op not in _PASSES_ON or ref.output >= len(node.inputs):
+            return ref
+        ref = node.inputs[ref.output]
+    return ref
+
+
+def _texts(name: str, nodes: Mapping[str, TfNode], known: dict[str, Sequence[str]]) -> Sequence[str]:
+    """The texts of a constant; none if it is no constant."""
+    if name not in known:
+        node = nodes.get(name)
+        proto = node.attrs.get("value") if node is not None and node.op == "Const" else None
+        array = read_tensor(proto, Where(node=name)).array if isinstance(proto, TensorProto) else None
+        known[name] = [str(item) for item in array.reshape(-1)] if array is not None else []
+    return known[name]
+
+
+def _full_variable(variable: VariableDef) -> tuple[str, Slice]:
+    part = variable.save_slice_info_def
+    return part.full_name, Slice(tuple(part.var_offset), tuple(part.var_shape))
+
+
+def _read_slice(text: str, where: Where) -> Slice | None:
+    """`8 10 4,4:0,10`: the full shape, then start and length along each dim, or `-` for all of it."""
+    if not text:
+        return None
+    *dims, spec = text.split()
+    try:
+        pairs = [
+            (0, int(dim)) if item == "-" else (int(item.partition(",")[0]), int(item.partition(",")[2]))
+            for dim, item in zip(dims, spec.split(":"), strict=True)
+        ]
+    except ValueError as error:
+        raise ModelInvalid("E13014", f'"{text}" is no slice of a variable', where=where) from error
+    return Slice(tuple(start for start, _ in pairs), tuple(size for _, size in pairs))
+
+
+def _fits(shape: tuple[int, ...] | None, held: tuple[int, ...]) -> bool:
+    if shape is None:
+        return True
+    return len(shape) == len(held) and all(size in (-1, own) for size, own in zip(shape, held, strict=True))

@@ -20,7 +20,7 @@ def constant(op: Op) -> Value:
 @maps("VariableV2", "Variable", "VarHandleOp")
 def variable(op: Op) -> Value:
     """A constant, from the checkpoint"""
-    return _constant(op, op.bodies.variable(op.node.name, op.where))
+    return _constant(op, op.bodies.variable(op.node, op.where))
 
 
 @maps("ReadVariableOp")

@@ -1,0 +1,51 @@
+"""Files of models: mapped, or an error that says what they are instead."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from pathlib import Path
+
+from atcpy.errors import ModelInvalid, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.parsers.sniff import what_folder
+
+
+def map_file(path: Path, kind: str) -> memoryview:
+    """The bytes of an ordinary file; `kind` says what it should be, as `an ONNX model`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        raise_os_error(error, str(path))
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise no_model(path, kind, *what_folder(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise no_model(path, kind, "no ordinary file", "copy the model into a file")
+        if status.st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise_os_error(error, str(path))
+    finally:
+        os.close(descriptor)
+
+
+def _missing(path: Path) -> UsageError:
+    folder = path.parent
+    hint = ""
+    if not folder.is_dir():
+        hint = f"the folder {folder} does not exist either"
+    elif os.access(folder, os.R_OK | os.X_OK):
+        hint = did_you_mean(path.name, sorted(entry.name for entry in folder.iterdir() if entry.is_file()))
+    return UsageError("E10410", f"{path} does not exist", where=Where(file=str(path)), hint=hint)
+
+
+def no_model(path: Path, kind: str, what: str, hint: str) -> ModelInvalid:
+    """The error for a file that is something else, or damaged."""
+    is_state = what.startswith(("empty", "full", "damaged", "larger", "gzip", "xz", "zstd", "bzip2"))
+    text = f"{path.name} is not {kind}: it is {what}" if not is_state else f"{path.name} is {what}"
+    return ModelInvalid("E10041", text, where=Where(file=str(path)), hint=hint)

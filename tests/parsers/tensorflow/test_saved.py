@@ -1,0 +1,292 @@
+"""SavedModels and checkpoints as models: which graph, which signature, which variable from where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    DataType,
+    FunctionDef,
+    MetaGraphDef,
+    OpDef,
+    SignatureDef,
+    TensorProto,
+    TrackableObjectGraph,
+)
+from tests.parsers.tensorflow.checkpoints import (
+    Array,
+    Box,
+    signature,
+    table,
+    tensor_info,
+    write_checkpoint,
+    write_saved_model,
+)
+from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, node, shape_proto
+
+W = np.arange(6, dtype=np.float32).reshape(3, 2)
+B = np.array([10, 20], np.float32)
+X = np.array([[1, 2, 3]], np.float32)
+
+
+def strings(g: TfBuilder, name: str, *texts: str) -> str:
+    proto = TensorProto(dtype=DataType.DT_STRING, tensor_shape=shape_proto((len(texts),)))
+    proto.string_val.extend(text.encode() for text in texts)
+    return g.add("Const", name=name, value=proto)
+
+
+def variable(g: TfBuilder, name: str, shape: tuple[int, ...], op: str = "VariableV2", dtype: str = "float32") -> str:
+    return g.add(op, name=name, dtype=Type(dtype), shape=shape_proto(shape))
+
+
+def old_graph(keys: tuple[str, str] = ("net/w", "net/b"), slices: tuple[str, str] = ("", "")) -> TfBuilder:
+    """x · w + b, w a reference and b a resource, and what saves and restores them."""
+    g = TfBuilder()
+    x = g.input("x", "float32", (None, 3))
+    read = g.add("Identity", variable(g, "w", (3, 2)), name="w/read")
+    handle = variable(g, "b", (2,), "VarHandleOp")
+    bias = g.add("ReadVariableOp", handle, name="b/Read", dtype=Type("float32"))
+    g.add("BiasAdd", g.add("MatMul", x, read, name="product"), bias, name="y")
+    file = g.add("PlaceholderWithDefault", strings(g, "save/Const", "model"), name="save/file")
+    names, cuts = strings(g, "save/names", *keys), strings(g, "save/slices", *slices)
+    restored = g.add("RestoreV2", file, names, cuts, name="save/RestoreV2")
+    first = g.add("Assign", "w", restored, name="save/Assign")
+    second = g.add("Identity", f"{restored}:1", name="save/Identity")
+    g.add("AssignVariableOp", handle, second, name="save/AssignVariableOp")
+    g.add("NoOp", f"^{first}", "^save/AssignVariableOp", name="save/restore_all")
+    return g
+
+
+def write_old(folder: Path, g: TfBuilder, tensors: dict[str, Any], **how: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    meta = MetaGraphDef(graph_def=g.graph)
+    meta.saver_def.restore_op_name = "save/restore_all"
+    (folder / "m.ckpt.meta").write_bytes(meta.SerializeToString())
+    write_checkpoint(folder / "m.ckpt", tensors, **how)
+    (folder / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/m.ckpt"\n')
+    return folder / "m.ckpt"
+
+
+def run(path: Path, folder: Path, feeds: dict[str, Array], **options: Any) -> dict[str, Array]:
+    atcpy.convert(str(path), str(folder / "p.om"), **options)
+    session = atcpy.InferenceSession(str(folder / "p.om"))
+    assert [item.name for item in session.get_inputs()] == list(feeds)
+    names = [item.name for item in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def refused(path: Path, folder: Path, **options: Any) -> AtcError:
+    with pytest.raises(AtcError) as caught:
+        atcpy.convert(str(path), str(folder / "p.om"), **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("given", ["m.ckpt", "m.ckpt.meta", "m.ckpt.index", "m.ckpt.data-00000-of-00001", ""])
+def test_a_checkpoint_is_known_by_each_of_its_files(tmp_path: Path, given: str) -> None:
+    write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
+    (y,) = run(tmp_path / given, tmp_path, {"x": X}, out_nodes="y:0").values()
+    assert np.array_equal(y, X @ W + B)
+
+
+def test_the_outputs_of_a_checkpoint_are_what_placeholders_lead_to(tmp_path: Path) -> None:
+    prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
+    assert list(run(prefix, tmp_path, {"x": X})) == ["y:0"]
+
+
+def test_a_part_of_a_variable(tmp_path: Path) -> None:
+    g = old_graph(("net/w", "net/b"), ("5 2 1,3:-", "4 2,2"))
+    whole, long = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(4, dtype=np.float32)
+    boxes: list[Box] = [[(0, 1), (0, 2)], [(1, 3), (0, 2)], [(4, 1), (0, 2)]]
+    prefix = write_old(tmp_path, g, {"net/w": whole, "net/b": long}, parts={"net/w": boxes}, shards=3)
+    (y,) = run(prefix, tmp_path, {"x": X}).values()
+    assert np.array_equal(y, X @ whole[1:4] + long[2:])
+
+
+def test_variables_without_a_node_that_restores_them_go_by_name(tmp_path: Path) -> None:
+    g = old_graph()
+    for made in list(g.graph.node):
+        if made.name.startswith("save/"):
+            g.graph.node.remove(made)
+    g.graph.node[[n.name for n in g.graph.node].index("b")].attr["shared_name"].s = b"shared"
+    objects = TrackableObjectGraph()
+    objects.nodes.add().attributes.add(full_name="w", checkpoint_key="model/w/.ATTRIBUTES/VARIABLE_VALUE")
+    tensors = {
+        "model/w/.ATTRIBUTES/VARIABLE_VALUE": W,
+        "shared": B,
+        "_CHECKPOINTABLE_OBJECT_GRAPH": [objects.SerializeToString()],
+    }
+    (y,) = run(write_old(tmp_path, g, tensors), tmp_path, {"x": X}).values()
+    assert np.array_equal(y, X @ W + B)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        ({"net/w": W}, 'the checkpoint has no "net/b"'),
+        ({"net/w": W.T, "net/b": B}, '"w" is float32[3, 2], "net/w" in the checkpoint is float32[2, 3]'),
+        ({"net/w": W, "net/b": B.astype(np.float64)}, '"b" is float32[2], "net/b" in the checkpoint is float64[2]'),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit(tmp_path: Path, tensors: dict[str, Array], words: str) -> None:
+    assert words in str(refused(write_old(tmp_path, old_graph(), tensors), tmp_path))
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B}, shards=2)
+    (tmp_path / "m.ckpt.data-00001-of-00002").unlink()
+    assert "m.ckpt.data-00001-of-00002 is missing" in str(refused(prefix, tmp_path))
+    (tmp_path / "m.ckpt.index").unlink()
+    assert "m.ckpt.index is missing" in str(refused(tmp_path, tmp_path))
+    write_checkpoint(prefix, {"net/w": W, "net/b": B})
+    (tmp_path / "m.ckpt.meta").unlink()
+    assert "m.ckpt.meta is missing" in str(refused(prefix, tmp_path))
+    frozen = tmp_path / "g.pb"
+    frozen.write_bytes(old_graph().graph.SerializeToString())
+    assert 'the graph is not frozen: "b" is a variable' in str(refused(frozen, tmp_path, out_nodes="y"))
+
+
+def test_old_checkpoints_and_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "old.ckpt"
+    path.write_bytes(table({b"": b"\x0a"}))
+    assert "the checkpoint is of version 1" in str(refused(path, tmp_path, framework=3))
+    for name, content, words in [
+        ("a.pb", b"version https://git-lfs.github.com/spec/v1\n", "a git-lfs pointer"),
+        ("b.pb", b"", "b.pb is empty"),
+        ("c.pb", old_graph().graph.SerializeToString()[:-7], "no TensorFlow graph, or a part of one"),
+        ("d.pb", b"\x08\x0a\x12\x04test", "an ONNX model"),
+        ("e.pbtxt", b"node {\n  name: 3\n}\n", "2:9"),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        error = refused(tmp_path / name, tmp_path, framework=3)
+        assert words in str(error)
+        assert name in error.where.file
+    assert refused(tmp_path / "missing.pb", tmp_path, framework=3).code == "E10410"
+
+
+def test_a_graph_in_text_form(tmp_path: Path) -> None:
+    from google.protobuf import text_format
+
+    g = TfBuilder()
+    g.add("Relu", g.input("x", "float32", (1, 3)), name="y")
+    (tmp_path / "g.pbtxt").write_text(text_format.MessageToString(g.graph))
+    assert list(run(tmp_path / "g.pbtxt", tmp_path, {"x": X})) == ["y:0"]
+
+
+# --- SavedModels -----------------------------------------------------------------------------------------------------
+
+
+def new_graph() -> TfBuilder:
+    """A served function of two handles, and the function that restores them under keys that say nothing."""
+    g = TfBuilder()
+    for name, shape in (("kernel", (3, 2)), ("bias", (2,))):
+        variable(g, name, shape, "VarHandleOp")
+    x = g.input("serve_x", "float32", (None, 3))
+    unused = g.input("serve_unused", "float32", (2,))
+    types = [Type("float32"), Type("float32")]
+    g.add("StatefulPartitionedCall", x, unused, "kernel", "bias", name="call", f=Function("served"), Tout=types)
+    g.add("Placeholder", name="file")
+    g.add("StatefulPartitionedCall", "file", "kernel", "bias", name="call_1", f=Function("restore"))
+    served = FunctionDef(signature=OpDef(name="served"))
+    for name in ("x", "unused", "k", "b"):
+        served.signature.input_arg.add(name=name)
+    served.node_def.extend(
+        [
+            node("ReadVariableOp", "rk", "k", dtype=Type("float32")),
+            node("ReadVariableOp", "rb", "b", dtype=Type("float32")),
+            node("MatMul", "product", "x", "rk:value:0"),
+            node("BiasAdd", "sum", "product:product:0", "rb:value:0"),
+            node("Relu", "relu", "sum:output:0"),
+        ]
+    )
+    for name, ref in (("raw", "sum:output:0"), ("act", "relu:activations:0")):
+        served.signature.output_arg.add(name=name)
+        served.ret[name] = ref
+    g.function(served)
+    g.function(restore_function("_all/0", "_all/1"))
+    return g
+
+
+def restore_function(*keys: str) -> FunctionDef:
+    made = FunctionDef(signature=OpDef(name="restore"))
+    parts = TfBuilder()
+    strings(parts, "names", *keys)
+    strings(parts, "slices", *([""] * len(keys)))
+    made.signature.input_arg.add(name="file")
+    made.node_def.extend(parts.graph.node)
+    made.node_def.append(node("RestoreV2", "restored", "file", "names:output:0", "slices:output:0"))
+    made.node_def[-1].attr["dtypes"].list.type.extend([DataType.DT_FLOAT] * len(keys))
+    for index in range(len(keys)):
+        made.signature.input_arg.add(name=f"v{index}")
+        made.node_def.append(node("Identity", f"i{index}", f"restored:tensors:{index}"))
+        made.node_def.append(node("AssignVariableOp", f"a{index}", f"v{index}", f"i{index}:output:0"))
+    return made
+
+
+def serving() -> SignatureDef:
+    inputs = {
+        "image": tensor_info("serve_x:0", "float32", (None, 3)),
+        "also": tensor_info("serve_unused:0", "float32", (2,)),
+    }
+    return signature(inputs, {"sum": "call:0", "act": "call:1"})
+
+
+TENSORS: dict[str, Any] = {"_all/0": W, "_all/1": -B}
+ALSO = np.zeros(2, np.float32)
+
+
+def test_a_saved_model_has_the_names_of_its_signature(tmp_path: Path) -> None:
+    folder = write_saved_model(
+        tmp_path / "m", {"serve": (new_graph(), {"serving_default": serving()}, "call_1")}, TENSORS
+    )
+    for path in (folder, folder / "saved_model.pb"):
+        results = run(path, tmp_path, {"also": ALSO, "image": X})
+        assert list(results) == ["act", "sum"]
+        assert np.array_equal(results["sum"], X @ W - B)
+        assert np.array_equal(results["act"], np.maximum(X @ W - B, 0))
+    assert list(run(folder, tmp_path, {"image": X}, out_nodes="sum")) == ["sum"]
+    assert list(run(folder, tmp_path, {"image": X}, out_nodes="call:1;sum")) == ["call:1", "sum"]
+
+
+def test_signatures_and_tags_are_chosen_by_name(tmp_path: Path) -> None:
+    g = new_graph()
+    g.add("Neg", "call:0", name="negative")
+    inputs = {"image": tensor_info("serve_x:0", "float32", (None, 3))}
+    negated = signature(inputs, {"y": "negative:0"})
+    alone = TfBuilder()
+    alone.add("Neg", alone.input("x", "float32", (1, 3)), name="y")
+    graphs = {
+        "serve": (g, {"first": serving(), "second": negated}, "call_1"),
+        "gpu,serve": (alone, {"only": signature({"x": tensor_info("x:0", "float32", (1, 3))}, {"y": "y:0"})}, ""),
+    }
+    folder = write_saved_model(tmp_path / "m", graphs, TENSORS)
+    results = run(folder, tmp_path, {"image": X}, signature="second")
+    assert np.array_equal(results["y"], B - X @ W)
+    assert np.array_equal(run(folder, tmp_path, {"x": X}, tag_set="serve,gpu")["y"], -X)
+    assert 'it has "first", "second"' in str(refused(folder, tmp_path))
+    assert 'did you mean "second"?' in str(refused(folder, tmp_path, signature="secnd"))
+    assert '"gpu,serve" or "serve"' in str(refused(folder, tmp_path, tag_set="train"))
+
+
+def test_a_saved_model_without_its_variables(tmp_path: Path) -> None:
+    folder = write_saved_model(tmp_path / "m", {"serve": (new_graph(), {"s": serving()}, "call_1")}, TENSORS)
+    (folder / "variables" / "variables.index").unlink()
+    error = refused(folder, tmp_path)
+    assert error.code == "E13015"
+    assert "variables.index is missing" in str(error)
+
+
+def test_an_input_with_a_default_and_one_that_is_an_output(tmp_path: Path) -> None:
+    g = TfBuilder()
+    default = g.add("PlaceholderWithDefault", g.const(X), name="p", dtype=Type("float32"), shape=shape_proto((1, 3)))
+    g.add("Neg", default, name="n")
+    inputs = {"x": tensor_info("p:0", "float32", (1, 3))}
+    graphs = {"serve": (g, {"s": signature(inputs, {"x": "n:0", "same": "p:0", "again": "n:0"})}, "")}
+    folder = write_saved_model(tmp_path / "m", graphs, {})
+    results = run(folder, tmp_path, {"x": 2 * X})
+    assert [list(results), results["x"][0, 0], results["same"][0, 0]] == [["again", "same", "x"], -2, 2]
