@@ -91,6 +91,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E16002", (4,), "the ONNX operator has no importer", "register a custom operator"),
     ("E16004", (3,), "the file has no graph", "export the model again"),
     ("E16005", (3,), "the opset of a domain is given twice", "keep one opset_import of each domain"),
+    ("EI0003", (2,), "a parameter of a collective is wrong", "the message gives the rule"),
     ("E19010", (4,), "operators of the model are unknown", "a newer opset, a mistyped domain, or --custom-ops"),
     ("E20001", (4,), "no kernel takes the operator with these types and shapes", "cast its inputs, or raise the opset"),
     ("E2100C", (3,), "the graph has a cycle", "the message names the nodes on it"),

@@ -111,6 +111,29 @@ class PassSwitches:
         )
 
 
+class SplitBy(Enum):
+    """How allreduces are put together where the user gives no sizes and no indices."""
+
+    DEFAULT = "default"
+    COSTS = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduceSplit:
+    """How the allreduces of a group become few: by percentages of their bytes, by the last index of each, or `by` a
+    rule. Keys are groups; "" is every group that has none of its own.
+    """
+
+    by: SplitBy = SplitBy.DEFAULT
+    sizes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    indices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def for_group(table: Mapping[str, tuple[float, ...]], group: str) -> tuple[float, ...]:
+        """The entry of a group, or the one for all."""
+        return table.get(group, table.get("", ()))
+
+
 class Deadline:
     """The moment after which work stops; polled by passes, folding and the outer loops of long work."""
 
@@ -196,6 +219,7 @@ class PrepareOptions:
     switches: PassSwitches = PassSwitches()
     max_const_bytes: int = 16 * MIB
     max_growth: float = 1.1
+    allreduce: AllReduceSplit = AllReduceSplit()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -696,6 +720,7 @@ _IMPL_MODES = {
     "high_performance_for_all": ImplMode.HIGH_PERFORMANCE,
     "high_precision_for_all": ImplMode.HIGH_PRECISION,
 }
+_SPLITS = {split.value: split for split in SplitBy}
 _LEVELS = {level.name: level for level in OoLevel}
 _FRAMEWORKS = {framework.value: framework for framework in Framework}
 _OTHER_FRAMEWORKS = {"0": "Caffe", "1": "MindSpore"}
@@ -723,6 +748,26 @@ _STAGES = {stage.value: stage for stage in Stage}
 def _read_stages(option: str, value: object) -> frozenset[Stage]:
     names = value if isinstance(value, frozenset) else read_names(option, value)
     return frozenset(read_choice(option, name, _STAGES) for name in names)
+
+
+def _read_splits(option: str, value: object) -> Mapping[str, tuple[float, ...]]:
+    """`20,80`, or `group:20,80;other:100`."""
+    if isinstance(value, Mapping):
+        return value
+    table: dict[str, tuple[float, ...]] = {}
+    for part in filter(None, map(str.strip, _text(option, value).split(";"))):
+        group, _, numbers = part.rpartition(":")
+        try:
+            table[group.strip()] = tuple(float(number) for number in numbers.split(","))
+        except ValueError:
+            what = f'--{option}: "{numbers}" is no list of numbers'
+            raise UsageError("E10014", what, where=Where(option=option), hint="as 60,20,20") from None
+    return table
+
+
+def _splits_text(table: Mapping[str, tuple[float, ...]]) -> str:
+    parts = (",".join(f"{number:g}" for number in numbers) for numbers in table.values())
+    return ";".join(f"{group}:{part}" if group else part for group, part in zip(table, parts, strict=True))
 
 
 def _lower(value: object) -> str:
@@ -788,6 +833,27 @@ _TABLE = (
         1.1,
         "how far folding may let the weights grow",
         lambda growth: f"{growth:g}",
+    ),
+    Option(
+        "allreduce_split",
+        lambda option, value: read_choice(option, value, _SPLITS),
+        SplitBy.DEFAULT,
+        "how allreduces are put together: default (96.54 % of the bytes first), or auto by the model of costs",
+        lambda split: split.value,
+    ),
+    Option(
+        "allreduce_split_size",
+        _read_splits,
+        {},
+        'percentages of the bytes of each collective, "60,20,20", or for a group "tp:50,50"',
+        _splits_text,
+    ),
+    Option(
+        "allreduce_split_index",
+        _read_splits,
+        {},
+        'the last allreduce of each collective, from 0: "20,100,159"',
+        _splits_text,
     ),
     Option(
         "custom_ops",
@@ -865,7 +931,13 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             tag_set=value["tag_set"],
         ),
         prepare=PrepareOptions(
-            level=level, switches=switches, max_const_bytes=value["max_const"], max_growth=value["max_growth"]
+            level=level,
+            switches=switches,
+            max_const_bytes=value["max_const"],
+            max_growth=value["max_growth"],
+            allreduce=AllReduceSplit(
+                value["allreduce_split"], value["allreduce_split_size"], value["allreduce_split_index"]
+            ),
         ),
         split=SplitOptions(level=level, switches=switches),
         optimize=OptimizeOptions(

@@ -25,6 +25,7 @@ from atcpy.options import (
     OoLevel,
     OpsModule,
     PassSwitches,
+    SplitBy,
     Stage,
     convert_options,
     read_input_shape,
@@ -56,6 +57,9 @@ def test_default_of_each_option_reads_back_and_is_not_recorded(option: options.O
 # What each option changes: an option without a row here has no effect that anybody checks.
 EFFECTS: dict[str, tuple[object, str, object]] = {
     "custom_ops": (int, "custom_ops", (OpsModule("int", "", "", int),)),
+    "allreduce_split": ("auto", "prepare.allreduce.by", SplitBy.COSTS),
+    "allreduce_split_size": ("60,40;tp:100", "prepare.allreduce.sizes", {"": (60.0, 40.0), "tp": (100.0,)}),
+    "allreduce_split_index": ("3,7", "prepare.allreduce.indices", {"": (3.0, 7.0)}),
     "soc": ("ascend310p3", "soc", "Ascend310P3"),
     "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),
     "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 from atcpy.ir.decisions import Decisions
 from atcpy.ir.desc import UNKNOWN, TensorDesc
@@ -161,6 +162,15 @@ class Graph(Body):
         """Moves a node of this graph to another place in the order."""
         self._unlink(node)
         self._link(node, anchor)
+
+    def reorder(self, nodes: Sequence[Node]) -> None:
+        """Gives all nodes of this graph another order."""
+        assert len(nodes) == self._count
+        for before, after in pairwise(nodes):
+            before._next, after._prev = after, before
+        if nodes:
+            self._first, self._last = nodes[0], nodes[-1]
+            self._first._prev = self._last._next = None
 
     def adopt(self, node: Node, *, before: Node | None = None) -> None:
         """Takes a node out of its graph and puts it here, at the end or before the node `before`; its

@@ -8,6 +8,7 @@ from atcpy.ops import (
     classify,
     clip,
     col2im,
+    collectives,
     compress,
     concat,
     conv,

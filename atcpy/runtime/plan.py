@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit
-from atcpy.ir import DType, Node, Region
+from atcpy.ir import DType, Engine, Node, Region
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
 from atcpy.om.reader import TaskRecord
+from atcpy.runtime.collectives import Alone, World, run_collective
 from atcpy.runtime.host import evaluate_static
 from atcpy.runtime.memory import Rooms, as_bytes, from_memory, to_memory
 
@@ -64,6 +65,7 @@ class ExecutionPlan:
     inputs: tuple[PlanPort, ...]
     outputs: tuple[PlanPort, ...]
     find_nodes: Callable[[], Sequence[Node]]
+    world: World = field(default_factory=Alone)
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -152,7 +154,11 @@ class ExecutionPlan:
         # Elements that share bytes are no array.
         whole = all(dtype.bits >= 8 for dtype, _ in types)
         room = [from_memory(raw, *kind) for raw, kind in zip(memories, types, strict=True)] if whole else None
-        for raw, (dtype, _), result in zip(memories, types, evaluate_static(node, arrays, room), strict=True):
+        if node.engine is Engine.HCCL:
+            results = run_collective(node, arrays, room, self.world)
+        else:
+            results = evaluate_static(node, arrays, room)
+        for raw, (dtype, _), result in zip(memories, types, results, strict=True):
             made = to_memory(result, dtype)
             if made.ctypes.data != raw.ctypes.data:
                 raw[:] = made

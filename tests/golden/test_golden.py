@@ -50,6 +50,11 @@ class Oracle(Protocol):
 def oracle_of(model: onnx.ModelProto, kind: str) -> Oracle:
     if kind == "reference":
         return ReferenceEvaluator(model)
+    if kind == "alone":  # one rank, whose collectives give what they get
+        model = onnx.ModelProto.FromString(model.SerializeToString())
+        for node in model.graph.node:
+            if node.op_type in {"AllReduce", "HcomAllReduce"}:
+                node.CopyFrom(onnx.helper.make_node("Identity", node.input, node.output))
     return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 

@@ -15,6 +15,7 @@ from onnx.defs import OpSchema
 
 from atcpy.ir import DType, Engine
 from atcpy.ops import OpDef, all_opdefs
+from atcpy.ops.collectives import COLLECTIVES
 from atcpy.parsers.onnx.microsoft.table import DOMAIN as MICROSOFT
 from atcpy.parsers.onnx.microsoft.table import RULES
 from atcpy.parsers.onnx.rules import NEWEST
@@ -181,6 +182,7 @@ def _tests(name: str) -> str:
 _IN_STANDARD = {
     "LayerNormalization": "itself, in models below opset 17",
     "SimplifiedLayerNormalization": "RMSNormalization",
+    **dict.fromkeys(COLLECTIVES, "itself; the domains ge and hccl have it, too"),
 }
 
 
@@ -199,6 +201,8 @@ def _microsoft() -> list[str]:
     }  # fmt: skip
     records = {opdef.name: opdef for opdef in all_opdefs() if opdef.domain == MICROSOFT}
     for domain, name in sorted(RULES, key=lambda key: key[1]):
+        if domain not in ("", MICROSOFT):
+            continue
         engines = ", ".join(PLACES[engine.name] for engine in records[name].engines) if name in records else ""
         own = f"; where the form fits, a kernel of its own ({engines})" if engines else ""
         full = name if domain else f"{name} (ai.onnx)"

@@ -31,7 +31,7 @@ def lower(graph: Graph) -> list[Launch]:
     for node in graph.nodes:
         if node.op_type in {"Data", "Const", "NetOutput"} or is_view(node):
             continue
-        if node.engine is Engine.HOST_CPU:
+        if node.engine in (Engine.HOST_CPU, Engine.HCCL):
             launches.append(Launch(node, KernelCall(HOST_FAMILY, node.inputs, tuple(node.outputs), {})))
             continue
         for call in _calls(node):

@@ -1,6 +1,7 @@
 """Passes of the stage prepare, engine-neutral."""
 
 from atcpy.passes.prepare import (
+    allreduce_fusion,
     attention,
     attention_cache,
     attention_groups,

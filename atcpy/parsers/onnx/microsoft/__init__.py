@@ -4,6 +4,7 @@ from atcpy.parsers.onnx.microsoft import (
     activations,
     attention,
     blocks,
+    collectives,
     convolution,
     embedding,
     grouped_attention,
@@ -17,6 +18,6 @@ from atcpy.parsers.onnx.microsoft import (
 )
 
 FAMILIES = (
-    activations, attention, blocks, convolution, embedding, grouped_attention, inverse, matmul, movement,
+    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, inverse, matmul, movement,
     normalization, quantized, quantized_matmul, recurrent,
 )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Allreduce aggregation: few collectives for many gradients.
+
+AllReduce(a), AllReduce(b), …  →  Split(AllReduce(Concat(a, b, …)))
+
+The sum is elementwise, so that of a concatenation is the concatenation of the sums. Each collective costs a start, each
+of the results must wait for all: `passes/segments.py` decides which meet. Memory planning makes the gradients in their
+places in the whole and lets their readers find the results there, so that nothing is copied
+(`passes/compile/notask.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir.decisions import matched_nodes
+from atcpy.ir.order import sort_nodes
+from atcpy.ops.collectives import WORLD
+from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.segments import Member, cut_for_dependencies, plan_segments
+
+_FUSED = frozenset({"sum", "mean"})
+_BYTES_PER_SECOND = 10e9  # of compute that comes before a gradient, for the model of costs
+
+
+@graph_pass(
+    "HcomAllReduceFusionPass",
+    Stage.PREPARE,
+    after=("PrunePass", "ConstantChainFusionPass"),
+    is_neutral=False,
+)
+def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Put allreduces together, by size, by index or by what they cost."""
+    nodes = [node for node in graph.nodes_of("HcomAllReduce") if node.input_count == 1]
+    if not nodes:
+        return
+    members = _members(graph, nodes)
+    segments = cut_for_dependencies(plan_segments(members, options.allreduce), _waits(graph, nodes))
+    changed = False
+    for numbers in segments:
+        segment = [nodes[number] for number in numbers]
+        if len(segment) == 1:
+            _note_alone(record, segment[0], members[numbers[0]])
+            continue
+        record.matched += 1
+        if record.may_apply():
+            record.fire(segment)
+            _join(graph, segment, record.name)
+            changed = True
+    if changed:
+        sort_nodes(graph)
+
+
+def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
+    ready = _ready_times(graph, nodes)
+    members = []
+    for node in nodes:
+        desc, reduction = node.operand(0).desc, node.str_attr("reduction", "sum")
+        scales = (node.float_attr("prescale", 1.0), node.float_attr("postscale", 1.0))
+        members.append(
+            Member(
+                name=node.sources[0] if node.sources else node.name,
+                group=node.str_attr("group", WORLD),
+                kind=(node.str_attr("kind", node.op_type), desc.dtype, reduction, scales),
+                nbytes=desc.nbytes if desc.is_static else 0,
+                fusion=node.int_attr("fusion", 1),
+                fusion_id=node.int_attr("fusion_id", -1),
+                may_meet=reduction in _FUSED and desc.is_static,
+                ready=ready[node],
+            )
+        )
+    return members
+
+
+def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
+    """When each gradient is there, by the bytes that all that gradients need before it reads and writes. What else the
+    graph computes can wait.
+    """
+    wanted = set(nodes)
+    needed = set(nodes)
+    for node in reversed(list(graph.nodes)):
+        if node in needed:
+            needed.update(value.producer for value in node.operands)
+    times: dict[Node, float] = {}
+    clock = 0.0
+    for node in graph.nodes:
+        if node in wanted:
+            times[node] = clock
+        elif node in needed and node.op_type not in ("Data", "Const"):
+            values = (*node.operands, *node.outputs)
+            clock += sum(value.desc.nbytes for value in values if value.desc.is_static) / _BYTES_PER_SECOND
+    return times
+
+
+def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:
+    """The allreduces whose results go into each one without another one in between."""
+    number = {node: place for place, node in enumerate(nodes)}
+    reach: dict[Value, int] = {}  # a bit for each allreduce
+    waits: dict[int, frozenset[int]] = {}
+    for node in graph.nodes:
+        bits = 0
+        for value in node.operands:
+            bits |= reach.get(value, 0)
+        place = number.get(node)
+        if place is not None:
+            if bits:
+                waits[place] = frozenset(bit for bit in range(bits.bit_length()) if bits >> bit & 1)
+            bits = 1 << place
+        if bits:
+            for value in node.outputs:
+                reach[value] = bits
+    return waits
+
+
+def _note_alone(record: PassRecord, node: Node, member: Member) -> None:
+    record.matched += 1
+    nodes = matched_nodes([node])
+    if not node.operand(0).desc.is_static:
+        record.reject(Reject("shape-unknown", node.name, nodes=nodes))
+    elif not member.may_meet:
+        record.reject(Reject("other-reduction", node.name, nodes=nodes))
+    elif member.fusion == 0:
+        record.reject(Reject("not-fused", node.name, nodes=nodes))
+    else:
+        record.reject(Reject("alone", node.name, nodes=nodes))
+
+
+def _join(graph: Graph, segment: Sequence[Node], name: str) -> None:
+    """One collective in the place of the last one. A gradient that several of them read is sent once."""
+    last = segment[-1]
+    rw = Rewriter(graph, last, name, segment)
+    gradients = list(dict.fromkeys(node.operand(0) for node in segment))
+    sizes = [value.desc.elements for value in gradients]
+    flat = [rw.insert("Reshape", value, rw.const([-1], dtype=DType.INT64)) for value in gradients]
+    whole = rw.insert("Concat", *flat, axis=0) if len(flat) > 1 else flat[0]
+    reduced = rw.insert("HcomAllReduce", whole, **last.attrs)
+    lengths = rw.const(sizes, name=f"{last.name}_sizes", dtype=DType.INT64)
+    parts = rw.insert_many("Split", reduced, lengths, outputs=len(sizes), axis=0) if len(sizes) > 1 else [reduced]
+    shaped: dict[Value, Value] = {}
+    for value, part in zip(gradients, parts, strict=True):
+        shape = rw.const(value.desc.static_shape, name=f"{value.name}_shape", dtype=DType.INT64)
+        shaped[value] = rw.insert("Reshape", part, shape)
+    known = KnownValues()
+    for node in rw.created:
+        infer_node(node, known)
+    for node in segment:
+        new = shaped[node.operand(0)]
+        graph.replace_uses(node.output, new)
+        if new.name != node.output.name and new.producer in rw.created:
+            graph.take_name(new, node.output)
+        graph.erase(node)

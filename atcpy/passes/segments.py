@@ -1,0 +1,242 @@
+"""Which allreduces become one: a plan of segments, the same for every rank.
+
+Members that may meet form a bucket, in the order in which backward produces them. A bucket is split by the user's
+indices or percentages, by the model of costs, or so that 96.54 % of the bytes go first: the rest, of which the model
+says that it is the best cut for ResNet-50, is all that is still missing when backward ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import accumulate, pairwise
+from math import inf
+from typing import Final
+
+from atcpy.errors import UsageError
+from atcpy.options import AllReduceSplit, SplitBy
+
+DEFAULT_PERCENT: Final = 96.54
+MAX_SEGMENTS: Final = 8
+MAX_CUTS: Final = 256  # that the model of costs compares in one bucket
+MAX_ID: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One allreduce: what it must have in common with others to meet them, its bytes, and when its input is ready."""
+
+    name: str
+    group: str
+    kind: Hashable  # op, element type, reduction, scales
+    nbytes: int
+    fusion: int = 1
+    fusion_id: int = -1
+    may_meet: bool = True
+    ready: float = 0.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a collective of n bytes takes: `start` + n · `per_byte` seconds."""
+
+    start: float = 16e-6
+    per_byte: float = 1 / 2.5e9
+
+    @staticmethod
+    def ring(ranks: int, start: float = 16e-6, per_byte: float = 1 / 2.5e9) -> Costs:
+        """A ring of so many ranks: reduce-scatter, then allgather."""
+        return Costs(2 * (ranks - 1) * start, 2 * (ranks - 1) / ranks * per_byte)
+
+    @staticmethod
+    def doubling(ranks: int, start: float = 16e-6, per_byte: float = 1 / 2.5e9) -> Costs:
+        """Recursive doubling between so many ranks."""
+        rounds = (ranks - 1).bit_length()
+        return Costs(rounds * start, rounds * per_byte)
+
+    def of(self, nbytes: int) -> float:
+        """Seconds for so many bytes."""
+        return self.start + nbytes * self.per_byte
+
+
+def check_member(member: Member) -> None:
+    """EI0003 if the attributes of an allreduce contradict each other."""
+    if member.fusion not in (0, 1, 2):
+        raise UsageError("EI0003", f"fusion is {member.fusion}", where=member.name, why="0, 1 or 2 are possible")
+    if member.fusion == 2 and not 0 <= member.fusion_id <= MAX_ID:
+        why = f"with fusion 2 it is 0 to {MAX_ID}"
+        raise UsageError("EI0003", f"fusion_id is {member.fusion_id}", where=member.name, why=why)
+    if member.fusion == 1 and member.fusion_id != -1:
+        raise UsageError("EI0003", f"fusion_id is {member.fusion_id}", where=member.name, why="with fusion 1 it is -1")
+
+
+def plan_segments(members: Sequence[Member], split: AllReduceSplit, costs: Costs | None = None) -> list[list[int]]:
+    """The members of each collective, by their numbers; the collectives in the order of their last members.
+
+    Raises UsageError (EI0003) for attributes, indices and percentages that do not fit.
+    """
+    buckets: dict[Hashable, list[int]] = {}
+    for number, member in enumerate(members):
+        check_member(member)
+        alone = member.fusion == 0 or not member.may_meet
+        key = number if alone else (member.kind, member.group, member.fusion, member.fusion_id)
+        buckets.setdefault(key, []).append(number)
+    segments: list[list[int]] = []
+    for numbers in buckets.values():
+        bucket = [members[number] for number in numbers]
+        by_split = len(bucket) > 1 and bucket[0].fusion == 1
+        ends = _ends(bucket, split, costs) if by_split else [len(bucket) - 1]
+        segments += [numbers[first + 1 : last + 1] for first, last in pairwise([-1, *ends])]
+    return sorted(segments, key=lambda segment: segment[-1])
+
+
+def _ends(bucket: Sequence[Member], split: AllReduceSplit, costs: Costs | None) -> list[int]:
+    """The number of the last member of each segment."""
+    group = bucket[0].group
+    sizes = [member.nbytes for member in bucket]
+    percents = split.for_group(split.sizes, group)
+    if percents:
+        _check_percents(percents, group)
+        return ends_by_size(sizes, percents)
+    indices = split.for_group(split.indices, group)
+    if indices:
+        _check_indices(indices, len(bucket), group)
+        return [int(index) for index in indices]
+    if split.by is SplitBy.COSTS:
+        return ends_by_costs(bucket, costs or Costs())
+    return ends_by_size(sizes, (DEFAULT_PERCENT, 100 - DEFAULT_PERCENT))
+
+
+def _check_percents(percents: Sequence[float], group: str) -> None:
+    where = f'group "{group}"'
+    if len(percents) > MAX_SEGMENTS:
+        what = f"--allreduce_split_size: {len(percents)} segments"
+        raise UsageError("EI0003", what, where=where, why=f"{MAX_SEGMENTS} are possible")
+    if any(percent < 0 for percent in percents) or abs(sum(percents) - 100) > 1e-6:
+        what = "--allreduce_split_size: " + ",".join(f"{percent:g}" for percent in percents)
+        raise UsageError("EI0003", what, where=where, why="percentages add up to 100")
+
+
+def _check_indices(indices: Sequence[float], count: int, group: str) -> None:
+    where, what = f'group "{group}"', "--allreduce_split_index: " + ",".join(f"{index:g}" for index in indices)
+    if len(indices) > MAX_SEGMENTS:
+        raise UsageError("EI0003", what, where=where, why=f"{MAX_SEGMENTS} segments are possible")
+    if indices[0] < 0 or any(a >= b for a, b in pairwise(indices)):
+        raise UsageError("EI0003", what, where=where, why="they are the last indices of the segments, which ascend")
+    if indices[-1] != count - 1:
+        raise UsageError("EI0003", what, where=where, why=f"the last one is {count - 1}: there are {count} allreduces")
+
+
+def ends_by_size(sizes: Sequence[int], percents: Sequence[float]) -> list[int]:
+    """Cuts after the member with which the bytes so far come nearest to each percentage, counted up."""
+    last = len(sizes) - 1
+    so_far = list(accumulate(sizes))
+    ends: list[int] = []
+    at, percent = 0, 0.0
+    for share in percents[:-1]:
+        percent += share
+        wanted = percent * so_far[-1] / 100
+        while at < last and so_far[at] < wanted:
+            at += 1
+        end = at
+        if at > 0 and wanted - so_far[at - 1] <= so_far[at] - wanted:
+            end = at - 1
+        if ends and end <= ends[-1]:
+            end = ends[-1] + 1
+        at = max(at, end)
+        ends.append(end)
+        if end >= last:
+            return ends
+    return [*ends, last]
+
+
+def ends_by_costs(bucket: Sequence[Member], costs: Costs) -> list[int]:
+    """The cuts after which the last collective ends earliest; of equals, the fewest.
+
+    A segment starts when its last member is ready and the one before has ended: dynamic programming over the last
+    member of a segment. In long buckets only so many cuts are looked at, at equal shares of the bytes.
+    """
+    cuts = _candidates([member.nbytes for member in bucket])
+    so_far = [0, *accumulate(member.nbytes for member in bucket)]
+    ready = list(accumulate((member.ready for member in bucket), max))
+    best: tuple[float, list[int]] = (inf, [])
+    layer: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}  # by the first member that is left: when all before ends
+    for _ in range(MAX_SEGMENTS):
+        following: dict[int, tuple[float, list[int]]] = {}
+        for start, (done, ends) in layer.items():
+            for cut in cuts[bisect_left(cuts, start) :]:
+                end = max(done, ready[cut]) + costs.of(so_far[cut + 1] - so_far[start])
+                if end < following.get(cut + 1, (inf, []))[0]:
+                    following[cut + 1] = (end, [*ends, cut])
+        whole = following.pop(len(bucket), (inf, []))
+        if whole[0] < best[0] * (1 - 1e-9):
+            best = whole
+        layer = following
+    return best[1]
+
+
+def _candidates(sizes: Sequence[int]) -> list[int]:
+    """The members after which may be cut, the last one among them."""
+    last = len(sizes) - 1
+    if len(sizes) <= MAX_CUTS:
+        return list(range(len(sizes)))
+    so_far = list(accumulate(sizes))
+    cuts: dict[int, None] = {}
+    at = 0
+    for part in range(1, MAX_CUTS):
+        while at < last and so_far[at] < so_far[-1] * part / MAX_CUTS:
+            at += 1
+        cuts[at] = None
+    cuts[last] = None
+    return list(cuts)
+
+
+def cut_for_dependencies(segments: Sequence[Sequence[int]], waits_for: Mapping[int, frozenset[int]]) -> list[list[int]]:
+    """Cuts segments so that no collective waits for itself, directly or by way of others. `waits_for` are the members
+    whose results each member's input depends on, directly or through others.
+    """
+    order = sorted((number, place) for place, segment in enumerate(segments) for number in segment)
+    parts: list[list[int]] = []
+    part_of: dict[int, int] = {}
+    current: dict[int, int] = {}  # of a segment: its part that may still grow
+    before: list[set[int]] = []  # the parts that a part waits for
+    for number, place in order:
+        needed = {part_of[other] for other in waits_for.get(number, ())}
+        needed |= {earlier for part in needed for earlier in before[part]}
+        own = current.get(place)
+        if own is None or own in needed or any(own in before[part] for part in needed):
+            own = len(parts)
+            parts.append([])
+            before.append(set())
+            current[place] = own
+        parts[own].append(number)
+        part_of[number] = own
+        if not needed <= before[own]:
+            new = needed - before[own]
+            for earlier in before:
+                if own in earlier:
+                    earlier |= new
+            before[own] |= new
+    return _in_order(parts, before)
+
+
+def _in_order(parts: list[list[int]], before: list[set[int]]) -> list[list[int]]:
+    """The parts in the order of their last members, but none before those that it waits for."""
+    after: list[list[int]] = [[] for _ in parts]
+    for part, earlier in enumerate(before):
+        for other in earlier:
+            after[other].append(part)
+    missing = [len(earlier) for earlier in before]
+    ready = [(parts[part][-1], part) for part, count in enumerate(missing) if not count]
+    heapify(ready)
+    placed: list[list[int]] = []
+    while ready:
+        _, part = heappop(ready)
+        placed.append(parts[part])
+        for later in after[part]:
+            missing[later] -= 1
+            if not missing[later]:
+                heappush(ready, (parts[later][-1], later))
+    return placed

@@ -1,0 +1,115 @@
+"""Collectives between the ranks that run one package: what a rank needs of the others, and one rank alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Node
+from atcpy.ir.tensor import Array
+from atcpy.ops.collectives import WORLD
+
+
+class World(Protocol):
+    """The ranks. Arrays are contiguous; every member of a group calls the same functions in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank among all."""
+
+    def size(self, group: str) -> int:
+        """How many ranks a group has."""
+
+    def all_reduce(self, array: Array, reduction: str, group: str) -> None:
+        """Puts the sum, prod, max or min over the ranks into `array`, on each of them."""
+
+    def all_gather(self, array: Array, whole: Array, group: str) -> None:
+        """Puts the arrays of all ranks into `whole`, in their order."""
+
+    def broadcast(self, array: Array, root: int, group: str) -> None:
+        """Puts the array of the rank `root` into `array`."""
+
+    def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
+        """Puts this rank's part of the reduction over the ranks into `part`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A world of one rank."""
+
+    rank: int = 0
+
+    def size(self, group: str) -> int:
+        """One."""
+        return 1
+
+    def all_reduce(self, array: Array, reduction: str, group: str) -> None:
+        """The reduction of one array is that array."""
+
+    def all_gather(self, array: Array, whole: Array, group: str) -> None:
+        """The arrays of all ranks are this one."""
+        whole[...] = array.reshape(whole.shape)
+
+    def broadcast(self, array: Array, root: int, group: str) -> None:
+        """The array is there."""
+
+    def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
+        """This rank's part is all of it."""
+        part[...] = array.reshape(part.shape)
+
+
+def run_collective(
+    node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None, world: World
+) -> Sequence[Array]:
+    """The outputs of a collective of known shapes, in the arrays `room`.
+
+    Raises ModelInvalid if the package was made for another number of ranks.
+    """
+    assert room is not None
+    group = node.str_attr("group", WORLD)
+    reduction = node.str_attr("reduction", "sum")
+    for array, result in zip(arrays, room, strict=True):
+        assert array is not None
+        match node.op_type:
+            case "HcomAllReduce":
+                _all_reduce(node, array, result, world)
+            case "HcomBroadcast":
+                _copy(array, result)
+                world.broadcast(result, node.int_attr("root_rank", 0), group)
+            case "HcomAllGather":
+                _check_size(node, world.size(group))
+                world.all_gather(array, result, group)
+            case _:
+                _check_size(node, world.size(group))
+                world.reduce_scatter(array, result, "sum" if reduction == "mean" else reduction, group)
+                _scale(result, 1 / world.size(group) if reduction == "mean" else 1.0)
+    return room
+
+
+def _all_reduce(node: Node, array: Array, result: Array, world: World) -> None:
+    group, reduction = node.str_attr("group", WORLD), node.str_attr("reduction", "sum")
+    _copy(array, result)
+    _scale(result, node.float_attr("prescale", 1.0))
+    world.all_reduce(result, "sum" if reduction == "mean" else reduction, group)
+    mean = 1 / world.size(group) if reduction == "mean" else 1.0
+    _scale(result, mean * node.float_attr("postscale", 1.0))
+
+
+def _copy(array: Array, result: Array) -> None:
+    if array.ctypes.data != result.ctypes.data:
+        result[...] = array
+
+
+def _scale(array: Array, factor: float) -> None:
+    if factor != 1.0:
+        np.multiply(array, factor, out=array, casting="unsafe")
+
+
+def _check_size(node: Node, size: int) -> None:
+    wanted = node.int_attr("rank_size", size)
+    if wanted != size:
+        raise ModelInvalid("D0001", f"it is for {wanted} ranks, {size} are running", where=node)
