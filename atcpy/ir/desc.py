@@ -91,3 +91,15 @@ class TensorDesc:
 
 
 UNKNOWN = TensorDesc(DType.UNDEFINED, None)
+
+
+def common_desc(name: str, a: TensorDesc, b: TensorDesc) -> TensorDesc:
+    """What is true of both, UNKNOWN if their element types differ; dims that differ become symbols of `name`."""
+    if a.dtype is not b.dtype or a.dtype is DType.UNDEFINED:
+        return UNKNOWN
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return TensorDesc.plain(a.dtype, None)
+    if a.shape == b.shape:
+        return a
+    pairs = enumerate(zip(a.shape, b.shape, strict=True))
+    return TensorDesc.plain(a.dtype, tuple(x if x == y else Sym(f"{name}.{axis}") for axis, (x, y) in pairs))

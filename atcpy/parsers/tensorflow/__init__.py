@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atcpy.errors import AtcError, raise_all
+from atcpy.errors import AtcError, UsageError, Where, raise_all
 from atcpy.ir import Graph, Value
 from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, choose_inputs
 from atcpy.parsers.parsed import ParsedModel
-from atcpy.parsers.tensorflow.graph import Ref
+from atcpy.parsers.tensorflow.frames import structured
+from atcpy.parsers.tensorflow.graph import Ref, needed
 from atcpy.parsers.tensorflow.importer import Importer
 from atcpy.parsers.tensorflow.model import open_model
 from atcpy.parsers.tensorflow.reader import is_tensorflow
@@ -29,7 +30,9 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         named = NamedGraph(graph, values, {})
         raise_all([*importer.problems, *choose_inputs(named, options)])
         known = {Ref(node.name, 0): values[name] for name, node in inputs.items()}
-        results = importer.read_main(model.graph, known, graph)
+        nodes = needed(structured(model.graph), importer.problems)
+        raise_all(importer.problems)
+        results = importer.read_main(nodes, known, graph)
         raise_all(importer.problems)
         _end(graph, dict(zip(model.ends.outputs, results, strict=True)))
         close_bodies(graph)
@@ -43,7 +46,9 @@ def _end(graph: Graph, results: dict[str, Value | None]) -> None:
     """Ends the graph with the values that it returns, under the names that they are asked for by."""
     outputs: list[Value] = []
     for name, value in results.items():
-        assert value is not None
+        if value is None:
+            where = Where(option="out_nodes")
+            raise UsageError("E10016", f'--out_nodes: "{name}" is an output that is not made here', where=where)
         if value.producer.op_type in ("Data", "Const") or value in outputs:
             value = graph.append("Identity", [value], name=name, outputs=(name,)).output
         outputs.append(value)

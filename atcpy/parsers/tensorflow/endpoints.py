@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
-from atcpy.parsers.tensorflow.graph import CALLS, Ref, TfNode, main_ref
+from atcpy.parsers.tensorflow.frames import is_mark
+from atcpy.parsers.tensorflow.graph import BRANCHES, CALLS, Ref, TfNode, main_ref
 from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
 from atcpy.parsers.tensorflow.reader import Kind, TfFile
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorShapeProto
@@ -103,14 +104,18 @@ def _asked(nodes: Mapping[str, TfNode], signed: Mapping[str, Ref], names: Iterab
 
 def _leaves(nodes: Mapping[str, TfNode]) -> dict[str, Ref]:
     read = {ref.node for node in nodes.values() for ref in node.inputs}
-    ends = [node for node in nodes.values() if node.name not in read and node.op not in _NO_RESULT]
+    ends = [
+        node
+        for node in nodes.values()
+        if node.name not in read and node.op not in _NO_RESULT and not is_mark(node, nodes)
+    ]
     return {f"{node.name}:{index}": Ref(node.name, index) for node in ends for index in range(_result_count(node))}
 
 
 def _result_count(node: TfNode) -> int:
-    """How many results are outputs: all of a call's, the first of an op's."""
+    """How many results are outputs: all of a call's or a branch's, the first of an op's."""
     types = node.attrs.get("Tout")
-    return len(types) if node.op in CALLS and isinstance(types, tuple) else 1
+    return len(types) if node.op in CALLS | BRANCHES and isinstance(types, tuple) else 1
 
 
 def _that_depend_on(outputs: Mapping[str, Ref], nodes: Mapping[str, TfNode]) -> dict[str, Ref]:

@@ -17,6 +17,7 @@ from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain
 MAX_NODES: Final = 10**7  # that calls may become
 MAX_CALLS: Final = 256  # inside each other
 CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 ARGUMENT: Final = "_Arg"  # the op of a graph's inputs
 
 
@@ -272,7 +273,11 @@ class _Place:
         """A node of the body."""
         inputs = tuple([self.ref(ref) for ref in node.inputs])
         controls = tuple([self._prefix + name for name in node.controls if name not in self._arguments])
-        return TfNode(self._prefix + node.name, node.op, inputs, node.attrs, controls, called=node.called)
+        attrs = node.attrs
+        frame = attrs.get("frame_name")
+        if isinstance(frame, bytes):  # each call runs loops of its own
+            attrs = {**attrs, "frame_name": self._prefix.encode() + frame}
+        return TfNode(self._prefix + node.name, node.op, inputs, attrs, controls, called=node.called)
 
 
 def _resolved(ref: Ref, stands_for: Mapping[Ref, Ref]) -> Ref:

@@ -6,15 +6,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, nearest
+from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, nearest, raise_all
 from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Shape, fits_limits
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
-from atcpy.parsers.tensorflow.graph import ARGUMENT, Library, Ref, TfGraph, TfNode, inline_calls, needed
+from atcpy.parsers.tensorflow.frames import structured
+from atcpy.parsers.tensorflow.graph import (
+    ARGUMENT,
+    Library,
+    Ref,
+    TfGraph,
+    TfNode,
+    function_name,
+    inline_calls,
+    needed,
+)
 from atcpy.parsers.tensorflow.op import MAPPINGS, Op
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
+from atcpy.parsers.tensorflow.signatures import plain_attr
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
@@ -25,13 +36,14 @@ PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 @dataclass(slots=True)
 class _Scope:
-    """What references mean in one graph, and which have no value for an error that is told already."""
+    """What references mean in one graph, which have no value for an error that is told already, and which are read."""
 
     graph: Graph
     path: str
     depth: int = 0
     values: dict[Ref, Value] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    read: set[Ref] = field(default_factory=set)
 
 
 class Importer:
@@ -39,6 +51,8 @@ class Importer:
 
     def __init__(self, library: Library, variables: Variables) -> None:
         self.problems: list[AtcError] = []
+        self.lists: dict[Value, DType] = {}
+        self.growing: set[Value] = set()
         self._library = library
         self._variables = variables
         self._known = KnownValues()
@@ -89,11 +103,14 @@ class Importer:
         """Reads a graph that a node of control flow runs."""
         if self._depth >= MAX_NESTING:
             raise ResourceLimit("R0001", f"graphs are nested more than {MAX_NESTING} deep", where=op.where)
-        self._depth += 1
-        values = {Ref(name, 0): value for name, value in zip(body.inputs, arguments, strict=False)}
-        scope = _Scope(graph, f"{op.graph.name}/{label}", self._depth, values)
+        if len(body.inputs) != len(arguments):
+            what = f"{label} takes {len(body.inputs)} values, {len(arguments)} are given"
+            raise ModelInvalid("E12009", what, where=op.where)
+        values = {Ref(name, 0): value for name, value in zip(body.inputs, arguments, strict=True)}
         before = len(self.problems) + len(self._unknown)
-        self._read(self._flat(body), scope)
+        self._depth += 1
+        scope = _Scope(graph, f"{op.graph.name}/{label}", self._depth, values)
+        self._read(body, scope)
         self._depth -= 1
         results = [scope.values.get(ref) for ref in body.outputs]
         found = [value for value in results if value is not None]
@@ -103,12 +120,19 @@ class Importer:
             raise _ToldAlready
         return found
 
-    def _flat(self, graph: TfGraph) -> TfGraph:
-        return needed(inline_calls(graph, self._library), self.problems)
+    def find_body(self, op: Op, function: object) -> TfGraph:
+        """The graph of a function that an attribute names, its calls put in place, in order."""
+        bindings = {key: plain_attr(value) for key, value in function.attr.items()}  # type: ignore[attr-defined]
+        body = self._library.body(function_name(function), op.node.called, bindings, op.where)
+        problems: list[AtcError] = []
+        flat = needed(structured(inline_calls(body, self._library)), problems)
+        raise_all(problems)
+        return flat
 
     # --- nodes -----------------------------------------------------------------------------------
 
     def _read(self, nodes: TfGraph, scope: _Scope) -> None:
+        scope.read = {ref for node in nodes.nodes.values() for ref in node.inputs}.union(nodes.outputs)
         for node in nodes.nodes.values():
             if Ref(node.name, 0) in scope.values or node.op == ARGUMENT:
                 continue
@@ -134,7 +158,8 @@ class Importer:
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
         defaults = signature.defaults if signature is not None else {}
-        op = Op(node, [scope.values[ref] for ref in node.inputs], scope.graph, self._known, defaults, self)
+        inputs = [scope.values[ref] for ref in node.inputs]
+        op = Op(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:
             if any(value.desc.dtype in _COMPLEX for value in op.inputs):
                 raise op.refuse("complex numbers")

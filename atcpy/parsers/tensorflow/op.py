@@ -10,7 +10,7 @@ ask for the shapes of what it reads: sizes are numbers or symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -22,7 +22,7 @@ from atcpy.ir import DType, Graph, Tensor, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.parsers.tensorflow.graph import TfGraph, TfNode
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
@@ -30,10 +30,19 @@ MappingFunction = Callable[["Op"], Results]
 
 
 class Bodies(Protocol):
-    """Who reads the graphs that a node of control flow runs, and the constants that variables are."""
+    """Who reads the graphs that a node of control flow runs, and the constants that variables are. `lists` has the
+    lists whose elements have no shape yet, with their element types: the value is their size. `growing` has the arrays
+    that grow when they are written behind their end.
+    """
+
+    lists: dict[Value, DType]
+    growing: set[Value]
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
+
+    def find_body(self, op: Op, function: object) -> TfGraph:
+        """The graph of a function that an attribute names."""
 
     def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """Reads a graph into `graph`, its arguments being these values; what it returns."""
@@ -49,6 +58,7 @@ class Op:
     known: KnownValues
     defaults: Mapping[str, object]
     bodies: Bodies
+    read: Collection[Ref]  # what is read of the outputs in its graph
 
     # --- what the node says ----------------------------------------------------------------
 
@@ -107,6 +117,15 @@ class Op:
         if value is None:
             raise ModelInvalid("E13014", f"the attribute {name} is missing", where=self.where)
         raise ModelInvalid("E13014", f"the attribute {name} is {value!r}", where=self.where)
+
+    def body(self, name: str) -> TfGraph:
+        """The graph that an attribute names."""
+        made = self.node.bodies.get(name)
+        return made if made is not None else self.bodies.find_body(self, self.attr(name))
+
+    def is_read(self, output: int) -> bool:
+        """Does anyone read this output?"""
+        return Ref(self.node.name, output) in self.read
 
     # --- what is known of its inputs ---------------------------------------------------------
 

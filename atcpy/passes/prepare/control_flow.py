@@ -12,8 +12,8 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.clone import clone
 from atcpy.ir.closure import captured_value, formal_inputs
-from atcpy.ir.desc import UNKNOWN
-from atcpy.ir.shape import Dim, StaticShape, Sym
+from atcpy.ir.desc import UNKNOWN, common_desc
+from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis, unnamed_dim
 from atcpy.ops.infer import KnownValues, infer_node
@@ -101,10 +101,7 @@ def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
     if a.dtype is not b.dtype or a.dtype is DType.UNDEFINED:
         known = b if a.dtype is DType.UNDEFINED else a
         return UNKNOWN if b.dtype not in (DType.UNDEFINED, known.dtype) else TensorDesc.plain(known.dtype, None)
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return TensorDesc.plain(a.dtype, None)
-    pairs = enumerate(zip(a.shape, b.shape, strict=True))
-    return TensorDesc.plain(a.dtype, tuple(x if x == y else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs))
+    return common_desc(value.name, a, b)
 
 
 def _infer_loop(node: Node, sweep: Sweep, *, tried: bool) -> None:
@@ -139,7 +136,7 @@ def _types_of_all_turns(
             value.desc = desc
         sweep(trial)
         after = [value.desc for value in trial.outputs[1 : 1 + len(carried)]]
-        wider = [_wider(*each) for each in zip(carried, descs, after, strict=True)]
+        wider = [common_desc(value.name, *each) for value, *each in zip(carried, descs, after, strict=True)]
         if wider == descs:
             return descs
         # A change may need as many turns as values are carried to get around.
@@ -150,21 +147,6 @@ def _types_of_all_turns(
 def _one_element(value: Value) -> StaticShape:
     """The number of the turn and the condition are scalars, or what a body declares of one element."""
     return (1,) if value.desc.shape == (1,) else ()
-
-
-def _wider(value: Value, before: TensorDesc, after: TensorDesc) -> TensorDesc:
-    """A type that holds before and after a turn."""
-    if before.dtype is not after.dtype or before.dtype is DType.UNDEFINED:
-        return UNKNOWN
-    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape):
-        return TensorDesc.plain(before.dtype, None)
-    if before.shape == after.shape:
-        return before
-    pairs = enumerate(zip(before.shape, after.shape, strict=True))
-    return TensorDesc.plain(
-        before.dtype,
-        tuple(x if x == y else Sym(f"{value.name}.{axis}") for axis, (x, y) in pairs),
-    )
 
 
 def _infer_scan(node: Node, sweep: Sweep) -> None:

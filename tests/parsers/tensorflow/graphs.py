@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ NUMBERS: dict[str, int] = {
     "uint64": DataType.DT_UINT64,
     "bool": DataType.DT_BOOL,
     "complex64": DataType.DT_COMPLEX64,
+    "resource": DataType.DT_RESOURCE,
+    "variant": DataType.DT_VARIANT,
 }
 
 
@@ -142,17 +144,40 @@ class TfBuilder:
         kind = np.asarray(array, dtype or None).dtype
         return self.add("Const", name=name, value=proto, dtype=Type(str(kind)))
 
-    def function(self, made: FunctionDef) -> None:
-        """Adds a function to the library."""
+    def function(self, name: str, body: TfBuilder, arguments: Mapping[str, str], *results: str) -> Function:
+        """Adds a function: what `body` holds, with arguments of these types. Its nodes read each other by output 0,
+        or by `node:name_of_output:0`.
+        """
+        made = FunctionDef()
+        made.signature.name = name
+        for argument, dtype in arguments.items():
+            made.signature.input_arg.add(name=argument, type=DataType.ValueType(NUMBERS[dtype]))
+        names = {item.name for item in body.graph.node}
+        for item in body.graph.node:
+            copy = made.node_def.add()
+            copy.CopyFrom(item)
+            for place, text in enumerate(item.input):
+                copy.input[place] = f"{text}:output:0" if text in names else text
+        for index, result in enumerate(results):
+            made.signature.output_arg.add(name=f"r{index}")
+            made.ret[f"r{index}"] = f"{result}:output:0" if result in names else result
         self.graph.library.function.append(made)
+        return Function(name)
 
     def run(
         self, folder: Path, feeds: Mapping[str, Array], *outputs: str, options: Mapping[str, Any] | None = None
     ) -> list[Array]:
         """Converts the graph and runs it; the outputs asked for."""
+        return self.converted(folder, *outputs, options=options)(feeds)
+
+    def converted(
+        self, folder: Path, *outputs: str, options: Mapping[str, Any] | None = None
+    ) -> Callable[[Mapping[str, Array]], list[Array]]:
+        """Converts the graph; the function that runs it."""
         path = folder / "model.pb"
         path.write_bytes(self.graph.SerializeToString())
         package = folder / "model.om"
         names = {"out_nodes": ";".join(name if ":" in name else f"{name}:0" for name in outputs)}
         atcpy.convert(str(path), str(package), **{**names, **(options or {})})
-        return [np.asarray(array) for array in atcpy.InferenceSession(str(package)).run(None, dict(feeds))]
+        session = atcpy.InferenceSession(str(package))
+        return lambda feeds: [np.asarray(array) for array in session.run(None, dict(feeds))]

@@ -1,0 +1,321 @@
+"""Branches and loops of version 2 and version 1."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from tests.parsers.tensorflow.graphs import Array, Function, TfBuilder, Type
+
+X = np.array([[1.5, -2, 3], [0, 4, -0.5]], np.float32)
+
+
+def unary(g: TfBuilder, op: str) -> Function:
+    body = TfBuilder()
+    return g.function(op.lower(), body, {"a": "float32"}, body.add(op, "a"))
+
+
+@pytest.mark.parametrize("kind", ["If", "StatelessIf"])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float32", "uint8"])
+def test_an_if_takes_any_number_for_its_condition(tmp_path: Path, kind: str, dtype: str) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", dtype, ())
+    g.add(kind, p, x, name="y", then_branch=unary(g, "Neg"), else_branch=unary(g, "Abs"))
+    run = g.converted(tmp_path, "y")
+    for condition in (0, 1, 2):
+        (y,) = run({"x": X, "p": np.array(condition).astype(dtype)})
+        np.testing.assert_array_equal(y, -X if condition else abs(X))
+
+
+def test_a_condition_that_is_no_scalar_asks_for_elements_and_a_constant_one_chooses(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "float32", (None,))
+    branches = {"then_branch": unary(g, "Neg"), "else_branch": unary(g, "Abs")}
+    g.add("If", p, x, name="y", **branches)
+    g.add("If", g.const(0.0, "float32"), x, name="z", **{**branches, "then_branch": unary(g, "Unheard")})
+    run = g.converted(tmp_path, "y", "z")
+    for size in (0, 1, 2):
+        y, z = run({"x": X, "p": np.zeros(size, np.float32)})
+        np.testing.assert_array_equal(y, -X if size else abs(X))
+        np.testing.assert_array_equal(z, abs(X))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_a_case_runs_its_last_branch_for_indices_out_of_range(tmp_path: Path, count: int) -> None:
+    g = TfBuilder()
+    x, k = g.input("x", "float32", (2, 3)), g.input("k", "int32", ())
+    ops: list[tuple[str, Callable[[Array], Array]]] = [
+        ("Neg", np.negative), ("Abs", np.abs), ("Square", np.square), ("Sign", np.sign), ("Floor", np.floor),
+    ]  # fmt: skip
+    g.add("StatelessCase", k, x, name="y", branches=[unary(g, op) for op, _ in ops[:count]])
+    g.add("Case", g.const(7, "int32"), x, name="z", branches=[unary(g, op) for op, _ in ops[:count]])
+    run = g.converted(tmp_path, "y", "z")
+    for index in range(-2, count + 2):
+        y, z = run({"x": X, "k": np.array(index, np.int32)})
+        chosen = index if 0 <= index < count else count - 1
+        np.testing.assert_array_equal(y, ops[chosen][1](X))
+        np.testing.assert_array_equal(z, ops[count - 1][1](X))
+
+
+def test_branches_may_return_other_shapes_what_they_got_and_several_values(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, w, p = g.input("x", "float32", (2, 3)), g.input("w", "float32", (4,)), g.input("p", "bool", ())
+    types = {"a": "float32", "b": "float32"}
+    yes = g.function("yes", TfBuilder(), types, "a", "b")
+    body = TfBuilder()
+    product = body.add("MatMul", "a", body.add("Transpose", "a", body.const([1, 0], "int32")))
+    no = g.function("no", body, types, product, "b")
+    g.add("If", p, x, w, name="y", then_branch=yes, else_branch=no)
+    run = g.converted(tmp_path, "y:0", "y:1")
+    feeds = {"x": X, "w": np.arange(4, dtype=np.float32)}
+    y, unchanged = run({**feeds, "p": np.array(True)})
+    np.testing.assert_array_equal(y, X)
+    np.testing.assert_array_equal(unchanged, np.arange(4))
+    y, _ = run({**feeds, "p": np.array(False)})
+    np.testing.assert_allclose(y, X @ X.T, rtol=1e-6)
+
+
+def loop(g: TfBuilder, *inputs: str, kind: str = "While", limit_first: bool = False) -> str:
+    """`while i < n: i, x, n, w = i + 1, tanh(x · w), n, w`"""
+    types = {"i": "int32", "x": "float32", "n": "int32", "w": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    less = cond.add("Greater", "n", "i") if limit_first else cond.add("Less", "i", "n")
+    number = len(g.graph.library.function)
+    test = g.function(f"cond{number}", cond, types, cond.add("Identity", less))
+    product = body.add("Tanh", body.add("MatMul", "x", "w"))
+    following = body.add("Identity", body.add("AddV2", "i", body.const(1, "int32")))
+    made = g.function(f"body{number}", body, types, following, product, "n", body.add("Identity", "w"))
+    return g.add(kind, *inputs, cond=test, body=made)
+
+
+W = np.array([[0.5, -0.2, 0.1], [0.3, 0.8, -0.6], [0.0, 0.4, 0.9]], np.float32)
+
+
+def turns(count: int) -> Array:
+    y = X
+    for _ in range(count):
+        y = np.tanh(y @ W)
+    return y
+
+
+@pytest.mark.parametrize("kind", ["While", "StatelessWhile"])
+def test_a_while_runs_as_often_as_its_condition_holds(tmp_path: Path, kind: str) -> None:
+    g = TfBuilder()
+    x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
+    y = loop(g, g.const(1, "int32"), x, n, g.const(W), kind=kind, limit_first=kind == "While")
+    run = g.converted(tmp_path, f"{y}:0", f"{y}:1", f"{y}:2")
+    for count in (0, 1, 2, 5):
+        i, out, limit = run({"x": X, "n": np.array(count, np.int32)})
+        np.testing.assert_allclose(out, turns(max(count - 1, 0)), rtol=1e-5)
+        assert (i, limit) == (max(count, 1), count)
+
+
+def test_a_while_with_any_condition_of_changing_shapes(tmp_path: Path) -> None:
+    g = TfBuilder()
+    types = {"x": "float32", "s": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("cond", cond, types, cond.add("Less", "s", cond.const(10.0, "float32")))
+    longer = body.add("ConcatV2", "x", "x", body.const(0, "int32"))
+    total = body.add("Sum", longer, body.const([0], "int32"), keep_dims=False)
+    made = g.function("body", body, types, longer, total)
+    y = g.add("While", g.input("x", "float32", (2,)), g.const(0.0, "float32"), cond=test, body=made)
+    x = np.array([1, 0.5], np.float32)
+    out, total_out = g.run(tmp_path, {"x": x}, f"{y}:0", f"{y}:1")
+    np.testing.assert_array_equal(out, np.tile(x, 8))
+    assert total_out == 12
+
+
+def test_loops_in_loops_and_calls_in_them(tmp_path: Path) -> None:
+    g = TfBuilder()
+    types = {"i": "int32", "x": "float32", "n": "int32", "w": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("outer_cond", cond, types, cond.add("LessEqual", "i", cond.const(2, "int32")))
+    inner = TfBuilder()
+    inner.graph.library.CopyFrom(g.graph.library)
+    y = loop(inner, "zero", "x", "n", "w")
+    g.graph.library.CopyFrom(inner.graph.library)
+    inner_node = inner.graph.node[-1]
+    zero = body.const(0, "int32", name="zero")
+    inner_node.input[0] = zero
+    body.graph.node.append(inner_node)
+    called = g.function("negated", (negated := TfBuilder()), {"a": "float32"}, negated.add("Neg", "a"))
+    result = body.add("PartitionedCall", f"{y}:output:1", f=called)
+    following = body.add("AddV2", "i", body.const(1, "int32"))
+    made = g.function("outer_body", body, types, following, result, "n", "w")
+    x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
+    end = g.add("While", g.const(1, "int32"), x, n, g.const(W), cond=test, body=made)
+    (out,) = g.run(tmp_path, {"x": X, "n": np.array(3, np.int32)}, f"{end}:1")
+    expected = X
+    for _ in range(2):
+        for _ in range(3):
+            expected = np.tanh(expected @ W)
+        expected = -expected
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    g.add("If", p, x, name="unknown", then_branch=unary(g, "Unheard"), else_branch=unary(g, "Abs"))
+    g.add("If", p, x, name="missing", then_branch=Function("nowhere"), else_branch=unary(g, "Abs"))
+    body = TfBuilder()
+    of_ints = g.function("ints", body, {"a": "float32"}, body.add("Cast", "a", DstT=Type("int32")))
+    g.add("If", p, x, name="types", then_branch=of_ints, else_branch=unary(g, "Abs"))
+    g.add("If", p, x, x, name="arguments", then_branch=unary(g, "Neg"), else_branch=unary(g, "Abs"))
+    g.add("Case", g.const(1, "int32"), x, name="empty", branches=[])
+    g.add("While", x, name="loop", cond=unary(g, "Abs"), body=of_ints)
+    g.add("Switch", x, p, name="switch")
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "unknown", "missing", "types", "arguments", "empty", "loop", "switch")
+    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert told == [
+        ("E19010", "n0"), ("E12013", "missing"), ("E13014", "types"), ("E12009", "arguments"), ("E13014", "empty"),
+        ("E13014", "loop"), ("E10055", "switch"),
+    ]  # fmt: skip
+
+
+def test_a_function_that_runs_itself_in_a_branch_is_refused(tmp_path: Path) -> None:
+    g = TfBuilder()
+    body = TfBuilder()
+    again = body.add("If", "p", "p", "x", then_branch=Function("again"), else_branch=Function("again"))
+    g.function("again", body, {"p": "bool", "x": "float32"}, again)
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    g.add("PartitionedCall", p, x, name="y", f=Function("again"))
+    with pytest.raises(AtcError, match="call each other") as caught:
+        g.run(tmp_path, {}, "y")
+    assert caught.value.code == "E2100C"
+
+
+# --- version 1 -----------------------------------------------------------------------------------
+
+
+def cond_v1(g: TfBuilder, p: str, x: str, *, then: Callable[[str], str], other: Callable[[str], str], ref: str) -> str:
+    """What tf.cond of version 1 writes."""
+    scope = f"cond_{len(g.graph.node)}"
+    pred = g.add("Identity", p, name=f"{scope}/pred_id")
+    pivot = g.add("Switch", p, p, name=f"{scope}/Switch")
+    g.add("Identity", f"{pivot}:1", name=f"{scope}/switch_t")
+    g.add("Identity", pivot, name=f"{scope}/switch_f")
+    switched = g.add(f"{ref}Switch", x, pred)
+    return g.add(f"{ref}Merge", other(switched), then(f"{switched}:1"), N=2)
+
+
+@pytest.mark.parametrize("ref", ["", "Ref"])
+def test_switch_and_merge_are_an_if(tmp_path: Path, ref: str) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    y = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref=ref)
+    z = cond_v1(g, p, y, then=lambda v: v, other=lambda v: g.add("Abs", v), ref=ref)
+    run = g.converted(tmp_path, y, z, f"{z}:1")
+    for condition in (True, False):
+        outs = run({"x": X, "p": np.array(condition)})
+        np.testing.assert_array_equal(outs[0], -X if condition else X)
+        np.testing.assert_array_equal(outs[1], -X if condition else abs(X))
+        assert outs[2] == int(condition) and outs[2].dtype == np.int32
+
+
+def test_conditions_in_conditions_constants_and_a_constant_condition(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p, q = g.input("x", "float32", (2, 3)), g.input("p", "bool", ()), g.input("q", "bool", ())
+
+    def inner(value: str) -> str:
+        chosen = g.add("Switch", q, p)  # as the context of the outer condition brings it in
+        return cond_v1(g, f"{chosen}:1", value, then=lambda v: g.add("Neg", v), other=lambda _: held(), ref="")
+
+    def held() -> str:
+        name = next(n.name for n in reversed(g.graph.node) if n.name.endswith("switch_f"))
+        return g.add("Fill", g.add("Shape", x), g.add("Identity", _const(g, 7.0, f"^{name}")))
+
+    y = cond_v1(g, p, x, then=inner, other=lambda v: g.add("Abs", v), ref="")
+    taken = cond_v1(g, g.const(True), x, then=lambda v: g.add("Neg", v), other=lambda v: g.add("Unheard", v), ref="")
+    run = g.converted(tmp_path, y, taken)
+    for a in (True, False):
+        for b in (True, False):
+            out, out_taken = run({"x": X, "p": np.array(a), "q": np.array(b)})
+            np.testing.assert_array_equal(out, (-X if b else np.full_like(X, 7)) if a else abs(X))
+            np.testing.assert_array_equal(out_taken, -X)
+
+
+def _const(g: TfBuilder, value: float, control: str) -> str:
+    name = g.const(value, "float32")
+    g.graph.node[-1].input.append(control)
+    return name
+
+
+def while_v1(
+    g: TfBuilder,
+    starts: list[str],
+    held: list[str],
+    cond: Callable[[list[str], list[str]], str],
+    body: Callable[[list[str], list[str]], list[str]],
+) -> list[str]:
+    """What tf.while_loop of version 1 writes; what it ends with."""
+    scope = f"while_{len(g.graph.node)}"
+
+    def enter(value: str, *, constant: bool) -> str:
+        return g.add("Enter", value, frame_name=scope, is_constant=constant)
+
+    merges = []
+    for index, start in enumerate(starts):
+        entered = enter(start, constant=False)
+        merges.append(g.add("Merge", entered, f"{scope}/next_{index}", N=2))
+    test = g.add("LoopCond", cond(merges, [enter(value, constant=True) for value in held]), name=f"{scope}/LoopCond")
+    switches = [g.add("Switch", merge, test) for merge in merges]
+    inside = [g.add("Identity", f"{switch}:1") for switch in switches]
+    for index, value in enumerate(body(inside, [enter(value, constant=True) for value in held])):
+        g.add("NextIteration", value, name=f"{scope}/next_{index}")
+    return [g.add("Exit", switch) for switch in switches]
+
+
+def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
+    one = g.const(1, "int32")
+
+    def turn(values: list[str], held: list[str]) -> list[str]:
+        i, y = values
+        inner = while_v1(
+            g,
+            [_const_int(g, 0, f"^{i}"), y],
+            [held[1], i],
+            lambda v, h: g.add("Less", v[0], h[1]),
+            lambda v, h: [
+                g.add("AddV2", v[0], _const_int(g, 1, f"^{v[0]}")), g.add("Tanh", g.add("MatMul", v[1], h[0]))
+            ],
+        )  # fmt: skip
+        less = g.add("Less", i, _const_int(g, 2, f"^{i}"))
+        kept = cond_v1(g, less, inner[1], then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
+        return [g.add("AddV2", i, held[0]), kept]
+
+    ends = while_v1(
+        g, [g.const(0, "int32"), x], [one, g.const(W), n], lambda v, h: g.add("LessEqual", v[0], h[2]), turn
+    )
+    run = g.converted(tmp_path, *ends)
+    for count in (-1, 0, 3):
+        i, out = run({"x": X, "n": np.array(count, np.int32)})
+        expected = X
+        for number in range(count + 1):
+            for _ in range(number):
+                expected = np.tanh(expected @ W)
+            expected = -expected if number < 2 else expected
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+        assert i == count + 1
+
+
+def _const_int(g: TfBuilder, value: int, control: str) -> str:
+    name = g.const(value, "int32")
+    g.graph.node[-1].input.append(control)
+    return name
+
+
+def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    y = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
+    path, package = tmp_path / "m.pb", tmp_path / "m.om"
+    path.write_bytes(g.graph.SerializeToString())
+    atcpy.convert(str(path), str(package))
+    assert [o.name for o in atcpy.InferenceSession(str(package)).get_outputs()] == [f"{y}:0"]
