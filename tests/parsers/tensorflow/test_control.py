@@ -227,7 +227,7 @@ def test_conditions_in_conditions_constants_and_a_constant_condition(tmp_path: P
 
     def held() -> str:
         name = next(n.name for n in reversed(g.graph.node) if n.name.endswith("switch_f"))
-        return g.add("Fill", g.add("Shape", x), g.add("Identity", _const(g, 7.0, f"^{name}")))
+        return g.add("Identity", _const(g, np.full(X.shape, 7, np.float32), f"^{name}"))
 
     y = cond_v1(g, p, x, then=inner, other=lambda v: g.add("Abs", v), ref="")
     taken = cond_v1(g, g.const(True), x, then=lambda v: g.add("Neg", v), other=lambda v: g.add("Unheard", v), ref="")
@@ -239,8 +239,8 @@ def test_conditions_in_conditions_constants_and_a_constant_condition(tmp_path: P
             np.testing.assert_array_equal(out_taken, -X)
 
 
-def _const(g: TfBuilder, value: float, control: str) -> str:
-    name = g.const(value, "float32")
+def _const(g: TfBuilder, value: Array, control: str) -> str:
+    name = g.const(value)
     g.graph.node[-1].input.append(control)
     return name
 
@@ -279,14 +279,15 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
         i, y = values
         inner = while_v1(
             g,
-            [_const_int(g, 0, f"^{i}"), y],
+            [_const(g, np.array(0, np.int32), f"^{i}"), y],
             [held[1], i],
             lambda v, h: g.add("Less", v[0], h[1]),
             lambda v, h: [
-                g.add("AddV2", v[0], _const_int(g, 1, f"^{v[0]}")), g.add("Tanh", g.add("MatMul", v[1], h[0]))
+                g.add("AddV2", v[0], _const(g, np.array(1, np.int32), f"^{v[0]}")),
+                g.add("Tanh", g.add("MatMul", v[1], h[0])),
             ],
-        )  # fmt: skip
-        less = g.add("Less", i, _const_int(g, 2, f"^{i}"))
+        )
+        less = g.add("Less", i, _const(g, np.array(2, np.int32), f"^{i}"))
         kept = cond_v1(g, less, inner[1], then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
         return [g.add("AddV2", i, held[0]), kept]
 
@@ -303,12 +304,6 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
             expected = -expected if number < 2 else expected
         np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
         assert i == count + 1
-
-
-def _const_int(g: TfBuilder, value: int, control: str) -> str:
-    name = g.const(value, "int32")
-    g.graph.node[-1].input.append(control)
-    return name
 
 
 def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: Path) -> None:

@@ -304,3 +304,9 @@ def _discard(graph: Graph) -> None:
 def loose(op: Op) -> Value:
     """A part of an If or Loop; refused where it stands alone"""
     raise op.refuse(f"a {op.node.op} that is no part of a loop, nor of a condition whose two sides meet")
+
+
+@maps("IdentityN")
+def hand_all_through(op: Op) -> list[Value | None]:
+    """Its inputs"""
+    return [*op.inputs]
