@@ -7,7 +7,7 @@ registered and a newer version of the op only added types, attributes and inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -91,6 +91,8 @@ class Form:
                 raise NoOlderForm(f"input {index} is given")
 
 
+_NEWEST = onnx.defs.onnx_opset_version()
+
 Reverter = Callable[[Form], None]
 _REVERTERS: dict[tuple[str, int], Reverter] = {}
 
@@ -146,7 +148,7 @@ def _versions_above(form: Form, opset: int) -> Iterator[int]:
     """The versions above an opset at which the op changed, newest first. An op that gets another name on the way
     goes on with that one's.
     """
-    version: int | None = onnx.defs.onnx_opset_version() + 1
+    version: int | None = _NEWEST + 1
     while version is not None:
         version = next((older for older in _changes(form.op_type) if opset < older < version), None)
         if version is not None:
@@ -174,18 +176,59 @@ def _step(form: Form, version: int) -> None:
     if reverter is not None:
         reverter(form)
         return
-    if not onnx.defs.has(form.op_type, version - 1):
+    older = _before(form.op_type, version)
+    if older is None:
         raise NoOlderForm(f"{form.op_type} is newer")
-    old, new = onnx.defs.get_schema(form.op_type, version - 1), onnx.defs.get_schema(form.op_type, version)
-    for name in [name for name in form.attrs if name not in old.attributes]:
-        default = new.attributes[name].default_value if name in new.attributes else None
-        if default is None or onnx.helper.get_attribute_value(default) != _as_onnx(form.attrs.pop(name)):
+    for name in [name for name in form.attrs if name not in older.attributes]:
+        default = older.new_defaults.get(name)
+        if default is None or default != _as_onnx(form.attrs.pop(name)):
             raise NoOlderForm(f"{name} is newer")
-    if not old.min_input <= len(form.inputs) <= old.max_input or len(form.outputs) > old.max_output:
+    if not older.inputs[0] <= len(form.inputs) <= older.inputs[1] or len(form.outputs) > older.outputs:
         raise NoOlderForm("it had other inputs and outputs")
     for index, operand in enumerate(form.inputs):
-        if operand is not None and not _takes(old, _dtype(operand), index):
+        if operand is not None and not older.takes(_dtype(operand), index):
             raise NoOlderForm(f"it did not take {_dtype(operand).long}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Older:
+    """What an op was before a version, of which onnx makes new objects each time that it is asked. `new_defaults` are
+    those that attributes have which the version brought.
+    """
+
+    attributes: frozenset[str]
+    new_defaults: Mapping[str, object]
+    inputs: tuple[int, int]
+    outputs: int
+    types: tuple[frozenset[DType], ...]
+
+    def takes(self, dtype: DType, index: int) -> bool:
+        """May input `index` be of a type?"""
+        return dtype in self.types[min(index, len(self.types) - 1)]
+
+
+@cache
+def _before(op_type: str, version: int) -> _Older | None:
+    if not onnx.defs.has(op_type, version - 1):
+        return None
+    old, new = onnx.defs.get_schema(op_type, version - 1), onnx.defs.get_schema(op_type, version)
+    known = frozenset(old.attributes)
+    return _Older(
+        known,
+        {
+            name: onnx.helper.get_attribute_value(attr.default_value)
+            for name, attr in new.attributes.items()
+            if name not in known and attr.default_value.type
+        },
+        (old.min_input, old.max_input),
+        old.max_output,
+        tuple(frozenset(dtype for dtype in DType if _is_among(dtype, param.types)) for param in old.inputs),
+    )
+
+
+def _is_among(dtype: DType, types: Collection[str]) -> bool:
+    name = {"float32": "float", "float64": "double"}.get(dtype.long, dtype.long)
+    return dtype is DType.UNDEFINED or f"tensor({name})" in types
 
 
 def _as_onnx(value: object) -> object:
@@ -194,12 +237,6 @@ def _as_onnx(value: object) -> object:
 
 def _dtype(operand: Value | Tensor) -> DType:
     return operand.dtype if isinstance(operand, Tensor) else operand.desc.dtype
-
-
-def _takes(schema: onnx.defs.OpSchema, dtype: DType, index: int) -> bool:
-    param = schema.inputs[min(index, len(schema.inputs) - 1)]
-    name = {"float32": "float", "float64": "double"}.get(dtype.long, dtype.long)
-    return dtype is DType.UNDEFINED or f"tensor({name})" in param.types
 
 
 def constant(array: npt.ArrayLike, dtype: DType) -> Tensor:
