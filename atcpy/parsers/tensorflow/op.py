@@ -166,6 +166,9 @@ class Op:
 
     def ints(self, index: int) -> tuple[int, ...]:
         """The integers of an input that must be constant; a scalar is a list of one."""
+        if not self.dtype(index).is_int:
+            what = f"input {index} has elements of type {self.dtype(index).long} instead of integers"
+            raise ModelInvalid("E13014", what, where=self.where)
         return tuple(int(item) for item in self.array(index).reshape(-1))
 
     def axes(self, index: int, rank: int) -> tuple[int, ...]:
@@ -174,6 +177,10 @@ class Op:
         if not all(0 <= axis < rank for axis in axes):
             raise ModelInvalid("E13014", f"the axes {self.ints(index)} of {rank} dims", where=self.where)
         return axes
+
+    def shape_input(self, index: int) -> Value:
+        """An input of integers in the 64 bits that ONNX wants sizes, axes and places in."""
+        return self.cast(self.input(index), DType.INT64)
 
     # --- what becomes of it --------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tests.parsers.tensorflow.graphs import Array, TfBuilder
 
+MODES = ("known", "sizes unknown", "computed")  # how much of a case is known to who converts it
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-12}
 
 
@@ -24,6 +25,13 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """An input that is a constant, but in the mode "computed"."""
+
+    array: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One node: its inputs, what it must make of them (arrays, or a function of the inputs), its attributes."""
 
@@ -33,37 +41,40 @@ class Case:
     attrs: dict[str, Any] = field(default_factory=dict)
     is_dynamic: bool = False
     tolerance: float | None = None
+    modes: Sequence[str] = MODES
 
     def results(self) -> list[Array]:
         """The expected outputs."""
         if isinstance(self.expected, Callable):
             with np.errstate(all="ignore"):
-                made = self.expected(*[item.array if isinstance(item, Const) else item for item in self.inputs])
+                made = self.expected(*[item.array if isinstance(item, Const | Either) else item for item in self.inputs])
         else:
             made = self.expected
-        return [np.asarray(item) for item in (made if isinstance(made, tuple) else (made,))]
+        return [np.asarray(item) for item in (made if isinstance(made, tuple | list) else (made,))]
 
 
-def check(folder: Path, cases: Sequence[Case]) -> None:
-    """Runs all cases in one graph."""
+def check(folder: Path, cases: Sequence[Case], mode: str = "known") -> None:
+    """Runs all cases in one graph; those only that have the mode."""
+    cases = [case for case in cases if mode in case.modes]
     g = TfBuilder()
     feeds: dict[str, Array] = {}
     outputs: list[str] = []
     for index, case in enumerate(cases):
         inputs = []
         for place, item in enumerate(case.inputs):
-            if isinstance(item, Const):
-                inputs.append(g.const(item.array, item.dtype))
+            if isinstance(item, Const) or (isinstance(item, Either) and mode != "computed"):
+                inputs.append(g.const(item.array, item.dtype if isinstance(item, Const) else ""))
                 continue
             name = f"x{index}_{place}"
-            array = feeds[name] = np.asarray(item)
-            inputs.append(g.input(name, str(array.dtype), [None] * array.ndim if case.is_dynamic else array.shape))
+            array = feeds[name] = np.asarray(item.array if isinstance(item, Either) else item)
+            is_known = isinstance(item, Either) or not (case.is_dynamic or mode != "known")
+            inputs.append(g.input(name, str(array.dtype), array.shape if is_known else [None] * array.ndim))
         made = g.add(case.op, *inputs, name=f"y{index}", **case.attrs)
         outputs += [f"{made}:{place}" for place in range(len(case.results()))]
     results = iter(g.run(folder, feeds, *outputs))
     for index, case in enumerate(cases):
         for place, expected in enumerate(case.results()):
-            _compare(f"case {index}, {case.op}:{place}", next(results), expected, case.tolerance)
+            _compare(f"case {index}, {case.op}:{place} {case.attrs}, {mode}", next(results), expected, case.tolerance)
 
 
 def _compare(what: str, result: Array, expected: Array, tolerance: float | None) -> None:
@@ -73,6 +84,11 @@ def _compare(what: str, result: Array, expected: Array, tolerance: float | None)
         return
     bound = TOLERANCES[str(expected.dtype)] if tolerance is None else tolerance
     np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), bound, bound * 1e-3, True, what)
+
+
+def ints(*numbers: Any, dtype: str = "int32") -> Array:
+    """Integers: one of them a scalar, more a list."""
+    return np.array(numbers[0] if len(numbers) == 1 else numbers, dtype)
 
 
 BFLOAT16 = ml_dtypes.bfloat16

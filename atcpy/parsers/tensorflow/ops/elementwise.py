@@ -97,9 +97,7 @@ def cast(op: Op) -> Value:
     return op.cast(op.input(0), op.dtype_attr("DstT"))
 
 
-@maps(
-    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "PlaceholderWithDefault"
-)
+@maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault")
 def hand_through(op: Op) -> Value:
     """Its input"""
     return op.input(0)
