@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from atcpy.ir import Engine, Node, Reject
+from atcpy.ir.tensor import Array
 from atcpy.ops.axes import normal_axis
 from atcpy.ops.cast import KERNEL_DTYPES
 from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, register_operator
@@ -40,6 +41,18 @@ def lower_onehot(node: Node) -> Iterable[KernelCall]:
         yield KernelCall("onehot", (indices, node.operand(VALUES)), (y,), params)
 
 
+def evaluate_onehot(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """OneHot on numpy, for values of any type; places outside are all off."""
+    indices, depth, values = arrays
+    assert indices is not None and depth is not None and values is not None
+    count = int(depth.reshape(-1)[0])
+    axis = normal_axis(node, node.int_attr("axis", -1), indices.ndim + 1)
+    places = indices.astype(np.int64)
+    numbers = np.arange(count).reshape([-1 if at == axis else 1 for at in range(indices.ndim + 1)])
+    on = np.expand_dims(np.where(places < 0, places + count, places), axis) == numbers
+    return [np.where(on, values[1], values[0])]
+
+
 # --- EyeLike -----------------------------------------------------------------------------------
 
 
@@ -66,7 +79,15 @@ def lower_eyelike(node: Node) -> Iterable[KernelCall]:
         yield from fill_calls(y, (length,), (columns + 1,), value=value, dst_offset=offset)
 
 
-register_operator(OpDef(name="OneHot", ge_type="OneHot", engines={Engine.AICPU: supports_onehot}, lower=lower_onehot))
+register_operator(
+    OpDef(
+        name="OneHot",
+        ge_type="OneHot",
+        evaluate=evaluate_onehot,
+        engines={Engine.AICPU: supports_onehot},
+        lower=lower_onehot,
+    )
+)
 register_operator(
     OpDef(name="EyeLike", ge_type="EyeLike", engines={Engine.VECTOR: supports_eyelike}, lower=lower_eyelike)
 )

@@ -156,6 +156,8 @@ def one_hot(op: Op) -> Value:
     if known is None or any(not isinstance(item, int) or item < 0 for item in known):
         places = op.add("Where", op.add("Less", places, op.const(0)), depth, places)
     values = op.add("Concat", op.unsqueeze(off, 0), op.unsqueeze(on, 0), axis=0)
+    if op.rank(0) == 0:
+        return op.squeeze(op.add("OneHot", op.unsqueeze(places, 0), depth, values, axis=-1), 0)
     return op.add("OneHot", places, depth, values, axis=op.int_attr("axis"))
 
 
