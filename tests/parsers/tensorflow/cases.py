@@ -47,7 +47,9 @@ class Case:
         """The expected outputs."""
         if isinstance(self.expected, Callable):
             with np.errstate(all="ignore"):
-                made = self.expected(*[item.array if isinstance(item, Const | Either) else item for item in self.inputs])
+                made = self.expected(
+                    *[item.array if isinstance(item, Const | Either) else item for item in self.inputs]
+                )
         else:
             made = self.expected
         return [np.asarray(item) for item in (made if isinstance(made, tuple | list) else (made,))]

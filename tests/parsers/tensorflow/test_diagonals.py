@@ -95,7 +95,7 @@ PARTS = [
 MADE = [
     *[_made(X[:, :3], (-1, 1), (-1, -1), align, 0, "MatrixDiagV3") for align in ALIGNS],
     _made(X[:, :3], (-2, 0), (-1, -1), "RIGHT_LEFT", 1.5, "MatrixDiagV3"),
-    _made(X[:, :2], (1, 2), (4, -1), "LEFT_RIGHT", -1, "MatrixDiagV3"),
+    _made(X[:, :2], (1, 2), (7, -1), "LEFT_RIGHT", -1, "MatrixDiagV3"),
     _made(X[:, 0].astype(np.int64), 2, (-1, 9), "RIGHT_LEFT", 3, "MatrixDiagV3"),
     _made(X[0, 0], -1, (8, 5), "RIGHT_LEFT", 0, "MatrixDiagV3"),
     _made(X[:, :2], (0, 1), (-1, 6), "LEFT_LEFT", 2, "MatrixDiagV2"),
@@ -113,9 +113,10 @@ def test_bands_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x, one = g.input("x", "float32", (2, 3)), g.const(ints(-1))
     g.add("MatrixDiagV3", x, g.const(ints(0, 2)), one, one, g.const(np.float32(0)), name="few")
+    g.add("MatrixDiagV3", x, g.const(ints(0)), g.const(ints(4)), g.const(ints(9)), g.const(np.float32(0)), name="size")
     g.add("MatrixDiagPartV3", x, g.const(ints(2, 1)), g.const(np.float32(0)), name="turned")
     g.add("MatrixDiagPartV3", x, g.const(ints(1)), g.const(np.float32(0)), name="align", align="MIDDLE")
     g.add("MatrixDiagPartV3", x, g.input("k", "int32", ()), g.const(np.float32(0)), name="computed")
     with pytest.raises(AtcError) as caught:
-        g.run(tmp_path, {}, "few", "turned", "align", "computed")
-    assert [problem.code for problem in caught.value.problems] == ["E13014", "E13014", "E13014", "E10055"]
+        g.run(tmp_path, {}, "few", "size", "turned", "align", "computed")
+    assert [problem.code for problem in caught.value.problems] == ["E13014"] * 4 + ["E10055"]

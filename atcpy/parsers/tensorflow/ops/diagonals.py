@@ -6,6 +6,7 @@ highest first, each padded to the longest: at its end, or at its beginning, as `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atcpy.errors import ModelInvalid
@@ -119,11 +120,21 @@ def matrix_diag(op: Op) -> Value:
         )
         if given[0] < 0 and given[1] < 0:
             rows = columns = least[0].at_least(least[1])
+        _check_size(op, (rows, columns), least)
         filler = op.input(4)
     is_vector = low == high
     band = _Band(op, low, high, rows, columns, longest, is_vector)
     _check(band, x)
     return _pick(op, x, 1 if is_vector else 2, *band.of_matrix(), filler)
+
+
+def _check_size(op: Op, size: Sequence[Integers], least: Sequence[Integers]) -> None:
+    """Raises where the longest diagonal does not end at a border of the matrix."""
+    beyond = [(given - needed).number for given, needed in zip(size, least, strict=True)]
+    known = [gap for gap in beyond if gap is not None]
+    if len(known) == 2 and min(known) != 0:
+        what = f"{size[0].number} rows, {size[1].number} columns; {least[0].number} and {least[1].number} are needed"
+        raise ModelInvalid("E13014", what, where=op.where)
 
 
 def _check(band: _Band, x: Value) -> None:
