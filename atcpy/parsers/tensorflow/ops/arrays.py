@@ -159,12 +159,6 @@ def tile(op: Op) -> Value:
     return op.add("Tile", op.input(0), op.shape_input(1)) if op.rank(0) else op.input(0)
 
 
-@maps("IdentityN")
-def identity_n(op: Op) -> list[Value | None]:
-    """Its inputs"""
-    return [*op.inputs]
-
-
 @maps("Copy", "CopyHost", "DeepCopy", "DebugIdentity", "DebugIdentityV2")
 def copy(op: Op) -> Value:
     """Its input"""
