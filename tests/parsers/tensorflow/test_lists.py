@@ -1,0 +1,184 @@
+"""TensorList and TensorArray: a list is one tensor, in loops and outside."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.errors import AtcError
+from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, shape_proto
+
+F32 = {"element_dtype": Type("float32")}
+X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+
+
+def test_lists_outside_of_loops(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, i = g.input("x", "float32", (4, 3)), g.input("i", "int32", ())
+    shape, none = g.const([3], "int32"), g.const(-1, "int32")
+    row = g.add("Mul", g.add("TensorListGetItem", g.add("TensorListFromTensor", x, shape, **F32), i, shape, **F32), x)
+    taken = g.add("TensorListFromTensor", x, shape, **F32)
+    g.add("TensorListGetItem", taken, i, none, name="item", **F32)
+    reserved = g.add("TensorListReserve", none, g.const(4, "int32"), **F32)
+    written = g.add("TensorListSetItem", reserved, i, "item", **F32)
+    g.add("TensorListStack", written, none, name="written", **F32)
+    grown = g.add("TensorListSetItem", taken, g.const(5, "int32"), "item", resize_if_index_out_of_bounds=True, **F32)
+    g.add("TensorListStack", grown, none, name="grown", **F32)
+    g.add("TensorListLength", grown, name="length")
+    g.add("TensorListLength", reserved, name="reserved_length")
+    g.add("TensorListElementShape", grown, name="element_shape", shape_type=Type("int64"))
+    pushed = g.add("TensorListPushBack", g.add("EmptyTensorList", none, g.const(-1, "int32"), **F32), "item", **F32)
+    pushed = g.add("TensorListPushBack", pushed, g.add("Neg", "item"), **F32)
+    g.add("TensorListStack", pushed, none, name="pushed", **F32)
+    popped = g.add("TensorListPopBack", pushed, none, name="popped", **F32)
+    g.add("TensorListStack", popped, none, name="rest", **F32)
+    g.add("TensorListGather", taken, g.const([2, 0], "int32"), none, name="gathered", **F32)
+    order = g.const([2, 0, 3, 1], "int32")
+    for size in (-1, 6):
+        spread = g.add("TensorListScatterV2", x, order, none, g.const(size, "int32"), **F32)
+        g.add("TensorListStack", spread, none, name=f"spread{size}".replace("-", "_"), **F32)
+    into = g.add("TensorListScatterIntoExistingList", taken, g.add("Neg", x), order, **F32)
+    g.add("TensorListStack", into, none, name="into", **F32)
+    g.add("TensorListConcatV2", taken, none, g.const(np.zeros(0, np.int64)), name="joined", **F32)
+    cut = g.add("TensorListSplit", x, none, g.const([2, 2], "int64"), **F32)
+    g.add("TensorListStack", cut, none, name="cut", **F32)
+    for size in (2, 6):
+        resized = g.add("TensorListResize", taken, g.const(size, "int32"))
+        g.add("TensorListStack", resized, none, name=f"resized{size}", **F32)
+    zeros = g.add("TensorListReserve", shape, g.const(2, "int32"), **F32)
+    g.add("TensorListStack", zeros, none, name="zeros", **F32)
+    g.add("TensorListStack", reserved, shape, name="said", **F32)
+    padded = np.vstack([X, np.zeros((2, 3), np.float32)])
+    back = np.empty_like(X)
+    back[[2, 0, 3, 1]] = X
+    written_rows, grown_rows = np.zeros_like(X), padded.copy()
+    written_rows[1] = grown_rows[5] = X[1]
+    expected = {
+        "item": X[1], row: X[1] * X, "written": written_rows, "grown": grown_rows, "length": np.int32(6),
+        "reserved_length": np.int32(4), "element_shape": np.array([3]), "pushed": np.stack([X[1], -X[1]]),
+        "popped:1": -X[1], "rest": X[1:2], "gathered": X[[2, 0]], "spread_1": back,
+        "spread6": np.vstack([back, padded[4:]]), "into": -back, "cut": X.reshape(2, 2, 3), "resized2": X[:2],
+        "resized6": padded, "zeros": padded[4:], "said": np.zeros((4, 3), np.float32),
+    }  # fmt: skip
+    outs = g.run(tmp_path, {"x": X, "i": np.array(1, np.int32)}, *expected)
+    for (name, wanted), out in zip(expected.items(), outs, strict=True):
+        np.testing.assert_array_equal(out, wanted, err_msg=name)
+        assert out.dtype == np.asarray(wanted).dtype, name
+
+
+def test_elements_are_joined_and_cut(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (2, 2, None))
+    none = g.const(-1, "int32")
+    taken = g.add("TensorListFromTensor", x, none, **F32)
+    g.add("TensorListConcatV2", taken, none, g.const(np.zeros(0, np.int64)), name="joined", **F32)
+    handle = g.add("TensorArrayV3", g.const(2, "int32"), dtype=Type("float32"))
+    flow = g.add("TensorArraySplitV3", handle, "joined", g.const([2, 2], "int64"), f"{handle}:1")
+    g.add("TensorArrayConcatV3", handle, flow, name="again", dtype=Type("float32"))
+    g.add("TensorArraySizeV3", handle, flow, name="size")
+    value = X.reshape(2, 2, 3)
+    outs = g.run(tmp_path, {"x": value}, "joined:0", "joined:1", "again:0", "again:1", "size")
+    for out, wanted in zip(outs, (X, np.array([2, 2]), X, np.array([2, 2]), np.int32(2)), strict=True):
+        np.testing.assert_array_equal(out, wanted)
+
+
+def running_sums(g: TfBuilder, shape: tuple[int | None, ...], said: list[int] | int, *, pushes: bool = False) -> str:
+    """A loop that writes the running sums of x into a list, as tf.TensorArray in a function does."""
+    x = g.input("x", "float32", shape)
+    shaped = g.const(said, "int32")
+    source = g.add("TensorListFromTensor", x, shaped, **F32)
+    size = g.add("TensorListLength", source)
+    zero = g.const(0, "int32")
+    if pushes:
+        target = g.add("EmptyTensorList", shaped, g.const(-1, "int32"), **F32)
+    else:
+        target = g.add("TensorListReserve", shaped, size, **F32)
+    types = {"i": "int32", "n": "int32", "s": "float32", "out": "variant", "in": "variant"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
+    item = body.add("TensorListGetItem", "in", "i", body.const(said, "int32"), **F32)
+    total = body.add("AddV2", "s", item)
+    op, arguments = ("TensorListPushBack", ("out", total)) if pushes else ("TensorListSetItem", ("out", "i", total))
+    made = body.add(op, *arguments, **F32)
+    one = body.const(1, "int32")
+    turn = g.function("body", body, types, body.add("AddV2", "i", one), "n", total, made, "in")
+    start = g.add("Mul", g.add("TensorListGetItem", source, zero, shaped, **F32), g.const(0.0, "float32"))
+    loop = g.add("While", zero, size, start, target, source, cond=test, body=turn)
+    return g.add("TensorListStack", f"{loop}:3", shaped, **F32)
+
+
+@pytest.mark.parametrize("said", [[3], [-1], -1])
+@pytest.mark.parametrize("pushes", [False, True])
+def test_a_loop_fills_a_list(tmp_path: Path, said: list[int] | int, pushes: bool) -> None:
+    g = TfBuilder()
+    (y,) = g.run(tmp_path, {"x": X}, running_sums(g, (4, 3), said, pushes=pushes))
+    np.testing.assert_array_equal(y, np.cumsum(X, 0))
+
+
+def test_no_element_has_a_shape_before_the_first_is_written(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, n = g.input("x", "float32", (None, 3)), g.input("n", "int32", ())
+    none, zero = g.const(-1, "int32"), g.const(0, "int32")
+    target = g.add("TensorListReserve", none, n, **F32)
+    types = {"i": "int32", "n": "int32", "x": "float32", "out": "variant"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
+    scaled = body.add("Mul", "x", body.add("Cast", "i", DstT=Type("float32")))
+    made = body.add("TensorListSetItem", "out", "i", scaled, **F32)
+    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", "x", made)
+    loop = g.add("While", zero, n, x, target, cond=test, body=turn)
+    g.add("TensorListStack", f"{loop}:3", none, name="y", **F32)
+    run = g.converted(tmp_path, "y")
+    for rows, count in ((4, 3), (2, 1), (0, 2)):
+        (y,) = run({"x": X[:rows], "n": np.array(count, np.int32)})
+        np.testing.assert_array_equal(y, X[:rows] * np.arange(count, dtype=np.float32)[:, None, None])
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_arrays_outside_of_loops(tmp_path: Path, grows: bool) -> None:
+    g = TfBuilder()
+    x, i = g.input("x", "float32", (4, 3)), g.input("i", "int32", ())
+    f32 = {"dtype": Type("float32")}
+    size = g.const(0 if grows else 4, "int32")
+    handle = g.add("TensorArrayV3", size, dynamic_size=grows, **f32)
+    flow = g.add("TensorArrayScatterV3", handle, g.const([2, 0, 3, 1], "int32"), x, f"{handle}:1")
+    g.add("TensorArrayReadV3", handle, i, flow, name="read", **f32)
+    last = g.add("TensorArrayWriteV3", handle, g.const(5 if grows else 3, "int32"), "read", flow)
+    g.add("TensorArraySizeV3", handle, last, name="size")
+    g.add("TensorArrayGatherV3", handle, g.const([0, 3], "int32"), last, name="some", element_shape=shape_proto([3]))
+    shaped = g.add("TensorArrayV3", g.const(2, "int32"), element_shape=shape_proto([3]), **f32)
+    all_of_it = g.const([0, 1], "int32")
+    g.add("TensorArrayGatherV3", shaped, all_of_it, f"{shaped}:1", name="zeros", **f32)
+    in_order = g.add("TensorArrayScatterV3", shaped, all_of_it, g.add("Neg", x), f"{shaped}:1", name="taken")
+    g.add("TensorArrayReadV3", shaped, i, in_order, name="negative", **f32)
+    g.add("TensorArrayCloseV3", shaped, name="closed")
+    back = np.empty_like(X)
+    back[[2, 0, 3, 1]] = X
+    read, count, some, zeros, negative = g.run(
+        tmp_path, {"x": X[:4], "i": np.array(1, np.int32)}, "read", "size", "some", "zeros", "negative"
+    )
+    np.testing.assert_array_equal(read, back[1])
+    assert count == (6 if grows else 4)
+    np.testing.assert_array_equal(some, [back[0], back[3] if grows else back[1]])
+    np.testing.assert_array_equal(zeros, np.zeros((2, 3)))
+    np.testing.assert_array_equal(negative, -X[1])
+
+
+def test_what_has_no_shape_or_no_equal_lengths_is_refused(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, i = g.input("x", "float32", (4, 3)), g.input("i", "int32", ())
+    none = g.const(-1, "int32")
+    empty = g.add("TensorListReserve", none, g.const(2, "int32"), **F32)
+    g.add("TensorListGetItem", empty, i, none, name="item", **F32)
+    g.add("TensorListSplit", x, none, g.const([1, 3], "int64"), name="cut", **F32)
+    g.add("TensorListConcat", g.add("TensorListFromTensor", g.add("Sum", x, none), none, **F32), name="join", **F32)
+    yes, no = TfBuilder(), TfBuilder()
+    types = {"a": "variant", "x": "float32"}
+    zero = yes.const(0, "int32")
+    then = g.function("then", yes, types, yes.add("TensorListSetItem", "a", zero, "x", **F32))
+    other: Function = g.function("other", no, types, "a")
+    g.add("If", i, empty, x, name="either", then_branch=then, else_branch=other)
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "item", "cut", "join", "either")
+    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert told == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join"), ("E10055", "either")]
