@@ -8,6 +8,8 @@ import typer
 
 from atcpy.cli.app import app
 from atcpy.errors import CODES
+from atcpy.parsers.tensorflow import importer as _registers_the_mappings  # noqa: F401
+from atcpy.parsers.tensorflow.op import MAPPINGS
 from tests.operators.page import operators_page
 
 HERE = Path(__file__).parent
@@ -88,11 +90,26 @@ def _table(title: str, rows: list[str], summary: str = "") -> list[str]:
     return [f"## {title}", "", *([summary, ""] if summary else []), "| option | |", "| --- | --- |", *rows, ""]
 
 
+TENSORFLOW_HEAD = """# Operators of TensorFlow
+
+Generated from `atcpy/parsers/tensorflow/ops` by `make docs`; do not edit. Each node becomes ops of ONNX while the graph is
+read ([tensorflow.md](tensorflow.md)); where those run says [operators.md](operators.md).
+"""
+
+
+def tensorflow_page() -> str:
+    """The text of docs/operators-tensorflow.md."""
+    lines = [TENSORFLOW_HEAD, "| op | becomes |", "| --- | --- |"]
+    lines += [f"| {op} | {MAPPINGS[op].note} |" for op in sorted(MAPPINGS, key=str.lower)]
+    return "\n".join([*lines, ""])
+
+
 # Each generated page and what makes its text.
 PAGES: dict[Path, Callable[[], str]] = {
     HERE / "errors.md": errors_page,
     HERE / "options.md": options_page,
     HERE / "operators.md": operators_page,
+    HERE / "operators-tensorflow.md": tensorflow_page,
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 import numpy.typing as npt
 
 from atcpy.ir.dtype import DType
@@ -59,8 +58,7 @@ class Rewriter:
         if dtype is None and like is not None:
             dtype = like.desc.dtype
         wanted = name or (like.name if like is not None else f"{self.root.name}_const")
-        tensor = Tensor.of(np.asarray(array, dtype.numpy) if dtype else np.asarray(array))
-        value = self.graph.add_const(tensor, wanted, before=self.root)
+        value = self.graph.add_const(Tensor.of(array, dtype), wanted, before=self.root)
         if like is not None:
             value.producer.sources = like.producer.sources
         value.producer.passes = (self.pass_name,)

@@ -19,7 +19,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.passes.folding import SMALL_BYTES
 from atcpy.passes.fusion import only_read_by
-from atcpy.passes.spread import reaches_last_only, spread_over_last
+from atcpy.passes.spread import spread_over_last
 
 CONVS, MATRICES = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
 # Passes for whose formulas factors and terms must stay where they are: ½ · x · (…) before a MatMul is a Gelu's.
@@ -93,9 +93,12 @@ def affine_of(m: Match, channels: int, behind: int, rank: int, name: str = "affi
         node, _, part = key.rpartition(".")
         if node == name and value is not None:
             dims = (channels,) if part in _STATISTICS else (channels, *[1] * behind)
-            if len(value.desc.static_shape) > rank or not reaches_last_only(value, dims):
+            if len(value.desc.static_shape) > rank:
                 return None
-            numbers[part] = spread_over_last(value, dims).reshape(-1).astype(np.float64)
+            try:
+                numbers[part] = spread_over_last(value, dims).reshape(-1).astype(np.float64)
+            except ValueError:
+                return None
     with np.errstate(all="ignore"):
         return _affine(m.node(name), numbers)
 
