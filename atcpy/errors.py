@@ -92,6 +92,9 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E16004", (3,), "the file has no graph", "export the model again"),
     ("E16005", (3,), "the opset of a domain is given twice", "keep one opset_import of each domain"),
     ("EI0003", (2,), "a parameter of a collective is wrong", "the message gives the rule"),
+    ("EI0004", (2,), "the file that says which ranks a group has is wrong", '--groups: {"name": [0, 1], …}'),
+    ("EI0005", (2,), "several ranks need what is not installed", "pip install atcpy[dist]"),
+    ("EI0007", (6,), "a rank ended, or does not come to a collective", "the message names the rank and the node"),
     ("E19010", (4,), "operators of the model are unknown", "a newer opset, a mistyped domain, or --custom-ops"),
     ("E20001", (4,), "no kernel takes the operator with these types and shapes", "cast its inputs, or raise the opset"),
     ("E2100C", (3,), "the graph has a cycle", "the message names the nodes on it"),
@@ -124,6 +127,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("P0005", (7,), "the package refers to something outside its bounds", "convert the model again"),
     # Running and verifying
     ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
+    ("D0002", (3,), "the ranks of a run do not run the same package", "give all of them the same file"),
     ("V0001", (5,), "an output is outside the tolerance", "convert with --oo_level=O0, then skip single passes"),
     (
         "V0002",
@@ -153,6 +157,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0040", (0, 4), "the opset of the model was raised", "skip the pass that brought in the newer op"),
     ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
     ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
+    ("W0050", (0, 2), "more ranks run than there are cores: they wait for each other", "fewer ranks, or more cores"),
     # Us
     ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
 )

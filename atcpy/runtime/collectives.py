@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,8 +22,21 @@ class World(Protocol):
     def rank(self) -> int:
         """The number of this rank among all."""
 
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+
     def size(self, group: str) -> int:
         """How many ranks a group has."""
+
+    def is_in(self, group: str) -> bool:
+        """Is this rank one of a group?"""
+
+    def during(self, node: Node) -> AbstractContextManager[object]:
+        """Says which node this rank is at while it waits for others."""
+
+    def exchange(self, number: int) -> list[int]:
+        """The numbers of 64 bits that the ranks bring, in their order."""
 
     def all_reduce(self, array: Array, reduction: str, group: str) -> None:
         """Puts the sum, prod, max or min over the ranks into `array`, on each of them."""
@@ -42,10 +56,23 @@ class Alone:
     """A world of one rank."""
 
     rank: int = 0
+    ranks: int = 1
 
     def size(self, group: str) -> int:
         """One."""
         return 1
+
+    def is_in(self, group: str) -> bool:
+        """It is in every group."""
+        return True
+
+    def during(self, node: Node) -> AbstractContextManager[object]:
+        """Nobody waits."""
+        return nullcontext()
+
+    def exchange(self, number: int) -> list[int]:
+        """The number."""
+        return [number]
 
     def all_reduce(self, array: Array, reduction: str, group: str) -> None:
         """The reduction of one array is that array."""
@@ -65,29 +92,42 @@ class Alone:
 def run_collective(
     node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None, world: World
 ) -> Sequence[Array]:
-    """The outputs of a collective of known shapes, in the arrays `room`.
+    """The outputs of a collective of known shapes, in the arrays `room`. A rank outside the group gets its own input,
+    and zeros where that does not fit.
 
-    Raises ModelInvalid if the package was made for another number of ranks.
+    Raises ModelInvalid if the package was made for another number of ranks, ResourceLimit if others do not come.
     """
     assert room is not None
-    group = node.str_attr("group", WORLD)
-    reduction = node.str_attr("reduction", "sum")
-    for array, result in zip(arrays, room, strict=True):
-        assert array is not None
-        match node.op_type:
-            case "HcomAllReduce":
-                _all_reduce(node, array, result, world)
-            case "HcomBroadcast":
+    with world.during(node):
+        for array, result in zip(arrays, room, strict=True):
+            assert array is not None
+            if world.is_in(node.str_attr("group", WORLD)):
+                _run(node, array, result, world)
+            elif array.shape == result.shape:
                 _copy(array, result)
-                world.broadcast(result, node.int_attr("root_rank", 0), group)
-            case "HcomAllGather":
-                _check_size(node, world.size(group))
-                world.all_gather(array, result, group)
-            case _:
-                _check_size(node, world.size(group))
-                world.reduce_scatter(array, result, "sum" if reduction == "mean" else reduction, group)
-                _scale(result, 1 / world.size(group) if reduction == "mean" else 1.0)
+            else:
+                result[...] = 0
     return room
+
+
+def _run(node: Node, array: Array, result: Array, world: World) -> None:
+    group, reduction = node.str_attr("group", WORLD), node.str_attr("reduction", "sum")
+    match node.op_type:
+        case "HcomAllReduce":
+            _all_reduce(node, array, result, world)
+        case "HcomBroadcast":
+            root = node.int_attr("root_rank", 0)
+            if not 0 <= root < world.size(group):
+                raise ModelInvalid("D0001", f"root_rank is {root} of {world.size(group)} ranks", where=node)
+            _copy(array, result)
+            world.broadcast(result, root, group)
+        case "HcomAllGather":
+            _check_size(node, world.size(group))
+            world.all_gather(array, result, group)
+        case _:
+            _check_size(node, world.size(group))
+            world.reduce_scatter(array, result, "sum" if reduction == "mean" else reduction, group)
+            _scale(result, 1 / world.size(group) if reduction == "mean" else 1.0)
 
 
 def _all_reduce(node: Node, array: Array, result: Array, world: World) -> None:

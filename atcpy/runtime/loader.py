@@ -19,6 +19,7 @@ from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, TaskRecord, parse_package, read_model, read_package
 from atcpy.ops.custom import find_custom_op
+from atcpy.runtime.collectives import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 from atcpy.runtime.weights import WeightStore
 
@@ -44,7 +45,7 @@ def missing_custom_ops(package: Package) -> list[CustomOpError]:
     ]
 
 
-def bind_package(package: Package, *, threads: int) -> ExecutionPlan:
+def bind_package(package: Package, *, threads: int, world: World) -> ExecutionPlan:
     """The plan of a package whose shapes are known."""
     source = package.container.source
     for number, task in enumerate(package.tasks):
@@ -64,10 +65,10 @@ def bind_package(package: Package, *, threads: int) -> ExecutionPlan:
     def nodes() -> Sequence[Node]:
         return tuple(read_model(package).graph.nodes)
 
-    return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes)
+    return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes, world)
 
 
-def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int) -> ExecutionPlan:
+def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
     """The plan of a model that never was in a file; its constants lie in the session's store."""
     nodes = tuple(compiled.graph.nodes)
     index_of = {node.name: index for index, node in enumerate(nodes)}
@@ -94,7 +95,8 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int) 
     )
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
-    return ExecutionPlan(plan, tasks, memory, compiled.memory.arena_bytes, inputs, outputs, lambda: nodes)
+    arena_bytes = compiled.memory.arena_bytes
+    return ExecutionPlan(plan, tasks, memory, arena_bytes, inputs, outputs, lambda: nodes, world)
 
 
 def _bind(

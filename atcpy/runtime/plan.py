@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
 from atcpy.om.reader import TaskRecord
-from atcpy.runtime.collectives import Alone, World, run_collective
+from atcpy.runtime.collectives import World, run_collective
 from atcpy.runtime.host import evaluate_static
 from atcpy.runtime.memory import Rooms, as_bytes, from_memory, to_memory
 
@@ -65,7 +65,7 @@ class ExecutionPlan:
     inputs: tuple[PlanPort, ...]
     outputs: tuple[PlanPort, ...]
     find_nodes: Callable[[], Sequence[Node]]
-    world: World = field(default_factory=Alone)
+    world: World
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:

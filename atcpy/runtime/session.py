@@ -20,6 +20,8 @@ from atcpy.om.reader import PackagedModel, read_model
 from atcpy.ops.custom import load_custom_ops
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import default_threads, read_custom_ops
+from atcpy.runtime.agreement import agree, collectives_of
+from atcpy.runtime.collectives import Alone, World
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import owned
@@ -67,6 +69,8 @@ class InferenceSession:
 
     custom_ops: modules of the operators of yours that the package needs, as paths or objects.
 
+    world: the ranks that this one runs the package with; without it, it runs alone.
+
     shape_cache: of a graph whose shapes are known only at run time, how many variants are kept compiled.
 
     Raises PackageCorrupt, ResourceLimit, UsageError, CustomOpError.
@@ -85,6 +89,7 @@ class InferenceSession:
         mmap: bool = True,
         custom_ops: object = (),
         shape_cache: int = DEFAULT_SHAPE_CACHE,
+        world: World | None = None,
     ) -> None:
         if verify not in ("full", "header"):
             raise UsageError("E10001", f'verify: "{verify}" is not full or header')
@@ -96,13 +101,15 @@ class InferenceSession:
         load_custom_ops(read_custom_ops("custom_ops", custom_ops))
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
         raise_all(missing_custom_ops(self._package))
+        self._world = world or Alone()
+        self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
         self._hybrid: HybridGraph | PieceGraph | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
-            bind = partial(bind_compiled, store=WeightStore(), threads=self.threads)
+            bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
             compiler = InferenceSession.compiler
             assert compiler is not None, "atcpy hands the session its compiler"
             try:
@@ -113,7 +120,7 @@ class InferenceSession:
                 raise broken_package(error, graph.name) from error
             self._hybrid = (PieceGraph if has_many_barriers(graph) else HybridGraph)(graph, self.shape_cache)
         else:
-            self._plan = bind_package(self._package, threads=self.threads)
+            self._plan = bind_package(self._package, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
@@ -162,8 +169,9 @@ class InferenceSession:
         map a dict, an optional without value None.
 
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
-        op's rule, ResourceLimit if there is no memory.
+        op's rule, ResourceLimit if there is no memory; ModelInvalid (D0002) if other ranks run another package.
         """
+        self._agree()
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
         if self._hybrid is None:
@@ -174,10 +182,22 @@ class InferenceSession:
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""
+        self._agree()
         elapsed = np.zeros(len(self._package.tasks), np.int64)
         if self._plan is not None:
             self._run_plan(self._check_feeds(feeds), elapsed)
         return [float(ns) * 1e-9 for ns in elapsed]
+
+    @property
+    def has_collectives(self) -> bool:
+        """Does the package need other ranks, if there are any?"""
+        return any(True for _ in collectives_of(self.model.graph))
+
+    def _agree(self) -> None:
+        """Before the first run, the ranks make sure that they run the same package."""
+        if not self._is_agreed:
+            agree(self.model.graph, self._package.container.sha256, self._world)
+            self._is_agreed = True
 
     def _run_plan(self, values: Sequence[Array], elapsed: Array | None) -> list[Array]:
         assert self._plan is not None
