@@ -92,8 +92,8 @@ def _table(title: str, rows: list[str], summary: str = "") -> list[str]:
 
 TENSORFLOW_HEAD = """# Operators of TensorFlow
 
-Generated from `atcpy/parsers/tensorflow/ops` by `make docs`; do not edit. Each node becomes ops of ONNX while the graph is
-read ([tensorflow.md](tensorflow.md)); where those run says [operators.md](operators.md).
+Generated from `atcpy/parsers/tensorflow/ops` by `make docs`; do not edit. Each node becomes ops of ONNX while the graph
+is read ([tensorflow.md](tensorflow.md)); where those run says [operators.md](operators.md).
 """
 
 
