@@ -1,7 +1,8 @@
 """Tables of separable interpolation: of which places along a dim a result is mixed, and how.
 
 Where a result lies is computed in float32, with ONNX Runtime's formulas; what each place counts, in
-float64.
+float64. The coordinates `tf_…` are ours: those of ONNX as TensorFlow's kernels round them, which take the ratio of the
+sizes first, and look up the weights of `cubic` for 1024 distances.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from atcpy.ir.tensor import Array
 
 OUTSIDE = -1  # a place that stands for `extrapolation_value`
 MODES = frozenset({"nearest", "linear", "cubic"})
-COORDINATES = frozenset(
+TENSORFLOW = frozenset({"tf_half_pixel", "tf_half_pixel_for_nn", "tf_align_corners", "tf_asymmetric"})
+CUBIC_STEPS = 1024  # distances that TensorFlow knows weights for
+COORDINATES = TENSORFLOW | frozenset(
     {
         "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
         "tf_crop_and_resize",
@@ -93,6 +96,14 @@ def _coordinates(axis: Axis, kind: str) -> npt.NDArray[np.float32]:
             if axis.result == 1:
                 return 0 * at + F32(0.5) * (start + end) * (size - 1)
             return start * (size - 1) + at * ((end - start) * (size - 1) / (result - 1))
+        case "tf_half_pixel":
+            return (at + F32(0.5)) * (size / result) - F32(0.5)
+        case "tf_half_pixel_for_nn":
+            return (at + F32(0.5)) * (size / result)
+        case "tf_align_corners":
+            return at * ((size - 1) / (result - 1)) if axis.result > 1 else 0 * at
+        case "tf_asymmetric":
+            return at * (size / result)
         case _:
             return at / scale
 
@@ -106,7 +117,10 @@ def _taps(at: Floats, axis: Axis, kind: Kind) -> Table:
     radius = 1 if kind.mode == "linear" else 2
     first = int(np.floor(-radius / shrink)) + 1
     offsets = np.arange(first, 1 - first + 1)
-    distances = np.abs(offsets - (at - whole)[:, None]) * shrink
+    beyond = at - whole
+    if kind.mode == "cubic" and kind.coordinates in TENSORFLOW:
+        beyond = np.rint(beyond * CUBIC_STEPS) / CUBIC_STEPS
+    distances = np.abs(offsets - beyond[:, None]) * shrink
     weights = np.clip(1 - distances, 0, 1) if kind.mode == "linear" else _cubic(distances, kind.cubic_a)
     places = whole[:, None] + offsets
     if kind.exclude_outside:

@@ -17,9 +17,9 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Tensor, Tenso
 from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import normal_axes, unnamed_dim
-from atcpy.ops.interpolate import COORDINATES, MODES, Axis, Kind, table_of
+from atcpy.ops.interpolate import COORDINATES, MODES, TENSORFLOW, Axis, Kind, table_of
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
-from atcpy.ops.reference import infer_by_onnx, known_constant
+from atcpy.ops.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.shape_values import integers
 from atcpy.ops.strided import item_bytes, supports_movement
 
@@ -225,6 +225,24 @@ def lower_resize(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("resize2d", (x,), (y,), params)
 
 
+def evaluate_resize(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """By the standard's definition, and by tables where the coordinates are ours."""
+    kind = _kind(node)
+    if kind.coordinates not in TENSORFLOW or not node.operand(0).desc.is_static or not node.output.desc.is_static:
+        return evaluate_by_onnx(node, arrays)
+    x, shape = arrays[0], node.output.desc.static_shape
+    assert x is not None
+    if 0 in (*x.shape, *shape):
+        return [np.zeros(shape, x.dtype)]
+    y = x
+    for axis, scale in enumerate(dim_scales(node)):
+        table = table_of(Axis(x.shape[axis], shape[axis], scale), kind)
+        taps = np.moveaxis(np.take(y, table.places, axis), axis + 1, -1)
+        weights = table.weights.reshape(-1, *[1] * (x.ndim - axis - 1), table.weights.shape[1])
+        y = taps[..., 0] if kind.mode == "nearest" else (taps * weights).sum(-1)
+    return [y.astype(x.dtype)]
+
+
 def lower_by_tables(node: Node) -> KernelCall:
     """One launch of `interp`, whose tables are constants."""
     x, kind = node.operand(0), _kind(node)
@@ -267,6 +285,7 @@ register_operator(
         name="Resize",
         ge_type=type_in_ge,
         infer=infer_resize,
+        evaluate=evaluate_resize,
         engines={Engine.VECTOR: supports_resize},
         layout=layout_resize,
         lower=lower_resize,

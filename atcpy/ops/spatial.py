@@ -39,15 +39,13 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
     if auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
         begins, ends = [], []
         for axis, size in enumerate(spatial):
-            if not isinstance(size, int):
-                raise ModelInvalid(
-                    "E13014",
-                    where=node,
-                    what=f"auto_pad={auto_pad} needs a known size, not {size}",
-                    hint="give the shape with --input_shape",
-                )
-            effective = (kernel[axis] - 1) * dilations[axis] + 1
-            total = max((-(-size // strides[axis]) - 1) * strides[axis] + effective - size, 0)
+            effective, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
+            if stride == 1:
+                total = effective - 1
+            elif isinstance(size, int):
+                total = max((-(-size // stride) - 1) * stride + effective - size, 0)
+            else:
+                total = 0  # known where the size is: nobody runs the node before
             small = total // 2
             begins.append(small if auto_pad == "SAME_UPPER" else total - small)
             ends.append(total - begins[-1])
@@ -64,9 +62,11 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
 
 def output_size(node: Node, size: Dim, window: Window, axis: int, *, ceil_mode: bool = False) -> Dim:
     """Positions of the window along a spatial dim."""
+    pads = window.pads_begin[axis] + window.pads_end[axis]
     if not isinstance(size, int):
-        return Sym(f"{node.name}.{axis}")
-    room = size + window.pads_begin[axis] + window.pads_end[axis] - window.effective(axis)
+        keeps = window.strides[axis] == 1 and pads == window.effective(axis) - 1
+        return size if keeps else Sym(f"{node.name}.{axis}")
+    room = size + pads - window.effective(axis)
     if room < 0:
         raise ModelInvalid(
             "EZ8888",

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
-from atcpy.ops.resize import supports_resize
+from atcpy.ops.interpolate import TENSORFLOW
+from atcpy.ops.resize import evaluate_resize, supports_resize
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ops.exact import arange, assert_same, onnxruntime_op
@@ -93,3 +94,17 @@ def test_keeps_the_aspect_ratio(policy: str, mode: str) -> None:
     expected = reference_op(nodes[1], arrays)[0]
     assert nodes[0].output.desc.static_shape == expected.shape
     np.testing.assert_allclose(run_op(nodes[0], arrays)[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("coordinates", sorted(TENSORFLOW))
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_coordinates_of_tensorflow_by_tables_and_without(isa: str, mode: str, coordinates: str) -> None:
+    """Places that are on a border go the same way."""
+    x = np.random.default_rng(8).standard_normal((2, 3, 10, 7)).astype(np.float32)
+    attrs: Attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+    for sizes in ((2, 3, 410, 5), (2, 3, 1, 49), (2, 3, 3, 1)):
+        arrays = [x, None, None, np.array(sizes)]
+        node = make_node("Resize", arrays, attrs, constants=(3,))
+        expected = evaluate_resize(node, arrays)[0]
+        np.testing.assert_allclose(run_op(node, arrays, isa=isa, threads=2)[0], expected, rtol=0, atol=2e-6)

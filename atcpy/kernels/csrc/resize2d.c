@@ -5,9 +5,9 @@
 #include <string.h>
 
 const char *const resize_mode_names[] = {"nearest", "linear", NULL};
-const char *const resize_coordinates_names[] = {"half_pixel",         "half_pixel_symmetric",
-                                                "pytorch_half_pixel", "align_corners",
-                                                "asymmetric",         NULL};
+const char *const resize_coordinates_names[] = {
+    "half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_half_pixel", "tf_half_pixel_for_nn", "tf_align_corners",   "tf_asymmetric", NULL};
 const char *const resize_rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil", NULL};
 
@@ -96,6 +96,14 @@ static float coordinate(enum resize_coordinates kind, float at, float scale, flo
         return to > 1 ? (at + 0.5f) / scale - 0.5f : 0;
     case ALIGN_CORNERS:
         return to > 1 ? at * (from - 1) / (to - 1) : 0;
+    case TF_HALF_PIXEL:
+        return (at + 0.5f) * (from / to) - 0.5f;
+    case TF_HALF_PIXEL_FOR_NN:
+        return (at + 0.5f) * (from / to);
+    case TF_ALIGN_CORNERS:
+        return to > 1 ? at * ((from - 1) / (to - 1)) : 0;
+    case TF_ASYMMETRIC:
+        return at * (from / to);
     default:
         return at / scale;
     }

@@ -1,7 +1,8 @@
 /* resize2d: [outer, h, w, c0] to [outer, oh, ow, c0], by nearest pixel or linearly.
  *
- * Where a result lies in the source is computed in float32, with ONNX Runtime's formulas. Nearest
- * moves pixels of c0 elements of `item` bytes; linear is of float32.
+ * Where a result lies in the source is computed in float32, with ONNX Runtime's formulas, or with
+ * those of TensorFlow's kernels. Nearest moves pixels of c0 elements of `item` bytes; linear is of
+ * float32.
  */
 #ifndef ATC_RESIZE2D_H
 #define ATC_RESIZE2D_H
@@ -15,6 +16,10 @@ enum resize_coordinates {
     PYTORCH_HALF_PIXEL,
     ALIGN_CORNERS,
     ASYMMETRIC,
+    TF_HALF_PIXEL,
+    TF_HALF_PIXEL_FOR_NN,
+    TF_ALIGN_CORNERS,
+    TF_ASYMMETRIC,
 };
 enum resize_rounding { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL };
 extern const char *const resize_mode_names[], *const resize_coordinates_names[],

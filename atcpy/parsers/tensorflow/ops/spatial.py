@@ -6,11 +6,13 @@ Transpose in front and one behind, which the optimizer cancels between two such 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Value
+from atcpy.ir import DType, Value
+from atcpy.ir.shape import Dim
 from atcpy.parsers.tensorflow.op import Op, maps
 
 
@@ -33,103 +35,331 @@ class Layout:
         """The entries of a list with one for each dim that are those of the spatial dims."""
         return tuple(per_dim[2:] if self.is_first else per_dim[1:-1])
 
+    def spatial_dims(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The spatial ones of sizes, which may be all that there are."""
+        if len(sizes) < self.rank:
+            return tuple(sizes)
+        return tuple(sizes[2:] if self.is_first else sizes[1:-1])
+
     def others(self, per_dim: Sequence[int]) -> tuple[int, ...]:
         """The entries for batch and channels."""
         return (per_dim[0], per_dim[1] if self.is_first else per_dim[-1])
 
 
 def layout_of(op: Op, rank: int) -> Layout:
-    """The layout that `data_format` names."""
-    return Layout(rank, op.text_attr("data_format").startswith("NC"))
+    """The layout that `data_format` names. Unsupported for those that are neither channels first nor last."""
+    name = op.text_attr("data_format")
+    if name not in {"NHWC", "NCHW", "NDHWC", "NCDHW"}:
+        raise op.refuse(f"data_format {name}")
+    return Layout(rank, name.startswith("NC"))
 
 
-def windows(op: Op, layout: Layout, sizes: Sequence[int]) -> dict[str, object]:
-    """Strides, dilations and pads of an op with a window, as attributes of ONNX. `sizes` are those of the window."""
-    strides, dilations = op.ints_attr("strides"), op.attr("dilations") or (1,) * layout.rank
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How a window moves: one entry for each spatial dim. `pads` are the begins and then the ends that the node
+    states, or None where its padding is SAME.
+    """
+
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...] | None
+
+    def same_pads(self, sizes: Sequence[Dim], kernel: Sequence[int]) -> tuple[int, ...] | None:
+        """What SAME pads; None if the sizes are needed for it and not known."""
+        totals = []
+        for size, taps, stride, dilation in zip(sizes, kernel, self.strides, self.dilations, strict=True):
+            reach = (taps - 1) * dilation + 1
+            if stride == 1:
+                totals.append(reach - 1)
+            elif isinstance(size, int):
+                totals.append(max((-(-size // stride) - 1) * stride + reach - size, 0))
+            else:
+                return None
+        return (*[total // 2 for total in totals], *[total - total // 2 for total in totals])
+
+    def attrs(self, sizes: Sequence[Dim], kernel: Sequence[int]) -> dict[str, object]:
+        """The attributes of ONNX for a window of that size over dims of these sizes."""
+        pads = self.same_pads(sizes, kernel) if self.pads is None else self.pads
+        where: dict[str, object] = {"auto_pad": "SAME_UPPER"} if pads is None else {"pads": pads}
+        return {"strides": self.strides, "dilations": self.dilations, **where}
+
+
+def steps_of(op: Op, layout: Layout, stated: Sequence[int] | None = None) -> Steps:
+    """Strides (`stated`, or the attribute), dilations and padding of an op with a window."""
+    strides, dilations = stated or op.ints_attr("strides"), op.attr("dilations") or (1,) * layout.rank
     assert isinstance(dilations, tuple)
-    if len(strides) != layout.rank or len(dilations) != layout.rank:
+    if len(strides) != layout.rank or len(dilations) != layout.rank or min(*strides, *dilations) < 1:
         raise ModelInvalid("E13014", f"strides {strides}, dilations {dilations}: {layout.rank} each", where=op.where)
     if any(step != 1 for step in (*layout.others(strides), *layout.others(dilations))):
         raise op.refuse("steps over the batch or the channels")
-    attrs: dict[str, object] = {"strides": layout.spatial(strides), "dilations": layout.spatial(dilations)}
+    pads: tuple[int, ...] | None = None
     match op.text_attr("padding"):
         case "SAME":
-            attrs["auto_pad"] = "SAME_UPPER"
+            pass
         case "VALID":
-            attrs["pads"] = (0,) * (2 * (layout.rank - 2))
+            pads = (0,) * (2 * (layout.rank - 2))
         case "EXPLICIT":
-            pads = op.ints_attr("explicit_paddings")
-            if len(pads) != 2 * layout.rank:
-                raise ModelInvalid("E13014", f"explicit_paddings: {len(pads)} numbers", where=op.where)
-            attrs["pads"] = (*layout.spatial(pads[0::2]), *layout.spatial(pads[1::2]))
+            every = op.ints_attr("explicit_paddings")
+            if len(every) != 2 * layout.rank or min(every) < 0:
+                raise ModelInvalid("E13014", f"explicit_paddings: {every}", where=op.where)
+            if any((*layout.others(every[0::2]), *layout.others(every[1::2]))):
+                raise op.refuse("padding of the batch or the channels")
+            pads = (*layout.spatial(every[0::2]), *layout.spatial(every[1::2]))
         case other:
             raise ModelInvalid("E13014", f"padding: {other}", where=op.where)
-    return attrs
+    return Steps(layout.spatial(strides), layout.spatial(dilations), pads)
+
+
+def whole_shape(op: Op, index: int, rank: int) -> tuple[int, ...]:
+    """The shape of a filter. Raises Unsupported unless it has that rank and its sizes are numbers."""
+    shape = op.shape(index)
+    sizes = tuple(dim for dim in shape if isinstance(dim, int))
+    if len(shape) != rank or len(sizes) != rank:
+        raise op.refuse(f"a filter of shape {shape}")
+    return sizes
+
+
+# --- convolutions ----------------------------------------------------------------------------------
+
+
+def _convolved(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+    """Conv with weights OIHW; channels second."""
+    x = layout.enter(op, op.input(0))
+    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
+    return op.add("Conv", x, kernel, group=group, **steps_of(op, layout).attrs(op.shape_of(x)[2:], taps))
+
+
+def _with_filter(op: Op, layout: Layout) -> Value:
+    """Conv with the filter of input 1 (HWIO); channels second."""
+    w = whole_shape(op, 1, layout.rank)
+    channels = layout.others(range(layout.rank))[1]
+    of_x, per_group = op.shape(0)[channels] if op.rank(0) == layout.rank else 0, w[-2]
+    group = of_x // per_group if isinstance(of_x, int) and per_group and of_x % per_group == 0 else 1
+    kernel = op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
+    return _convolved(op, layout, kernel, group)
 
 
 @maps("Conv2D", "Conv3D")
 def conv(op: Op) -> Value:
     """Conv; the filter HWIO becomes OIHW, groups come from its size"""
-    w = op.input(1)
-    rank, w_shape = len(op.shape(1)), op.shape(1)
-    layout = layout_of(op, rank)
-    x = layout.enter(op, op.input(0))
-    channels, per_group = op.shape_of(x)[1], w_shape[-2]
-    attrs = windows(op, layout, ())
-    if isinstance(channels, int) and isinstance(per_group, int) and per_group and channels % per_group == 0:
-        attrs["group"] = channels // per_group
-    kernel = op.transpose(w, (rank - 1, rank - 2, *range(rank - 2)))
-    return layout.leave(op, op.add("Conv", x, kernel, **attrs))
+    layout = layout_of(op, 4 if op.node.op == "Conv2D" else 5)
+    return layout.leave(op, _with_filter(op, layout))
+
+
+def _with_depthwise_filter(op: Op, layout: Layout) -> Value:
+    height, width, channels, multiplier = whole_shape(op, 1, 4)
+    flat = op.reshape(op.input(1), (height, width, 1, channels * multiplier))
+    return _convolved(op, layout, op.transpose(flat, (3, 2, 0, 1)), channels)
 
 
 @maps("DepthwiseConv2dNative")
 def depthwise(op: Op) -> Value:
     """Conv with a group for each channel"""
-    w_shape = op.shape(1)
-    if len(w_shape) != 4 or not all(isinstance(dim, int) for dim in w_shape):
-        raise op.refuse(f"a filter of shape {w_shape}")
-    height, width, channels, multiplier = (dim for dim in w_shape if isinstance(dim, int))
     layout = layout_of(op, 4)
-    x = layout.enter(op, op.input(0))
-    flat = op.reshape(op.input(1), (height, width, 1, channels * multiplier))
-    kernel = op.transpose(flat, (3, 2, 0, 1))
-    return layout.leave(op, op.add("Conv", x, kernel, **windows(op, layout, ()), group=channels))
+    return layout.leave(op, _with_depthwise_filter(op, layout))
 
 
-@maps("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
-def pool(op: Op) -> Value:
-    """MaxPool, AveragePool; the average does not count pads"""
-    sizes = op.ints_attr("ksize")
-    layout = layout_of(op, len(sizes))
+@maps("_FusedConv2D", "_FusedDepthwiseConv2dNative")
+def fused_conv(op: Op) -> Value:
+    """Conv and what follows: BiasAdd or FusedBatchNorm, then an activation"""
+    layout = layout_of(op, 4)
+    y = _with_filter(op, layout) if op.node.op == "_FusedConv2D" else _with_depthwise_filter(op, layout)
+    steps = op.attr("fused_ops")
+    for step in steps if isinstance(steps, tuple) else ():
+        match step:
+            case b"BiasAdd":
+                y = op.add("Add", y, op.reshape(op.input(2), (-1, 1, 1)))
+            case b"FusedBatchNorm":
+                y = op.add("BatchNormalization", y, *op.inputs[2:6], epsilon=op.float_attr("epsilon"))
+            case b"Relu" | b"Elu" | b"Tanh" | b"Sigmoid":
+                y = op.add(step.decode(), y)
+            case b"Relu6":
+                y = op.add("Clip", y, op.like(0, y), op.like(6, y))
+            case b"LeakyRelu":
+                y = op.add("LeakyRelu", y, alpha=op.float_attr("leakyrelu_alpha"))
+            case _:
+                raise op.refuse(f"fused_ops {steps}")
+    return layout.leave(op, y)
+
+
+# --- transposed convolutions -------------------------------------------------------------------------
+
+
+@maps("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+def transposed_conv(op: Op) -> Value:
+    """ConvTranspose; the sizes asked for may be computed"""
+    layout = layout_of(op, 4 if op.node.op == "Conv2DBackpropInput" else 5)
+    w = whole_shape(op, 1, layout.rank)
+    asked = op.known(op.input(0)) or ()
+    channels = asked[layout.others(range(layout.rank))[1]] if len(asked) == layout.rank else w[-2]
+    group = channels // w[-2] if isinstance(channels, int) and w[-2] and channels % w[-2] == 0 else 1
+    kernel = op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
+    return _scattered(op, layout, kernel, group)
+
+
+@maps("DepthwiseConv2dNativeBackpropInput")
+def transposed_depthwise(op: Op) -> Value:
+    """ConvTranspose with a group for each channel"""
+    height, width, channels, multiplier = whole_shape(op, 1, 4)
+    flat = op.reshape(op.input(1), (height, width, channels * multiplier, 1))
+    return _scattered(op, layout_of(op, 4), op.transpose(flat, (2, 3, 0, 1)), channels)
+
+
+def _scattered(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+    """ConvTranspose of input 2, the filter being IOHW, to the sizes of input 0."""
+    steps, spatial = steps_of(op, layout), range(layout.rank - 2)
+    x = layout.enter(op, op.input(2))
+    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
+    reach = [(size - 1) * dilation + 1 for size, dilation in zip(taps, steps.dilations, strict=True)]
+    asked = op.known(op.input(0))
+    if asked is not None and len(asked) not in {layout.rank, layout.rank - 2}:
+        raise ModelInvalid("E13014", f"input_sizes has {len(asked)} of {layout.rank} numbers", where=op.where)
+    sizes = () if asked is None else layout.spatial_dims(asked)
+    attrs: dict[str, object] = {"strides": steps.strides, "dilations": steps.dilations, "group": group}
+    ins, outs = [[dim for dim in dims if isinstance(dim, int)] for dims in (op.shape_of(x)[2:], sizes)]
+    if len(ins) == len(outs) == len(spatial):
+        whole = [(ins[i] - 1) * steps.strides[i] + reach[i] for i in spatial]
+        pads = steps.pads
+        if pads is None:
+            totals = [max(whole[i] - outs[i], 0) for i in spatial]
+            pads = (*[total // 2 for total in totals], *[total - total // 2 for total in totals])
+        beyond = tuple(outs[i] - whole[i] + pads[i] + pads[i + len(spatial)] for i in spatial)
+        if any(not 0 <= beyond[i] < max(steps.strides[i], 2) for i in spatial):
+            what = f"a convolution of dims {outs} does not give {ins}, as the input has"
+            raise ModelInvalid("E13014", what, where=op.where)
+        return layout.leave(op, op.add("ConvTranspose", x, kernel, pads=pads, output_padding=beyond, **attrs))
+    # All that it can be, cut to the sizes asked for when these are known.
+    beyond = tuple(stride - 1 for stride in steps.strides)
+    whole_result = op.add("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
+    wanted = op.cast(op.input(0), DType.INT64)
+    length = op.shape(0)[0]
+    if length != len(spatial):
+        first = layout.spatial(range(layout.rank))[0]
+        wanted = op.add("Slice", wanted, op.const([first]), op.const([first + len(spatial)]))
+    if steps.pads is None:
+        before = op.add("Mul", op.add("Sub", op.add("Shape", x, start=2), op.const(1)), op.const(steps.strides))
+        total = op.add("Sub", op.add("Add", before, op.const(reach)), wanted)
+        start = op.add("Div", op.add("Max", total, op.const(0)), op.const(2))
+    else:
+        start = op.const(steps.pads[: len(spatial)])
+    axes = op.const([axis + 2 for axis in spatial])
+    return layout.leave(op, op.add("Slice", whole_result, start, op.add("Add", start, wanted), axes))
+
+
+# --- pooling -----------------------------------------------------------------------------------------
+
+_EXACT = {  # where integers are pooled that the op of the standard does not take
+    DType.INT16: DType.FLOAT32,
+    DType.UINT16: DType.FLOAT32,
+    DType.INT32: DType.FLOAT64,
+    DType.BFLOAT16: DType.FLOAT32,
+}
+
+
+def _window(op: Op, sizes: Sequence[int], layout: Layout) -> tuple[int, ...]:
+    if len(sizes) != layout.rank or min(sizes, default=0) < 1:
+        raise ModelInvalid("E13014", f"ksize {tuple(sizes)}: {layout.rank} numbers above 0", where=op.where)
     if layout.others(sizes) != (1, 1):
         raise op.refuse("a window over the batch or the channels")
-    attrs = windows(op, layout, sizes)
+    return layout.spatial(sizes)
+
+
+@maps("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
+def pool(op: Op) -> Value:
+    """MaxPool, AveragePool; the average does not count pads"""
+    has_inputs = op.node.op == "MaxPoolV2"
+    layout = layout_of(op, 5 if op.node.op.endswith("3D") else 4)
+    kernel = _window(op, op.ints(1) if has_inputs else op.ints_attr("ksize"), layout)
+    steps = steps_of(op, layout, op.ints(2) if has_inputs else None)
+    x = layout.enter(op, op.input(0))
+    attrs = {"kernel_shape": kernel, **steps.attrs(op.shape_of(x)[2:], kernel)}
+    dtype = x.desc.dtype
+    x = op.cast(x, _EXACT.get(dtype, dtype))
     if op.node.op.startswith("Max"):
-        kind = "MaxPool"
+        pooled = op.add("MaxPool", x, **attrs)
     else:
-        kind = "AveragePool"
-        attrs["count_include_pad"] = 0
-    pooled = op.add(kind, layout.enter(op, op.input(0)), kernel_shape=layout.spatial(sizes), **attrs)
-    return layout.leave(op, pooled)
+        pooled = op.add("AveragePool", x, count_include_pad=0, **attrs)
+    return layout.leave(op, op.cast(pooled, dtype))
+
+
+@maps("MaxPoolWithArgmax")
+def pool_with_places(op: Op) -> list[Value]:
+    """MaxPool; places are counted as TensorFlow's, the channels last"""
+    layout = Layout(4, is_first=False)
+    kernel, steps = _window(op, op.ints_attr("ksize"), layout), steps_of(op, layout)
+    x = layout.enter(op, op.input(0))
+    dtype = x.desc.dtype
+    attrs = steps.attrs(op.shape_of(x)[2:], kernel)
+    pooled, flat = op.add_many("MaxPool", op.cast(x, _EXACT.get(dtype, dtype)), outputs=2, kernel_shape=kernel, **attrs)
+    sizes = op.add("Shape", x)
+    images, channels, *sides = op.add_many("Split", sizes, outputs=4, num_outputs=4)
+    area = op.add("Mul", *sides)
+    at = op.add("Mul", op.add("Mod", flat, area), channels)
+    one = op.const(1)
+    of_channel = op.add("Range", op.const(0), op.squeeze(channels, 0), one)
+    at = op.add("Add", at, op.unsqueeze(of_channel, 1, 2))
+    if op.bool_attr("include_batch_in_index"):
+        of_image = op.add("Range", op.const(0), op.squeeze(images, 0), one)
+        before = op.add("Mul", of_image, op.add("Mul", area, channels))
+        at = op.add("Add", at, op.unsqueeze(before, 1, 2, 3))
+    places = op.cast(layout.leave(op, at), op.dtype_attr("Targmax"))
+    return [layout.leave(op, op.cast(pooled, dtype)), places]
+
+
+# --- normalisation -----------------------------------------------------------------------------------
 
 
 @maps("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def batch_norm(op: Op) -> list[Value | None]:
     """BatchNormalization; while training, by the statistics of the batch"""
-    rank = op.rank(0)
-    layout = layout_of(op, rank)
+    layout = layout_of(op, op.rank(0))
     x = layout.enter(op, op.input(0))
     scale, offset, mean, variance = (op.input(place) for place in range(1, 5))
     epsilon = op.float_attr("epsilon")
     if not op.bool_attr("is_training"):
         y = op.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon)
-        return [layout.leave(op, y), mean, variance]
-    axes = op.const([0, *range(2, rank)])
-    moments = [op.add("ReduceMean", x, axes, keepdims=0)]
-    centred = op.add("Sub", x, op.add("ReduceMean", x, axes, keepdims=1))
-    moments.append(op.add("ReduceMean", op.add("Mul", centred, centred), axes, keepdims=0))
-    y = op.add("BatchNormalization", x, scale, offset, *moments, epsilon=epsilon)
-    return [layout.leave(op, y), *moments]
+        return [layout.leave(op, y), mean, variance, mean, variance]
+    dtype = x.desc.dtype
+    wide = op.cast(x, DType.FLOAT32)
+    axes = op.const([0, *range(2, layout.rank)])
+    of_batch = op.add("ReduceMean", wide, axes, keepdims=0)
+    centred = op.add("Sub", wide, op.add("ReduceMean", wide, axes, keepdims=1))
+    spread = op.add("ReduceMean", op.add("Mul", centred, centred), axes, keepdims=0)
+    y = op.cast(op.add("BatchNormalization", wide, scale, offset, of_batch, spread, epsilon=epsilon), dtype)
+    factor = op.float_attr("exponential_avg_factor")
+    moments = [_moved(op, of_batch, mean, factor), _moved(op, _unbiased(op, spread, x), variance, factor)]
+    return [layout.leave(op, y), *moments, of_batch, spread]
+
+
+@maps("BatchNormWithGlobalNormalization")
+def old_batch_norm(op: Op) -> Value:
+    """BatchNormalization, without scale if it is told so"""
+    layout = Layout(4, is_first=False)
+    x, mean, variance, offset, scale = (op.input(place) for place in range(5))
+    if not op.bool_attr("scale_after_normalization"):
+        scale = op.add("Expand", op.like(1, mean), op.add("Shape", mean))
+    epsilon = op.float_attr("variance_epsilon")
+    x = layout.enter(op, x)
+    return layout.leave(op, op.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon))
+
+
+def _unbiased(op: Op, variance: Value, x: Value) -> Value:
+    """A variance over n elements with n − 1 in its denominator."""
+    rest = [size for axis, size in enumerate(op.shape_of(x)) if axis != 1]
+    sizes = [size for size in rest if isinstance(size, int)]
+    if len(sizes) == len(rest):
+        count = math.prod(sizes)
+        return op.add("Mul", variance, op.like(count / max(count - 1, 1), variance))
+    number = op.cast(op.add("Div", op.add("Size", x), op.add("Size", variance)), DType.FLOAT32)
+    less = op.add("Max", op.add("Sub", number, op.like(1, number)), op.like(1, number))
+    return op.add("Mul", variance, op.add("Div", number, less))
+
+
+def _moved(op: Op, new: Value, old: Value, factor: float) -> Value:
+    """The running statistic after this batch."""
+    if factor == 1:
+        return new
+    return op.add("Add", op.add("Mul", old, op.like(1 - factor, old)), op.add("Mul", new, op.like(factor, new)))
 
 
 @maps("LRN")
