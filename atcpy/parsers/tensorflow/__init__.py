@@ -10,6 +10,7 @@ from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, choose_inputs
 from atcpy.parsers.parsed import ParsedModel
+from atcpy.parsers.tensorflow.dilations import with_dilations
 from atcpy.parsers.tensorflow.frames import structured
 from atcpy.parsers.tensorflow.graph import Ref, needed
 from atcpy.parsers.tensorflow.importer import Importer
@@ -30,7 +31,7 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         named = NamedGraph(graph, values, {})
         raise_all([*importer.problems, *choose_inputs(named, options)])
         known = {Ref(node.name, 0): values[name] for name, node in inputs.items()}
-        nodes = needed(structured(model.graph), importer.problems)
+        nodes = needed(with_dilations(structured(model.graph)), importer.problems)
         raise_all(importer.problems)
         results = importer.read_main(nodes, known, graph)
         raise_all(importer.problems)

@@ -12,6 +12,7 @@ from atcpy.ir.shape import Shape, fits_limits
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
+from atcpy.parsers.tensorflow.dilations import with_dilations
 from atcpy.parsers.tensorflow.frames import structured
 from atcpy.parsers.tensorflow.graph import (
     ARGUMENT,
@@ -125,7 +126,7 @@ class Importer:
         bindings = {key: plain_attr(value) for key, value in function.attr.items()}  # type: ignore[attr-defined]
         body = self._library.body(function_name(function), op.node.called, bindings, op.where)
         problems: list[AtcError] = []
-        flat = needed(structured(inline_calls(body, self._library)), problems)
+        flat = needed(with_dilations(structured(inline_calls(body, self._library))), problems)
         raise_all(problems)
         return flat
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from atcpy.errors import ModelInvalid
@@ -39,6 +40,8 @@ def space_to_batch(op: Op) -> Value:
         begins, ends = (borders.column(place) for place in range(2))
         before, behind = integers(op, [0]), integers(op, [0] * (rank - 1 - count))
         padded = op.add("Pad", x, join(op, [before, begins, behind, before, ends, behind]).value)
+    if prod(blocks) == 1:
+        return padded
     sizes = sizes_of(op, padded)
     for axis, block in enumerate(blocks, 1):
         number = sizes[axis].number
@@ -61,13 +64,20 @@ def batch_to_space(op: Op) -> Value:
     if sizes[0].number is not None and sizes[0].number % factor:
         raise ModelInvalid("E13014", f"a batch of {sizes[0].number}, in blocks of {blocks}", where=op.where)
     batch = sizes[0] // factor
+    if factor == 1:
+        return _cropped(op, x, borders, sizes[1 : count + 1])
     cut = reshape_to(op, x, [*[integers(op, [block]) for block in blocks], batch, *sizes[1:]])
     pairs = [axis for place in range(count) for axis in (count + 1 + place, place)]
     moved = op.transpose(cut, [count, *pairs, *range(2 * count + 1, rank + count)])
     whole = [size * block for size, block in zip(sizes[1:], blocks, strict=False)]
     joined = reshape_to(op, moved, [batch, *whole, *sizes[count + 1 :]])
+    return _cropped(op, joined, borders, whole)
+
+
+def _cropped(op: Op, x: Value, borders: Integers, sizes: Sequence[Integers]) -> Value:
+    """The dims behind the batch, of these sizes, without their borders."""
     if not isinstance(borders.held, Value) and not borders.held.any():
-        return joined
+        return x
     begins, crops = (borders.column(place) for place in range(2))
-    ends = join(op, whole) - crops
-    return op.add("Slice", joined, begins.value, ends.value, op.const(list(range(1, count + 1))))
+    ends = join(op, sizes) - crops
+    return op.add("Slice", x, begins.value, ends.value, op.const(list(range(1, len(sizes) + 1))))
