@@ -1,9 +1,10 @@
 """Attention: softmax(scale · Q·Kᵀ + mask) · V, head by head; one kernel where nothing rare is asked for, else it is
 spelled out.
 
-FusedAttention(x, mask?, past_key?, past_value?) {head_size, v_head_size} = Attention(q, k, v, mask, past_key,
+FusedAttention(x, mask?, past_key?, past_value?, tokens?) {head_size, v_head_size} = Attention(q, k, v, mask, past_key,
 past_value) of the parts q, k and v that lie behind each other in the rows of x; its other attributes are Attention's,
-and so are its results: y, present_key, present_value.
+and so are its results: y, present_key, present_value. Tokens are whole numbers t, one a key, as tokenizers mark
+padding: what a key has added to its scores besides is 0 where t > 0, else {fill}; where {linear}, (1 − t) · fill.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import TypeVar
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ops.axes import unnamed_dim
+from atcpy.ops.gather import INDEX_TYPES
 from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.reference import infer_by_onnx
 from atcpy.ops.shape_values import UNNAMED, add, div
+from atcpy.ops.strided import item_bytes
 
 D = TypeVar("D", bound=Dim)
 
@@ -185,7 +188,12 @@ def lower_attention(node: Node) -> Iterable[KernelCall]:
 
 
 def _launch(
-    node: Node, operands: tuple[Value, ...], mask: Value | None, past: tuple[int, int], params: dict[str, ParamValue]
+    node: Node,
+    operands: tuple[Value, ...],
+    mask: Value | None,
+    past: tuple[int, int],
+    params: dict[str, ParamValue],
+    tokens: Value | None = None,
 ) -> KernelCall:
     params["past"] = past_keys(node, past)
     before = [node.input(place) if params["past"] else None for place in past]
@@ -196,7 +204,7 @@ def _launch(
     is_kept = mask is not None and mask.desc.dtype is DType.BOOL
     masks = (None, mask) if is_kept else (mask, None)
     results = tuple(node.outputs[: _RESULTS if wants_all else 1])
-    return KernelCall("attention", (*operands, *masks, *before), results, params)
+    return KernelCall("attention", (*operands, *masks, *before, tokens), results, params)
 
 
 def _mask_strides(mask: Value | None) -> list[int]:
@@ -210,6 +218,7 @@ def _mask_strides(mask: Value | None) -> list[int]:
 # --- of parts of one value ---------------------------------------------------------------------
 
 _FUSED_PAST = (2, 3)
+TOKENS = 4
 
 
 def infer_fused(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -239,6 +248,9 @@ def supports_fused(node: Node) -> Iterable[Reject]:
         yield Reject("shape-unknown", node.name)
     elif parts_of_rows(node)[-1] != node.operand(0).desc.static_shape[-1]:
         yield Reject("heads", node.name)
+    tokens = node.input(TOKENS)
+    if tokens is not None and tokens.desc.dtype not in INDEX_TYPES:
+        yield Reject("index-dtype", node.name, tokens.desc.dtype.long)
 
 
 def lower_fused(node: Node) -> Iterable[KernelCall]:
@@ -257,7 +269,12 @@ def lower_fused(node: Node) -> Iterable[KernelCall]:
         "row": [width] * 3,
         "at": [0, *parts_of_rows(node)[:2]],
     }
-    yield _launch(node, (x, x, x), node.input(1), _FUSED_PAST, params)
+    tokens = node.input(TOKENS)
+    if tokens is not None:
+        params["token_item"] = item_bytes(tokens.desc.dtype)
+        params["tokens_step"] = 0 if tokens.desc.elements == params["kv_len"] else params["kv_len"]
+        params["linear"], params["fill"] = node.int_attr("linear", 0), node.float_attr("fill", 0.0)
+    yield _launch(node, (x, x, x), node.input(1), _FUSED_PAST, params, tokens)
 
 
 register_operator(

@@ -73,17 +73,18 @@ BASES: dict[str, tuple[Params, list[Array], list[Array]]] = {
 }  # fmt: skip
 
 
-def load(family: str, params: Params, srcs: Sequence[Array], dsts: Sequence[Array]) -> None:
+def load(family: str, params: Params, srcs: Sequence[Array | None], dsts: Sequence[Array]) -> None:
     """Makes a plan of one task, as the loader does."""
-    slots = [
-        [
-            Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
-            for index, array in enumerate(arrays)
-        ]
-        for region, arrays in ((Region.INPUT, srcs), (Region.OUTPUT, dsts))
-    ]
-    record = table.pack_task(family, slots[0], slots[1], table.pack_params(family, params))
-    _kernels.Plan(record, None, 0, [array.nbytes for array in srcs], [array.nbytes for array in dsts], 1)
+    given = [array for array in srcs if array is not None]
+    places = iter(range(len(given)))
+    src = [None if array is None else _slot(Region.INPUT, array, next(places)) for array in srcs]
+    dst = [_slot(Region.OUTPUT, array, index) for index, array in enumerate(dsts)]
+    record = table.pack_task(family, src, dst, table.pack_params(family, params))
+    _kernels.Plan(record, None, 0, [array.nbytes for array in given], [array.nbytes for array in dsts], 1)
+
+
+def _slot(region: Region, array: Array, index: int) -> Slot:
+    return Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
 
 
 @pytest.mark.parametrize("family", BASES)

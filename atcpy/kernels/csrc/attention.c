@@ -47,6 +47,27 @@ static bool holds_heads(const struct attention_params *p, const struct atc_slot 
     return atc_holds(slot, DTYPE_F32, atc_mul(heads, atc_mul(rows, width)), 4);
 }
 
+static const char *check_tokens(const struct task_view *task)
+{
+    const struct attention_params *p = task->params;
+    const struct atc_slot *tokens = task->src + ATTENTION_TOKENS;
+    if ((tokens->region != REGION_NONE) != (p->token_item > 0))
+        return "tokens are missing";
+    if (p->token_item == 0)
+        return NULL;
+    if (p->linear < 0 || p->linear > 1)
+        return "a flag is neither 0 nor 1";
+    if (p->tokens_step != 0 && p->tokens_step != p->kv_len)
+        return "tokens_step fits neither way";
+    if (task->src[ATTENTION_KEPT].region != REGION_NONE)
+        return "tokens beside a mask of bools";
+    const int64_t rows = p->tokens_step == 0 ? 1 : p->batch;
+    if (!atc_is_index(tokens, p->token_item) ||
+        !atc_holds(tokens, DTYPE_ANY, atc_mul(rows, p->kv_len), p->token_item))
+        return "tokens are too small or neither int32 nor int64";
+    return NULL;
+}
+
 static const char *check(const struct task_view *task)
 {
     const struct attention_params *p = task->params;
@@ -87,7 +108,7 @@ static const char *check(const struct task_view *task)
     if ((added->region != REGION_NONE && !atc_holds(added, DTYPE_F32, mask_reach(p), 4)) ||
         (kept->region != REGION_NONE && !atc_holds(kept, DTYPE_BOOL, mask_reach(p), 1)))
         return "the mask is too small or of another type";
-    return NULL;
+    return check_tokens(task);
 }
 
 static int64_t chunks(const struct attention_params *p)
@@ -123,6 +144,7 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
         .scores = rows * ATTENTION_SCORE_ROW,
         .k = in_panels(keys) * p->head,
         .v = in_panels(p->v_head) * keys,
+        .tokens = p->token_item > 0 ? p->kv_len : 0,
     };
 }
 
@@ -130,7 +152,7 @@ static int64_t scratch(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct attention_scratch s = attention_scratch(params);
-    return (s.q + s.scores + s.k + s.v) * (int64_t)sizeof(float);
+    return (s.q + s.scores + s.k + s.v + s.tokens) * (int64_t)sizeof(float);
 }
 
 /* Elements from one batch to the next, from head to head and from row to row; where the first is.
@@ -187,6 +209,7 @@ struct attention_item attention_item_at(const struct attention_params *p, int64_
     it.y = first_of(&y, batch, head, it.row);
     it.k = first_of(&k, batch, shared, 0);
     it.v = first_of(&v, batch, shared, 0);
+    it.tokens = batch * p->tokens_step;
     it.mask = batch * p->mask[0] + head * p->mask[1] + it.row * p->mask[2];
     return it;
 }

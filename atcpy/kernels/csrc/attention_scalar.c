@@ -19,6 +19,10 @@ static float score(const struct row *r, int64_t key)
     for (int64_t i = 0; i < r->p->head; i++)
         sum += (double)r->q[i] * k[i];
     const float scaled = (float)(sum * r->p->scale);
+    if (r->p->token_item > 0) {
+        const float token = attention_token(r->args, r->it, key);
+        return scaled + (r->added == NULL ? token : token + r->added[key]);
+    }
     if (r->added != NULL)
         return scaled + r->added[key];
     return r->kept == NULL || r->kept[key] ? scaled : -INFINITY;

@@ -16,6 +16,7 @@ struct attend {
     const uint8_t *kept;
     float *y;
     float *scaled, *scores, *keys, *values;
+    float *tokens;                 /* what each key has added to its scores; NULL: nothing */
     float largest[ATTENTION_ROWS]; /* score so far, of each row */
     double total[ATTENTION_ROWS];  /* of the exponentials so far */
 };
@@ -86,18 +87,29 @@ static void multiply(const struct attend *a, struct matmul_tile tile, int64_t n)
     }
 }
 
+/* s + x, or s + (x + y) */
+static inline void add_row(float *s, int64_t n, const float *x, const float *y)
+{
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) {
+        const vf sum = y == NULL ? vf_load(x + i) : vf_add(vf_load(x + i), vf_load(y + i));
+        vf_store(s + i, vf_add(vf_load(s + i), sum));
+    }
+    if (i < n) {
+        vf sum = vf_load_n(x + i, n - i, 0);
+        if (y != NULL)
+            sum = vf_add(sum, vf_load_n(y + i, n - i, 0));
+        vf_store_n(s + i, vf_add(vf_load_n(s + i, n - i, 0), sum), n - i);
+    }
+}
+
 static inline void mask_row(const struct attend *a, int64_t row, int64_t first, int64_t n, float *s)
 {
     const int64_t at = a->it.mask + row * a->p->mask[2] + first;
-    if (a->added != NULL) {
-        int64_t i = 0;
-        for (; i + VF <= n; i += VF)
-            vf_store(s + i, vf_add(vf_load(s + i), vf_load(a->added + at + i)));
-        if (i < n)
-            vf_store_n(s + i,
-                       vf_add(vf_load_n(s + i, n - i, 0), vf_load_n(a->added + at + i, n - i, 0)),
-                       n - i);
-    }
+    if (a->tokens != NULL)
+        add_row(s, n, a->tokens + first, a->added == NULL ? NULL : a->added + at);
+    else if (a->added != NULL)
+        add_row(s, n, a->added + at, NULL);
     if (a->kept != NULL)
         for (int64_t i = 0; i < n; i++)
             s[i] = a->kept[at + i] ? s[i] : -INFINITY;
@@ -158,6 +170,8 @@ static void attend_item(struct attend *a)
 {
     const struct attention_params *p = a->p;
     take_queries(a);
+    for (int64_t j = 0; a->tokens != NULL && j < p->kv_len; j++)
+        a->tokens[j] = attention_token(a->args, &a->it, j);
     const int64_t end = attention_keys(p, a->it.row + a->it.rows - 1);
     for (int64_t first = 0, next; first < end; first = next) {
         next = attention_block_end(p, first, end);
@@ -181,6 +195,7 @@ void SIMD_NAME(attention_f32)(const struct kernel_args *args)
     a.scores = a.scaled + parts.q;
     a.keys = a.scores + parts.scores;
     a.values = a.keys + parts.k;
+    a.tokens = parts.tokens > 0 ? a.values + parts.v : NULL;
     for (int64_t item = args->begin; item < args->end; item++) {
         a.it = attention_item_at(p, item);
         a.q = (const float *)args->src[ATTENTION_Q] + a.it.q;
