@@ -34,6 +34,7 @@ def ask(oracle: str, graphs: Sequence[RandomGraph]) -> dict[int, list[str]]:
             Path(folder, f"{graph.seed}.pb").write_bytes(graph.builder.graph.SerializeToString())
             np.savez(Path(folder, f"{graph.seed}.npz"), **graph.feeds)
             Path(folder, f"{graph.seed}.txt").write_text("\n".join(graph.expected))
+        assert interpreter(oracle), f"no interpreter has {oracle}"
         command = [interpreter(oracle), __file__, oracle, folder]
         subprocess.run(command, check=True, capture_output=True, timeout=600)
         opinions = {}

@@ -28,7 +28,8 @@ def reshape(s: Sketch) -> None:
 @recipe
 def transpose(s: Sketch) -> None:
     x = s.take(s.pick("ffi"), least_rank=2)
-    perm = [int(axis) for axis in s.rng.permutation(x.array.ndim)]
+    first = [0] if s.is_open else []
+    perm = [*first, *(int(axis) + len(first) for axis in s.rng.permutation(x.array.ndim - len(first)))]
     _moved(s, "Transpose", x, [s.const(perm, "int32")], x.array.transpose(perm), Tperm=INT)
 
 
@@ -37,7 +38,7 @@ def expand(s: Sketch) -> None:
     x = s.take(s.pick("fib"))
     if x.array.ndim > 4:
         raise Unfit
-    axis = int(s.rng.integers(-x.array.ndim - 1, x.array.ndim + 1))
+    axis = int(s.rng.integers(min(1, x.array.ndim) if s.is_open else -x.array.ndim - 1, x.array.ndim + 1))
     _moved(s, "ExpandDims", x, [s.const(axis, "int32")], np.expand_dims(x.array, axis), Tdim=INT)
 
 
@@ -67,7 +68,7 @@ def join(s: Sketch) -> None:
 @recipe
 def stack(s: Sketch) -> None:
     x = s.take()
-    axis = int(s.rng.integers(x.array.ndim + 1))
+    axis = int(s.rng.integers(min(1, x.array.ndim) if s.is_open else 0, x.array.ndim + 1))
     if x.array.ndim > 3:
         raise Unfit
     s.put("Pack", [x.name, x.name], np.stack([x.array] * 2, axis), is_exact=x.is_exact, T=x.type, N=2, axis=axis)

@@ -49,6 +49,7 @@ class Sketch:
     """A graph that grows."""
 
     rng: np.random.Generator
+    is_open: bool  # the inputs do not tell their first size, which stays the first
     builder: TfBuilder = field(default_factory=TfBuilder)
     feeds: dict[str, Array] = field(default_factory=dict)
     pool: list[Item] = field(default_factory=list)
@@ -296,9 +297,8 @@ def product(s: Sketch) -> None:
 def softmax(s: Sketch) -> None:
     x = s.take(least_rank=1)
     shifted = x.array - x.array.max(-1, keepdims=True)
-    log = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    op = s.pick(["Softmax", "LogSoftmax"])
-    s.put(op, [x.name], np.exp(log) if op == "Softmax" else log, T=x.type)
+    array = np.exp(shifted) / np.exp(shifted).sum(-1, keepdims=True)
+    s.put("Softmax", [x.name], array, T=x.type)  # of LogSoftmax OpenVINO is no judge: docs/peer-bugs.md
 
 
 @recipe
@@ -332,7 +332,7 @@ def draw_input(s: Sketch, index: int) -> None:
     shape = shapes[index] if index < 1 else s.pick(shapes)
     name, is_float = f"in{index}", index == 0 or bool(s.rng.random() < 0.75)
     values = s.rng.standard_normal(shape).astype(np.float32) if is_float else s.rng.integers(-9, 10, shape, np.int32)
-    told = (None, *shape[1:]) if s.rng.random() < 0.4 else shape
+    told = (None, *shape[1:]) if s.is_open and s.rng.random() < 0.7 else shape
     s.builder.input(name, str(values.dtype), told)
     s.feeds[name] = values
     s.keep(name, values.astype(np.float64) if is_float else values, is_exact=True)
@@ -366,7 +366,8 @@ def random_graph(seed: int) -> RandomGraph:
     """The graph of a seed."""
     from tests.parsers.tensorflow import random_arrays  # noqa: F401  registers its recipes
 
-    s = Sketch(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    s = Sketch(rng, is_open=bool(rng.random() < 0.5))
     for index in range(int(s.rng.integers(2, 5))):
         draw_input(s, index)
     inputs = set(s.feeds)
