@@ -112,13 +112,6 @@ def mirror(s: Sketch) -> None:
 
 
 @recipe
-def tile(s: Sketch) -> None:
-    x = s.take(least_rank=1)
-    times = s.rng.integers(1, 3, x.array.ndim)
-    _moved(s, "Tile", x, [s.const(times, "int32")], np.tile(x.array, times), Tmultiples=INT)
-
-
-@recipe
 def reverse(s: Sketch) -> None:
     x = s.take(s.pick("fi"), least_rank=1)
     axis = int(s.rng.integers(x.array.ndim))

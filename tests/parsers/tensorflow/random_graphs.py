@@ -82,12 +82,12 @@ class Sketch:
         array = (self.rng.standard_normal(shape) * scale).astype(np.float32)
         return self.const(array), array.astype(np.float64)
 
-    def put(self, op: str, inputs: Sequence[str], array: Any, *, is_exact: bool = False, **attrs: object) -> Item:
+    def put(self, op: str, inputs: Sequence[str], array: Any, *, is_exact: bool = False, **attrs: Any) -> Item:
         """A node, and its result."""
         name = self.node(op, inputs, **attrs)
         return self.keep(name, array, is_exact=is_exact)
 
-    def node(self, op: str, inputs: Sequence[str], **attrs: object) -> str:
+    def node(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
         """A node; Unfit if it cannot be converted yet."""
         if op not in MAPPINGS:
             raise Unfit
@@ -381,9 +381,11 @@ def random_graph(seed: int) -> RandomGraph:
             break
     made = [item for item in s.pool if item.name not in inputs]
     ends = [item for item in made if item.name not in s.read] or made[-1:]
-    needed = _needed(s.builder, [item.name for item in ends])
-    feeds = {name: array for name, array in s.feeds.items() if name in needed}
-    return RandomGraph(seed, s.builder, feeds, {item.name: item.array for item in ends})
+    expected = {
+        s.node("Identity", [item.name], T=item.type, name=f"out{at}"): item.array for at, item in enumerate(ends)
+    }
+    needed = _needed(s.builder, list(expected))
+    return RandomGraph(seed, s.builder, {name: x for name, x in s.feeds.items() if name in needed}, expected)
 
 
 def _needed(builder: TfBuilder, outputs: Sequence[str]) -> set[str]:
