@@ -129,9 +129,18 @@ def _is_alike(value: Value) -> bool:
     return all(dim == 1 for dim in value.desc.shape or ())
 
 
+def _is_free(value: Value, perm: Perm) -> bool:
+    """True if no element changes its place in memory: dims of one element move. Such a Transpose is a view."""
+    shape = value.desc.shape
+    if shape is None or len(shape) != len(perm):
+        return False
+    kept = [axis for axis in perm if shape[axis] != 1]
+    return kept == sorted(kept)
+
+
 def _gain_entering(value: Value, members: set[Node], perm: Perm) -> int:
     """Transposes that go (1), or come (−1), where a value enters."""
-    if _is_alike(value) or (value.tensor is not None and value.tensor.nbytes <= SHARED_BYTES):
+    if _is_free(value, perm) or _is_alike(value) or (value.tensor is not None and value.tensor.nbytes <= SHARED_BYTES):
         return 0
     alone = value.user_beyond(members) is None
     if value.tensor is not None:
@@ -145,6 +154,8 @@ def _gain_entering(value: Value, members: set[Node], perm: Perm) -> int:
 
 def _gain_leaving(value: Value, members: set[Node], perm: Perm) -> int:
     """The same where a value leaves: all Transposes to this order go, and one comes for other readers."""
+    if _is_free(value, perm):
+        return 0
     outside = [user for user in value.users if user not in members]
     going = sum(user.op_type == "Transpose" and _perm(user) == perm for user in outside)
     others = any(user.op_type != "Transpose" for user in outside)

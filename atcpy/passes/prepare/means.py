@@ -1,6 +1,7 @@
 """Spell statistics in one way, so that the passes that look for them have less to tell apart.
 
 ReduceSum(x) / n                                  →  ReduceMean(x),  n elements each
+ReduceMean(x) over height and width               →  GlobalAveragePool(x), with a Squeeze where dims go
 Reshape(f(Reduce(x) {keepdims=0}), kept dims)     →  f(Reduce(x) {keepdims=1}),  f elementwise, with single numbers
 
 JAX and TensorFlow write both.
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isclose, prod
 
-from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.shape import Shape
 from atcpy.ops import find_opdef
@@ -27,6 +28,7 @@ from atcpy.passes.fusion import Fusion, only_read_within, rounding_of
 from atcpy.passes.movement import VIEWS
 
 _READERS = ("LayerNormFusionPass", "RMSNormFusionPass", "SoftmaxFusionPass", "LogSoftmaxFusionPass")
+_IMAGE_RANKS = (4, 5)  # fewer dims are rather rows, whose means graph kernels compute
 _LARGEST = 12  # region of elementwise nodes behind a reduction
 
 
@@ -177,3 +179,33 @@ class _Region:
         for view in self.views:
             rw = Rewriter(graph, view, name, [view])
             finisher.finish(rw, [(view.output, made[view.operand(0)])], [view])
+
+
+class GlobalMean(
+    Fusion,
+    switch="GlobalAveragePoolFusionPass",
+    stage=Stage.PREPARE,
+    after=(*_READERS, "GroupNormFusionPass", "InstanceNormFusionPass", "KeepDimsPass", "ReduceMeanFusionPass"),
+    is_neutral=False,
+):
+    """Call the mean over height and width by its name, which has a kernel in 5D.
+
+    TensorFlow writes ReduceMean, and its models in ONNX the pool.
+    """
+
+    pattern = op("ReduceMean", var("x"), const("axes"), name="mean")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        mean, desc = m.node("mean"), m["x"].desc
+        rank = len(desc.shape or ())
+        is_image = rank in _IMAGE_RANKS and _axes(mean) == list(range(2, rank))
+        if not is_image:
+            yield Reject("other-axes", mean.name)
+        if not desc.dtype.is_float:
+            yield Reject("dtype", mean.name, desc.dtype.long)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        pooled = rw.insert("GlobalAveragePool", m["x"])
+        if m.node("mean").int_attr("keepdims", 1):
+            return pooled
+        return rw.insert("Squeeze", pooled, rw.const(_axes(m.node("mean")), dtype=DType.INT64))
