@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
-from atcpy.parsers.tensorflow.frames import is_mark
+from atcpy.parsers.tensorflow.conditions import is_mark
 from atcpy.parsers.tensorflow.graph import BRANCHES, CALLS, Ref, TfNode, main_ref
 from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
 from atcpy.parsers.tensorflow.reader import Kind, TfFile

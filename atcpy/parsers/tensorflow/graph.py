@@ -17,6 +17,8 @@ from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain
 MAX_NODES: Final = 10**7  # that calls may become
 MAX_CALLS: Final = 256  # inside each other
 CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+SWITCHES: Final = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+MAX_MARKS: Final = 8  # nodes between a Switch and what hangs on a side of it
 BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 ARGUMENT: Final = "_Arg"  # the op of a graph's inputs
 
@@ -177,7 +179,8 @@ def read_graph(proto: GraphDef, problems: list[AtcError]) -> dict[str, TfNode]:
 
 def needed(graph: TfGraph, problems: list[AtcError]) -> TfGraph:
     """The part that the outputs depend on by data, in an order in which nodes come after what they read; calls of
-    functions are put in place by `inline_calls` before. Cycles are left to those who rebuild loops of TensorFlow 1.
+    functions are put in place by `inline_calls` before. Cycles are left to those who rebuild loops of TensorFlow 1,
+    and the Switches on which constants hang by control edges stay for them.
     """
     order: dict[str, TfNode] = {}
     entered: set[str] = set()
@@ -196,7 +199,7 @@ def needed(graph: TfGraph, problems: list[AtcError]) -> TfGraph:
                 )
         elif name not in entered:
             entered.add(name)
-            stack.append((node, iter(node.inputs)))
+            stack.append((node, iter(node.inputs or list(_sides(node, graph.nodes)))))
 
     for output in graph.outputs:
         enter(output.node, None)
@@ -212,6 +215,22 @@ def needed(graph: TfGraph, problems: list[AtcError]) -> TfGraph:
         if name in graph.nodes:
             order.setdefault(name, graph.nodes[name])
     return TfGraph(order, graph.inputs, graph.outputs)
+
+
+def _sides(node: TfNode, nodes: Mapping[str, TfNode]) -> Iterator[Ref]:
+    """The sides of conditions on which a node without inputs hangs: a constant of a branch."""
+    for name in node.controls:
+        if _is_side(nodes.get(name), nodes):
+            yield Ref(name, 0)
+
+
+def _is_side(node: TfNode | None, nodes: Mapping[str, TfNode], depth: int = 0) -> bool:
+    if node is None or depth > MAX_MARKS:
+        return False
+    above: tuple[str, ...] = ()
+    if node.op in ("Identity", "NoOp"):
+        above = node.controls if node.op == "NoOp" else tuple([ref.node for ref in node.inputs[:1]])
+    return node.op in SWITCHES or any(_is_side(nodes.get(name), nodes, depth + 1) for name in above)
 
 
 def inline_calls(graph: TfGraph, library: Library) -> TfGraph:

@@ -314,3 +314,58 @@ def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: 
     path.write_bytes(g.graph.SerializeToString())
     atcpy.convert(str(path), str(package))
     assert [o.name for o in atcpy.InferenceSession(str(package)).get_outputs()] == [f"{y}:0"]
+
+
+def test_what_hangs_by_control_edges_alone_has_its_side(tmp_path: Path) -> None:
+    g = TfBuilder()
+    g.input("x", "float32", ())
+    p = g.input("p", "bool", ())
+    pivot = g.add("Switch", p, p, name="pivot")
+    g.add("Identity", f"{pivot}:1", name="yes")
+    g.add("Identity", pivot, name="no")
+    g.add("NoOp", "^no", name="mark")
+    one, two = _const(g, np.array(1, np.float32), "^yes"), _const(g, np.array(2, np.float32), "^mark")
+    y = g.add("Merge", one, two, N=2)
+    z = g.add("Merge", two, g.add("Identity", one), N=2)
+    run = g.converted(tmp_path, y, f"{y}:1", z, f"{z}:1")
+    assert run({"p": np.array(True)}) == [1, 0, 1, 1]
+    assert run({"p": np.array(False)}) == [2, 1, 2, 0]
+
+
+def test_a_case_that_was_lowered_is_one_again(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, k = g.input("x", "float32", (2, 3)), g.input("k", "int32", ())
+    sides = g.add("_SwitchN", x, k, num_outs=3)
+    y = g.add("Merge", g.add("Neg", sides), f"{sides}:1", g.add("Abs", f"{sides}:2"), N=3)
+    run = g.converted(tmp_path, y)
+    for index, expected in ((0, -X), (1, X), (2, abs(X)), (-1, abs(X)), (9, abs(X))):
+        np.testing.assert_array_equal(run({"x": X, "k": np.array(index, np.int32)})[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "code"),
+    [
+        ("Switch", ["x"], "E12009"),
+        ("LoopCond", [], "E12009"),
+        ("Merge", ["x"], "E10055"),
+        ("Merge", ["x", "y"], "E10055"),
+    ],
+)
+def test_broken_rings_are_told(tmp_path: Path, op: str, inputs: list[str], code: str) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    g.add("Abs", x, name="y")
+    g.add("Merge", g.add(op, *inputs), g.add("Switch", x, p), name="z", N=2)
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "z")
+    assert caught.value.code == code
+
+
+def test_a_ring_without_an_end_is_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    test = g.add("LoopCond", p)
+    g.add("Exit", g.add("Switch", x, test), name="y")
+    with pytest.raises(AtcError, match="without Enter") as caught:
+        g.run(tmp_path, {}, "y")
+    assert caught.value.code == "E13014"

@@ -10,7 +10,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.ir.graph import walk
-from atcpy.parsers.tensorflow.frames import origin
+from atcpy.parsers.tensorflow.conditions import origin
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph
 from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless
@@ -78,10 +78,12 @@ def _truth(op: Op, value: Value) -> Value:
 @maps("Case", "StatelessCase")
 def case(op: Op) -> list[Value | None]:
     """If in If; an index that no branch has runs the last"""
+    bodies = list(op.node.bodies.values())
     functions = op.attr("branches")
-    if not isinstance(functions, tuple) or not functions:
+    if not bodies and isinstance(functions, tuple):
+        bodies = [op.bodies.find_body(op, function) for function in functions]
+    if not bodies:
         raise ModelInvalid("E13014", "it has no branches", where=op.where)
-    bodies = [op.bodies.find_body(op, function) for function in functions]
     last = len(bodies) - 1
     if op.is_constant(0):
         chosen = op.ints(0)[0]
@@ -300,7 +302,18 @@ def _discard(graph: Graph) -> None:
         node.graph.erase(node)
 
 
-@maps("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "NextIteration", "RefNextIteration", "LoopCond")
+@maps(
+    "Switch",
+    "RefSwitch",
+    "_SwitchN",
+    "Merge",
+    "RefMerge",
+    "Enter",
+    "RefEnter",
+    "NextIteration",
+    "RefNextIteration",
+    "LoopCond",
+)
 def loose(op: Op) -> Value:
     """A part of an If or Loop; refused where it stands alone"""
     raise op.refuse(f"a {op.node.op} that is no part of a loop, nor of a condition whose two sides meet")
