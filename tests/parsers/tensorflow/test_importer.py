@@ -40,7 +40,7 @@ def _bias(g: TfBuilder) -> np.ndarray:
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3))
-    g.add("Rell", x, name="typo")
+    g.add("Reluu", x, name="typo")
     g.add("Softmax", "nowhere", name="open")
     with pytest.raises(AtcError, match="nowhere") as caught:
         g.run(tmp_path, {}, "typo", "open")
@@ -50,4 +50,4 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "typo", "misfit")
     assert [problem.code for problem in caught.value.problems] == ["E19010", "EZ8888"]
-    assert 'Rell (1, as "typo"; there is Relu)' in str(caught.value)
+    assert 'Reluu (1, as "typo"; there is Relu)' in str(caught.value)
