@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
     from atcpy.runtime import InferenceSession
+    from atcpy.stages.freeze import FreezeReport
     from atcpy.stages.optimize_onnx import OptimizeReport
     from atcpy.stages.report import ConvertReport
     from atcpy.verify.operator_check import check_operator
@@ -29,6 +30,7 @@ __all__ = [
     "check_operator",
     "convert",
     "errors",
+    "freeze",
     "include_dir",
     "optimize",
     "register_operator",
@@ -84,6 +86,22 @@ def convert(
     statistics.compiled(report)
     statistics.at_end(report)
     return report
+
+
+def freeze(model: "str | os.PathLike[str]", output: "str | os.PathLike[str]", **options: Any) -> "FreezeReport":
+    """Write a TensorFlow model, a SavedModel or a checkpoint, to `output` as one graph whose variables are constants.
+
+    The options are those of `atcpy freeze`:
+
+        atcpy.freeze("saved_model", "frozen.pb", signature="serving_default")
+        atcpy.freeze("model.ckpt", "frozen.pb", out_nodes=["prob:0"])
+    """
+    from pathlib import Path
+
+    from atcpy.options import convert_options
+    from atcpy.stages.freeze import freeze
+
+    return freeze(Path(model), Path(output), convert_options(options).parse)
 
 
 def include_dir() -> str:

@@ -62,12 +62,16 @@ def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [*RECIPES, REPO / "README.md", DOCS / "conformance.md", DOCS / "custom-ops.md", DOCS / "dynamic-shapes.md"],
+    [
+        *RECIPES,
+        REPO / "README.md",
+        *(DOCS / name for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "tensorflow.md")),
+    ],
     ids=page_name,
 )
 @pytest.mark.usefixtures("no_custom_ops")
 def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in ("models/digits", "examples/custom_ops"):
+    for folder in ("models/digits", "models/scores", "examples/custom_ops"):
         shutil.copytree(REPO / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     for info, text in blocks(page):

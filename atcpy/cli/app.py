@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atcpy import __version__
-from atcpy.cli import bench, check, convert, diff, doctor, explain, inspect, optimize, passes, run, verify
+from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
 from atcpy.cli.invocation import BROKEN_PIPE, Invocation, as_known_error, envelope, fail, print_json, usage_error
 from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, handle_signals
 from atcpy.errors import UsageError, did_you_mean
@@ -48,7 +48,7 @@ def version(
         sys.stdout.write(context.get_help() + "\n")
 
 
-for module in (convert, check, inspect, run, verify, bench, optimize, passes, explain, diff, doctor):
+for module in (convert, check, inspect, run, verify, bench, optimize, freeze, passes, explain, diff, doctor):
     module.register(app)
 
 
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 # Commands whose models live until the process ends.
-_ONE_MODEL = frozenset({"convert", "optimize", "explain", "diff", "inspect"})
+_ONE_MODEL = frozenset({"convert", "optimize", "freeze", "explain", "diff", "inspect"})
 
 
 def _collect_no_more() -> None:

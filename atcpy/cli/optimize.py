@@ -44,7 +44,7 @@ def optimize(
     given: dict[str, object] = {k: v for k, v in (options | run.common).items() if v not in (None, False)}
     given |= {"level": level, "passes": passes, "skip": skip, "keep": keep, "verify": verify, "check": check}
     asked = rewrite_options(given)
-    path = _target(target, output)
+    path = target_path(target, output, "the optimised model", "atcpy optimize M.onnx N.onnx")
     report = optimize_onnx(Path(model), path, asked, _checker() if verify else None, run.progress.step)
     return Outcome(_result(report), lines(report, model), warnings=report.warnings)
 
@@ -66,18 +66,17 @@ def _result(report: "OptimizeReport") -> dict[str, Any]:
     return result
 
 
-def _target(target: str | None, output: str | None) -> Path:
+def target_path(target: str | None, output: str | None, what: str, example: str) -> Path:
+    """The file to write, of the two ways to name it."""
+    name = example.split()[-1]
     if target is not None and output is not None:
-        raise UsageError("E10047", "N.onnx and --output: one option, given twice")
+        raise UsageError("E10047", f"{name} and --output: one option, given twice")
     if target is None and output is None:
-        raise UsageError(
-            "E10054", "where to write the optimised model is required", hint="atcpy optimize M.onnx N.onnx"
-        )
+        raise UsageError("E10054", f"where to write {what} is required", hint=example)
     path = Path(target or output or "")
     if path.is_dir():
-        raise UsageError(
-            "E10022", f'"{path}" names a directory', where=Where(option="output"), hint=f"{path}/model.onnx"
-        )
+        hint = f"{path}/model{Path(name).suffix}"
+        raise UsageError("E10022", f'"{path}" names a directory', where=Where(option="output"), hint=hint)
     return path
 
 

@@ -16,7 +16,7 @@ import pytest
 from .conftest import REPO, environment
 
 PAGE = REPO / "docs" / "cli.md"
-PAGES = (PAGE, REPO / "docs" / "finding-causes.md", REPO / "docs" / "optimize.md")
+PAGES = (PAGE, REPO / "docs" / "finding-causes.md", REPO / "docs" / "optimize.md", REPO / "docs" / "tensorflow.md")
 ANY = "…"
 
 
@@ -54,7 +54,8 @@ def run(command: str, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
-    shutil.copytree(REPO / "models" / "digits", folder / "models" / "digits")
+    for name in ("digits", "scores"):
+        shutil.copytree(REPO / "models" / name, folder / "models" / name)
     os.mkdir(folder / "out")
     return folder
 

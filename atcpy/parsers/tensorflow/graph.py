@@ -43,6 +43,7 @@ class TfNode:
     controls: tuple[str, ...] = ()
     bodies: Mapping[str, TfGraph] = field(default_factory=dict)
     called: tuple[str, ...] = ()  # the functions inside whose calls it stands, the outermost first
+    proto: NodeDef | None = None  # as the file has it
 
 
 @dataclass(slots=True)
@@ -163,6 +164,7 @@ def read_node(proto: NodeDef, ref: Callable[[str], Ref] = main_ref) -> TfNode:
         tuple([ref(text) for text in proto.input if not text.startswith("^")]),
         {key: plain_attr(value) for key, value in proto.attr.items()},
         tuple([text[1:] for text in proto.input if text.startswith("^")]),
+        proto=proto,
     )
 
 
@@ -296,7 +298,8 @@ class _Place:
         frame = attrs.get("frame_name")
         if isinstance(frame, bytes):  # each call runs loops of its own
             attrs = {**attrs, "frame_name": self._prefix.encode() + frame}
-        return TfNode(self._prefix + node.name, node.op, inputs, attrs, controls, called=node.called)
+        name = self._prefix + node.name
+        return TfNode(name, node.op, inputs, attrs, controls, called=node.called, proto=node.proto)
 
 
 def _resolved(ref: Ref, stands_for: Mapping[Ref, Ref]) -> Ref:

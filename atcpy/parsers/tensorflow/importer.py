@@ -59,6 +59,7 @@ class Importer:
         self._known = KnownValues()
         self._depth = 0
         self._unknown: dict[str, list[str]] = {}
+        self._text_inputs: list[str] = []
 
     def read_inputs(self, inputs: Mapping[str, TfNode], graph: Graph) -> dict[str, Value]:
         """Makes the inputs of the main graph, by the names that they are known by."""
@@ -71,6 +72,8 @@ class Importer:
                 what = f"an input of type {type_name(number) if isinstance(number, int) else 'unknown'}"
                 self.problems.append(Unsupported("E10055", what, where=where))
                 dtype = DType.FLOAT32
+            if dtype is DType.STRING:
+                self._text_inputs.append(f'"{name}"')
             data = graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
             data.output.desc = TensorDesc.plain(dtype, self._input_shape(name, node, where))
             made[name] = data.output
@@ -197,6 +200,8 @@ class Importer:
                 f'{op} ({count}, as "{self._unknown[op][0]}"' + (f"; there is {near[0]}" if near else "") + ")"
             )
         what = f"{len(counts)} operators of TensorFlow cannot be converted: " + ", ".join(parts)
+        if self._text_inputs:
+            what += f"; the input {self._text_inputs[0]} is text, which no operator takes apart"
         first = next(iter(self._unknown.values()))[0]
         return Unsupported(
             "E19010", what, where=Where(node=first), hint="docs/operators-tensorflow.md lists those that can"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -52,7 +53,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class TfFile:
     """What a path leads to: the graph and its origin; the signature that was chosen; the signatures of the ops that
-    the file describes; what says which variable is restored from where; and the prefix of the checkpoint.
+    the file describes; what says which variable is restored from where; and the prefix of the checkpoint;
+    and all files that are the model.
     """
 
     kind: Kind
@@ -63,6 +65,7 @@ class TfFile:
     restore_op: str = ""
     variables: Sequence[VariableDef] = ()
     prefix: Path | None = None
+    files: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def read_file(path: Path, options: ParseOptions) -> TfFile:
     if place.kind is Kind.GRAPH:
         graph = _parse(place.file, data, GraphDef())
         _check_nodes(place.file, graph)
-        return TfFile(place.kind, graph, _source(graph, digest.hexdigest(), ""))
+        return TfFile(place.kind, graph, _source(graph, digest.hexdigest(), ""), files=(place.file,))
     index = Path(f"{place.prefix}{INDEX}")
     if index.exists():
         digest.update(map_file(index, "a checkpoint"))  # which has the checksums of all elements
@@ -148,6 +151,7 @@ def read_file(path: Path, options: ParseOptions) -> TfFile:
         meta.saver_def.restore_op_name,
         [VariableDef.FromString(item) for item in meta.collection_def["variables"].bytes_list.value],
         place.prefix,
+        [place.file, *index.parent.glob(f"{glob.escape(place.prefix.name)}.*")] if place.prefix is not None else (),
     )
 
 

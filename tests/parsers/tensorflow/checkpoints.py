@@ -161,6 +161,6 @@ def write_saved_model(
         meta.saver_def.restore_op_name = restore_op
         model.meta_graphs.append(meta)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "saved_model.pb").write_bytes(model.SerializeToString())
+    (folder / "saved_model.pb").write_bytes(model.SerializeToString(deterministic=True))
     write_checkpoint(folder / "variables" / "variables", tensors)
     return folder

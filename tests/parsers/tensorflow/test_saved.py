@@ -207,8 +207,8 @@ def new_graph() -> TfBuilder:
     for name, ref in (("raw", "sum:output:0"), ("act", "relu:activations:0")):
         served.signature.output_arg.add(name=name)
         served.ret[name] = ref
-    g.function(served)
-    g.function(restore_function("_all/0", "_all/1"))
+    g.graph.library.function.append(served)
+    g.graph.library.function.append(restore_function("_all/0", "_all/1"))
     return g
 
 

@@ -1,0 +1,48 @@
+"""`atcpy freeze`: a TensorFlow model with variables becomes one graph of constants."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.optimize import target_path
+
+if TYPE_CHECKING:
+    from atcpy.stages.freeze import FreezeReport
+
+TABLE = ("out_nodes", "signature", "tag_set")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, table=TABLE)(freeze)
+
+
+def freeze(
+    run: Invocation,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A SavedModel's folder, or a checkpoint's prefix.")],
+    target: Annotated[str | None, typer.Argument(metavar="[FROZEN.pb]", help="The frozen graph.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FROZEN.pb", help="The same.")] = None,
+    **options: Any,
+) -> Outcome:
+    """Put the variables of a TensorFlow model into its graph, as constants."""
+    from atcpy.options import convert_options
+    from atcpy.stages.freeze import freeze as write_frozen
+
+    path = target_path(target, output, "the frozen graph", "atcpy freeze MODEL FROZEN.pb")
+    run.progress.step("reading the model")
+    report = write_frozen(Path(model), path, convert_options(options).parse)
+    return Outcome(report, lines(report, model))
+
+
+def lines(report: "FreezeReport", model: str) -> list[str]:
+    """What was written, and the names that a conversion of it needs."""
+    from atcpy.report.units import count_of, size
+
+    return [
+        f"{report.output}  {size(report.bytes)}  {count_of(report.nodes, 'node')}",
+        f"  from     {model} ({report.kind})  {count_of(report.variables, 'variable')}, {size(report.weight_bytes)}",
+        f"  inputs   {'  '.join(report.inputs)}",
+        f"  outputs  {'  '.join(report.outputs)}",
+    ]

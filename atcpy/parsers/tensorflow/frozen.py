@@ -1,0 +1,208 @@
+"""A graph whose variables are constants: what `atcpy freeze` writes, piece by piece, weights straight from the files.
+
+VarHandleOp → Const, ReadVariableOp → Identity, ResourceGather → GatherV2, and so on through the functions that
+handles of variables are given to
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from atcpy.errors import AtcError, ResourceLimit, Unsupported, Where, raise_all
+from atcpy.ir import DType, Tensor
+from atcpy.parsers.tensorflow.graph import CALLS, Ref, TfNode
+from atcpy.parsers.tensorflow.handles import Functions, Rewriter, as_type, main_text
+from atcpy.parsers.tensorflow.model import TfModel
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    NodeDef,
+    TensorProto,
+    TensorShapeProto,
+)
+from atcpy.parsers.tensorflow.variables import VARIABLES
+
+MAX_BYTES: Final = 2**31 - 1  # of a protobuf
+_NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+Buffer = bytes | memoryview
+
+
+@dataclass(slots=True)
+class FrozenGraph:
+    """The pieces of the file in order, how long they are, and what the graph has."""
+
+    pieces: list[bytes | Tensor] = field(default_factory=list)
+    nbytes: int = 0
+    node_count: int = 0
+    variables: list[str] = field(default_factory=list)
+    weight_bytes: int = 0
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+
+    def buffers(self) -> Iterator[Buffer]:
+        """The bytes of the file; weights are read now."""
+        for kind, pieces in groupby(self.pieces, type):
+            if kind is bytes:
+                yield b"".join(pieces)  # type: ignore[arg-type]
+            else:
+                yield from map(_content, pieces)  # type: ignore[arg-type]
+
+    def put(self, piece: bytes | Tensor) -> None:
+        """One more piece."""
+        self.pieces.append(piece)
+        self.nbytes += len(piece) if isinstance(piece, bytes) else _size(piece)
+
+
+def freeze_graph(model: TfModel) -> FrozenGraph:
+    """Makes constants of the variables of a model; raises all problems at once."""
+    return _Freezer(model).run()
+
+
+class _Freezer:
+    def __init__(self, model: TfModel) -> None:
+        self._model = model
+        self._problems: list[AtcError] = []
+        self._functions = Functions(model.library)
+        self._graph = FrozenGraph()
+        self._names = {node.name: node.name for node in model.graph.nodes.values()}
+
+    def run(self) -> FrozenGraph:
+        model = self._model
+        for name, node in model.ends.inputs.items():  # by the names that users know
+            if self._is_free(name):
+                self._names[node.name] = name
+            self._graph.inputs.append(self._names[node.name])
+        nodes = model.graph.nodes
+        protos = [(node, self._proto(node)) for node in nodes.values()]
+        rewriter = Rewriter([proto for _, proto in protos], {}, main_text, self._functions, self._problems)
+        for node, proto in protos:
+            if node.op in VARIABLES:
+                self._variable(node, proto)
+            else:
+                for made in rewriter.rewrite(proto):
+                    self._message(b"\x0a", made.SerializeToString())
+                    self._graph.node_count += 1
+        for name, ref in model.ends.outputs.items():
+            self._output(name, ref)
+        raise_all(self._problems)
+        self._message(b"\x12", self._functions.library().SerializeToString())
+        self._message(b"\x22", model.file.graph.versions.SerializeToString())
+        if self._graph.nbytes > MAX_BYTES:
+            what = f"the frozen graph would have {self._graph.nbytes / 1e9:.1f} GB, a .pb holds 2 GB at most"
+            raise ResourceLimit("E13023", what, hint="convert the model itself: atcpy convert")
+        return self._graph
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._names.values() and _NAME.fullmatch(name) is not None
+
+    def _text(self, ref: Ref) -> str:
+        name = self._names.get(ref.node, ref.node)
+        return main_text(name, "", ref.output)
+
+    def _proto(self, node: TfNode) -> NodeDef:
+        """The node under its new names, without what binds it to devices and to nodes that are gone."""
+        made = NodeDef()
+        if node.proto is not None:
+            made.CopyFrom(node.proto)
+        made.name, made.op, made.device = self._names[node.name], node.op, ""
+        del made.input[:]
+        made.input.extend(self._text(ref) for ref in node.inputs)
+        made.input.extend(f"^{self._names[name]}" for name in node.controls if name in self._names)
+        made.attr.pop("_class", None)
+        if node.proto is None:  # an input of the signature
+            made.attr["dtype"].type = as_type(node.attrs["dtype"])
+            shape = node.attrs.get("shape")
+            if isinstance(shape, TensorShapeProto):
+                made.attr["shape"].shape.CopyFrom(shape)
+        frame = node.attrs.get("frame_name")
+        if isinstance(frame, bytes):
+            made.attr["frame_name"].s = frame
+        if any(value.WhichOneof("value") == "placeholder" for value in made.attr.values()):
+            where = Where(node=node.name, op=node.op)
+            self._problems.append(Unsupported("E10055", "a function with attributes of its own", where=where))
+        return made
+
+    def _variable(self, node: TfNode, proto: NodeDef) -> None:
+        try:
+            tensor = self._model.variables.find(node, Where(node=node.name, op=node.op))
+        except AtcError as error:
+            self._problems.append(error)
+            return
+        number = as_type(node.attrs["dtype"])
+        self._graph.variables.append(node.name)
+        self._graph.weight_bytes += _size(tensor)
+        self._graph.node_count += 1
+        value = TensorProto(dtype=number)
+        value.tensor_shape.dim.extend(TensorShapeProto.Dim(size=size) for size in tensor.shape)
+        made = NodeDef(name=proto.name, op="Const")
+        made.attr["dtype"].type = number
+        if tensor.dtype is DType.STRING:
+            value.string_val.extend(text.encode("utf-8", "surrogateescape") for text in tensor.array.reshape(-1))
+            made.attr["value"].tensor.CopyFrom(value)
+            self._message(b"\x0a", made.SerializeToString())
+        else:
+            self._constant(made.SerializeToString(), value.SerializeToString(), tensor)
+
+    def _constant(self, node: bytes, value: bytes, tensor: Tensor) -> None:
+        """A node whose attribute `value` ends in the elements: node { attr { key, value { tensor { content }}}}."""
+        size = _size(tensor)
+        heads = [value + b"\x22" + _varint(size)]
+        for head in (b"\x42", b"\x0a\x05value\x12", node + b"\x2a", b"\x0a"):
+            inner = sum(map(len, heads)) + size
+            heads.insert(0, head + _varint(inner))
+        self._graph.put(b"".join(heads))
+        self._graph.put(tensor)
+
+    def _message(self, tag: bytes, content: bytes) -> None:
+        self._graph.put(tag + _varint(len(content)) + content)
+
+    def _output(self, name: str, ref: Ref) -> None:
+        """An output keeps its name; where that is not a node's, one that only passes it on gets it."""
+        text = self._text(ref)
+        if name in (text, f"{text}:0"):
+            self._graph.outputs.append(text if ":" in text else f"{text}:0")
+            return
+        asked = name.removesuffix(":0")
+        number = self._type_of(name)
+        if number is None or not self._is_free(asked.replace(":", "_")):
+            self._graph.outputs.append(text if ":" in text else f"{text}:0")
+            return
+        made = NodeDef(name=asked.replace(":", "_"), op="Identity", input=[text])
+        made.attr["T"].type = as_type(number)
+        self._names[made.name] = made.name
+        self._message(b"\x0a", made.SerializeToString())
+        self._graph.node_count += 1
+        self._graph.outputs.append(f"{made.name}:0")
+
+    def _type_of(self, name: str) -> int | None:
+        """The type of an output, by the signature, or by the call whose result it is."""
+        signature = self._model.file.signature
+        if signature is not None and name in signature.outputs:
+            return int(signature.outputs[name].dtype)
+        node, _, index = name.rpartition(":")
+        for proto in self._model.file.graph.node:
+            if proto.name == node and proto.op in CALLS and int(index) < len(proto.attr["Tout"].list.type):
+                return int(proto.attr["Tout"].list.type[int(index)])
+        return None
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _size(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * tensor.dtype.numpy.itemsize
+
+
+def _content(tensor: Tensor) -> memoryview:
+    array: Any = np.ascontiguousarray(tensor.array).reshape(-1)
+    return memoryview(array.view(np.uint8)) if array.size else memoryview(b"")

@@ -1,0 +1,204 @@
+"""`atcpy freeze`: what it writes computes what the model computes, and has no variables left."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError, ResourceLimit
+from atcpy.parsers.tensorflow import frozen
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType, FunctionDef, GraphDef, OpDef
+from tests.parsers.tensorflow.checkpoints import signature, tensor_info, write_saved_model
+from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, node
+from tests.parsers.tensorflow.scores import write_scores
+from tests.parsers.tensorflow.test_saved import (
+    TENSORS,
+    B,
+    W,
+    X,
+    new_graph,
+    old_graph,
+    restore_function,
+    run,
+    serving,
+    variable,
+    write_old,
+)
+
+INTS = Type("int32")
+
+
+def read(path: Path) -> GraphDef:
+    graph = GraphDef.FromString(path.read_bytes())
+    ops = {item.op for item in graph.node} | {item.op for made in graph.library.function for item in made.node_def}
+    assert not ops & {"VariableV2", "VarHandleOp", "ReadVariableOp", "ResourceGather", "RestoreV2", "Assign"}
+    return graph
+
+
+def test_a_checkpoint_with_both_kinds_of_variables_and_parts(tmp_path: Path) -> None:
+    whole, long = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(4, dtype=np.float32)
+    g = old_graph(("net/w", "net/b"), ("5 2 1,3:-", "4 2,2"))
+    for made in g.graph.node:
+        made.device = "/job:ps/task:0"
+        made.attr["_class"].list.s.append(b"loc:@w")
+    prefix = write_old(
+        tmp_path, g, {"net/w": whole, "net/b": long}, parts={"net/w": [[(0, 2), (0, 2)], [(2, 3), (0, 2)]]}
+    )
+    report = atcpy.freeze(prefix, tmp_path / "f.pb")
+    assert (report.kind, report.variables, report.inputs, report.outputs) == ("checkpoint", 2, ("x",), ("y:0",))
+    assert report.bytes == (tmp_path / "f.pb").stat().st_size
+    graph = read(tmp_path / "f.pb")
+    assert not any(item.device or "_class" in item.attr for item in graph.node)
+    assert not any(item.name.startswith("save") for item in graph.node)
+    (y,) = run(tmp_path / "f.pb", tmp_path, {"x": X}).values()
+    assert np.array_equal(y, X @ whole[1:4] + long[2:])
+
+
+def test_a_saved_model_keeps_the_names_of_its_signature(tmp_path: Path) -> None:
+    graphs = {"serve": (new_graph(), {"serving_default": serving()}, "call_1")}
+    folder = write_saved_model(tmp_path / "m", graphs, TENSORS)
+    report = atcpy.freeze(folder, tmp_path / "f.pb")
+    assert (report.inputs, report.outputs) == (("also", "image"), ("act:0", "sum:0"))
+    results = run(tmp_path / "f.pb", tmp_path, {"image": X}, out_nodes="sum:0;act:0")
+    assert np.array_equal(results["sum:0"], X @ W - B)
+    assert not read(tmp_path / "f.pb").library.function
+    report = atcpy.freeze(folder, tmp_path / "f.pb", out_nodes="call:1")
+    assert report.outputs == ("call_1:0",)
+
+
+def function(name: str, arguments: list[str], results: dict[str, str], *nodes: Any) -> FunctionDef:
+    made = FunctionDef(signature=OpDef(name=name))
+    for argument in arguments:
+        made.signature.input_arg.add(name=argument, type=DataType.DT_RESOURCE if argument == "h" else DataType.DT_INT32)
+    for result, ref in results.items():
+        made.signature.output_arg.add(name=result, type=DataType.DT_RESOURCE if result == "h" else DataType.DT_INT32)
+        made.ret[result] = ref
+    made.node_def.extend(nodes)
+    return made
+
+
+def test_handles_that_enter_functions_become_values(tmp_path: Path) -> None:
+    """A loop that gives its handle on, a branch in it that reads and gathers: all see the value in the end."""
+    g = TfBuilder()
+    variable(g, "v", (3,), "VarHandleOp", "int32")
+    n = g.input("n", "int32", ())
+    types = [INTS, INTS, INTS]
+    loop = {"cond": Function("less"), "body": Function("step"), "T": types}
+    g.add("While", g.const(0, "int32"), n, "v", name="loop", **loop)
+    g.graph.node[-1].attr["T"].list.type[2] = DataType.DT_RESOURCE
+    g.add("ReadVariableOp", "loop:2", name="read", dtype=INTS)
+    g.add("ResourceGather", "loop:2", g.const([2, 0], "int32"), name="rows", dtype=INTS, Tindices=INTS)
+    less = node("Less", "l", "i", "n", T=INTS)
+    g.graph.library.function.append(function("less", ["i", "n", "h"], {"o": "l:z:0"}, less))
+    g.graph.library.function.append(
+        function(
+            "step",
+            ["i", "n", "h"],
+            {"i": "s:z:0", "n": "n", "h": "same:output:0"},
+            node("Identity", "same", "h"),
+            node("ReadVariableOp", "r", "same:output:0", dtype=INTS),
+            node("ResourceGather", "g", "h", "zero:output:0", dtype=INTS, Tindices=INTS),
+            node("Const", "zero", dtype=INTS),
+            node("DisableCopyOnRead", "d", "h"),
+            node("AddV2", "s", "i", "g:output:0", "^d", T=INTS),
+        )
+    )
+    g.graph.library.function.append(restore_function("key"))
+    g.add("Placeholder", name="file")
+    g.add("StatefulPartitionedCall", "file", "v", name="back", f=Function("restore"))
+    inputs = {"n": tensor_info("n:0", "int32", ())}
+    graphs = {"serve": (g, {"s": signature(inputs, {"rows": "rows:0", "i": "loop:0", "all": "read:0"})}, "back")}
+    folder = write_saved_model(tmp_path / "m", graphs, {"key": np.array([5, 6, 7], np.int32)})
+    atcpy.freeze(folder, tmp_path / "f.pb")
+    graph = read(tmp_path / "f.pb")
+    made = {item.name: item for item in graph.node}
+    assert [made[name].op for name in ("v", "read", "rows", "loop")] == ["Const", "Identity", "GatherV2", "While"]
+    assert list(made["loop"].attr["T"].list.type) == [DataType.DT_INT32] * 3
+    bodies = {item.signature.name: item for item in graph.library.function}
+    assert list(bodies) == ["less_frozen", "step_frozen"]
+    step = bodies["step_frozen"]
+    assert [item.type for item in (*step.signature.input_arg, *step.signature.output_arg)] == [DataType.DT_INT32] * 6
+    inner = {item.name: item for item in step.node_def}
+    assert [inner[name].op for name in ("r", "g", "d", "same")] == ["Identity", "GatherV2", "NoOp", "Identity"]
+    assert list(inner["g"].input) == ["h", "zero:output:0", "g/axis:output:0"]
+
+
+def refused(path: Path, target: Path, **options: Any) -> AtcError:
+    with pytest.raises(AtcError) as caught:
+        atcpy.freeze(path, target, **options)
+    assert not target.exists() or target.read_bytes() == b"old"
+    return caught.value
+
+
+def test_refusals_leave_the_target_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "f.pb"
+    target.write_bytes(b"old")
+    prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
+    assert 'no node "nowhere"' in str(refused(prefix, target, out_nodes="nowhere"))
+    graphs = {"serve": (new_graph(), {"s": serving()}, "call_1")}
+    folder = write_saved_model(tmp_path / "m", graphs, {"_all/0": W})
+    assert 'the checkpoint has no "_all/1"' in str(refused(folder, target))
+    assert "a file of the model itself" in str(_error(folder, folder / "saved_model.pb", TENSORS, tmp_path))
+    monkeypatch.setattr(frozen, "MAX_BYTES", 100)
+    error = refused(prefix, target, out_nodes="y")
+    assert isinstance(error, ResourceLimit)
+    assert "a .pb holds 2 GB at most" in str(error)
+
+
+def _error(folder: Path, target: Path, tensors: dict[str, Any], tmp_path: Path) -> AtcError:
+    write_saved_model(folder, {"serve": (new_graph(), {"s": serving()}, "call_1")}, tensors)
+    with pytest.raises(AtcError) as caught:
+        atcpy.freeze(folder, target)
+    return caught.value
+
+
+def test_a_model_that_writes_a_variable_is_refused(tmp_path: Path) -> None:
+    g = old_graph()
+    g.add("ResourceApply", "b", name="odd")
+    prefix = write_old(tmp_path, g, {"net/w": W, "net/b": B})
+    assert 'the model writes the variable "b"' in str(refused(prefix, tmp_path / "f.pb", out_nodes="odd"))
+
+
+def test_branches_of_tensorflow_1_keep_what_their_constants_hang_on(tmp_path: Path) -> None:
+    g = old_graph()
+    pred = g.input("p", "bool", ())
+    g.add("Switch", pred, pred, name="cond/Switch")
+    g.add("Identity", "cond/Switch:1", name="cond/switch_t")
+    one = g.const(W, name="cond/one")
+    next(item for item in g.graph.node if item.name == one).input.append("^cond/switch_t")
+    other = g.add("Switch", "w/read", pred, name="cond/other")
+    g.add("Merge", other, one, name="merged")
+    prefix = write_old(tmp_path, g, {"net/w": W, "net/b": B})
+    atcpy.freeze(prefix, tmp_path / "f.pb", out_nodes="merged")
+    made = {item.name: item for item in read(tmp_path / "f.pb").node}
+    assert "cond/switch_t" in made
+    assert list(made["cond/one"].input) == ["^cond/switch_t"]
+
+
+def test_weights_are_not_held(tmp_path: Path) -> None:
+    big = np.ones((1 << 20, 2), np.float32)
+    g = TfBuilder()
+    x = g.input("x", "float32", (1, 2))
+    g.add("AddV2", x, g.add("Identity", variable(g, "v", big.shape)), name="y")
+    prefix = write_old(tmp_path, g, {"v": big})
+    tracemalloc.start()
+    atcpy.freeze(prefix, tmp_path / "f.pb")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < big.nbytes / 4
+    made = {item.name: item for item in read(tmp_path / "f.pb").node}
+    assert made["v"].attr["value"].tensor.tensor_content == big.tobytes()
+
+
+def test_the_model_of_the_documentation_is_what_its_script_makes(tmp_path: Path) -> None:
+    write_scores(tmp_path)
+    there = Path(__file__).parents[3] / "models" / "scores"
+    files = sorted(path.relative_to(there) for path in there.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    for file in files:
+        assert (there / file).read_bytes() == (tmp_path / file).read_bytes()
