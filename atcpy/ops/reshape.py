@@ -91,6 +91,10 @@ def reshaped(node: Node, shape: Shape | None, target: tuple[Dim, ...]) -> Shape:
         hole = dims.index(-1)
         others = dims[:hole] + dims[hole + 1 :]
         left = quotient(shape, others)
+        if left is None and not allowzero:  # what is kept may be 0
+            kept = {axis for axis, dim in enumerate(target) if dim == 0}
+            rest = [dim for axis, dim in enumerate(dims) if axis != hole and axis not in kept]
+            left = quotient([dim for axis, dim in enumerate(shape) if axis not in kept], rest)
         static = all(isinstance(dim, int) for dim in (*shape, *others))
         if left is None and static:
             raise ModelInvalid("EZ8888", where=node, what=wanted)

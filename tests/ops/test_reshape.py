@@ -56,6 +56,7 @@ def test_agrees_with_the_reference(
         ((N, S, 4), (-1, 4), (Sym("(n*s)"), 4)),
         ((N, S, 8), (N, -1, 4), (N, Sym("(2*s)"), 4)),
         ((N, 3), (S, -1), (S, Sym("Reshape.1"))),
+        ((0, 5, 4), (0, -1, 2), (0, 10, 2)),
         ((N, 3), (-1, 5), (Sym("Reshape.0"), 5)),
         (None, (2, -1), (2, Sym("Reshape.1"))),
     ],

@@ -273,7 +273,7 @@ def _rolled(op: Op, x: Value, axis: int, shift: Integers) -> Value:
     if size.number == 0 or shift.number == 0:
         return x
     if size.number is None or shift.number is None:
-        return op.add("Gather", x, ((count_up(op, size) - shift) % size).value, axis=axis)
+        return op.add("Gather", x, ((count_up(op, size) - shift) % size.at_least(1)).value, axis=axis)
     if not (cut := -shift.number % size.number):
         return x
     zero, at, end, step = (integers(op, [number]) for number in (0, cut, HIGHEST, 1))
