@@ -91,6 +91,21 @@ def leaky_relu(op: Op) -> Value:
     return op.add("LeakyRelu", op.input(0), alpha=op.float_attr("alpha"))
 
 
+def activated(op: Op, x: Value, step: bytes) -> Value:
+    """x behind an activation that a fused op names."""
+    match step:
+        case b"Relu" | b"Elu" | b"Tanh" | b"Sigmoid":
+            return op.add(step.decode(), x)
+        case b"Relu6":
+            return op.add("Clip", x, op.like(0, x), op.like(6, x))
+        case b"LeakyRelu":
+            return op.add("LeakyRelu", x, alpha=op.float_attr("leakyrelu_alpha"))
+        case b"GeluExact" | b"GeluApproximate":
+            return op.add("Gelu", x, approximate="none" if step == b"GeluExact" else "tanh")
+        case _:
+            raise op.refuse(f"fused_ops {op.attr('fused_ops')}")
+
+
 @maps("Cast")
 def cast(op: Op) -> Value:
     """Cast; to bool it is a comparison with 0"""
@@ -166,7 +181,7 @@ def extreme(op: Op) -> Value:
     return op.add("Max" if op.node.op == "Maximum" else "Min", op.input(0), op.input(1))
 
 
-@maps("AddN")
+@maps("AddN", "AccumulateNV2")
 def add_n(op: Op) -> Value:
     """Sum"""
     return op.add("Sum", *op.inputs) if op.dtype(0).is_float else _added(op)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.ops.elementwise import activated
 
 _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the standard multiplies no such matrices
 
@@ -11,6 +12,19 @@ _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the
 @maps("MatMul", "SparseMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def matmul(op: Op) -> Value:
     """MatMul, its operands transposed where that is asked for"""
+    return _product(op)
+
+
+@maps("_FusedMatMul")
+def fused_matmul(op: Op) -> Value:
+    """MatMul and what follows: BiasAdd, then an activation"""
+    y, steps = _product(op), op.attr("fused_ops")
+    for step in steps if isinstance(steps, tuple) else ():
+        y = op.add("Add", y, op.input(2)) if step == b"BiasAdd" else activated(op, y, step)
+    return y
+
+
+def _product(op: Op) -> Value:
     names = ("adj_x", "adj_y") if op.node.op.startswith("Batch") else ("transpose_a", "transpose_b")
     a, b = (_swapped(op, place) if op.bool_attr(name) else op.input(place) for place, name in enumerate(names))
     dtype = op.dtype_attr("Tout") if op.node.op == "BatchMatMulV3" else a.desc.dtype

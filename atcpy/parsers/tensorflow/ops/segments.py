@@ -96,10 +96,14 @@ def _folded(op: Op, rows: Value, ids: Value, kind: str, count: Value | None = No
     return op.add("Div", folded, op.add("Sqrt", divisor) if kind == "SqrtN" else divisor)
 
 
-@maps("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
+@maps(
+    "UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin",
+    "SegmentSumV2", "SegmentProdV2", "SegmentMaxV2", "SegmentMinV2",
+)  # fmt: skip
 def unsorted_segment(op: Op) -> Value:
     """ScatterND; ids below 0 are dropped, and of no rows there is what the reduction starts from"""
-    rows, kind = op.input(0), _KINDS[op.node.op.removeprefix("UnsortedSegment")]
+    rows = op.input(0)
+    kind = _KINDS[op.node.op.removeprefix("Unsorted").removeprefix("Segment").removesuffix("V2")]
     dtype, ids_rank = rows.desc.dtype, op.rank(1)
     places = op.reshape(op.cast(op.input(1), DType.INT64), [-1])
     if ids_rank != 1:

@@ -14,6 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.shape import Dim
 from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.ops.elementwise import activated
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +172,8 @@ def fused_conv(op: Op) -> Value:
                 y = op.add("Add", y, op.reshape(op.input(2), (-1, 1, 1)))
             case b"FusedBatchNorm":
                 y = op.add("BatchNormalization", y, *op.inputs[2:6], epsilon=op.float_attr("epsilon"))
-            case b"Relu" | b"Elu" | b"Tanh" | b"Sigmoid":
-                y = op.add(step.decode(), y)
-            case b"Relu6":
-                y = op.add("Clip", y, op.like(0, y), op.like(6, y))
-            case b"LeakyRelu":
-                y = op.add("LeakyRelu", y, alpha=op.float_attr("leakyrelu_alpha"))
-            case _:
-                raise op.refuse(f"fused_ops {steps}")
+            case other:
+                y = activated(op, y, other)
     return layout.leave(op, y)
 
 
