@@ -25,7 +25,19 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x80\x04", "a Python pickle", "export the model to ONNX"),
     (8, b'{"', "a safetensors file: weights without a graph", "export the model to ONNX"),
 )
-_TENSORFLOW = "drop --framework, or give --framework=3"
+_TENSORFLOW = "atcpy convert takes it, without --framework=5"
+
+
+def begins_as_onnx(path: Path) -> bool:
+    """Does a file begin with the version of ONNX's format, as nearly all models of ONNX do? A SavedModel begins with a
+    1 and a message.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(3)
+    except OSError:
+        return False  # whose reader says why
+    return head[:1] == b"\x08" and head != b"\x08\x01\x12"
 
 
 def what_file(head: bytes, size: int) -> tuple[str, str] | None:

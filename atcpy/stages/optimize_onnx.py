@@ -25,6 +25,7 @@ from atcpy.ops.custom import CustomOps
 from atcpy.options import (
     OPTIONS,
     ConvertOptions,
+    Framework,
     OoLevel,
     PassSwitches,
     convert_options,
@@ -169,7 +170,8 @@ def optimize_onnx(
 
 
 def _parse(model: Path | onnx.ModelProto, options: RewriteOptions) -> ParsedModel:
-    parsed = parse(model, replace(options.shared.parse, for_export=True, keep=options.keep), CustomOps())
+    asked = replace(options.shared.parse, for_export=True, keep=options.keep, framework=Framework.ONNX)
+    parsed = parse(model, asked, CustomOps())
     assert parsed.words is not None
     missing = [name for name in options.keep if name not in parsed.words.kept]
     if missing:

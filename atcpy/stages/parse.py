@@ -8,14 +8,16 @@ from atcpy.ops.custom import CustomOps
 from atcpy.options import Framework, ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
-from atcpy.parsers.tensorflow import import_tensorflow, is_tensorflow
+from atcpy.parsers.sniff import begins_as_onnx
 
 __all__ = ["ParsedModel", "parse"]
 
 
 def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOps) -> ParsedModel:
     """Reads a model. The names of the outputs are kept on NetOutput, so that no pass has to."""
-    if isinstance(model, Path) and (options.framework is Framework.TENSORFLOW or _is_tensorflow(model, options)):
+    if isinstance(model, Path) and _is_tensorflow(model, options):
+        from atcpy.parsers.tensorflow import import_tensorflow
+
         parsed = import_tensorflow(model, options)
     else:
         parsed = import_onnx(model, options, custom)
@@ -25,4 +27,9 @@ def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOp
 
 
 def _is_tensorflow(path: Path, options: ParseOptions) -> bool:
-    return options.framework is None and is_tensorflow(path)
+    """By what the user says, else by what the path holds. Whoever has models of ONNX never loads the other reader."""
+    if options.framework is not None or begins_as_onnx(path):
+        return options.framework is Framework.TENSORFLOW
+    from atcpy.parsers.tensorflow import is_tensorflow
+
+    return is_tensorflow(path)
