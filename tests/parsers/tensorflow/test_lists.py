@@ -134,6 +134,32 @@ def test_no_element_has_a_shape_before_the_first_is_written(tmp_path: Path) -> N
         np.testing.assert_array_equal(y, X[:rows] * np.arange(count, dtype=np.float32)[:, None, None])
 
 
+@pytest.mark.parametrize(("size", "first", "limit"), [(4, 0, 4), (6, 0, 4), (4, 1, 4), (4, 0, 2)])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_list_is_as_long_as_it_was_made(tmp_path: Path, size: int, first: int, limit: int, read: bool) -> None:
+    g = TfBuilder()
+    x, n = g.input("x", "float32", (4, 3)), g.input("n", "int32", ())
+    shaped = g.const([3], "int32")
+    held = g.add("TensorListReserve", shaped, n if size == limit else g.const(size, "int32"), **F32)
+    types = {"i": "int32", "n": "int32", "out": "variant", "x": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
+    item = body.add("GatherV2", "x", "i", body.const(0, "int32"))
+    made = body.add("TensorListSetItem", "out", "i", item, **F32)
+    if read:  # of what is not written yet
+        again = body.add("TensorListGetItem", "out", "i", body.const([3], "int32"), **F32)
+        made = body.add("TensorListSetItem", made, "i", body.add("Sub", item, again), **F32)
+    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", made, "x")
+    loop = g.add("While", g.const(first, "int32"), n, held, x, cond=test, body=turn)
+    g.add("TensorListStack", f"{loop}:2", shaped, name="y", **F32)
+    run = g.converted(tmp_path, "y", f"{loop}:0")
+    y, count = run({"x": X, "n": np.array(limit, np.int32)})
+    expected = np.zeros((size, 3), np.float32)
+    expected[first:limit] = X[first:limit]
+    np.testing.assert_array_equal(y, expected)
+    assert count == limit
+
+
 @pytest.mark.parametrize("grows", [False, True])
 def test_arrays_outside_of_loops(tmp_path: Path, grows: bool) -> None:
     g = TfBuilder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from atcpy.ir import DType, Value
+from atcpy.ir import DType, TensorDesc, Value
 from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.op import Op, maps
 
@@ -139,7 +139,13 @@ def select(op: Op) -> Value:
     condition, rank = op.input(0), op.rank(1)
     if op.rank(0) == 1 and rank > 1:
         condition = op.unsqueeze(condition, *range(1, rank))
-    return op.add("Where", condition, op.input(1), op.input(2))
+    chosen = op.add("Where", condition, op.input(1), op.input(2))
+    pairs = list(zip(op.shape(1), op.shape(2), strict=False))
+    if rank == op.rank(2) and all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs):
+        # Nothing is broadcast here, but that is not what Where promises.
+        dims = tuple([b if isinstance(b, int) else a for a, b in pairs])
+        chosen.desc = TensorDesc.plain(chosen.desc.dtype, dims)
+    return chosen
 
 
 @maps("IsFinite")

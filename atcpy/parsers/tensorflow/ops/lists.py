@@ -21,6 +21,17 @@ def is_shapeless(op: Op, value: Value) -> bool:
     return value in op.bodies.lists
 
 
+def list_size(op: Op, value: Value) -> Value | None:
+    """The number of elements that a list was made with, if one can be named."""
+    if is_shapeless(op, value):
+        return value
+    made = value.producer
+    if made.op_type != "Expand":
+        return None
+    shape = made.operand(1)
+    return shape.producer.operand(0) if shape.producer.op_type == "Concat" else shape
+
+
 def give_shape(op: Op, value: Value, shape: Shape) -> Value:
     """A list that had no shape, of zeros of this one, whose symbols are sizes of what is in the graph."""
     sizes = [value, *[_size(op, dim) for dim in shape]]
