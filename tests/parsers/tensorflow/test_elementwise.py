@@ -140,6 +140,8 @@ def test_integers_and_bits(tmp_path: Path) -> None:
             Case("Mul", [a, b], np.multiply),
             Case("SelectV2", [a > b, a, b], np.where),
         ]
+        cases.append(Case("Relu6", [a], np.clip(a, 0, 6)))
+        cases.append(Case("Relu", [a], np.maximum(a, 0)))
         if info.min:
             cases += [Case("Sign", [a], np.sign(a)), Case("Neg", [a], -a), Case("Relu", [a], np.maximum(a, 0))]
         if info.bits > 8 and info.min:

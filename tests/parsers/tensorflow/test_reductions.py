@@ -60,6 +60,7 @@ def test_reductions(tmp_path: Path) -> None:
         Case("Prod", [X[:0], Const([0], "int32")], np.ones((3, 4), F)),
         Case("Max", [X[:0], Const([0], "int32")], np.full((3, 4), -np.inf, F)),
         Case("Mean", [X[:0], Const([0], "int32")], np.full((3, 4), np.nan, F)),
+        Case("Mean", [np.int32([2**31 - 1] * 3), Const([0], "int32")], np.int32(2**31 - 1)),
         Case("Max", [F([[np.nan, 1], [2, 3]]), Const([1], "int32")], F([np.nan, 3])),
         Case("EuclideanNorm", [X, Const([1], "int32")], lambda x, _: np.sqrt((x * x).sum(1))),
         Case("EuclideanNorm", [X, NONE], np.abs(X)),

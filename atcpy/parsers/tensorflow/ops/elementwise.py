@@ -42,7 +42,6 @@ _SAME = {
     "Mul": "Mul",
     "Neg": "Neg",
     "RealDiv": "Div",
-    "Relu": "Relu",
     "Rint": "Round",
     "SelectV2": "Where",
     "Selu": "Selu",
@@ -76,6 +75,13 @@ def power(op: Op) -> Value:
     dtype = x.desc.dtype
     wide = DType.INT32 if dtype.is_int and dtype.bits < 32 else dtype
     return op.cast(op.add("Pow", op.cast(x, wide), op.cast(y, wide)), dtype)
+
+
+@maps("Relu")
+def relu(op: Op) -> Value:
+    """Relu; unsigned integers are what they are"""
+    x = op.input(0)
+    return x if x.desc.dtype.name.startswith("UINT") else op.add("Relu", x)
 
 
 @maps("Relu6")

@@ -33,7 +33,7 @@ def mean(op: Op) -> Value:
     x = op.input(0)
     if x.desc.dtype.is_float:
         return _along_axes(op, "ReduceMean", x)
-    wide = op.cast(x, DType.INT64) if x.desc.dtype in _NARROW else x
+    wide = op.cast(x, DType.INT64) if x.desc.dtype.bits < 64 else x
     total = _along_axes(op, "ReduceSum", wide)
     if total is wide:
         return x

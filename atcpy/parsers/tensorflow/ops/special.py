@@ -191,10 +191,7 @@ def digamma(op: Op) -> Value:
     tangent = op.add("Tan", op.add("Mul", _fraction(op, x), op.like(math.pi, x)))
     left = op.add("Sub", right, op.add("Div", op.like(math.pi, x), tangent))
     at_pole = op.add("And", is_low, op.add("Equal", x, op.add("Floor", x)))
-    pole = op.add(
-        "Where", op.add("Equal", x, op.like(0, x)), op.add("Neg", op.add("Reciprocal", x)), op.like(math.nan, x)
-    )
-    return op.cast(op.add("Where", at_pole, pole, op.add("Where", is_low, left, right)), op.dtype(0))
+    return op.cast(op.add("Where", at_pole, op.like(math.nan, x), op.add("Where", is_low, left, right)), op.dtype(0))
 
 
 def _fraction(op: Op, x: Value) -> Value:
