@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from types import FrameType
@@ -26,6 +27,7 @@ from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, Usa
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
 BROKEN_PIPE = 141
+ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("ARGUMENTS")  # of the command line, as they were given
 
 
 @dataclass(frozen=True)

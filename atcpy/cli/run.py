@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, Outcome, command
-from atcpy.errors import AtcError, UsageError, VerifyFailed, Where, group, raise_os_error
+from atcpy.cli.invocation import ARGUMENTS, Invocation, Outcome, command
+from atcpy.errors import AtcError, AtcWarning, UsageError, VerifyFailed, Where, group, raise_os_error
 from atcpy.report.units import duration
 from atcpy.report.units import shape as shape_text
 
 if TYPE_CHECKING:
+    from atcpy.runtime.collectives import World
     from atcpy.verify.inputs import Array, Feeds, Port
 
 _FIRST_VALUES = 5
@@ -58,37 +60,96 @@ def run_(
     npz_out: Annotated[
         str | None, typer.Option("--npz_out", metavar="F", help="Write all outputs to one file.")
     ] = None,
+    ranks: Annotated[
+        int, typer.Option("--ranks", min=1, metavar="N", help="Run on so many ranks, processes of MPI.")
+    ] = 1,
+    simulate_ranks: Annotated[
+        int, typer.Option("--simulate_ranks", min=1, max=10_000, metavar="N", help="The same as threads of this one.")
+    ] = 1,
+    groups: Annotated[
+        str | None, typer.Option("--groups", metavar="F", help="JSON: the ranks of each group of collectives.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0.1, metavar="S", help="Most seconds that a rank waits for others.")
+    ] = 60.0,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
     **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
     from atcpy import InferenceSession
-    from atcpy.cli.arrays import read_shapes, save_folder, save_npz
+    from atcpy.cli import ranks as several
+    from atcpy.cli.arrays import read_shapes
+    from atcpy.runtime.agreement import read_groups
+    from atcpy.runtime.collectives import Alone, World
     from atcpy.verify.sizes import with_sizes
     from atcpy.verify.verification import session_ports
 
     custom_ops.load(options["custom_ops"])
     classes = None if labels is None else read_labels(labels)
-    session = InferenceSession(package, threads=run.option("threads"))
-    ports = session_ports(session)
-    ports = with_sizes(ports, read_shapes(shape or [], ports))
-    feeds = gather_feeds(ports, inputs or [], npz, fill)
-    feeds |= _pictures(ports, image or [], mean, std, layout)
-    names = [o.strip() for o in outputs.split(",")] if outputs else [arg.name for arg in session.get_outputs()]
-    started = time.perf_counter()
-    arrays = dict(zip(names, session.run(names, feeds), strict=True))
-    seconds = time.perf_counter() - started
-    paths = save_folder(Path(output_dir), arrays) if output_dir else {}
-    if npz_out:
-        save_npz(Path(npz_out), arrays)
-    records = [describe(name, array, paths.get(name)) for name, array in arrays.items()]
-    if classes is not None:
-        for record, array in zip(records, arrays.values(), strict=True):
-            if array.ndim and array.shape[-1] == len(classes):
-                record["top"] = best_classes(array, classes, top_k)
-    lines = [*_lines(records, arrays), f"ran in {duration(seconds)}"]
-    error = _not_finite(records) if check_finite else None
-    return Outcome({"outputs": records, "seconds": seconds}, lines, error)
+
+    def work(world: World) -> Outcome:
+        threads = run.option("threads") or max(1, run.threads // world.ranks)
+        session = InferenceSession(package, threads=threads, world=world)
+        ports = session_ports(session)
+        ports = with_sizes(ports, read_shapes(shape or [], ports))
+        given = several.for_rank(inputs or [], [port.name for port in ports], world.rank, world.ranks)
+        feeds = gather_feeds(ports, given, npz, fill)
+        feeds |= _pictures(ports, image or [], mean, std, layout)
+        names = [o.strip() for o in outputs.split(",")] if outputs else [arg.name for arg in session.get_outputs()]
+        started = time.perf_counter()
+        arrays = dict(zip(names, session.run(names, feeds), strict=True))
+        seconds = time.perf_counter() - started
+        paths = _save(arrays, output_dir, npz_out, world)
+        records = [describe(name, array, paths.get(name)) for name, array in arrays.items()]
+        if classes is not None:
+            for record, array in zip(records, arrays.values(), strict=True):
+                if array.ndim and array.shape[-1] == len(classes):
+                    record["top"] = best_classes(array, classes, top_k)
+        on = f" on {world.ranks} ranks" if world.ranks > 1 else ""
+        lines = [*_lines(records, arrays), f"ran in {duration(seconds)}{on}"]
+        error = _not_finite(records) if check_finite else None
+        return Outcome({"outputs": records, "seconds": seconds}, lines, error)
+
+    count = _count_ranks(ranks, simulate_ranks)
+    if count == 1:
+        return work(Alone())
+    members = {} if groups is None else read_groups(groups, count)
+    if several.launched_ranks() > 1:
+        return several.join(run, work, members, wait)
+    session = InferenceSession(package, threads=1, verify="header")
+    if not session.has_collectives:
+        outcome = work(Alone())
+        name = "--ranks" if ranks > 1 else "--simulate_ranks"
+        unused = AtcWarning("W0012", f"{name} has no effect: the package has no collectives")
+        return replace(outcome, warnings=[*outcome.warnings, unused])
+    if simulate_ranks > several.MOST_SIMULATED:
+        return several.predict(session, simulate_ranks)
+    if simulate_ranks > 1:
+        return several.simulate(work, count, members, wait)
+    outcome = several.start(run, ARGUMENTS.get(), count)
+    return replace(outcome, warnings=[*outcome.warnings, *several.crowd(count)])
+
+
+def _count_ranks(ranks: int, simulated: int) -> int:
+    from atcpy.cli.ranks import launched_ranks
+
+    launched = launched_ranks()
+    if ranks > 1 and simulated > 1:
+        raise UsageError("E10056", "--ranks and --simulate_ranks exclude each other")
+    if launched > 1 and ranks not in (1, launched):
+        raise UsageError("E10013", f"--ranks {ranks}: mpiexec started {launched}", where=Where(option="ranks"))
+    return launched if launched > 1 else max(ranks, simulated)
+
+
+def _save(arrays: "dict[str, Array]", folder: str | None, npz: str | None, world: "World") -> dict[str, str]:
+    """Writes the outputs; the paths in the folder by name. Each rank has a folder in it; rank 0 writes the one file."""
+    from atcpy.cli.arrays import save_folder, save_npz
+
+    if npz and (world.rank == 0 or "{rank}" in npz):
+        save_npz(Path(npz.replace("{rank}", str(world.rank)) if world.ranks > 1 else npz), arrays)
+    if not folder:
+        return {}
+    return save_folder(Path(folder) / f"rank{world.rank}" if world.ranks > 1 else Path(folder), arrays)
 
 
 def gather_feeds(ports: "Sequence[Port]", inputs: Sequence[str], npz: str | None, fill: str | None) -> "Feeds":

@@ -19,7 +19,7 @@ NO_GROUPS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 class RankFailed(Exception):
-    """The first rank that failed, and why; the others were ended."""
+    """The first rank that failed, or -1 if nobody knows which, and why; the others were ended."""
 
     def __init__(self, rank: int, ranks: int, error: BaseException) -> None:
         super().__init__(rank, ranks, error)
@@ -27,12 +27,29 @@ class RankFailed(Exception):
         self.ranks = ranks
         self.error = error
 
+    @property
+    def is_common(self) -> bool:
+        """Did all ranks find it out together?"""
+        return isinstance(self.error, AtcError) and self.error.code == "D0002"
+
+    @property
+    def _who(self) -> str:
+        if self.is_common:
+            return ""
+        return f"rank {self.rank} of {self.ranks}: " if self.rank >= 0 else f"one of {self.ranks} ranks: "
+
+    @property
+    def what(self) -> str:
+        """Which rank, and why, without the place."""
+        if isinstance(self.error, AtcError):
+            return self._who + self.error.problems[0].what
+        return self._who + f"{type(self.error).__name__}: {self.error}".partition("\n")[0]
+
     def __str__(self) -> str:
-        head = f"atcpy: rank {self.rank} of {self.ranks}: "
-        if not isinstance(self.error, AtcError):
-            return head + f"{type(self.error).__name__}: {self.error}".partition("\n")[0]
-        first = self.error.problems[0]
-        return head + (f"{first.where}: " if str(first.where) else "") + first.what
+        place = str(self.error.problems[0].where) if isinstance(self.error, AtcError) else ""
+        if not place:
+            return "atcpy: " + self.what
+        return f"atcpy: {self._who}{place}: " + self.what.removeprefix(self._who)
 
 
 def collectives_of(graph: Graph) -> Iterator[Node]:

@@ -1,0 +1,132 @@
+"""The ranks of a run under MPI. This is the one module that imports mpi4py, and only where several ranks run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from atcpy.errors import ResourceLimit
+from atcpy.ir import Node
+from atcpy.ir.tensor import Array
+from atcpy.ops.collectives import WORLD
+from atcpy.runtime.agreement import unknown_group
+from atcpy.runtime.reductions import chunks, sum_type
+
+_OPS = {"sum": MPI.SUM, "prod": MPI.PROD, "max": MPI.MAX, "min": MPI.MIN}
+_MOST_BYTES = 1 << 30  # that one call moves: counts are of 31 bits
+_LOOK_SECONDS = 0.5
+
+
+class MpiWorld:
+    """All ranks that mpiexec started. `groups` has the ranks of each group; every rank must give the same.
+
+    A rank that waits for others more than `seconds` calls `on_stall`, which ends the process.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Sequence[int]],
+        seconds: float,
+        on_stall: Callable[[ResourceLimit], object],
+    ) -> None:
+        world = MPI.COMM_WORLD
+        self.rank: int = world.rank
+        self.ranks: int = world.size
+        self._seconds = seconds
+        self._on_stall = on_stall
+        self._since: tuple[str, float] | None = None
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+        self._comms: dict[str, Any] = {WORLD: world}
+        self._since = ("groups", time.monotonic())
+        for name in sorted(groups.keys() - {WORLD}):  # making one is collective itself
+            self._comms[name] = world.Create(world.group.Incl(list(groups[name])))
+        self._since = None
+
+    def size(self, group: str) -> int:
+        """How many ranks a group has."""
+        size: int = self._comm(group).size
+        return size
+
+    def is_in(self, group: str) -> bool:
+        """Is this rank one of a group?"""
+        return bool(self._comm(group) != MPI.COMM_NULL)
+
+    @contextmanager
+    def during(self, node: Node) -> Iterator[None]:
+        """Says which node this rank is at while it waits for others. ResourceLimit (EI0007) tells what MPI says."""
+        self._since = (f'node "{node.name}" ({node.op_type})', time.monotonic())
+        try:
+            yield
+        except MPI.Exception as error:
+            raise ResourceLimit("EI0007", str(error), where=node) from error
+        finally:
+            self._since = None
+
+    def exchange(self, number: int) -> list[int]:
+        """The numbers of all ranks."""
+        found = np.empty(self.ranks, np.uint64)
+        self._since = ("the comparison of packages", time.monotonic())
+        self._comms[WORLD].Allgather(np.array([number], np.uint64), found)
+        self._since = None
+        return [int(each) for each in found]
+
+    def all_reduce(self, array: Array, reduction: str, group: str) -> None:
+        """In place, in parts of 1 MB: those stay in the cache."""
+        comm, op = self._comm(group), _OPS[reduction]
+        flat = array.reshape(-1)
+        kind = sum_type(flat)
+        for part in chunks(flat.size, kind.itemsize):
+            piece = flat[part].astype(kind, copy=False)
+            comm.Allreduce(MPI.IN_PLACE, piece, op)
+            if kind != flat.dtype:
+                flat[part] = piece
+
+    def all_gather(self, array: Array, whole: Array, group: str) -> None:
+        """The arrays of all ranks, in their order."""
+        comm = self._comm(group)
+        flat, rows = _bytes(array), _bytes(whole).reshape(comm.size, -1)
+        for part in chunks(flat.size, 1, _MOST_BYTES // comm.size):
+            piece = rows[:, part]
+            found = piece if piece.flags.c_contiguous else np.empty(piece.shape, np.uint8)
+            comm.Allgather(flat[part], found)
+            if found is not piece:
+                piece[...] = found
+
+    def broadcast(self, array: Array, root: int, group: str) -> None:
+        """The array of one rank."""
+        flat = _bytes(array)
+        for part in chunks(flat.size, 1, _MOST_BYTES):
+            self._comm(group).Bcast(flat[part], root)
+
+    def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
+        """This rank's part of the reduction."""
+        comm, op = self._comm(group), _OPS[reduction]
+        rows, own = array.reshape(comm.size, -1), part.reshape(-1)
+        kind = sum_type(own)
+        for span in chunks(own.size, kind.itemsize * comm.size, _MOST_BYTES):
+            made = np.empty(span.stop - span.start, kind)
+            comm.Reduce_scatter_block(np.ascontiguousarray(rows[:, span], kind), made, op)
+            own[span] = made
+
+    def _comm(self, group: str) -> Any:
+        if group not in self._comms:
+            raise unknown_group(group, sorted(self._comms))
+        return self._comms[group]
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(min(_LOOK_SECONDS, self._seconds / 4))
+            waits = self._since
+            if waits is not None and time.monotonic() - waits[1] > self._seconds:
+                what = f"waits for other ranks since {self._seconds:g} s"
+                self._on_stall(ResourceLimit("EI0007", f"{waits[0]}: {what}"))
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,165 @@
+"""`atcpy run` on several ranks: threads and processes give the same, and whatever fails ends all with one message."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.cli.ranks import for_rank
+from atcpy.errors import UsageError
+from tests.models_in_text import package
+
+from .conftest import Invoke, Ran, environment, finish, spawn
+
+MODEL = """g (float[4] x, int64[1] i) => (float[1] y, float[4] m) {
+    a = Exp(x)
+    s = HcomAllReduce<reduction = "sum">(a)
+    n = Neg(s)
+    y = Gather<axis = 0>(n, i)
+    b = Sin(x)
+    m = HcomAllReduce<reduction = "mean">(b)
+}"""
+# mpiexec comes with the wheel of mpich, which is not there for every system.
+needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="the extra dist is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ranks")
+    (folder / "g.om").write_bytes(package(MODEL))
+    (folder / "other.om").write_bytes(package(MODEL, {"skip_pass": ("HcomAllReduceFusionPass",)}))
+    (folder / "plain.om").write_bytes(package("g (float[4] x) => (float[4] y) { y = Neg(x) }"))
+    np.save(folder / "0.npy", np.array([0]))
+    np.save(folder / "9.npy", np.array([9]))
+    (folder / "sitecustomize.py").write_text(
+        "import os, signal\n"
+        'if os.environ.get("PMI_RANK") == "1":\n'
+        "    from atcpy.runtime import plan\n"
+        "    plan.run_collective = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    return folder
+
+
+FEEDS = ("--input", "x=random:{rank}", "--input", "i=0.npy")
+
+
+def run(folder: Path, *arguments: str) -> Ran:
+    return finish(spawn("run", *arguments, cwd=folder))
+
+
+def arrays(folder: Path) -> dict[str, np.ndarray]:
+    return {path.stem: np.load(path) for path in folder.glob("*.npy")}
+
+
+@needs_mpi
+def test_processes_and_threads_give_the_same(folder: Path, tmp_path: Path) -> None:
+    common = ("g.om", *FEEDS, "--json")
+    by_mpi = run(folder, *common, "--ranks", "2", "--output-dir", str(tmp_path / "mpi"))
+    simulated = run(folder, *common, "--simulate-ranks", "2", "--output-dir", str(tmp_path / "threads"))
+    assert by_mpi.code == simulated.code == 0, by_mpi.err + simulated.err
+    names = [record["name"] for record in by_mpi.envelope["result"]["outputs"]]
+    assert names == ["y", "m"]
+    for rank in range(2):
+        ours, theirs = arrays(tmp_path / "mpi" / f"rank{rank}"), arrays(tmp_path / "threads" / f"rank{rank}")
+        assert sorted(ours) == ["m", "y"]
+        for name, array in ours.items():
+            np.testing.assert_array_equal(array, theirs[name])
+
+
+@needs_mpi
+def test_a_rank_that_fails_ends_all_with_one_line(folder: Path) -> None:
+    ran = run(folder, "g.om", "--ranks", "2", *FEEDS, "--input", "i@1=9.npy")
+    line = 'atcpy: rank 1 of 2: node "y" (Gather): index 9 is outside an axis of size 4\n'
+    assert (ran.code, ran.out, ran.err) == (3, "", line)
+
+
+@needs_mpi
+def test_a_rank_that_is_killed_ends_all_with_one_line(folder: Path) -> None:
+    there = {"PYTHONPATH": os.pathsep.join((str(folder), environment()["PYTHONPATH"]))}
+    ran = finish(spawn("run", "g.om", "--ranks", "2", *FEEDS, cwd=folder, env=environment() | there))
+    assert (ran.code, ran.out, ran.err) == (6, "", "atcpy: rank 1 of 2: it ended: Killed (signal 9)\n")
+
+
+@needs_mpi
+def test_another_package_on_one_rank(folder: Path) -> None:
+    command = [str(Path(sys.executable).parent / "mpiexec")]
+    for name in ("g.om", "other.om"):
+        command += ["-n", "1", sys.executable, "-m", "mpi4py", "-m", "atcpy", "run", name, *FEEDS, ":"]
+    ran = subprocess.run(
+        command[:-1], cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (3, "atcpy: rank 1 runs another package than rank 0\n")
+
+
+def test_a_simulated_rank_that_fails_ends_all(folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    started = time.monotonic()
+    ran = invoke("run", "g.om", *FEEDS, "--input", "i@2=9.npy", "--simulate-ranks", "4")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err == 'atcpy: rank 2 of 4: node "y" (Gather): index 9 is outside an axis of size 4\n'
+    ran = invoke("run", "g.om", *FEEDS, "--input", "i@2=9.npy", "--simulate-ranks", "4", "--json")
+    (error,) = ran.envelope["errors"]
+    assert (error["code"], error["message"].startswith("rank 2 of 4: ")) == ("D0001", True)
+    assert time.monotonic() - started < 10
+
+
+def test_one_rank_or_no_collectives_start_nothing(
+    folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("subprocess.Popen", None)
+    assert invoke("run", "g.om", *FEEDS[2:], "--fill", "ones", "--ranks", "1").code == 0
+    ran = invoke("run", "plain.om", "--fill", "ones", "--ranks", "2")
+    assert ran.code == 0
+    assert "W0012" in ran.err
+    assert "mpi4py" not in sys.modules
+
+
+def test_without_the_extra(folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    ran = invoke("run", "g.om", *FEEDS, "--ranks", "2")
+    assert ran.code == 2
+    assert ran.err.startswith("error[EI0005] collectives need the extra: pip install atcpy[dist]\n")
+
+
+def test_many_ranks_are_predicted(folder: Path, invoke: Invoke) -> None:
+    ran = invoke("run", folder / "g.om", "--simulate-ranks", "10000", "--json")
+    assert ran.code == 0
+    result = ran.envelope["result"]
+    assert (result["ranks"], len(result["collectives"])) == (10000, 2)
+    assert result["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--ranks", "2", "--simulate-ranks", "2"), "E10056"),
+        (("--simulate-ranks", "2", "--groups", "groups.json"), "EI0004"),
+        (("--simulate-ranks", "2", "--input", "x@2=ones"), "E10013"),
+    ],
+)
+def test_what_is_refused(
+    folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "groups.json").write_text(json.dumps({"a": [5]}))
+    ran = invoke("run", "g.om", *FEEDS, *arguments, "--json")
+    assert (ran.code, ran.envelope["errors"][0]["code"]) == (2, code)
+
+
+def test_inputs_of_a_rank() -> None:
+    texts = ["x=a.npy", "x@1=b.npy", "y@0=c={rank}", "y=d{rank}"]
+    assert for_rank(texts, ["x", "y"], 1, 2) == ["x=a.npy", "y=d1", "x=b.npy"]
+    assert for_rank(texts, ["x", "y"], 0, 2) == ["x=a.npy", "y=d0", "y=c=0"]
+    assert for_rank(["x@1=a.npy"], ["x", "x@1"], 0, 2) == ["x@1=a.npy"]
+    with pytest.raises(UsageError):
+        for_rank(["x@2=a.npy"], ["x"], 0, 2)
