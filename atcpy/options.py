@@ -854,6 +854,7 @@ _TABLE = (
         {},
         'the last allreduce of each collective, from 0: "20,100,159"',
         _splits_text,
+        aliases=("allreduce_split_idx",),
     ),
     Option(
         "custom_ops",
