@@ -4,7 +4,8 @@ Transpose⁻¹(Relu(Add(Transpose(a), Transpose(b))))  →  Relu(Add(a, b))
 
 A region is all that hangs together of nodes that work in any order of dims: elementwise, Concat, Pad, Softmax …
 (`passes/permute.py`). Before it is turned, the Transposes at its border are counted: those that go, and those that
-would come. It is turned if more go. So each turn leaves fewer Transposes, and that comes to an end.
+would come. It is turned if more go. So each turn leaves fewer Transposes, and that comes to an end. One before a
+reduction that can do without is not counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
+from atcpy.passes.prepare.transpose_operands import reduces_without
 from atcpy.passes.regions import SHARED_BYTES, Turn, entering, regions_at
 
 MAX_ORDERS = 3  # that are tried for a region
@@ -157,9 +159,11 @@ def _gain_leaving(value: Value, members: set[Node], perm: Perm) -> int:
     if _is_free(value, perm):
         return 0
     outside = [user for user in value.users if user not in members]
-    going = sum(user.op_type == "Transpose" and _perm(user) == perm for user in outside)
-    others = any(user.op_type != "Transpose" for user in outside)
-    return going - int(others)
+    going = [user for user in outside if user.op_type == "Transpose" and _perm(user) == perm]
+    counted = sum(not all(reduces_without(reader, perm) for reader in user.output.users) for user in going)
+    back = inverse(perm)
+    others = any(user.op_type != "Transpose" and not reduces_without(user, back) for user in outside)
+    return counted - int(others)
 
 
 def _turned(rw: Rewriter, value: Value, perm: Perm, rank: int) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
@@ -33,14 +33,12 @@ class ReduceTranspose(
     pattern = op(REDUCTIONS, op("Transpose", var("x"), name="transpose"), const("axes"), name="reduce")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        perm, axes = _perm(m), _axes(m)
-        stay = [perm[axis] for axis in range(len(perm)) if axis not in axes]
-        if m.node("reduce").int_attr("keepdims", 1) or not axes or stay != sorted(stay):
+        if not reduces_without(m.node("reduce"), _perm(m)):
             yield Reject("order-remains", m.node("reduce").name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         reduce, perm = m.node("reduce"), _perm(m)
-        axes = rw.const(np.array(sorted(perm[axis] for axis in _axes(m)), np.int64), like=m["axes"])
+        axes = rw.const(np.array(sorted(perm[axis] for axis in _axes(reduce)), np.int64), like=m["axes"])
         return rw.insert(reduce.op_type, m["x"], axes, **reduce.attrs)
 
 
@@ -70,6 +68,18 @@ def _perm(m: Match) -> tuple[int, ...]:
     return m.node("transpose").ints_attr("perm", range(len(m["x"].desc.shape or ()))[::-1])
 
 
-def _axes(m: Match) -> set[int]:
-    rank = len(_perm(m))
-    return {int(axis) % rank for axis in m["axes"].array.reshape(-1)}
+def _axes(reduce: Node) -> set[int]:
+    """The dims that a reduction is over, as far as they are known."""
+    shape, axes = reduce.operand(0).desc.shape, reduce.input(1)
+    if not shape or axes is None or axes.tensor is None:
+        return set()
+    return {int(axis) % len(shape) for axis in axes.array.reshape(-1)}
+
+
+def reduces_without(node: Node, perm: tuple[int, ...]) -> bool:
+    """Is the node a reduction that needs no Transpose in this order before it: is what stays in its order?"""
+    if node.op_type not in REDUCTIONS or node.domain or node.int_attr("keepdims", 1):
+        return False
+    axes = _axes(node)
+    stay = [perm[axis] for axis in range(len(perm)) if axis not in axes]
+    return bool(axes) and stay == sorted(stay)

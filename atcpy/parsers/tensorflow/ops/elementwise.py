@@ -212,7 +212,13 @@ def bias_add(op: Op) -> Value:
     x, bias = op.input(0), op.input(1)
     if op.node.op == "BiasAdd" and op.text_attr("data_format").startswith("NC"):
         bias = op.reshape(bias, [-1, *[1] * (op.rank(0) - 2)])
-    return op.add("Add", x, bias)
+        return op.add("Add", x, bias)
+    made, rank = x.producer, len(x.desc.shape or ())
+    if made.op_type != "Transpose" or rank < 3 or made.ints_attr("perm") != (0, *range(2, rank), 1):
+        return op.add("Add", x, bias)
+    # Before the Transpose of what convolves, so that they become one.
+    added = op.add("Add", made.operand(0), op.reshape(bias, [-1, *[1] * (rank - 2)]))
+    return op.transpose(added, made.ints_attr("perm"))
 
 
 @maps("Equal", "NotEqual")
