@@ -44,9 +44,7 @@ def convert(
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare it with the model; if it differs it is kept as .rejected.om.")
     ] = False,
-    oracle: Annotated[
-        str | None, typer.Option("--oracle", help="For --verify: ort or ref; default: whichever can.")
-    ] = None,
+    oracle: Annotated[str | None, typer.Option("--oracle", help="For --verify: as atcpy verify has it.")] = None,
     input_data: Annotated[
         str | None, typer.Option("--input_data", metavar="NPZ", help="For --verify: inputs by name, in one file.")
     ] = None,

@@ -35,7 +35,9 @@ def verify(
     random: Annotated[
         int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="Seed of the made inputs.")
     ] = 0,
-    oracle: Annotated[str | None, typer.Option("--oracle", help="ort or ref; default: whichever can.")] = None,
+    oracle: Annotated[
+        str | None, typer.Option("--oracle", help="ort or ref; for TensorFlow: tf or openvino; default: whichever can.")
+    ] = None,
     atol: Annotated[float | None, typer.Option("--atol", min=0, help="Largest absolute error.")] = None,
     rtol: Annotated[float | None, typer.Option("--rtol", min=0, help="Largest relative error.")] = None,
     cosine: Annotated[float | None, typer.Option("--cosine", min=0, max=1, help="Least cosine similarity.")] = None,

@@ -10,12 +10,12 @@ from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.parsers.sniff import begins_as_onnx
 
-__all__ = ["ParsedModel", "parse"]
+__all__ = ["ParsedModel", "names_tensorflow", "parse"]
 
 
 def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOps) -> ParsedModel:
     """Reads a model. The names of the outputs are kept on NetOutput, so that no pass has to."""
-    if isinstance(model, Path) and _is_tensorflow(model, options):
+    if isinstance(model, Path) and names_tensorflow(model, options):
         from atcpy.parsers.tensorflow import import_tensorflow
 
         parsed = import_tensorflow(model, options)
@@ -26,8 +26,10 @@ def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOp
     return parsed
 
 
-def _is_tensorflow(path: Path, options: ParseOptions) -> bool:
-    """By what the user says, else by what the path holds. Whoever has models of ONNX never loads the other reader."""
+def names_tensorflow(path: Path, options: ParseOptions) -> bool:
+    """Is it a model of TensorFlow? By what the user says, else by what the path holds. Whoever has models of ONNX never
+    loads the other reader.
+    """
     if options.framework is not None or begins_as_onnx(path):
         return options.framework is Framework.TENSORFLOW
     from atcpy.parsers.tensorflow import is_tensorflow

@@ -2,15 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
 from atcpy.ops.custom import CustomOps
-from atcpy.options import default_threads
+from atcpy.options import ParseOptions, default_threads
 from atcpy.parsers.onnx import read_model
+from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind, paired
 from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
@@ -63,23 +64,21 @@ def verify(
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, recorded)
     step("reading the model")
-    file = read_model(path, allow_hardlinks=allow_hardlinks)
     given: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
     ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in given]
-    bounds = integer_bounds(file.model)
-    if missing := missing_inputs(file.model, {port.name for port in session.get_inputs()}):
-        what = f'{path} has an input "{missing[0]}" that the package has not'
-        raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
     names = [output.name for output in session.get_outputs()]
-    # What the model says of its own functions is the truth; what was registered for them is what is verified.
-    custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
-    judge = (find or find_oracle)(path, file.model, names, oracle, threads or default_threads(), custom)
-    random, steps = behind_random(file.model, custom), quantization_steps(file.model)
+    if names_tensorflow(path, ParseOptions()):
+        from atcpy.verify.tensorflow import find_tensorflow_oracle
+
+        case = _Case(*find_tensorflow_oracle(path, session.model.cmdline, names, oracle))
+    else:
+        case = _onnx_case(session, path, names, oracle, threads or default_threads(), custom, find, allow_hardlinks)
+    judge = case.judge
     turns: list[tuple[OutputReport, ...]] = []
     tried: list[str] = []
     refused: AtcError | None = None
     for sized in trials(ports):
-        fed = {**given, **make_feeds(sized, fill, bounds)}
+        fed = {**given, **make_feeds(sized, fill, case.bounds)}
         step(f"running the oracle {describe(sized)}")
         try:
             expected = judge.run(fed, names)
@@ -91,12 +90,12 @@ def verify(
         pairs = list(paired(names, actual, expected))
         outputs = tuple(
             compare_kind(name, a, e)
-            if name.partition("[")[0] in random
-            else compare(name, a, e, replace(tolerance, step=steps.get(name, 0.0)))
+            if name.partition("[")[0] in case.random
+            else compare(name, a, e, replace(tolerance, step=case.steps.get(name, 0.0)))
             for name, a, e in pairs
         )
         if tolerance == Tolerance():
-            outputs = _arbitrate(outputs, pairs, path, fed, judge, custom)
+            outputs = _arbitrate(outputs, pairs, path, fed, judge, case.custom)
         turns.append(outputs)
         tried.append(describe(sized))
         if len(turns) == TRIALS:
@@ -115,7 +114,46 @@ def verify(
     )
     passed = all(output.passed for turn in turns for output in turn)
     shown = tuple(tried) if any(map(is_open, ports)) else ()
-    return VerifyReport(passed, judge.name, str(path), how, file.source.sha256 == recorded, worst, shown)
+    return VerifyReport(passed, judge.name, str(path), how, case.sha256 == recorded, worst, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Who judges, the hash of the model, and what that says of its values."""
+
+    judge: Oracle
+    sha256: str
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    random: frozenset[str] = frozenset()
+    steps: Mapping[str, float] = field(default_factory=dict)
+    custom: CustomOps = CustomOps()  # noqa: RUF009
+
+
+def _onnx_case(
+    session: InferenceSession,
+    path: Path,
+    names: Sequence[str],
+    oracle: str | None,
+    threads: int,
+    custom: CustomOps,
+    find: FindOracle | None,
+    allow_hardlinks: bool,
+) -> _Case:
+    file = read_model(path, allow_hardlinks=allow_hardlinks)
+    if missing := missing_inputs(file.model, {port.name for port in session.get_inputs()}):
+        what = f'{path} has an input "{missing[0]}" that the package has not'
+        raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
+    # What the model says of its own functions is the truth; what was registered for them is what is verified.
+    custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
+    judge = (find or find_oracle)(path, file.model, names, oracle, threads, custom)
+    return _Case(
+        judge,
+        file.source.sha256,
+        integer_bounds(file.model),
+        behind_random(file.model, custom),
+        quantization_steps(file.model),
+        custom,
+    )
 
 
 def _badness(output: OutputReport) -> tuple[bool, float]:

@@ -1,0 +1,90 @@
+"""Packages of TensorFlow models are compared with what is installed to run those, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import atcpy
+from atcpy.errors import AtcError
+from atcpy.verify import tensorflow as oracles
+from atcpy.verify.verification import verify
+from tests.parsers.tensorflow.graphs import TfBuilder
+
+MODEL = Path(__file__).parents[2] / "models" / "scores"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    path = tmp_path / "scores.om"
+    atcpy.convert(MODEL, path, signature="serving_default")
+    return path
+
+
+def engine(factor: float) -> Any:
+    """softmax(x · kernel + bias), times a factor, from the frozen graph."""
+
+    def make(frozen: Path, tensors: Mapping[str, str]) -> tuple[str, Any]:
+        from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef
+
+        assert tensors == {"prob": "prob:0"}
+        nodes = {item.name: item for item in GraphDef.FromString(frozen.read_bytes()).node}
+        kernel, bias = (
+            np.frombuffer(nodes[name].attr["value"].tensor.tensor_content, np.float32).reshape(-1, 3)
+            for name in ("dense/kernel", "dense/bias")
+        )
+
+        def run(feeds: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+            powers = np.exp(feeds["features"] @ kernel + bias)
+            return [factor * powers / powers.sum(axis=1, keepdims=True)]
+
+        return "made here", run
+
+    return make
+
+
+def refused(package: Path, **options: Any) -> AtcError:
+    with pytest.raises(AtcError) as caught:
+        verify(package, MODEL, **options)
+    return caught.value
+
+
+def test_a_package_is_compared_with_the_engine_that_is_there(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracles, "find_spec", lambda name: name == "openvino")
+    monkeypatch.setattr(oracles, "_ENGINES", {"tf": engine(2), "openvino": engine(1)})
+    report = verify(package, MODEL)
+    assert (report.passed, report.oracle, report.same_source) == (True, "made here", True)
+    monkeypatch.setattr(oracles, "find_spec", lambda name: True)
+    assert not verify(package, MODEL).passed
+    assert verify(package, MODEL, oracle="openvino").passed
+
+
+def test_without_an_engine_it_says_what_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracles, "find_spec", lambda name: None)
+    error = refused(package)
+    assert (error.code, error.hint) == ("V0003", "pip install atcpy[tf], or openvino")
+    assert "tensorflow is not installed" in str(refused(package, oracle="tf"))
+    assert refused(package, oracle="ort").code == "E10001"
+
+
+def test_what_an_engine_cannot_run_is_told_in_a_line(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(frozen: Path, tensors: Mapping[str, str]) -> Any:
+        raise RuntimeError("first line\nno such op\n")
+
+    monkeypatch.setattr(oracles, "find_spec", lambda name: True)
+    monkeypatch.setattr(oracles, "_ENGINES", {"tf": fails, "openvino": fails})
+    assert "the oracle cannot run the model: no such op" in str(refused(package))
+
+
+def test_openvino_agrees(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    g = TfBuilder()
+    inner = g.add("Relu", g.input("x", "float32", (2, 3)), name="inner")
+    g.add("Neg", inner, name="outer")
+    (tmp_path / "g.pb").write_bytes(g.graph.SerializeToString())
+    atcpy.convert(tmp_path / "g.pb", tmp_path / "g.om", out_nodes="inner:0;outer:0")
+    assert verify(tmp_path / "g.om", tmp_path / "g.pb", oracle="openvino").passed
