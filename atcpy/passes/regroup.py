@@ -41,6 +41,8 @@ class Regroup:
 
     def shape(self, shape: Shape) -> Shape | None:
         """What becomes of a shape; None if its dims do not go together so. Fewer dims stand for ones before them."""
+        if len(shape) > self.rank:
+            return None
         rest = (1,) * (self.rank - len(shape)) + shape
         result: list[Dim] = []
         for run in self.runs:

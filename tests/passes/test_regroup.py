@@ -1,0 +1,19 @@
+"""Ways to regroup dims."""
+
+from atcpy.passes.regroup import regrouping
+
+
+def test_a_way_regroups_shapes_with_as_many_dims_or_fewer() -> None:
+    way = regrouping((2, 3, 4), (6, 4))
+    assert way is not None
+    assert way.shape((2, 3, 7)) == (6, 7)
+    assert way.shape((7,)) == (1, 7)
+    assert way.shape((3, 2, 4)) is None
+
+
+def test_a_shape_with_more_dims_does_not_go_that_way() -> None:
+    """A scalar becomes a list of one; the list of three beside it, from which it is subtracted, does not."""
+    way = regrouping((), (1,))
+    assert way is not None
+    assert way.shape(()) == (1,)
+    assert way.shape((3,)) is None
