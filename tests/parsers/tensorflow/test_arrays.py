@@ -43,7 +43,17 @@ SHAPES = [
     Case("BroadcastTo", [X[:, :1], Either(ints(5, 2, 3, 4))], np.broadcast_to(X[:, :1], (5, 2, 3, 4))),
     Case("BroadcastTo", [X[:1, 0] > 5, Either(ints(0, 4, dtype="int64"))], np.zeros((0, 4), bool)),
 ]
+TO_FIRST = {"src_format": "NHWC", "dst_format": "NCHW"}
 ORDERS = [
+    Case("DataFormatDimMap", [Either(ints(1, -1, 0, 2))], ints(2, 1, 0, 3), TO_FIRST),
+    Case("DataFormatVecPermute", [Either(ints(7, 8, 9, 3))], ints(7, 3, 8, 9), TO_FIRST),
+    Case("DataFormatVecPermute", [X[0, :2]], X[0, :2], TO_FIRST, modes=("known",)),
+    Case(
+        "DataFormatVecPermute",
+        [Either(X.reshape(-1)[:8].reshape(4, 2))],
+        X.reshape(-1)[[0, 1, 6, 7, 2, 3, 4, 5]].reshape(4, 2),
+        TO_FIRST,
+    ),
     Case("Transpose", [X, Either(PERM)], X.transpose(PERM)),
     Case("Transpose", [EMPTY, Either(ints(1, 0, dtype="int64"))], EMPTY.T),
     Case("Transpose", [X[0, 0], Either(np.zeros(1, np.int32))], X[0, 0]),

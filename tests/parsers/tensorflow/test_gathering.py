@@ -122,7 +122,34 @@ def _one_hot(places: Array, depth: int, on: object, off: object, axis: int, dtyp
 WITH_NEGATIVE = np.array([[0, 5, -1], [-4, 3, 2]], np.int32)
 CHOSEN = np.where(RNG.standard_normal((3, 4, 2)) > 0, 1.5, 0).astype(np.float32)
 CHOSEN[0, 0] = (np.nan, -0.0)
+
+
+def _stitched(op: str, *pairs: tuple[Array, Array]) -> Case:
+    size = max(int(places.max(initial=-1)) for places, _ in pairs) + 1
+    expected = np.zeros((size, *pairs[0][1].shape[pairs[0][0].ndim :]), pairs[0][1].dtype)
+    for places, values in pairs:
+        expected[places.reshape(-1)] = values.reshape(-1, *expected.shape[1:])
+    operands = [*[Either(places) for places, _ in pairs], *[values for _, values in pairs]]
+    return Case(op, operands, expected, {"N": len(pairs)})
+
+
+PARTS = np.array([[2, 0, 2], [0, 0, 5]], np.int32)
 OTHERS = [
+    _stitched("DynamicStitch", (ints(2, 0), X[0, :2]), (np.array([[1, 4], [3, 0]], np.int32), X[:2, :2])),
+    _stitched("DynamicStitch", (ints(1), X[0, 0]), (np.zeros((0,), np.int32), X[0, :0]), (ints(0), X[1, 0])),
+    _stitched("ParallelDynamicStitch", (ints(1, 0), COUNTS)),
+    Case(
+        "DynamicPartition", [X[:2, :3], Either(PARTS)], [X[:2, :3][k == PARTS] for k in range(3)], {"num_partitions": 3}
+    ),
+    Case("DynamicPartition", [COUNTS[0], ints(1, 0, 1, 1)], [ints(1).reshape(1), ints(0, 2, 3)], {"num_partitions": 2}),
+    Case(
+        "UnravelIndex",
+        [Either(ints(22, 7, 0)), Either(ints(4, 3, 2))],
+        np.array([[3, 1, 0], [2, 0, 0], [0, 1, 0]], np.int32),
+    ),
+    Case("UnravelIndex", [Either(ints(5, dtype="int64")), Const(ints(2, 3, dtype="int64"))], ints(1, 2, dtype="int64")),
+    Case("InplaceUpdate", [X, Either(ints(2, 0)), -X[:2]], np.stack([-X[1], X[1], -X[0]])),
+    Case("InplaceSub", [COUNTS, Const(ints(1).reshape(1)), COUNTS[:1]], np.stack([COUNTS[0], COUNTS[1] - COUNTS[0]])),
     _one_hot(WITH_NEGATIVE, 4, 1.5, -2, -1, "float32"),
     _one_hot(WITH_NEGATIVE, 4, 3, 1, 0, "int32"),
     _one_hot(WITH_NEGATIVE.astype(np.int64), 6, True, False, 1, "bool"),

@@ -81,6 +81,13 @@ STRIDED = [
 ]
 
 
+def _updated(x: Array, value: Array, *key: object) -> Case:
+    """A TensorStridedSliceUpdate for `x[key] = value`."""
+    taken, expected = _strided(x, *key), x.copy()
+    expected[tuple(key)] = value  # type: ignore[index]
+    return Case("TensorStridedSliceUpdate", [*taken.inputs, value], expected, taken.attrs)
+
+
 def _slice(x: Array, begin: list[int], size: list[int], dtype: str = "int32") -> Case:
     key = tuple(slice(a, None if n == -1 else a + n) for a, n in zip(begin, size, strict=True))
     return Case("Slice", [x, Either(np.array(begin, dtype)), Either(np.array(size, dtype))], x[key])
@@ -104,6 +111,9 @@ def _turned(x: Array, lengths: list[int], seq_dim: int, batch_dim: int, dtype: s
 
 
 OTHERS = [
+    _updated(X, -X[:, 1:4, ::-2], slice(None), slice(1, 4), slice(None, None, -2)),
+    _updated(X, X[0, 0] * 2, 1, ..., NEW, slice(None)),
+    _updated(X, X[0, :3, 0], slice(None), slice(2, 5), 3),
     _slice(X, [0, 1, 2], [2, -1, 3]),
     _slice(X, [0, 0, 0], [-1, -1, -1]),
     _slice(X, [1, 4, 6], [1, 1, 1], "int64"),

@@ -105,6 +105,28 @@ def broadcast_to(op: Op) -> Value:
     return op.add("Expand", op.input(0), op.shape_input(1))
 
 
+@maps("DataFormatDimMap")
+def data_format_dim(op: Op) -> Value:
+    """Gather from the dims of one layout in the other"""
+    source, target = op.text_attr("src_format"), op.text_attr("dst_format")
+    if sorted(source) != sorted(target):
+        raise ModelInvalid("E13014", f"src_format {source}, dst_format {target}", where=op.where)
+    dims = op.const([target.index(letter) for letter in source], op.dtype(0))
+    return op.add("Gather", dims, op.shape_input(0), axis=0)
+
+
+@maps("DataFormatVecPermute")
+def data_format_order(op: Op) -> Value:
+    """Gather of the sizes of one layout in the order of the other"""
+    source, target = op.text_attr("src_format"), op.text_attr("dst_format")
+    if sorted(source) != sorted(target):
+        raise ModelInvalid("E13014", f"src_format {source}, dst_format {target}", where=op.where)
+    if size_of(op, op.input(0), 0).number == len(source) - 2:
+        source, target = (order.replace("N", "").replace("C", "") for order in (source, target))
+    places = op.const([source.index(letter) for letter in target])
+    return op.add("Gather", op.input(0), places, axis=0)
+
+
 # --- elements in another order, or more than once ---------------------------------------------------
 
 
@@ -159,7 +181,7 @@ def tile(op: Op) -> Value:
     return op.add("Tile", op.input(0), op.shape_input(1)) if op.rank(0) else op.input(0)
 
 
-@maps("Copy", "CopyHost", "DeepCopy", "DebugIdentity", "DebugIdentityV2")
+@maps("RefIdentity", "GuaranteeConst", "Copy", "CopyHost", "DeepCopy", "DebugIdentity", "DebugIdentityV2")
 def copy(op: Op) -> Value:
     """Its input"""
     return op.input(0)

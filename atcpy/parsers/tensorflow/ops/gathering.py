@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.integers import known_number
+from atcpy.parsers.tensorflow.integers import (
+    Integers,
+    each_of,
+    known_number,
+    product,
+    reshape_to,
+    sizes_of,
+)
 from atcpy.parsers.tensorflow.op import Op, maps
 
 
@@ -131,6 +138,68 @@ def _scatter(op: Op, target: Value, places: Value, updates: Value, reduction: st
 
 def _as(op: Op, dtype: DType, *values: Value) -> Sequence[Value]:
     return [op.cast(value, dtype) for value in values]
+
+
+@maps("InplaceUpdate", "InplaceAdd", "InplaceSub")
+def inplace(op: Op) -> Value:
+    """ScatterND of rows"""
+    updates = op.input(2)
+    if op.node.op == "InplaceSub":
+        updates = op.add("Sub", op.like(0, updates), updates)
+    reduction = "none" if op.node.op == "InplaceUpdate" else "add"
+    return _scatter(op, op.input(0), op.unsqueeze(op.shape_input(1), -1), updates, reduction)
+
+
+@maps("DynamicStitch", "ParallelDynamicStitch")
+def dynamic_stitch(op: Op) -> Value:
+    """ScatterND; Gather where the places are constant"""
+    count = op.int_attr("N")
+    if count < 1 or len(op.inputs) != 2 * count:
+        raise ModelInvalid("E12009", f"{len(op.inputs)} inputs for N = {count}", where=op.where)
+    rows = [_rows(op, op.input(count + place), op.rank(place)) for place in range(count)]
+    values = op.add("Concat", *rows, axis=0) if count > 1 else rows[0]
+    if all(op.is_constant(place) for place in range(count)):
+        numbers = [number for place in range(count) for number in op.ints(place)]
+        if min(numbers, default=0) < 0:
+            raise ModelInvalid("E13014", f"the place {min(numbers)}", where=op.where)
+        sources = {number: row for row, number in enumerate(numbers)}  # the last of equals
+        length = max(numbers, default=-1) + 1
+        if length == len(sources):
+            return op.add("Gather", values, op.const([sources[number] for number in range(length)]), axis=0)
+    flat = [op.reshape(op.shape_input(place), (-1,)) for place in range(count)]
+    places = op.add("Concat", *flat, axis=0) if count > 1 else flat[0]
+    last = op.add("ReduceMax", op.add("Concat", op.const([-1]), places, axis=0), op.const([0]), keepdims=1)
+    sizes = op.add("Concat", op.add("Add", last, op.const([1])), op.add("Shape", values, start=1), axis=0)
+    return op.add("ScatterND", op.add("Expand", op.like(0, values), sizes), op.unsqueeze(places, 1), values)
+
+
+def _rows(op: Op, value: Value, dims: int) -> Value:
+    """A value whose first dims are one."""
+    if dims == 1:
+        return value
+    sizes = sizes_of(op, value)
+    return reshape_to(op, value, [product(op, sizes[:dims]), *sizes[dims:]])
+
+
+@maps("DynamicPartition")
+def dynamic_partition(op: Op) -> list[Value | None]:
+    """Compress, for each part"""
+    rows, parts = _rows(op, op.input(0), op.rank(1)), op.reshape(op.input(1), (-1,))
+    return [
+        op.add("Compress", rows, op.add("Equal", parts, op.like(part, parts)), axis=0)
+        for part in range(op.int_attr("num_partitions"))
+    ]
+
+
+@maps("UnravelIndex")
+def unravel_index(op: Op) -> Value:
+    """Div and Mod by the sizes"""
+    places, sizes = Integers(op, op.shape_input(0)), each_of(op, 1)
+    rows = []
+    for axis, size in enumerate(sizes):
+        step, whole = (item.shaped() for item in (product(op, sizes[axis + 1 :]), size))
+        rows.append(op.unsqueeze(((places // step) % whole).value, 0))
+    return op.cast(op.add("Concat", *rows, axis=0), op.dtype(0))
 
 
 @maps("SparseToDense")

@@ -58,7 +58,24 @@ class _Strided:
 @maps("StridedSlice")
 def strided_slice(op: Op) -> Value:
     """Slice, and Gather where an index is computed; dims go by Squeeze and come by Unsqueeze"""
-    x, plan = op.input(0), _plan(op)
+    return _taken(op, op.input(0))
+
+
+@maps("TensorStridedSliceUpdate")
+def strided_slice_update(op: Op) -> Value:
+    """ScatterND at the places that the slice has"""
+    x, updates = op.input(0), op.input(4)
+    count = op.add("Size", x)
+    numbers = op.add("Range", op.const(0), count, op.const(1))
+    places = _taken(op, op.add("Reshape", numbers, op.add("Shape", x), allowzero=1))
+    spread = op.add("Expand", updates, op.add("Shape", places))
+    flat = op.add("ScatterND", op.reshape(x, (-1,)), op.unsqueeze(places, -1), spread)
+    return op.add("Reshape", flat, op.add("Shape", x), allowzero=1)
+
+
+def _taken(op: Op, x: Value) -> Value:
+    """What begin, end and strides take of a value in the shape of input 0."""
+    plan = _plan(op)
     x = _slice(op, x, plan.parts)
     for axis, place in plan.picked:
         x = op.add("Gather", x, place.value, axis=axis)
