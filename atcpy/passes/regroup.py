@@ -122,7 +122,9 @@ def _extend(before: list[Dim], after: list[Dim], old: list[Dim], new: list[Dim])
 def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
     """The attributes that are new where the node works on dims regrouped; None if it does not."""
     opdef = find_opdef(node)
-    rank = change.rank
+    rank, shape = change.rank, node.output.desc.shape
+    if shape is None or len(shape) > rank:
+        return None
     if node.op_type in _ALONG_AXIS:
         axis = change.axis(node.int_attr("axis", _ALONG_AXIS[node.op_type]) % rank)
         return None if axis is None else {"axis": axis}

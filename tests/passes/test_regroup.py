@@ -1,6 +1,9 @@
 """Ways to regroup dims."""
 
-from atcpy.passes.regroup import regrouping
+import numpy as np
+
+from atcpy.passes.regroup import regrouped, regrouping
+from tests.harness import make_node
 
 
 def test_a_way_regroups_shapes_with_as_many_dims_or_fewer() -> None:
@@ -17,3 +20,6 @@ def test_a_shape_with_more_dims_does_not_go_that_way() -> None:
     assert way is not None
     assert way.shape(()) == (1,)
     assert way.shape((3,)) is None
+    three = np.arange(3, dtype=np.float32)
+    assert regrouped(make_node("Sub", [three, three]), way) is None
+    assert regrouped(make_node("Softmax", [three]), way) is None
