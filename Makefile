@@ -11,6 +11,7 @@ FUZZ_RUNS ?= 100000
 FUZZ_GRAPHS ?= 5000
 FUZZ_MUTANTS ?= 2000
 FUZZ_SEED ?= 1
+FUZZ_TENSORFLOW ?= 300
 FUZZ_MODELS ?= models/digits/digits.onnx $(wildcard ../shared/models/real/*.onnx)
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -27,7 +28,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance levels bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance levels bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -125,6 +126,9 @@ fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N 
 
 fuzz-passes: build ## the models of the golden files, changed at random, with passes and without; FUZZ_MUTANTS=N FUZZ_SEED=S
 	$(PY) -W ignore -m tests.fuzz.mutations --count $(FUZZ_MUTANTS) --seed $(FUZZ_SEED)
+
+fuzz-tensorflow: build ## random TensorFlow graphs against numpy; FUZZ_TENSORFLOW=N FUZZ_SEED=S FUZZ_ORACLE=openvino|tensorflow
+	$(PY) -W ignore -m tests.parsers.tensorflow.fuzz --count $(FUZZ_TENSORFLOW) --seed $(FUZZ_SEED) --oracle "$(FUZZ_ORACLE)"
 
 ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs
 

@@ -1,7 +1,8 @@
-"""Checks the random graphs of many seeds: python -m tests.parsers.tensorflow.fuzz FIRST LAST [ORACLE]."""
+"""Checks random graphs: python -m tests.parsers.tensorflow.fuzz --count 100 [--seed 0] [--oracle openvino]."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -10,9 +11,9 @@ from tests.parsers.tensorflow.oracles import ask
 from tests.parsers.tensorflow.random_graphs import random_graph, run_graph
 
 
-def main(first: int, last: int, oracle: str = "") -> None:
-    """Prints what is wrong."""
-    graphs = [random_graph(seed) for seed in range(first, last)]
+def main(count: int, first: int, oracle: str) -> int:
+    """Prints what is wrong; the status to end with."""
+    graphs = [random_graph(seed) for seed in range(first, first + count)]
     problems = [problem for found in (ask(oracle, graphs) if oracle else {}).values() for problem in found]
     with tempfile.TemporaryDirectory() as folder:
         for graph in graphs:
@@ -21,7 +22,13 @@ def main(first: int, last: int, oracle: str = "") -> None:
             except Exception as error:  # noqa: BLE001 the others are to be seen, too
                 problems.append(f"seed {graph.seed}: {type(error).__name__} {error}")
     print(*problems, f"{len(graphs)} graphs", sep="\n")
+    return int(bool(problems))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--oracle", default="")
+    said = parser.parse_args()
+    sys.exit(main(said.count, said.seed, said.oracle))

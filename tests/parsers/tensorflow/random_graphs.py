@@ -4,7 +4,7 @@
 ArgMax, read only what is exact, so that rounding cannot turn one answer into another. OpenVINO and TensorFlow are
 second and third opinions (`oracles.py`):
 
-    python -m tests.parsers.tensorflow.fuzz FIRST LAST [openvino|tensorflow]
+    make fuzz-tensorflow FUZZ_TENSORFLOW=100 FUZZ_SEED=0 FUZZ_ORACLE=openvino
 """
 
 from __future__ import annotations

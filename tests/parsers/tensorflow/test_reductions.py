@@ -212,6 +212,21 @@ def test_half_precision(tmp_path: Path) -> None:
     )
 
 
+def test_values_of_unknown_rank(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, last = g.input("x", "float32", None), g.const(np.int32(-1))
+    outputs = {
+        g.add("Sum", x, last, keep_dims=True): X.sum(-1, keepdims=True),
+        g.add("Max", x, last): X.max(-1),
+        g.add("ArgMin", x, last): X.argmin(-1),
+        g.add("Cumsum", x, last): X.cumsum(-1),
+        g.add("Equal", x, g.const(X[0, 0]), incompatible_shape_error=False): X[0, 0] == X,
+        g.add("Softmax", x): np.exp(X) / np.exp(X).sum(-1, keepdims=True),
+    }
+    for result, expected in zip(g.run(tmp_path, {"x": X}, *outputs), outputs.values(), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-5)
+
+
 def test_complex_matrices_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     z = g.input("z", "complex64", (2, 2))

@@ -17,7 +17,8 @@ def cumulate(op: Op) -> Value:
     x = op.input(0)
     wide = op.cast(x, DType.INT32) if x.desc.dtype in _NARROW else x
     attrs = {name: int(op.bool_attr(name)) for name in ("exclusive", "reverse")}
-    axis = op.const(op.axes(1, op.rank(0))[0]) if op.is_constant(1) else op.input(1)
+    is_known = op.is_constant(1) and x.desc.shape is not None
+    axis = op.const(op.axes(1, op.rank(0))[0]) if is_known else op.input(1)
     return op.cast(op.add("CumSum" if op.node.op == "Cumsum" else "CumProd", wide, axis, **attrs), x.desc.dtype)
 
 

@@ -225,14 +225,17 @@ def bias_add(op: Op) -> Value:
 def equal(op: Op) -> Value:
     """Equal, and Not of it; of shapes that do not fit, one answer if that is no error"""
     is_not = op.node.op == "NotEqual"
-    if not op.bool_attr("incompatible_shape_error") and not _fit(op.shape(0), op.shape(1)):
+    shapes = op.input(0).desc.shape, op.input(1).desc.shape
+    if not op.bool_attr("incompatible_shape_error") and not _fit(*shapes):
         return op.const(is_not, DType.BOOL)
     result = op.add("Equal", op.input(0), op.input(1))
     return op.add("Not", result) if is_not else result
 
 
-def _fit(a: Shape, b: Shape) -> bool:
+def _fit(a: Shape | None, b: Shape | None) -> bool:
     """False if two shapes certainly do not broadcast."""
+    if a is None or b is None:
+        return True
     pairs = zip(reversed(a), reversed(b), strict=False)
     return not any(isinstance(x, int) and isinstance(y, int) and x != y and 1 not in (x, y) for x, y in pairs)
 

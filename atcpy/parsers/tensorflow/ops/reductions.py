@@ -52,9 +52,9 @@ def euclidean_norm(op: Op) -> Value:
 
 def _along_axes(op: Op, op_type: str, x: Value) -> Value:
     """`x` reduced along the axes that input 1 says."""
-    rank, keepdims = len(op.shape_of(x)), op.bool_attr("keep_dims")
+    keepdims = op.bool_attr("keep_dims")
     if op.is_constant(1):
-        axes = op.axes(1, rank)
+        axes = _axes(op)
         if len(set(axes)) < len(axes):
             raise ModelInvalid("E13014", f"the axes {axes}: some twice", where=op.where)
         return op.add(op_type, x, op.const(axes), keepdims=int(keepdims)) if axes else x
@@ -62,6 +62,12 @@ def _along_axes(op: Op, op_type: str, x: Value) -> Value:
         raise op.refuse(f'the axes, "{op.input(1).name}", are computed when the model runs, and the dims vanish')
     axes_input = op.cast(op.reshape(op.input(1), [-1]), DType.INT64)
     return op.add(op_type, x, axes_input, keepdims=1, noop_with_empty_axes=1)
+
+
+def _axes(op: Op) -> tuple[int, ...]:
+    """The axes that input 1 says, from the front if the rank is known."""
+    shape = op.input(0).desc.shape
+    return op.ints(1) if shape is None else op.axes(1, len(shape))
 
 
 @maps("L2Loss")
@@ -77,7 +83,7 @@ def place_of_extreme(op: Op) -> Value:
     x = op.input(0)
     if x.desc.dtype is DType.BOOL:
         x = op.cast(x, DType.UINT8)
-    axes = op.axes(1, op.rank(0))
+    axes = _axes(op)
     if len(axes) != 1:
         raise ModelInvalid("E13014", f"the axes {axes}: it takes one", where=op.where)
     return op.cast(op.add(op.node.op, x, axis=axes[0], keepdims=0), op.dtype_attr("output_type"))
