@@ -25,6 +25,7 @@ from atcpy.passes.prepare.transpose_operands import reduces_without
 from atcpy.passes.regions import SHARED_BYTES, Turn, entering, regions_at
 
 MAX_ORDERS = 3  # that are tried for a region
+WALKS = 2  # over the regions: one that is turned may be what another one waits for
 
 _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
 
@@ -38,19 +39,27 @@ _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
 )
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
-    for nodes in regions_at(graph, graph.nodes_of("Transpose"), _rank, data_places):
-        region = _Region(len(nodes[0].output.desc.shape or ()), nodes)
-        orders = region.orders()
-        if not orders:
-            continue
-        record.matched += 1
-        plans = ((order, region.plan(order)) for order in orders)
-        perm, plan = next(((order, plan) for order, plan in plans if plan is not None), ((), None))
-        if plan is None:
+    found = regions_at(graph, graph.nodes_of("Transpose"), _rank, data_places)
+    waiting, turned = [_Region(len(nodes[0].output.desc.shape or ()), nodes) for nodes in found], True
+    for _ in range(WALKS):
+        if not turned:
+            break
+        before, waiting, turned = waiting, [], False
+        for region in before:
+            plans = ((order, region.plan(order)) for order in region.orders())
+            perm, plan = next(((order, plan) for order, plan in plans if plan is not None), ((), None))
+            if plan is None:
+                waiting.append(region)
+                continue
+            record.matched += 1
+            if record.may_apply():
+                record.fire(region.nodes)
+                region.flip(graph, record.name, perm, plan)
+                turned = True
+    for region in waiting:
+        if region.orders():
+            record.matched += 1
             record.reject(Reject("as-many-transposes", region.nodes[0].name))
-        elif record.may_apply():
-            record.fire(region.nodes)
-            region.flip(graph, record.name, perm, plan)
 
 
 @dataclass(slots=True)
