@@ -35,8 +35,9 @@ def find_tensorflow_oracle(path: Path, cmdline: str, outputs: Sequence[str], cho
         raise UsageError("E10001", what, where=Where(option="oracle"))
     engine = next((name for name in _ENGINES if choice in (None, name) and find_spec(_MODULES[name])), None)
     if engine is None:
-        what = f"{choice or 'neither TensorFlow nor OpenVINO'} is installed to run the model"
-        what = what if choice is None else f"{_MODULES[choice]} is not installed"
+        what = "neither TensorFlow nor OpenVINO is installed, which could run the model"
+        if choice is not None:
+            what = f"{_MODULES[choice]} is not installed"
         raise ModelInvalid("V0003", what, where=Where(file=str(path)), hint="pip install atcpy[tf], or openvino")
     words = (word.removeprefix("--").partition("=") for word in shlex.split(cmdline)[2:])
     options = convert_options(

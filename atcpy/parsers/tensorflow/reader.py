@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -149,10 +150,17 @@ def read_file(path: Path, options: ParseOptions) -> TfFile:
         _choose_signature(place.file, meta, options),
         {op.name: read_signature(op) for op in meta.meta_info_def.stripped_op_list.op},
         meta.saver_def.restore_op_name,
-        [VariableDef.FromString(item) for item in meta.collection_def["variables"].bytes_list.value],
+        list(_variables(meta)),
         place.prefix,
         [place.file, *index.parent.glob(f"{glob.escape(place.prefix.name)}.*")] if place.prefix is not None else (),
     )
+
+
+def _variables(meta: MetaGraphDef) -> Iterator[VariableDef]:
+    """What the collection says of variables, as far as it can be read: it is asked when nothing else is there."""
+    for item in meta.collection_def["variables"].bytes_list.value:
+        with suppress(DecodeError):
+            yield VariableDef.FromString(item)
 
 
 def _source(graph: GraphDef, sha256: str, version: str) -> Source:

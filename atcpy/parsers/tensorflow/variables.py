@@ -48,6 +48,8 @@ class Variables:
         if prefix is None:
             hint = "give the SavedModel's folder or the checkpoint, or freeze the graph first: atcpy freeze"
             raise Unsupported("E10055", f'the graph is not frozen: "{node.name}" is a variable', where=where, hint=hint)
+        if not isinstance(node.attrs.get("dtype"), int):
+            raise ModelInvalid("E13014", f'the variable "{node.name}" has no dtype', where=where)
         key, box = self._place_of(node, where)
         tensor = self._checkpoint.tensor(key, box, where)
         number = node.attrs.get("dtype")

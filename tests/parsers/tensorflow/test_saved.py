@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.options import ParseOptions
+from atcpy.parsers.tensorflow import import_tensorflow
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     DataType,
     FunctionDef,
@@ -290,3 +294,34 @@ def test_an_input_with_a_default_and_one_that_is_an_output(tmp_path: Path) -> No
     folder = write_saved_model(tmp_path / "m", graphs, {})
     results = run(folder, tmp_path, {"x": 2 * X})
     assert [list(results), results["x"][0, 0], results["same"][0, 0]] == [["again", "same", "x"], -2, 2]
+
+
+def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
+    """Whatever is cut or changed, there is an error of ours, or the model is read."""
+    chance = random.Random(9)
+    source = Path(__file__).parents[3] / "models" / "scores"
+    shutil.copytree(source, tmp_path / "m")
+    files = [path for path in sorted((tmp_path / "m").rglob("*")) if path.is_file()]
+    told = set()
+    for turn in range(120):
+        path = files[min(turn % 4, 2)]
+        good = path.read_bytes()
+        data = bytearray(good)
+        if chance.random() < 0.3:
+            del data[chance.randrange(len(data)) :]
+        else:
+            for _ in range(chance.choice([1, 1, 3])):
+                data[chance.randrange(len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        path.write_bytes(data)
+        for work in (lambda: import_tensorflow(tmp_path / "m", ParseOptions()), lambda: freeze(tmp_path)):
+            try:
+                work()
+            except AtcError as error:
+                told.add(error.code)
+                assert error.where.file or error.where.option
+        path.write_bytes(good)
+    assert {"E10041", "E13015"} <= told
+
+
+def freeze(folder: Path) -> None:
+    atcpy.freeze(folder / "m", folder / "f.pb")
