@@ -50,7 +50,7 @@ class _Loop:
         self._entered: list[Ref] = []
         self._next: list[Ref] = []
         self._captured: dict[str, Ref] = {}
-        self._frames: set[object] = set()
+        self._frames: set[bytes] = set()
         for node in nodes.values():
             if kind(node) == "Switch" and len(node.inputs) == 2 and node.inputs[1].node == cond.name:
                 self._add(node)
@@ -69,7 +69,7 @@ class _Loop:
             self._switches[merge.name] = switch
             self._entered.append(sources["Enter"].inputs[0])
             self._next.append(sources["NextIteration"].inputs[0])
-            self._frames.add(sources["Enter"].attrs.get("frame_name"))
+            self._frames.add(_frame(sources["Enter"]))
 
     def collect(self) -> bool:
         """Finds what belongs to the condition and the body; False while a loop inside is not rebuilt."""
@@ -86,11 +86,7 @@ class _Loop:
         for node in self._nodes.values():
             for ref in node.inputs:
                 readers.setdefault(ref.node, []).append(node.name)
-        stack = [
-            node.name
-            for node in self._nodes.values()
-            if kind(node) == "Enter" and node.attrs.get("frame_name") in self._frames
-        ]
+        stack = [node.name for node in self._nodes.values() if kind(node) == "Enter" and _frame(node) in self._frames]
         reached: set[str] = set()
         while stack:
             name = stack.pop()
@@ -110,7 +106,7 @@ class _Loop:
             return ref.node
         if node is None or (ref.node not in self._inside and node.op == "Const"):
             return None
-        if kind(node) == "Enter" and ref.node in self._inside and node.attrs.get("frame_name") in self._frames:
+        if kind(node) == "Enter" and ref.node in self._inside and _frame(node) in self._frames:
             return self._capture(node.inputs[0])
         return None if ref.node in self._inside else self._capture(ref)
 
@@ -139,3 +135,9 @@ class _Loop:
         for name, node in leaving.items():
             index = order.index(self._places[node.inputs[0].node])
             self._nodes[name] = TfNode(name, "Identity", (Ref(while_name, index),), node.attrs, called=node.called)
+
+
+def _frame(enter: TfNode) -> bytes:
+    """The name of the loop that an Enter belongs to."""
+    name = enter.attrs.get("frame_name")
+    return name if isinstance(name, bytes) else b""

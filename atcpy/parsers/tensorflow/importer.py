@@ -25,7 +25,7 @@ from atcpy.parsers.tensorflow.graph import (
     needed,
 )
 from atcpy.parsers.tensorflow.op import MAPPINGS, Op
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
 from atcpy.parsers.tensorflow.variables import Variables
@@ -126,7 +126,9 @@ class Importer:
 
     def find_body(self, op: Op, function: object) -> TfGraph:
         """The graph of a function that an attribute names, its calls put in place, in order."""
-        bindings = {key: plain_attr(value) for key, value in function.attr.items()}  # type: ignore[attr-defined]
+        if not isinstance(function, NameAttrList):
+            raise ModelInvalid("E13014", "it names no function to run", where=op.where)
+        bindings = {key: plain_attr(value) for key, value in function.attr.items()}
         body = self._library.body(function_name(function), op.node.called, bindings, op.where)
         problems: list[AtcError] = []
         flat = needed(with_dilations(structured(inline_calls(body, self._library))), problems)
@@ -162,6 +164,12 @@ class Importer:
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
         defaults = signature.defaults if signature is not None else {}
+        if signature is not None and len(node.inputs) < signature.least_inputs:
+            what = f"it has {len(node.inputs)} inputs, {signature.least_inputs} are needed"
+            where = Where(graph=scope.path, node=node.name, op=node.op)
+            self.problems.append(ModelInvalid("E12009", what, where=where))
+            scope.failed.add(node.name)
+            return
         inputs = [scope.values[ref] for ref in node.inputs]
         op = Op(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:

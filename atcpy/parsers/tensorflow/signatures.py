@@ -15,10 +15,13 @@ Argument = tuple[str, str]  # its name, and the attribute that says how many the
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The outputs of an op, in order, and the defaults of its attributes as plain Python values."""
+    """The outputs of an op, in order, and the defaults of its attributes as plain Python values. Its nodes have at
+    least so many inputs.
+    """
 
     outputs: tuple[Argument, ...]
     defaults: Mapping[str, object]
+    least_inputs: int = 0
 
 
 @cache
@@ -34,11 +37,12 @@ def find_signature(op: str) -> Signature | None:
     row = _registry().get(op)
     if row is None:
         return None
-    outputs, attrs = row["out"], row["attr"]
-    assert isinstance(outputs, list) and isinstance(attrs, dict)
+    inputs, outputs, attrs = row["in"], row["out"], row["attr"]
+    assert isinstance(inputs, list) and isinstance(outputs, list) and isinstance(attrs, dict)
     return Signature(
         tuple((item, "") if isinstance(item, str) else (item[0], item[1]) for item in outputs),
         {name: _plain(rule[1]) for name, rule in attrs.items() if len(rule) > 1},
+        sum(isinstance(item, str) or item[1] == "N" for item in inputs),  # a list counted by its types may be empty
     )
 
 

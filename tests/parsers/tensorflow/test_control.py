@@ -369,3 +369,25 @@ def test_a_ring_without_an_end_is_told(tmp_path: Path) -> None:
     with pytest.raises(AtcError, match="without Enter") as caught:
         g.run(tmp_path, {}, "y")
     assert caught.value.code == "E13014"
+
+
+def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
+    g.add("Tanh", name="empty")
+    g.add("Pack", name="nothing", N=1)
+    g.add("If", n, x, name="nameless", then_branch=unary(g, "Neg"))
+    loop(g, g.const(0, "int32"), x, n, g.const(W))
+    functions = {made.signature.name: made for made in g.graph.library.function}
+    less = next(item for item in functions["cond1"].node_def if item.op == "Less")
+    del less.input[1]
+    ring = functions["cond1"].node_def.add(name="ring", op="LogicalAnd", input=["ring:z:0", "ring:z:0"])
+    g.graph.node[-1].name = "loop"
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "empty", "nothing", "nameless", "loop:1")
+    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert told == [("E12009", "empty"), ("E12009", "nothing"), ("E13014", "nameless"), ("E12009", less.name)]
+    functions["cond1"].ret["r0"] = f"{ring.name}:z:0"
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "loop:1")
+    assert caught.value.code == "E12009"

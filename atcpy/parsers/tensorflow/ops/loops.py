@@ -214,12 +214,12 @@ class _Loop:
                 others = True
             else:
                 limits.append(limit)
-        return limits, others
+        return limits, others or not limits
 
     def _limit(self, ref: Ref) -> tuple[int, Value] | None:
         """i and n of `i < n`, where i counts up by one and n stays the same."""
         node = self.cond.nodes.get(ref.node)
-        if node is None or node.op not in ("Less", "Greater"):
+        if node is None or node.op not in ("Less", "Greater") or len(node.inputs) != 2:
             return None
         sides = [self._outside(self.cond, origin(self.cond.nodes, side)) for side in node.inputs]
         (counter, start), (_, limit) = sides if node.op == "Less" else reversed(sides)
@@ -255,13 +255,18 @@ class _Loop:
 
 
 def _conjuncts(graph: TfGraph, ref: Ref) -> Iterator[Ref]:
-    ref = origin(graph.nodes, ref)
-    node = graph.nodes.get(ref.node)
-    if node is not None and node.op == "LogicalAnd":
-        for term in node.inputs:
-            yield from _conjuncts(graph, term)
-    else:
-        yield ref
+    """What must all be true for a value to be."""
+    stack, seen = [ref], set[Ref]()
+    while stack:
+        ref = origin(graph.nodes, stack.pop())
+        node = graph.nodes.get(ref.node)
+        if ref in seen:
+            continue
+        seen.add(ref)
+        if node is not None and node.op == "LogicalAnd":
+            stack.extend(node.inputs)
+        else:
+            yield ref
 
 
 def _discard(graph: Graph) -> None:
