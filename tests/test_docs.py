@@ -65,6 +65,7 @@ def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
     [
         *RECIPES,
         REPO / "README.md",
+        DOCS / "collectives.md",
         *(DOCS / name for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "tensorflow.md")),
     ],
     ids=page_name,
