@@ -73,6 +73,18 @@ def test_order_and_counts(tmp_path: Path) -> None:
         Case("ListDiff", [unsorted, np.int64([3, 5])], (np.array([7, 7, -1]), np.int32([0, 2, 3]))),
         Case("Bucketize", [F([-1, 0, 0.5, 1, 2.4, 2.5, 9, np.nan])], np.int32([0, 1, 1, 2, 2, 3, 3, 3]), edges),
         Case("Bucketize", [np.int32([[-1, 0], [1, 3]])], np.int32([[0, 1], [2, 3]]), edges),
+        Case(
+            "HistogramFixedWidth",
+            [F([[-1, 0, 1.5], [2, 5, 15]]), F([0, 5]), Const(5, "int32")],
+            np.int32([2, 1, 1, 0, 2]),
+            {"dtype": Type("int32")},
+        ),
+        Case(
+            "UnravelIndex",
+            [np.int32([7, 0, 23]), Const([2, 3, 4], "int32")],
+            np.int32([[0, 0, 1], [1, 0, 2], [3, 0, 3]]),
+        ),
+        Case("UnravelIndex", [np.int64(7), np.int64([2, 4])], np.array([1, 3])),
         Case("LowerBound", [ranges, F([[2, 9, 0], [0, 5.5, -1]])], np.int32([[1, 4, 0], [0, 3, 0]])),
         Case(
             "UpperBound",

@@ -92,6 +92,19 @@ def bincount(op: Op) -> Value:
     return _bins(op, flat, op.input(2), is_binary=False)
 
 
+@maps("HistogramFixedWidth")
+def histogram(op: Op) -> Value:
+    """How many fall into each of equal parts of a range; what is outside falls into the ends"""
+    x, limits = op.reshape(op.cast(op.input(0), DType.FLOAT64), [-1]), op.cast(op.input(1), DType.FLOAT64)
+    parts, dtype = op.cast(op.reshape(op.input(2), [1]), DType.INT64), op.dtype_attr("dtype")
+    low, high = (op.add("Gather", limits, op.const([place])) for place in (0, 1))
+    width = op.add("Div", op.add("Sub", high, low), op.cast(parts, DType.FLOAT64))
+    last = op.cast(op.add("Sub", parts, op.const([1])), DType.FLOAT64)
+    places = op.add("Max", op.add("Min", op.add("Div", op.add("Sub", x, low), width), last), op.like(0, x))
+    ones = op.add("Expand", op.const(1, dtype), op.add("Shape", x))
+    return scatter_rows(op, op.const(0, dtype), parts, op.cast(places, DType.INT64), ones, "add")
+
+
 @maps("DenseBincount")
 def dense_bincount(op: Op) -> Value:
     """How often each number comes in a row, or the sum of its weights, or whether it comes"""
