@@ -203,6 +203,7 @@ def test_patches_and_dilation(tmp_path: Path, padding: str, stride: int, rate: i
         ("AvgPool", {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "FULL"}, "E13014"),
         ("AvgPool", {"ksize": [1, 2, 2], "strides": [1, 1, 1, 1], "padding": "SAME"}, "E13014"),
         ("DepthToSpace", {"block_size": 2, "data_format": "NCHW_VECT_C"}, "E10055"),
+        ("MaxPool3D", {"ksize": [1, 2, 2, 1, 1], "strides": [1, 1, 1, 1, 1], "padding": "SAME"}, "EZ8888"),
     ],
 )
 def test_refused(tmp_path: Path, op: str, attrs: dict[str, object], code: str) -> None:

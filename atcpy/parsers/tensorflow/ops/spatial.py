@@ -25,7 +25,10 @@ class Layout:
     is_first: bool  # the channels come second, as in ONNX
 
     def enter(self, op: Op, value: Value) -> Value:
-        """The value with its channels second."""
+        """The value with its channels second. Raises ModelInvalid if it has another rank."""
+        rank = len(op.shape_of(value))
+        if rank != self.rank:
+            raise ModelInvalid("EZ8888", f'"{value.name}" has {rank} dims, not {self.rank}', where=op.where)
         return value if self.is_first else op.transpose(value, (0, self.rank - 1, *range(1, self.rank - 1)))
 
     def leave(self, op: Op, value: Value) -> Value:
@@ -123,9 +126,8 @@ def whole_shape(op: Op, index: int, rank: int) -> tuple[int, ...]:
 # --- convolutions ----------------------------------------------------------------------------------
 
 
-def _convolved(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+def _convolved(op: Op, layout: Layout, x: Value, kernel: Value, group: int) -> Value:
     """Conv with weights OIHW; channels second."""
-    x = layout.enter(op, op.input(0))
     taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
     return op.add("Conv", x, kernel, group=group, **steps_of(op, layout).attrs(op.shape_of(x)[2:], taps))
 
@@ -133,11 +135,11 @@ def _convolved(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
 def _with_filter(op: Op, layout: Layout) -> Value:
     """Conv with the filter of input 1 (HWIO); channels second."""
     w = whole_shape(op, 1, layout.rank)
-    channels = layout.others(range(layout.rank))[1]
-    of_x, per_group = op.shape(0)[channels] if op.rank(0) == layout.rank else 0, w[-2]
+    x = layout.enter(op, op.input(0))
+    of_x, per_group = op.shape_of(x)[1], w[-2]
     group = of_x // per_group if isinstance(of_x, int) and per_group and of_x % per_group == 0 else 1
     kernel = op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
-    return _convolved(op, layout, kernel, group)
+    return _convolved(op, layout, x, kernel, group)
 
 
 @maps("Conv2D", "Conv3D")
@@ -150,7 +152,7 @@ def conv(op: Op) -> Value:
 def _with_depthwise_filter(op: Op, layout: Layout) -> Value:
     height, width, channels, multiplier = whole_shape(op, 1, 4)
     flat = op.reshape(op.input(1), (height, width, 1, channels * multiplier))
-    return _convolved(op, layout, op.transpose(flat, (3, 2, 0, 1)), channels)
+    return _convolved(op, layout, layout.enter(op, op.input(0)), op.transpose(flat, (3, 2, 0, 1)), channels)
 
 
 @maps("DepthwiseConv2dNative")
