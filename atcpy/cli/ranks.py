@@ -5,9 +5,9 @@ what it found; so exactly one message comes of a run, whatever MPI says meanwhil
 """
 
 import importlib.util
+import json
 import math
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -15,12 +15,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from atcpy.cli.invocation import Invocation, Outcome, as_known_error
-from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, UsageError, Where
+from atcpy.errors import (
+    AtcError,
+    AtcWarning,
+    InternalError,
+    ModelInvalid,
+    PackageCorrupt,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    VerifyFailed,
+    Where,
+)
 from atcpy.report.units import duration, size
 
 if TYPE_CHECKING:
@@ -34,6 +46,9 @@ MOST_SIMULATED = 64
 _FOLDER = "ATCPY_RANKS_FOLDER"
 _SECONDS = 600.0  # that a run takes at most without --timeout
 _STOP_SECONDS = 5.0
+_KINDS: dict[str, type[AtcError]] = {
+    kind.kind: kind for kind in (UsageError, ModelInvalid, Unsupported, VerifyFailed, ResourceLimit, PackageCorrupt)
+}
 _RANKED = re.compile(r"(.+)@(\d+)=(.*)", re.DOTALL)
 
 
@@ -95,8 +110,8 @@ def join(run: Invocation, work: "Work", groups: "Mapping[str, Sequence[int]]", s
     except BaseException as error:  # noqa: BLE001  a rank that only raises leaves the others waiting
         _end_all(RankFailed(rank, ranks, as_known_error(error)))
     if folder and rank == 0:
-        told = Outcome(outcome.result, list(outcome.lines), warnings=outcome.warnings)
-        Path(folder, "outcome").write_bytes(pickle.dumps(told))
+        told = {"result": outcome.result, "lines": list(outcome.lines)}
+        Path(folder, "outcome").write_text(json.dumps(told), encoding="utf-8")
     return outcome if rank == 0 else Outcome(None)
 
 
@@ -116,8 +131,7 @@ def start(run: Invocation, arguments: Sequence[str], ranks: int) -> Outcome:
             out, err = process.communicate()
         if process.returncode == 0 and (told := Path(folder, "outcome")).exists():
             sys.stderr.write(err)
-            outcome: Outcome = pickle.loads(told.read_bytes())
-            return outcome
+            return Outcome(**json.loads(told.read_text(encoding="utf-8")))
         if run.debug:
             sys.stderr.write(out + err)
         return _failed(_why(Path(folder), out + err, process.returncode, ranks, limit))
@@ -155,8 +169,7 @@ def _why(folder: Path, text: str, code: int, ranks: int, limit: float) -> "RankF
     from atcpy.runtime.agreement import RankFailed
 
     if (left := folder / "failure").exists():
-        failure: RankFailed = pickle.loads(left.read_bytes())
-        return failure
+        return _read_failure(json.loads(left.read_text(encoding="utf-8")))
     if "APPLICATION TIMED OUT" in text:
         return RankFailed(-1, ranks, ResourceLimit("R0003", f"the time limit of {limit:g} s is reached"))
     process = re.search(r"PID (\d+) RUNNING", text)
@@ -165,6 +178,27 @@ def _why(folder: Path, text: str, code: int, ranks: int, limit: float) -> "RankF
     signal = re.search(r"EXIT STRING: (.+)", text)
     how = signal[1] if signal else f"exit code {code}"
     return RankFailed(rank, ranks, ResourceLimit("EI0007", f"it ended: {how}"))
+
+
+def _written(failure: "RankFailed") -> dict[str, Any]:
+    error = as_known_error(failure.error)
+    first = error.problems[0] if isinstance(error, AtcError) else error
+    why = first.why if isinstance(first, AtcError) else ""
+    told = {"code": first.code, "what": first.what, "where": asdict(first.where), "why": why, "hint": first.hint}
+    return {"rank": failure.rank, "ranks": failure.ranks, "kind": first.kind, "error": told}
+
+
+def _read_failure(written: Mapping[str, Any]) -> "RankFailed":
+    from atcpy.runtime.agreement import RankFailed
+
+    told = dict(written["error"])
+    told["where"] = Where(**told["where"])
+    error: AtcError | InternalError
+    if (kind := _KINDS.get(written["kind"])) is not None:
+        error = kind(told.pop("code"), told.pop("what"), **told)
+    else:
+        error = InternalError(told["what"], code=told["code"], where=told["where"])
+    return RankFailed(written["rank"], written["ranks"], error)
 
 
 def _finished(outcome: Outcome) -> Outcome:
@@ -191,7 +225,7 @@ def _end_all(failure: "RankFailed") -> NoReturn:
     folder = os.environ.get(_FOLDER)
     if folder:
         own = Path(folder, f"failure.{failure.rank}")
-        own.write_bytes(pickle.dumps(failure))
+        own.write_text(json.dumps(_written(failure)), encoding="utf-8")
         with suppress(FileExistsError):  # another one was first
             os.link(own, Path(folder, "failure"))
     elif failure.is_common and failure.rank:
