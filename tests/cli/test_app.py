@@ -12,7 +12,8 @@ from atcpy.cli.app import execute
 from .conftest import REPO, Invoke, environment, finish, spawn
 
 COMMANDS = [
-    "convert", "check", "inspect", "run", "verify", "bench", "optimize", "passes", "explain", "diff", "doctor",
+    "convert", "check", "inspect", "run", "verify", "bench", "optimize", "freeze",
+    "passes", "explain", "diff", "doctor",
 ]  # fmt: skip
 
 
