@@ -28,7 +28,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance levels bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
+.PHONY: help venv build fmt fmt-check lint type test golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ conformance: build ## every test case of the ONNX standard on three engines; ACC
 
 levels: build ## unfused and fused packages against one oracle; LEVEL_MODELS="…"
 	$(PY) -m tests.e2e.levels $(LEVEL_MODELS)
+
+e2e: build ## the training example on 2 and 4 ranks of MPI
+	for ranks in 2 4; do $(dir $(PY))mpiexec -n $$ranks $(PY) -m mpi4py -m tests.e2e.training || exit 1; done
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)

@@ -18,6 +18,7 @@ from tests.models_in_text import package
 
 PARAMETERS = {"w": (4, 1, 3, 3), "b": (4, 1, 1), "u": (64, 3)}
 BATCH = 8  # of all ranks together
+STEPS = 100
 
 
 def step(batch: int) -> str:
@@ -78,28 +79,29 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return pictures, np.eye(3, dtype=np.float32)[classes]
 
 
+def train_rank(world: World, made: bytes, steps: int) -> tuple[list[float], dict[str, np.ndarray]]:
+    """The losses of one rank, and its parameters after the last step, fed back from step to step."""
+    session = InferenceSession(made, threads=1, world=world)
+    names = [port.name for port in session.get_outputs()]
+    pictures, truth = data()
+    rng = np.random.default_rng(0)
+    state: dict[str, np.ndarray] = {}
+    for name, shape in PARAMETERS.items():
+        state[name] = rng.normal(0, 0.3, shape).astype(np.float32)
+        state[name + "_v"] = np.zeros(shape, np.float32)
+    own = slice(world.rank, None, world.ranks)
+    losses = []
+    for _ in range(steps):
+        found = dict(zip(names, session.run(None, {"x": pictures[own], "truth": truth[own], **state}), strict=True))
+        losses.append(float(found["loss"]))
+        state = {name: found[name + "_next"] for name in state}
+    return losses, state
+
+
 def train(ranks: int, steps: int, options: dict[str, Any]) -> tuple[list[float], list[dict[str, np.ndarray]]]:
     """The losses, and the parameters of each rank after the last step."""
     made = package(step(BATCH // ranks), options)
-    pictures, truth = data()
-
-    def work(world: World) -> tuple[list[float], dict[str, np.ndarray]]:
-        session = InferenceSession(made, threads=1, world=world)
-        names = [port.name for port in session.get_outputs()]
-        rng = np.random.default_rng(0)
-        state: dict[str, np.ndarray] = {}
-        for name, shape in PARAMETERS.items():
-            state[name] = rng.normal(0, 0.3, shape).astype(np.float32)
-            state[name + "_v"] = np.zeros(shape, np.float32)
-        own = slice(world.rank, None, world.ranks)
-        losses = []
-        for _ in range(steps):
-            found = dict(zip(names, session.run(None, {"x": pictures[own], "truth": truth[own], **state}), strict=True))
-            losses.append(float(found["loss"]))
-            state = {name: found[name + "_next"] for name in state}
-        return losses, state
-
-    results = run_simulated(work, ranks)
+    results = run_simulated(lambda world: train_rank(world, made, steps), ranks)
     assert all(losses == results[0][0] for losses, _ in results)
     return results[0][0], [state for _, state in results]
 
@@ -113,11 +115,11 @@ COLLECTIVES = {
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_training_on_several_ranks_is_training_on_the_whole_batch(ranks: int) -> None:
-    alone, (expected,) = train(1, 30, {})
+    alone, (expected,) = train(1, STEPS, {})
     assert alone[-1] < alone[0] / 4
     finals = []
     for options in COLLECTIVES.values():
-        losses, states = train(ranks, 30, options)
+        losses, states = train(ranks, STEPS, options)
         np.testing.assert_allclose(losses, alone, rtol=1e-3, atol=1e-4)
         for state in states:
             for name, array in state.items():
