@@ -338,8 +338,11 @@ def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[st
     parameter = getattr(error, "param", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
-        near = nearest(option.lstrip("-").replace("-", "_"), [name.lstrip("-") for name in known_options])
+        asked = option.lstrip("-").replace("-", "_")
+        near = nearest(asked, [name.lstrip("-") for name in known_options])
         hint = f"did you mean {' or '.join('--' + name for name in near)}?" if near else ""
+        if asked in near:
+            hint = "other commands have it; --help lists the options of this one"
         written = (word.partition("=")[0] for word in arguments)
         option = next((word for word in written if word.replace("-", "_") == option.replace("-", "_")), option)
         return UsageError("E10001", f"there is no option {option}", hint=hint)

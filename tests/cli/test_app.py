@@ -67,6 +67,8 @@ def test_an_unknown_option_names_the_nearest(invoke: Invoke) -> None:
     ran = invoke("convert", "--model", "m.onnx", "--oo-levl=O1")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "error[E10001] there is no option --oo-levl\n  help: did you mean --oo_level?\n"
+    ran = invoke("check", "--model", "m.onnx")
+    assert ran.err.startswith("error[E10001] there is no option --model\n  help: other commands have it;")
 
 
 def test_an_unknown_command_names_the_nearest(invoke: Invoke) -> None:
