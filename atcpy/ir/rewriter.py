@@ -22,7 +22,7 @@ class Rewriter:
         self.graph = graph
         self.root = root
         self.pass_name = pass_name
-        self.created: list[Node] = []
+        self.created: dict[Node, None] = {}  # in order, asked for each value that is replaced
         nodes = list(replaced) or [root]
         self._sources = merge_names(*(node.sources for node in nodes))
         self._passes = merge_names(*(node.passes for node in nodes), (pass_name,))
@@ -48,7 +48,7 @@ class Rewriter:
             self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs, domain=domain
         )
         node.sources, node.passes = self._sources, self._passes
-        self.created.append(node)
+        self.created[node] = None
         return list(node.outputs)
 
     def const(

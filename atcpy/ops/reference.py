@@ -59,7 +59,7 @@ def type_problem(op_type: str, domain: str, dtypes: tuple[DType, ...]) -> str:
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         if dtype is DType.UNDEFINED:
             continue
-        if _type_name(dtype) not in formal.types:
+        if type_name(dtype) not in formal.types:
             return f"input {index} is {dtype.long}, which {op_type} does not take"
         first, other = bound.setdefault(formal.type_str, (index, dtype)) if formal.is_homogeneous else (index, dtype)
         if other is not dtype:
@@ -67,7 +67,8 @@ def type_problem(op_type: str, domain: str, dtypes: tuple[DType, ...]) -> str:
     return ""
 
 
-def _type_name(dtype: DType) -> str:
+def type_name(dtype: DType) -> str:
+    """The name of a tensor's type in the standard, such as `tensor(float)`."""
     return f"tensor({_STANDARD_NAME.get(dtype, dtype.long)})"
 
 

@@ -7,7 +7,7 @@ registered and a newer version of the op only added types, attributes and inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ import onnx
 
 from atcpy.ir import DType, Node, Shape, Tensor, Value
 from atcpy.ir.closure import own_operands
+from atcpy.ops.reference import type_name
 
 Operand = Value | Tensor | None
 
@@ -222,13 +223,11 @@ def _before(op_type: str, version: int) -> _Older | None:
         },
         (old.min_input, old.max_input),
         old.max_output,
-        tuple(frozenset(dtype for dtype in DType if _is_among(dtype, param.types)) for param in old.inputs),
+        tuple(
+            frozenset(dtype for dtype in DType if dtype is DType.UNDEFINED or type_name(dtype) in param.types)
+            for param in old.inputs
+        ),
     )
-
-
-def _is_among(dtype: DType, types: Collection[str]) -> bool:
-    name = {"float32": "float", "float64": "double"}.get(dtype.long, dtype.long)
-    return dtype is DType.UNDEFINED or f"tensor({name})" in types
 
 
 def _as_onnx(value: object) -> object:

@@ -186,23 +186,14 @@ class Op:
 
     def add(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
         """A new node of an op of the standard; its output."""
-        return self._add("", op_type, inputs, 1, attrs)[0]
+        return self.add_many(op_type, *inputs, outputs=1, **attrs)[0]
 
     def add_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
         """The same with so many outputs."""
-        return self._add("", op_type, inputs, outputs, attrs)
-
-    def add_from(self, domain: str, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
-        """A new node of an op of another domain."""
-        return self._add(domain, op_type, inputs, 1, attrs)[0]
-
-    def _add(
-        self, domain: str, op_type: str, inputs: Sequence[Value | None], outputs: int, attrs: Mapping[str, object]
-    ) -> list[Value]:
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
         name = f"{self.node.name}/{op_type}"
-        node = self.graph.append(op_type, inputs, attrs, name=name, outputs=("",) * outputs, domain=domain)
+        node = self.graph.append(op_type, inputs, attrs, name=name, outputs=("",) * outputs)
         node.sources = (self.node.name,)
         infer_node(node, self.known)
         return node.outputs

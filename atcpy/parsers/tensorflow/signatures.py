@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -44,11 +44,6 @@ def find_signature(op: str) -> Signature | None:
         {name: _plain(rule[1]) for name, rule in attrs.items() if len(rule) > 1},
         sum(isinstance(item, str) or item[1] == "N" for item in inputs),  # a list counted by its types may be empty
     )
-
-
-def known_ops() -> Sequence[str]:
-    """The ops of the registry, by name."""
-    return list(_registry())
 
 
 def read_signature(definition: OpDef) -> Signature:

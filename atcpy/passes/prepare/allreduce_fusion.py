@@ -16,9 +16,9 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import matched_nodes
 from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
-from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
 from atcpy.passes.segments import Member, cut_for_dependencies, plan_segments
 
 _FUSED = frozenset({"sum", "mean"})
@@ -39,6 +39,7 @@ def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -
     members = _members(graph, nodes)
     segments = cut_for_dependencies(plan_segments(members, options.allreduce), _waits(graph, nodes))
     changed = False
+    finisher = Finisher(graph, record, options)
     for numbers in segments:
         segment = [nodes[number] for number in numbers]
         if len(segment) == 1:
@@ -47,7 +48,7 @@ def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -
         record.matched += 1
         if record.may_apply():
             record.fire(segment)
-            _join(graph, segment, record.name)
+            _join(graph, segment, record.name, finisher)
             changed = True
     if changed:
         sort_nodes(graph)
@@ -127,7 +128,7 @@ def _note_alone(record: PassRecord, node: Node, member: Member) -> None:
         record.reject(Reject("alone", node.name, nodes=nodes))
 
 
-def _join(graph: Graph, segment: Sequence[Node], name: str) -> None:
+def _join(graph: Graph, segment: Sequence[Node], name: str, finisher: Finisher) -> None:
     """One collective in the place of the last one. A gradient that several of them read is sent once."""
     last = segment[-1]
     rw = Rewriter(graph, last, name, segment)
@@ -142,12 +143,4 @@ def _join(graph: Graph, segment: Sequence[Node], name: str) -> None:
     for value, part in zip(gradients, parts, strict=True):
         shape = rw.const(value.desc.static_shape, name=f"{value.name}_shape", dtype=DType.INT64)
         shaped[value] = rw.insert("Reshape", part, shape)
-    known = KnownValues()
-    for node in rw.created:
-        infer_node(node, known)
-    for node in segment:
-        new = shaped[node.operand(0)]
-        graph.replace_uses(node.output, new)
-        if new.name != node.output.name and new.producer in rw.created:
-            graph.take_name(new, node.output)
-        graph.erase(node)
+    finisher.finish(rw, [(node.output, shaped[node.operand(0)]) for node in segment], segment)

@@ -75,7 +75,7 @@ class AttentionHeads(
         attrs = {**attention.attrs, **heads}
         made = at.insert_many("Attention", *operands, *others, outputs=len(attention.outputs), **attrs)
         if at is not rw:
-            rw.created += at.created
+            rw.created |= at.created
         for old, new in zip(attention.outputs[1:], made[1:], strict=True):
             at.replace(old, new)
         return made[0] if _keeps_rows(m) else rw.insert("Reshape", made[0], m["shape"])

@@ -77,7 +77,7 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
             rw.replace(old, new)
     erase_dead(graph, [*rw.created, node])
     record.applied += 1
-    return rw.created
+    return list(rw.created)
 
 
 def _is_left_over(node: Node) -> bool:
