@@ -4,7 +4,8 @@ Reshape(Transpose(Attention(h(q), h(k), h(v))))  →  Attention(q, k, v) {q_num_
 
 h(x) = Transpose(Reshape(x)) brings the heads of [batch, rows, heads · size] before the rows; or the three come from one
 Transpose(Reshape(x)) that brings queries, keys and values to the front, one of which Split or Gather takes: then x is
-split instead. Keys and values of earlier steps have the heads before the rows either way.
+split instead. Keys and values of earlier steps have the heads before the rows either way. Of one row, no Transpose is
+left: its heads lie behind each other before and after.
 
 Queries and keys may be turned by a RotaryEmbedding behind their h, which then turns the rows.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
@@ -21,6 +22,12 @@ from atcpy.passes.fusion import Fusion, only_read_by
 _HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
 _PARTS = 3
 _OTHERS = ("mask", "past k", "past v")
+_ATTENTION = op(
+    "Attention",
+    *(var(name) for name in ("q", "k", "v")),
+    *(var(name, optional=True) for name in _OTHERS),
+    name="attention",
+)
 
 
 class AttentionHeads(
@@ -33,30 +40,21 @@ class AttentionHeads(
 ):
     """Let Attention read and write rows with the heads behind each other."""
 
-    pattern = op(
-        "Reshape",
-        op(
-            "Transpose",
-            op(
-                "Attention",
-                *(var(name) for name in ("q", "k", "v")),
-                *(var(name, optional=True) for name in _OTHERS),
-                name="attention",
-            ),
-            name="turned",
-        ),
-        var("shape"),
-        name="y",
+    pattern = (
+        op("Reshape", op("Transpose", _ATTENTION, name="turned"), var("shape"), name="y"),
+        op("Reshape", _ATTENTION, var("shape"), name="y"),
     )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         attention, y = m.node("attention"), m.node("y")
-        yield from only_read_by(attention.outputs[0], m.node("turned"))
-        yield from only_read_by(m.node("turned").output, y)
+        turned = m.nodes.get("turned")
+        yield from only_read_by(attention.outputs[0], turned or y)
+        if turned is not None:
+            yield from only_read_by(turned.output, y)
         if any(len(value.desc.shape or ()) != 4 for value in _three(m)):
             yield Reject("rank", attention.name)
-        elif m.node("turned").ints_attr("perm", ()) != _HEADS_FIRST:
-            yield Reject("heads", m.node("turned").name)
+        elif not (_is_turned(turned) if turned is not None else _is_row(m["q"])):
+            yield Reject("heads", (turned or attention).name)
         elif _together(m) is None and not all(map(_apart, _three(m))):
             yield Reject("heads", attention.name)
         if not _keeps_rows(m) and (m["shape"].tensor is None or (m["shape"].array == 0).any()):
@@ -83,18 +81,26 @@ class AttentionHeads(
 
 def _keeps_rows(m: Match) -> bool:
     """True if the result has the heads behind each other and all else as it was."""
-    shape, turned = m.node("y").output.desc.shape, m.node("turned").output.desc.shape
-    return shape is not None and turned is not None and len(shape) == 3 and shape[:2] == turned[:2]
+    shape, heads = m.node("y").output.desc.shape, m.node("attention").outputs[0].desc.shape
+    return shape is not None and heads is not None and len(shape) == 3 and shape[:2] == (heads[0], heads[2])
 
 
 def _three(m: Match) -> list[Value]:
     return [m[name] for name in ("q", "k", "v")]
 
 
+def _is_row(value: Value) -> bool:
+    """True if there is one row of each head: [batch, heads, 1, size] lies as [batch, 1, heads, size] does."""
+    return (value.desc.shape or ())[2:3] == (1,)
+
+
 def _apart(value: Value) -> bool:
     """True if a Transpose brought the heads before the rows; they may be turned by angles behind it."""
-    turn = _before_angles(value).producer
-    return turn.op_type == "Transpose" and turn.ints_attr("perm", ()) == _HEADS_FIRST
+    return _is_row(value) or _is_turned(_before_angles(value).producer)
+
+
+def _is_turned(node: Node) -> bool:
+    return node.op_type == "Transpose" and node.ints_attr("perm", ()) == _HEADS_FIRST
 
 
 def _before_angles(value: Value) -> Value:
@@ -107,7 +113,8 @@ def _before_angles(value: Value) -> Value:
 def _rows_of(value: Value, rw: Rewriter) -> Value:
     """Heads behind each other in rows, turned by their angles there."""
     apart = _before_angles(value)
-    rows = _rows(apart.producer.operand(0), rw)
+    maker = apart.producer
+    rows = _rows(maker.operand(0), rw) if _is_turned(maker) else _rows(apart, rw, count=1)
     if apart is value:
         return rows
     attrs = {**value.producer.attrs, "num_heads": (value.desc.shape or ())[1]}
@@ -142,11 +149,14 @@ def _part_of(value: Value) -> tuple[Value, int] | None:
     return (transpose.operand(0), part) if (turned.desc.shape or (0,))[0] == _PARTS else None
 
 
-def _rows(value: Value, rw: Rewriter) -> Value:
-    """The same with all dims behind the rows as one; what was reshaped to it, if that is so already."""
+def _rows(value: Value, rw: Rewriter, count: int = 0) -> Value:
+    """The same with all dims behind the rows as one; what was reshaped to it, if that is so already. The rows are the
+    second dim, or `count` of them.
+    """
     shape = value.desc.shape or ()
     if value.producer.op_type == "Reshape":
         before = value.producer.operand(0)
-        if before.desc.shape is not None and len(before.desc.shape) == 3 and before.desc.shape[:2] == shape[:2]:
+        wanted = (shape[0], count or shape[1])
+        if before.desc.shape is not None and len(before.desc.shape) == 3 and before.desc.shape[:2] == wanted:
             return before
-    return rw.insert("Reshape", value, rw.const([0, 0, -1], dtype=DType.INT64))
+    return rw.insert("Reshape", value, rw.const([0, count, -1], dtype=DType.INT64))
