@@ -19,6 +19,7 @@ from atcpy.ops.attention import MOST_OF_HEAD
 from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.masks import mask_of, meets_mask
+from atcpy.passes.movement import VIEWS, view_step
 
 
 def _times(x: Pattern, name: str) -> Op:
@@ -100,8 +101,14 @@ def _scale(m: Match) -> float | None:
 
 
 def _turned(k: Value, rw: Rewriter) -> Value:
-    """k with its last two dims swapped; where a Transpose made it, from what that had."""
-    rank = len(k.desc.shape or ())
+    """k with its last two dims swapped; where a Transpose or a view made it, from what that had."""
+    shape = k.desc.shape or ()
+    rank = len(shape)
+    if 1 in shape[-2:]:  # a Transpose of one row is a view by now
+        source = k.producer.operand(0) if k.producer.op_type in VIEWS else k
+        step = view_step(source.desc.shape or (), (*shape[:-2], shape[-1], shape[-2]))
+        if step is not None:
+            return step.insert(rw, source)
     perm = list(range(rank))
     if k.producer.op_type == "Transpose":
         perm = list(k.producer.ints_attr("perm", tuple(reversed(perm))))

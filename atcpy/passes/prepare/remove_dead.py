@@ -8,4 +8,6 @@ from atcpy.passes.base import graph_pass
 @graph_pass("PrunePass", Stage.PREPARE, after=("CommonSubexpressionEliminationPass",), required=True, repeats=True)
 def remove_dead(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Remove nodes whose results nobody reads."""
-    record.matched = record.applied = erase_dead(graph, [node for node in graph.nodes if not node.is_read], "dead")
+    count = erase_dead(graph, [node for node in graph.nodes if not node.is_read], "dead")
+    record.matched += count
+    record.applied += count
