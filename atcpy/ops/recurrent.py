@@ -39,10 +39,10 @@ _KINDS = {
     "GRU": _Kind("gru", 3, ("Sigmoid", "Tanh")),
     "RNN": _Kind("rnn", 1, ("Tanh",)),
 }
-_GATES = {kind.name: kind.gates for kind in _KINDS.values()}
+DEFAULT_ACTIVATIONS = {op_type: kind.acts for op_type, kind in _KINDS.items()}  # of a direction
 
 # Which of alpha and beta an activation reads, with ONNX's defaults; a given list of alphas has one for each that does.
-_PARAMETERS: dict[str, tuple[float | None, float | None]] = {
+ACTIVATION_PARAMETERS: dict[str, tuple[float | None, float | None]] = {
     "Relu": (None, None),
     "Tanh": (None, None),
     "Sigmoid": (None, None),
@@ -55,7 +55,7 @@ _PARAMETERS: dict[str, tuple[float | None, float | None]] = {
     "Softsign": (None, None),
     "Softplus": (None, None),
 }
-_SPELLINGS = {name.lower(): name for name in _PARAMETERS}
+_SPELLINGS = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
 
 # --- LSTM, GRU, RNN ----------------------------------------------------------------------------
@@ -113,7 +113,10 @@ def _activations(
         raise ModelInvalid("E13014", where=node, what=f"activations = {list(given)}")
     lists = [iter(_floats(node, name)) for name in ("activation_alpha", "activation_beta")]
     alphas, betas = (
-        tuple(0.0 if (default := _PARAMETERS[name][which]) is None else next(lists[which], default) for name in names)
+        tuple(
+            0.0 if (default := ACTIVATION_PARAMETERS[name][which]) is None else next(lists[which], default)
+            for name in names
+        )
         for which in (0, 1)
     )
     return names, alphas, betas

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,14 +88,22 @@ def parse_text(text: str) -> onnx.ModelProto:
     rng = np.random.default_rng(7)
     declared = {info.name: info for info in graph.value_info}
     for node in graph.node:
-        for name in node.input:
-            if name and name not in made:
+        for name in _read(node):
+            if name in declared and name not in made:
                 graph.initializer.append(numpy_helper.from_array(_fill(declared[name], rng), name))
                 made.add(name)
     kept = [info for info in graph.value_info if info.name not in {init.name for init in graph.initializer}]
     del graph.value_info[:]
     graph.value_info.extend(kept)
     return model
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """The names that a node reads, and those that are read in its bodies."""
+    yield from node.input
+    for attr in node.attribute:
+        for inner in attr.g.node:
+            yield from _read(inner)
 
 
 def _fill(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:

@@ -45,6 +45,7 @@ from atcpy.passes.prepare import (
     qlinear_matmul,
     quantize_clip,
     quantized_moves,
+    recurrent_loops,
     remove_dead,
     remove_identity,
     remove_requantize,

@@ -5,11 +5,10 @@ LSTM(x, w, r, b, lengths, ConstantOfShape(…, 0), c)  →  LSTM(x, w, r, b, len
 
 from __future__ import annotations
 
-import numpy as np
-
-from atcpy.ir import Graph, PassRecord, Reject, Tensor, Value, erase_dead
+from atcpy.ir import Graph, PassRecord, Reject, erase_dead
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
+from atcpy.passes.fills import elements, is_zero
 
 _STATES = (5, 6)  # the hidden and the cell's state
 
@@ -25,11 +24,10 @@ def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) 
     for node in graph.nodes_of("RNN", "GRU", "LSTM"):
         for place in _STATES:
             state = node.input(place)
-            fill = None if state is None else _constant(state)
-            if state is None or fill is None:
+            if state is None or elements(state) is None:
                 continue
             record.matched += 1
-            if fill.any() or np.signbit(fill).any():
+            if not is_zero(state):
                 record.reject(Reject("other-constant", state.name, "is not 0"))
                 continue
             if not record.may_apply():
@@ -41,11 +39,3 @@ def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) 
             graph.set_inputs(node, values)
             node.passes = (*node.passes, record.name)
             erase_dead(graph, [state.producer])
-
-
-def _constant(value: Value) -> np.ndarray | None:
-    """The elements, or the one that all of them are."""
-    if value.producer.op_type == "ConstantOfShape":
-        fill = value.producer.attrs.get("value")
-        return fill.array if isinstance(fill, Tensor) else np.zeros(1, np.float32)
-    return None if value.tensor is None else value.array

@@ -1,0 +1,248 @@
+"""A Loop or Scan over the steps of recurrent cells becomes LSTM, GRU or RNN.
+
+Loop(n, true, h, c) { i, f, o, g = act(Split(xs[turn]·W + h·R + b)); c' = f·c + i·g; h' = o·tanh(c') }
+    →  LSTM(xs, W, R, b, , h, c)
+
+What the body computes counts, not how it is spelled: `passes/columns.py`. Cells of which one reads the other's h are as
+many ops. A row may end before the others: Where(turn >= length, h, h').
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from atcpy.ir import DType, Graph, Node, PassRecord, Rewriter, Value
+from atcpy.ir.shape import Shape
+from atcpy.ops.infer import KnownValues, propagate
+from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
+from atcpy.options import OoLevel, PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.columns import NotACell
+from atcpy.passes.fills import is_zero
+from atcpy.passes.folding import NAME as FOLDING
+from atcpy.passes.folding import Finisher
+from atcpy.passes.recurrent_cells import Cell, operands, peepholes
+from atcpy.passes.recurrent_layers import Layer, Result, What
+from atcpy.passes.turns import Carried, Sequence, Stack, Turns
+
+_LARGEST = 2**63 - 1  # what a Slice to the end is written with
+_STATE_PLACES = {"LSTM": 2, "GRU": 1, "RNN": 1}  # of the results, behind that of all steps
+
+
+@graph_pass(
+    "RecurrentLoopFusionPass",
+    Stage.PREPARE,
+    after=(FOLDING,),
+    before=("ZeroStateEliminationPass",),
+    level=OoLevel.O2,
+    makes=("LSTM", "GRU", "RNN"),
+)
+def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace a Loop or Scan over the steps of recurrent cells by LSTM, GRU or RNN."""
+    loops = [node for node in graph.nodes_of("Loop", "Scan") if _may_recur(node)]
+    known = _numbers(graph) if loops else KnownValues()
+    finisher = Finisher(graph, record, options)
+    for node in loops:
+        record.matched += 1
+        try:
+            layer = Layer(Turns(node, known))
+        except NotACell as reason:
+            record.reject(reason.reject)
+            continue
+        if not record.may_apply():
+            return
+        record.fire([node])
+        rw = Rewriter(graph, node, record.name, [node])
+        finisher.finish(rw, _Writer(rw, layer).results(), [node])
+
+
+def _may_recur(node: Node) -> bool:
+    """Is there a product in it that a state may go through?"""
+    body = next(node.subgraphs)
+    return body.has_any(("MatMul", "Gemm")) and any(value.desc.dtype.is_float for value in node.operands)
+
+
+def _numbers(graph: Graph) -> KnownValues:
+    known = KnownValues()
+    for node in graph.nodes:
+        if node.op_type != "Const" and node.outputs and node.output.desc.dtype.is_int:
+            propagate(node, known)
+    return known
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Makes the ops of a layer in the place of its loop."""
+
+    rw: Rewriter
+    layer: Layer
+    is_reversed: bool = field(init=False)  # the ops go from the last step to the first
+    lengths: Value | None = field(init=False, default=None)
+    made: dict[Cell, list[Value]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # With lengths, `reverse` begins at the last step of each row, which is not what the loop does.
+        directions = [sequence.is_reversed for sequence in self.layer.sequences.values()]
+        self.is_reversed = all(directions) and self.layer.lengths is None
+
+    def results(self) -> list[tuple[Value, Value]]:
+        """The results of the loop, and what takes the place of each."""
+        for cell in self.layer.cells:
+            self.made[cell] = self._op(cell)
+        return [(result.value, self._result(result)) for result in self.layer.results]
+
+    # --- the op ------------------------------------------------------------------------------------
+
+    def _op(self, cell: Cell) -> list[Value]:
+        rw, layer = self.rw, self.layer
+        inputs = [self._input(source) for source in cell.sources]
+        x = inputs[0] if len(inputs) == 1 else rw.insert("Concat", *inputs, axis=2)
+        w, r, b = (rw.const(array.astype(np.float32), name=f"{rw.root.name}_{name}") for name, array in operands(cell))
+        if layer.lengths is not None and self.lengths is None:
+            self.lengths = self._lengths(x, layer.lengths)
+        states = [self._state(layer.states[state.old].start) for state in (cell.h, cell.c) if state is not None]
+        peeps = peepholes(cell)
+        p = None if peeps is None else rw.const(peeps.astype(np.float32)[None], name=f"{rw.root.name}_p")
+        attrs: dict[str, object] = {"hidden_size": cell.hidden, **_activations(cell)}
+        if self.is_reversed:
+            attrs["direction"] = "reverse"
+        if cell.gates[-1].is_late:
+            attrs["linear_before_reset"] = 1
+        count = 1 + _STATE_PLACES[cell.op_type]
+        return rw.insert_many(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=count, **attrs)
+
+    def _input(self, source: Value) -> Value:
+        """The steps of a source as [steps, batch, columns]."""
+        cell = self.layer.cell_of(source)
+        if cell is not None:
+            return self._view(self.made[cell][0], "Squeeze", [1])
+        sequence = self.layer.sequences[source]
+        rank = len(sequence.tensor.desc.shape or ())
+        axis = sequence.axis % rank
+        x = self._cut(sequence, axis)
+        if axis:
+            x = self.rw.insert("Transpose", x, perm=(axis, *(each for each in range(rank) if each != axis)))
+        if sequence.is_reversed is not self.is_reversed:
+            x = self._flipped(x, 0)
+        shape = source.desc.shape or ()
+        return self._moved(x, ("Squeeze", "Unsqueeze"), shape, 1)
+
+    def _cut(self, sequence: Sequence, axis: int) -> Value:
+        """What the turns take of a sequence."""
+        limit = self.layer.turns.limit
+        if limit is None or self.layer.turns.is_whole(sequence):
+            return sequence.tensor
+        return self._slice(sequence.tensor, self._integers(0), self._count(limit), axis)
+
+    def _count(self, limit: Value) -> Value:
+        """The number of turns as one element."""
+        one = self.rw.insert("Reshape", limit, self._integers(1))
+        return self.rw.insert("Max", one, self._integers(0))
+
+    def _lengths(self, x: Value, lengths: Value) -> Value:
+        """The lengths as the op wants them: not longer than the sequence."""
+        rw = self.rw
+        count = rw.insert("Shape", x, start=0, end=1)
+        flat = rw.insert("Reshape", rw.insert("Cast", lengths, to=DType.INT64.onnx), self._integers(-1))
+        held = rw.insert("Max", rw.insert("Min", flat, count), self._integers(0))
+        return rw.insert("Cast", held, to=DType.INT32.onnx)
+
+    def _state(self, start: Value) -> Value | None:
+        """A state to begin with, as [1, batch, hidden]; None for zero."""
+        if is_zero(start):
+            return None
+        shape = start.desc.shape or ()
+        return self._view(self._moved(start, ("Squeeze", "Unsqueeze"), shape, 0), "Unsqueeze", [0])
+
+    # --- results -----------------------------------------------------------------------------------
+
+    def _result(self, result: Result) -> Value:
+        of, cell = result.of, result.cell
+        if cell is None:
+            assert isinstance(of, Carried)
+            return self._counter(of) if result.what is What.COUNT else of.start
+        if result.what is What.STEPS:
+            assert isinstance(of, Stack)
+            return self._stack(cell, of)
+        assert isinstance(of, Carried)
+        ends = self.made[cell][1:]
+        if result.what is What.FRONT:
+            return self._list(self._steps(cell, (of.old.desc.shape or ())[1:]), of)
+        last = self._view(ends[result.what is What.C], "Squeeze", [0])
+        if result.what is What.ONE:
+            shape = (of.old.desc.shape or ())[1:]
+            return self._view(self._moved(last, ("Unsqueeze", "Squeeze"), shape, 0), "Unsqueeze", [0])
+        return self._moved(last, ("Unsqueeze", "Squeeze"), of.old.desc.shape or (), 0)
+
+    def _steps(self, cell: Cell, shape: Shape) -> Value:
+        """h of all turns, in their order, as [turns, *shape]."""
+        y = self._view(self.made[cell][0], "Squeeze", [1])
+        y = self._flipped(y, 0) if self.is_reversed else y
+        return self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
+
+    def _stack(self, cell: Cell, stack: Stack) -> Value:
+        shape = stack.item.desc.shape or ()
+        y = self._view(self.made[cell][0], "Squeeze", [1])
+        y = self._flipped(y, 0) if self.is_reversed is not stack.is_reversed else y
+        y = self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
+        axis = stack.axis % (len(shape) + 1)
+        perm = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
+        return self.rw.insert("Transpose", y, perm=tuple(perm)) if axis else y
+
+    def _list(self, steps: Value, state: Carried) -> Value:
+        """A list whose first elements are steps."""
+        turns = self.layer.turns
+        assert turns.limit is not None
+        if turns.count is not None and (state.start.desc.shape or (None,))[0] == turns.count:
+            return steps
+        rest = self._slice(state.start, self._count(turns.limit), self._integers(_LARGEST), 0)
+        return self.rw.insert("Concat", steps, rest, axis=0)
+
+    def _counter(self, state: Carried) -> Value:
+        """Where a counter ends."""
+        rw, turns = self.rw, self.layer.turns
+        step = turns.step(state)
+        assert turns.limit is not None and step is not None
+        count = rw.insert("Reshape", self._count(turns.limit), rw.const(np.zeros(0, np.int64)))
+        moved = rw.insert("Mul", count, rw.const(np.array(step, np.int64)))
+        return rw.insert("Add", state.start, rw.insert("Cast", moved, to=state.start.desc.dtype.onnx))
+
+    # --- nodes -------------------------------------------------------------------------------------
+
+    def _integers(self, *numbers: int) -> Value:
+        return self.rw.const(np.array(numbers, np.int64))
+
+    def _view(self, value: Value, op_type: str, axes: list[int]) -> Value:
+        return self.rw.insert(op_type, value, self._integers(*axes)) if axes else value
+
+    def _slice(self, value: Value, begin: Value, end: Value, axis: int) -> Value:
+        return self.rw.insert("Slice", value, begin, end, self._integers(axis))
+
+    def _flipped(self, value: Value, axis: int) -> Value:
+        ends = (self._integers(number) for number in (-1, -_LARGEST, axis, -1))
+        return self.rw.insert("Slice", value, *ends)
+
+    def _moved(self, value: Value, ops: tuple[str, str], shape: Shape, at: int) -> Value:
+        """Between dims of `shape` behind `at` others and [batch, columns]: takes away dims of 1, or puts one in."""
+        take, put = ops
+        *before, _ = shape
+        long = [axis for axis, dim in enumerate(before) if dim != 1]
+        kept = long[0] if long else 0
+        if not before:
+            return self._view(value, put, [at])
+        return self._view(value, take, [at + axis for axis in range(len(before)) if axis != kept])
+
+
+def _activations(cell: Cell) -> dict[str, object]:
+    """The attributes that say them, where they are not the standard's own."""
+    names = tuple(activation.name for activation in cell.activations)
+    if names == DEFAULT_ACTIVATIONS[cell.op_type]:
+        return {}
+    attrs: dict[str, object] = {"activations": names}
+    for which, attr in enumerate(("alpha", "beta")):
+        readers = [each for each in cell.activations if ACTIVATION_PARAMETERS[each.name][which] is not None]
+        if readers:
+            attrs[f"activation_{attr}"] = tuple(float(getattr(each, attr)) for each in readers)
+    return attrs
