@@ -229,11 +229,11 @@ def logic(s: Sketch) -> None:
 def selection(s: Sketch) -> None:
     condition = s.take("b")
     x = s.take(s.pick("fi"))
+    name, other, is_exact = _partner(s, x)
     try:
-        np.broadcast_shapes(condition.array.shape, x.array.shape)
+        np.broadcast_shapes(condition.array.shape, x.array.shape, np.shape(other))
     except ValueError as error:
         raise Unfit from error
-    name, other, is_exact = _partner(s, x)
     array = np.where(condition.array, x.array, other)
     s.put("SelectV2", [condition.name, x.name, name], array, is_exact=is_exact and x.is_exact, T=x.type)
 
