@@ -14,14 +14,16 @@ from tests.parsers.tensorflow.random_graphs import random_graph, run_graph
 def main(count: int, first: int, oracle: str) -> int:
     """Prints what is wrong; the status to end with."""
     graphs = [random_graph(seed) for seed in range(first, first + count)]
-    problems = [problem for found in (ask(oracle, graphs) if oracle else {}).values() for problem in found]
+    opinions = ask(oracle, graphs) if oracle else {}
+    problems = [problem for found in opinions.values() for problem in found]
     with tempfile.TemporaryDirectory() as folder:
         for graph in graphs:
             try:
                 problems += run_graph(graph, Path(folder))
             except Exception as error:  # noqa: BLE001 the others are to be seen, too
                 problems.append(f"seed {graph.seed}: {type(error).__name__} {error}")
-    print(*problems, f"{len(graphs)} graphs", sep="\n")
+    asked = f", {oracle} answered for {len(opinions)}" if oracle else ""
+    print(*problems, f"{len(graphs)} graphs{asked}", sep="\n")
     return int(bool(problems))
 
 

@@ -21,4 +21,6 @@ def test_oracles_agree_with_what_random_graphs_must_give(oracle: str) -> None:
     if not interpreter(oracle):
         pytest.skip(f"{oracle} is not installed, and no ATCPY_{oracle.upper()}_PYTHON names an interpreter that has it")
     graphs = [random_graph(1000 * seed + index) for seed in (1, 2, 3) for index in range(GRAPHS)]
-    assert not [problem for problems in ask(oracle, graphs).values() for problem in problems]
+    opinions = ask(oracle, graphs)
+    assert not [problem for problems in opinions.values() for problem in problems]
+    assert len(opinions) > len(graphs) * 0.9
