@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -119,14 +119,27 @@ class SplitBy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """What the model of costs of collectives calculates with: seconds to start a message (`alpha`), to send a byte
+    (`beta`) and to add one (`gamma`), between so many ranks. The defaults: mpich on two cores of one machine.
+    """
+
+    alpha: float = 16e-6
+    beta: float = 3e-10
+    gamma: float = 1e-10
+    ranks: int = 2
+
+
+@dataclass(frozen=True, slots=True)
 class AllReduceSplit:
     """How the allreduces of a group become few: by percentages of their bytes, by the last index of each, or `by` a
-    rule. Keys are groups; "" is every group that has none of its own.
+    rule, of which one knows the `network`. Keys are groups; "" is every group that has none of its own.
     """
 
     by: SplitBy = SplitBy.DEFAULT
     sizes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     indices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    network: Network = Network()
 
     @staticmethod
     def for_group(table: Mapping[str, tuple[float, ...]], group: str) -> tuple[float, ...]:
@@ -770,6 +783,32 @@ def _splits_text(table: Mapping[str, tuple[float, ...]]) -> str:
     return ";".join(f"{group}:{part}" if group else part for group, part in zip(table, parts, strict=True))
 
 
+_MOST_RANKS = 1_000_000
+
+
+def _read_network(option: str, value: object) -> Network:
+    """`alpha=16e-6,ranks=8`, or a mapping; what is not given stays as it is."""
+    if isinstance(value, Network):
+        return value
+    if isinstance(value, Mapping):
+        given = dict(value)
+    else:
+        parts = filter(None, map(str.strip, _text(option, value).split(",")))
+        given = {name.strip(): number.strip() for name, _, number in (part.partition("=") for part in parts)}
+    for name, number in given.items():
+        if name == "ranks":
+            given[name] = read_int(option, number, 1, _MOST_RANKS)
+        elif name in ("alpha", "beta", "gamma"):
+            given[name] = read_float(option, number, 0, 1e3)
+        else:
+            raise _expected(option, name, "alpha, beta, gamma or ranks", "as alpha=16e-6,beta=3e-10,ranks=8")
+    return Network(**given)
+
+
+def _network_text(network: Network) -> str:
+    return ",".join(f"{name}={number!r}" for name, number in asdict(network).items())
+
+
 def _lower(value: object) -> str:
     return str(value).lower()
 
@@ -857,6 +896,13 @@ _TABLE = (
         aliases=("allreduce_split_idx",),
     ),
     Option(
+        "allreduce_cost",
+        _read_network,
+        Network(),
+        'for auto: seconds to start a message, send a byte, add one, "alpha=16e-6,beta=3e-10,gamma=1e-10,ranks=2"',
+        _network_text,
+    ),
+    Option(
         "custom_ops",
         read_custom_ops,
         (),
@@ -937,7 +983,10 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             max_const_bytes=value["max_const"],
             max_growth=value["max_growth"],
             allreduce=AllReduceSplit(
-                value["allreduce_split"], value["allreduce_split_size"], value["allreduce_split_index"]
+                value["allreduce_split"],
+                value["allreduce_split_size"],
+                value["allreduce_split_index"],
+                value["allreduce_cost"],
             ),
         ),
         split=SplitOptions(level=level, switches=switches),
@@ -981,7 +1030,15 @@ def recorded_options(cmdline: str) -> ConvertOptions:
 
 
 _COMPILING = frozenset(
-    {"oo_level", "op_select_implmode", "optimization_switch", "skip_pass", "pass_limit", "disable_reuse_memory"}
+    {
+        "oo_level",
+        "op_select_implmode",
+        "optimization_switch",
+        "skip_pass",
+        "pass_limit",
+        "disable_reuse_memory",
+        "allreduce_cost",
+    }
 )
 
 

@@ -22,6 +22,7 @@ from atcpy.options import (
     InputDims,
     Limits,
     MemoryLimit,
+    Network,
     OoLevel,
     OpsModule,
     PassSwitches,
@@ -60,6 +61,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "allreduce_split": ("auto", "prepare.allreduce.by", SplitBy.COSTS),
     "allreduce_split_size": ("60,40;tp:100", "prepare.allreduce.sizes", {"": (60.0, 40.0), "tp": (100.0,)}),
     "allreduce_split_index": ("3,7", "prepare.allreduce.indices", {"": (3.0, 7.0)}),
+    "allreduce_cost": ("alpha=2e-5, ranks=8", "prepare.allreduce.network", Network(alpha=2e-5, ranks=8)),
     "soc": ("ascend310p3", "soc", "Ascend310P3"),
     "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),
     "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),
@@ -232,6 +234,10 @@ def test_input_shape_is_read_or_refused(text: str) -> None:
         ("optimization_switch", "A:maybe", "E10001"),
         ("fusion_switch_file", "no/such/file", "E10410"),
         ("soc", "", "E10004"),
+        ("allreduce_cost", "alfa=1", "E10001"),
+        ("allreduce_cost", "alpha", "E10014"),
+        ("allreduce_cost", "beta=-1", "E10013"),
+        ("allreduce_cost", {"ranks": 0}, "E10013"),
     ],
 )
 def test_wrong_value_is_refused_with_atcs_code(name: str, value: object, code: str) -> None:

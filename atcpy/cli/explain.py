@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
+    "allreduce_split", "allreduce_split_size", "allreduce_split_index", "allreduce_cost",
 )  # fmt: skip
 MOST_SHOWN = 20
 _CODE = re.compile(r"(?:error|warning)?\[?([A-Za-z]{1,2}\d{4,5}C?|E2100C)\]?:?")
@@ -183,7 +184,10 @@ def _why_off(view: "PackageView", name: str) -> str:
 
 def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
     from atcpy.debug.explain import candidates_of
+    from atcpy.ir.decisions import ALLREDUCE_FUSION
     from atcpy.passes.base import find_pass
+    from atcpy.report.allreduce import allreduce_line
+    from atcpy.report.record import to_json
 
     records = [record for record in view.graph.decisions.passes if record.name == name]
     if not records:
@@ -194,6 +198,8 @@ def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
         raise UsageError("E10016", f'--pass: there is no pass "{name}"', where=Where(option="pass"), hint=hint)
     candidates = [candidate for record in records for candidate in candidates_of(record)]
     lines = [line for record in records for line in _pass_lines(record)]
+    if name == ALLREDUCE_FUSION and view.graph.decisions.allreduce is not None:
+        lines.append(f"  {allreduce_line(to_json(view.graph.decisions.allreduce))}")
     return Outcome([candidate.record() for candidate in candidates], lines)
 
 

@@ -4,6 +4,7 @@ Who starts the processes gives them a folder. There each leaves its number, the 
 what it found; so exactly one message comes of a run, whatever MPI says meanwhile.
 """
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -237,16 +238,18 @@ def _end_all(failure: "RankFailed") -> NoReturn:
 
 
 def predict(session: "InferenceSession", ranks: int) -> Outcome:
-    """What the model of costs says of so many ranks: seconds for each collective, by the cheaper of two ways."""
-    from atcpy.passes.segments import Costs
+    """What the model of costs says of so many ranks: seconds for each collective, by the cheapest algorithm."""
+    from atcpy.options import recorded_options
+    from atcpy.passes.collective_costs import cheapest
     from atcpy.runtime.agreement import collectives_of
 
-    ways = {"ring": Costs.ring(ranks), "doubling": Costs.doubling(ranks)}
+    network = dataclasses.replace(recorded_options(session.model.cmdline).prepare.allreduce.network, ranks=ranks)
     rows: list[dict[str, Any]] = []
     for node in collectives_of(session.model.graph):
-        nbytes = sum(value.desc.nbytes for value in node.operands if value.desc.is_static)
-        way = min(ways, key=lambda each: ways[each].of(nbytes))
-        rows.append({"name": node.name, "bytes": nbytes, "algorithm": way, "seconds": ways[way].of(nbytes)})
+        values = node.outputs if node.op_type == "HcomAllGather" else node.operands
+        nbytes = sum(value.desc.nbytes for value in values if value.desc.is_static)
+        way = cheapest(node.op_type, nbytes, network)
+        rows.append({"name": node.name, "bytes": nbytes, "algorithm": way.name, "seconds": way.seconds(nbytes)})
     total = sum(row["seconds"] for row in rows)
     lines = [f"{row['name']}  {size(row['bytes'])}  {row['algorithm']}  {duration(row['seconds'])}" for row in rows]
     lines.append(f"{len(rows)} collectives of {ranks} ranks take {duration(total)} by the model of costs; nothing ran")

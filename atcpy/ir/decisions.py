@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from atcpy.options import Deadline
 
@@ -80,6 +80,29 @@ def matched_nodes(nodes: Iterable[Node]) -> Matched:
     return tuple((node.op_type, *(node.sources or (node.name,))[:_MOST_NAMES]) for node in nodes)
 
 
+ALLREDUCE_FUSION: Final = "HcomAllReduceFusionPass"
+
+
+@dataclass(frozen=True, slots=True)
+class AllReducePlan:
+    """What became of the allreduces of a graph, and how long the model of costs says that they take on `ranks` ranks,
+    until the last one has ended: `seconds` as they are now, and if they were alone or split by default.
+
+    `algorithms` has how many collectives are cheapest by which. Where they were joined, `fused_copies` are the copies
+    that are left between gradients, collective and readers, and `port_copies` those out of and into callers' arrays.
+    """
+
+    allreduces: int
+    collectives: int
+    ranks: int
+    seconds: float
+    seconds_alone: float
+    seconds_default: float
+    algorithms: Mapping[str, int]
+    fused_copies: int = 0
+    port_copies: int = 0
+
+
 class Moment(Enum):
     """When a pass is watched."""
 
@@ -90,12 +113,13 @@ class Moment(Enum):
 @dataclass(slots=True)
 class Decisions:
     """The records of a compilation in the order of the passes, and what became of nodes that
-    are gone: source node name -> why (`folded`, `dead`, `identity` …). `watch` is told of each pass that runs
-    on the graph, or on a piece of it.
+    are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces. `watch` is
+    told of each pass that runs on the graph, or on a piece of it.
     """
 
     passes: list[PassRecord] = field(default_factory=list)
     removed: dict[str, str] = field(default_factory=dict)
+    allreduce: AllReducePlan | None = None
     watch: Callable[[str, Graph, Moment], None] | None = field(default=None, repr=False, compare=False)
 
     def begin(self, name: str, stage: str) -> PassRecord:

@@ -167,6 +167,12 @@ def record_family(record: bytes) -> str:
     return record[:_FAMILY_BYTES].rstrip(b"\0").decode("ascii", "replace")
 
 
+def read_events(record: bytes) -> tuple[int, int]:
+    """The event that a task waits for, and the one that it records: their numbers from 1, 0 is none."""
+    *_, event_wait, event_record, _, _ = _HEADER.unpack_from(record)
+    return event_wait, event_record
+
+
 def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:
     """Sources and destinations of a checked record, as (region, index, offset, bytes)."""
     _, n_src, n_dst, *_ = _HEADER.unpack_from(record)

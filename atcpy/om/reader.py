@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from atcpy.errors import PackageCorrupt
 from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, TensorDesc, Value
-from atcpy.ir.decisions import Matched
+from atcpy.ir.decisions import AllReducePlan, Matched
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
 from atcpy.om import attrs, container, descs, inout, weights
@@ -331,6 +331,12 @@ def _int(value: object) -> int:
     return value
 
 
+def _float(value: object) -> float:
+    if not isinstance(value, float):
+        raise ValueError(f"{value!r:.80} is no number")
+    return value
+
+
 def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, tuple):
         raise ValueError(f"{value!r:.80} is no list")
@@ -351,4 +357,20 @@ def _decisions(record: Mapping[str, Any]) -> Decisions:
         ]
         entry.fired = [_matched(nodes) for nodes in made["fired"]]
         decisions.passes.append(entry)
+    if "allreduce" in record:
+        decisions.allreduce = _allreduce(record["allreduce"])
     return decisions
+
+
+def _allreduce(made: Mapping[str, Any]) -> AllReducePlan:
+    return AllReducePlan(
+        allreduces=_int(made["allreduces"]),
+        collectives=_int(made["collectives"]),
+        ranks=_int(made["ranks"]),
+        seconds=_float(made["seconds"]),
+        seconds_alone=_float(made["seconds_alone"]),
+        seconds_default=_float(made["seconds_default"]),
+        algorithms={_str(name): _int(count) for name, count in dict(made["algorithms"]).items()},
+        fused_copies=_int(made["fused_copies"]),
+        port_copies=_int(made["port_copies"]),
+    )

@@ -8,6 +8,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from onnx import TypeProto
 
@@ -19,6 +20,7 @@ from atcpy.om.container import Partition, reseal, seal_file
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.ops import find_opdef
+from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in
 
 __all__ = ["reseal", "to_bytes", "write"]
@@ -32,6 +34,7 @@ KERNEL_LIB = {
     Engine.HCCL: "ops_kernel_info_hccl",
     Engine.HOST_CPU: "DNN_VM_HOST_CPU_OP_STORE",
 }
+_HCCL_TASK = 6  # RT_MODEL_TASK_HCCL; the others are RT_MODEL_TASK_KERNEL, 0
 FRAMEWORKS = {"onnx": "Onnx", "tensorflow": "TensorFlow"}
 
 
@@ -120,6 +123,10 @@ def _task_info(compiled: CompiledModel) -> bytes:
             event_record=task.event_record,
         )
         definition = info.task.add(id=number, stream_id=task.stream)
+        if task.engine is Engine.HCCL:
+            definition.type = _HCCL_TASK
+            definition.kernel_hccl.op_index = index_of[task.node]
+            definition.kernel_hccl.hccl_type = task.op_type
         kernel = definition.kernel
         kernel.kernel_name = task.kernel
         kernel.args_size = len(record)
@@ -147,6 +154,7 @@ def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> Model
     pending = [graph]
     for number, block in enumerate(pending):  # grows while it is walked: subgraphs queue up behind
         writer.write(block, model.graph.add(name=_graph_name(block, number)), pending)
+    groups = {node.str_attr("group", WORLD) for node in graph.nodes if node.engine is Engine.HCCL}
     values: dict[str, object] = {
         "atc_cmdline": compiled.cmdline,
         "atc_version": compiled.version,
@@ -159,6 +167,7 @@ def _model_def(compiled: CompiledModel, sizes: Mapping[Partition, int]) -> Model
         "stream_num": _stream_count(compiled),
         "event_num": _event_count(compiled),
         "label_num": 0,
+        "hcom_group_names": ",".join(sorted(groups)) or (),
         "core_type": 0,
         "attr_model_out_nodes_name": tuple(port.name for port in compiled.outputs),
         "task_index_op_name": tuple(task.node for task in compiled.tasks),
@@ -193,7 +202,9 @@ def _json(value: object) -> str:
 
 def _decisions(graph: Graph) -> dict[str, object]:
     """What the passes did and why not, without the times, which differ from run to run."""
+    allreduce = graph.decisions.allreduce
     return {
+        **({} if allreduce is None else {"allreduce": asdict(allreduce)}),
         "passes": [
             {
                 "name": record.name,

@@ -7,20 +7,23 @@ says that it is the best cut for ResNet-50, is all that is still missing when ba
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from math import inf
 from typing import Final
 
-from atcpy.errors import UsageError
-from atcpy.options import AllReduceSplit, SplitBy
+import numpy as np
 
+from atcpy.errors import UsageError
+from atcpy.options import AllReduceSplit, Network, SplitBy
+from atcpy.passes.collective_costs import algorithms, cheapest, least_seconds
+
+ALLREDUCE: Final = "HcomAllReduce"
 DEFAULT_PERCENT: Final = 96.54
 MAX_SEGMENTS: Final = 8
-MAX_CUTS: Final = 256  # that the model of costs compares in one bucket
+MAX_CUTS: Final = 2048  # that the model of costs compares in one bucket
 MAX_ID: Final = 2**31 - 1
 
 
@@ -38,29 +41,6 @@ class Member:
     ready: float = 0.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What a collective of n bytes takes: `start` + n · `per_byte` seconds."""
-
-    start: float = 16e-6
-    per_byte: float = 1 / 2.5e9
-
-    @staticmethod
-    def ring(ranks: int, start: float = 16e-6, per_byte: float = 1 / 2.5e9) -> Costs:
-        """A ring of so many ranks: reduce-scatter, then allgather."""
-        return Costs(2 * (ranks - 1) * start, 2 * (ranks - 1) / ranks * per_byte)
-
-    @staticmethod
-    def doubling(ranks: int, start: float = 16e-6, per_byte: float = 1 / 2.5e9) -> Costs:
-        """Recursive doubling between so many ranks."""
-        rounds = (ranks - 1).bit_length()
-        return Costs(rounds * start, rounds * per_byte)
-
-    def of(self, nbytes: int) -> float:
-        """Seconds for so many bytes."""
-        return self.start + nbytes * self.per_byte
-
-
 def check_member(member: Member) -> None:
     """EI0003 if the attributes of an allreduce contradict each other."""
     if member.fusion not in (0, 1, 2):
@@ -72,7 +52,7 @@ def check_member(member: Member) -> None:
         raise UsageError("EI0003", f"fusion_id is {member.fusion_id}", where=member.name, why="with fusion 1 it is -1")
 
 
-def plan_segments(members: Sequence[Member], split: AllReduceSplit, costs: Costs | None = None) -> list[list[int]]:
+def plan_segments(members: Sequence[Member], split: AllReduceSplit) -> list[list[int]]:
     """The members of each collective, by their numbers; the collectives in the order of their last members.
 
     Raises UsageError (EI0003) for attributes, indices and percentages that do not fit.
@@ -87,12 +67,12 @@ def plan_segments(members: Sequence[Member], split: AllReduceSplit, costs: Costs
     for numbers in buckets.values():
         bucket = [members[number] for number in numbers]
         by_split = len(bucket) > 1 and bucket[0].fusion == 1
-        ends = _ends(bucket, split, costs) if by_split else [len(bucket) - 1]
+        ends = _ends(bucket, split) if by_split else [len(bucket) - 1]
         segments += [numbers[first + 1 : last + 1] for first, last in pairwise([-1, *ends])]
     return sorted(segments, key=lambda segment: segment[-1])
 
 
-def _ends(bucket: Sequence[Member], split: AllReduceSplit, costs: Costs | None) -> list[int]:
+def _ends(bucket: Sequence[Member], split: AllReduceSplit) -> list[int]:
     """The number of the last member of each segment."""
     group = bucket[0].group
     sizes = [member.nbytes for member in bucket]
@@ -105,7 +85,7 @@ def _ends(bucket: Sequence[Member], split: AllReduceSplit, costs: Costs | None) 
         _check_indices(indices, len(bucket), group)
         return [int(index) for index in indices]
     if split.by is SplitBy.COSTS:
-        return ends_by_costs(bucket, costs or Costs())
+        return ends_by_costs(bucket, split.network)
     return ends_by_size(sizes, (DEFAULT_PERCENT, 100 - DEFAULT_PERCENT))
 
 
@@ -152,29 +132,46 @@ def ends_by_size(sizes: Sequence[int], percents: Sequence[float]) -> list[int]:
     return [*ends, last]
 
 
-def ends_by_costs(bucket: Sequence[Member], costs: Costs) -> list[int]:
+def ends_by_costs(bucket: Sequence[Member], network: Network) -> list[int]:
     """The cuts after which the last collective ends earliest; of equals, the fewest.
 
     A segment starts when its last member is ready and the one before has ended: dynamic programming over the last
-    member of a segment. In long buckets only so many cuts are looked at, at equal shares of the bytes.
+    member of a segment. In very long buckets only so many cuts are looked at, at equal shares of the bytes.
     """
     cuts = _candidates([member.nbytes for member in bucket])
-    so_far = [0, *accumulate(member.nbytes for member in bucket)]
+    so_far = list(accumulate(member.nbytes for member in bucket))
     ready = list(accumulate((member.ready for member in bucket), max))
-    best: tuple[float, list[int]] = (inf, [])
-    layer: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}  # by the first member that is left: when all before ends
-    for _ in range(MAX_SEGMENTS):
-        following: dict[int, tuple[float, list[int]]] = {}
-        for start, (done, ends) in layer.items():
-            for cut in cuts[bisect_left(cuts, start) :]:
-                end = max(done, ready[cut]) + costs.of(so_far[cut + 1] - so_far[start])
-                if end < following.get(cut + 1, (inf, []))[0]:
-                    following[cut + 1] = (end, [*ends, cut])
-        whole = following.pop(len(bucket), (inf, []))
-        if whole[0] < best[0] * (1 - 1e-9):
-            best = whole
-        layer = following
-    return best[1]
+    sent = np.array([0, *(so_far[cut] for cut in cuts)], np.float64)  # before each place where a segment may begin
+    ways = algorithms(ALLREDUCE, network)
+    done = np.full((MAX_SEGMENTS + 1, len(sent)), inf)  # by segments and place: when the segments before it end
+    done[0, 0] = 0.0
+    begin = np.zeros(done.shape, np.int64)  # of the last of those segments
+    for place, cut in enumerate(cuts, 1):
+        seconds = least_seconds(ways, sent[place] - sent[:place])
+        ended = np.maximum(done[:-1, :place], ready[cut]) + seconds
+        begin[1:, place] = ended.argmin(axis=1)
+        done[1:, place] = ended.min(axis=1)
+    whole = done[1:, -1]
+    ends, place = [], len(cuts)
+    for segments in range(1 + int(np.argmax(whole <= whole.min() * (1 + 1e-9))), 0, -1):
+        ends.append(cuts[place - 1])
+        place = int(begin[segments, place])
+    return ends[::-1]
+
+
+def predict_seconds(members: Sequence[Member], segments: Iterable[Sequence[int]], network: Network) -> float:
+    """When the last collective ends, each of which starts once its members are ready and the one before has ended."""
+    done = 0.0
+    for segment in segments:
+        nbytes = bytes_of(members, segment)
+        ready = max(members[number].ready for number in segment)
+        done = max(done, ready) + cheapest(ALLREDUCE, nbytes, network).seconds(nbytes)
+    return done
+
+
+def bytes_of(members: Sequence[Member], segment: Iterable[int]) -> int:
+    """The bytes of the collective that these members become."""
+    return sum(members[number].nbytes for number in segment)
 
 
 def _candidates(sizes: Sequence[int]) -> list[int]:

@@ -8,9 +8,10 @@ from typing import Any
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.ir import Graph, Node, TensorDesc
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_slots
+from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_events, read_slots
 from atcpy.om.container import Partition, Verify
 from atcpy.om.reader import Package, PackagedModel, TaskRecord, read_model, read_package
+from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, shape, size
@@ -59,6 +60,7 @@ class PackageView:
                 {"name": name, "matched": matched, "applied": applied}
                 for name, matched, applied in graph.decisions.counts()
             ],
+            "allreduce": to_json(graph.decisions.allreduce),
             "precision": to_json(Precision()),
             "memory": {
                 "arena": self.package.arena_bytes,
@@ -198,6 +200,7 @@ def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
 
 def _task(number: int, task: TaskRecord, node: Node, rows: Mapping[tuple[str, int], str]) -> Record:
     _, results = read_slots(task.record)
+    event_wait, event_record = read_events(task.record)
     dtype = next((value.desc.dtype.onnx for value in node.operands), 0)
     outputs = [
         {"name": value.name, **_desc(value.desc), "region": slot[0].name.lower(), "offset": slot[2], "bytes": slot[3]}
@@ -211,6 +214,8 @@ def _task(number: int, task: TaskRecord, node: Node, rows: Mapping[tuple[str, in
         "kernel": "host" if family == HOST_FAMILY else rows.get((family, dtype)) or rows.get((family, 0), family),
         "engine": node.engine.value if node.engine else None,
         "stream": task.stream,
+        "event_wait": event_wait or None,
+        "event_record": event_record or None,
         "sources": list(node.sources),
         "passes": list(node.passes),
         "outputs": outputs,
@@ -266,6 +271,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
         yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
     if summary["custom_ops"]:
         yield f"  needs      {', '.join(summary['custom_ops'])}   (your own operators: --custom-ops)"
+    if summary["allreduce"]:
+        yield f"  allreduce  {allreduce_line(summary['allreduce'])}"
     memory = summary["memory"]
     yield f"  memory     arena {size(memory['arena'])} · weights {size(memory['weights'])}"
 
@@ -297,18 +304,27 @@ def _node_lines(content: Sequence[Record]) -> list[str]:
 
 
 def _task_lines(content: Sequence[Record]) -> list[str]:
+    streams = any(t["stream"] for t in content)
     rows = [
         (
             t["task"],
             t["op"],
             t["kernel"],
             t["engine"] or "",
+            *([_stream(t)] if streams else []),
             " ".join(map(_tensor, t["outputs"])),
             ", ".join(t["sources"]),
         )
         for t in content
     ]
-    return table(("task", "op", "kernel", "engine", "outputs", "from"), rows, right=(0,))
+    head = ("task", "op", "kernel", "engine", *(["stream"] if streams else []), "outputs", "from")
+    return table(head, rows, right=(0,))
+
+
+def _stream(task: Record) -> str:
+    wait = f" waits {task['event_wait']}" if task["event_wait"] else ""
+    record = f" records {task['event_record']}" if task["event_record"] else ""
+    return f"{task['stream']}{wait}{record}"
 
 
 def _weight_lines(content: Sequence[Record]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
+from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, duration, shape, size
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
@@ -46,6 +47,8 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
         yield f"  host_cpu   {ops}   (no kernel: numpy runs them, slowly)"
     if report.custom_ops:
         yield f"  needs      {', '.join(report.custom_ops)}   (your own operators: --custom-ops)"
+    if report.allreduce is not None:
+        yield f"  allreduce  {allreduce_line(to_json(report.allreduce))}"
     yield f"  precision  {_precision(report.precision):<34} memory  {_memory(report.memory)}"
     if not report.unknown_shapes:
         yield f"  arena      {_arena(report.memory)}"

@@ -35,6 +35,6 @@ def counts(items: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count}" for name, count in items.items())
 
 
-def count_of(count: int, noun: str) -> str:
-    """A number with its noun: `1 task`, `57 tasks`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def count_of(count: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"

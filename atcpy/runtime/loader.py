@@ -89,6 +89,8 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
                 task.params,
                 op_index=index_of[task.node],
                 stream=task.stream,
+                event_wait=task.event_wait,
+                event_record=task.event_record,
             ),
         )
         for task in compiled.tasks

@@ -239,6 +239,7 @@ def _report(
         host_cpu_ops=host_ops,
         custom_ops=custom_ops_in(compiled.graph),
         passes=reporting.pass_counts(decisions.counts()),
+        allreduce=decisions.allreduce,
         memory=reporting.Memory(
             compiled.memory.arena_bytes,
             compiled.memory.lower_bound,

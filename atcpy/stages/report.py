@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
-from atcpy.ir.decisions import PassCount
+from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.ops import graph_kernel, is_view
 
@@ -88,6 +88,7 @@ class ConvertReport:
     stages: tuple[StageTime, ...]
     unknown_shapes: bool = False  # no tasks yet: the graph is compiled for the shapes that it meets
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
+    allreduce: AllReducePlan | None = None
     warnings: tuple[AtcWarning, ...] = ()
 
 

@@ -154,7 +154,14 @@ def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | N
 def _task(task: Task) -> str:
     """What runs, and the bytes that it reads and writes."""
     sides = (", ".join(_bytes(slot) for slot in slots if slot is not None) for slots in (task.src, task.dst))
-    return f"{task.op_type} {task.node}: {task.kernel} {' -> '.join(sides)}"
+    return f"{task.op_type} {task.node}: {task.kernel} {' -> '.join(sides)}{_sync(task)}"
+
+
+def _sync(task: Task) -> str:
+    """Which stream but the first it is on, and its events."""
+    numbers = {"stream": task.stream, "waits": task.event_wait, "records": task.event_record}
+    words = " ".join(f"{word} {number}" for word, number in numbers.items() if number)
+    return f" ; {words}" if words else ""
 
 
 def _bytes(slot: Slot) -> str:

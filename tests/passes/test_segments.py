@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atcpy.errors import UsageError
-from atcpy.options import AllReduceSplit, SplitBy
-from atcpy.passes.segments import Costs, Member, cut_for_dependencies, ends_by_costs, ends_by_size, plan_segments
+from atcpy.ir.decisions import AllReducePlan
+from atcpy.om.reader import parse_package, read_model
+from atcpy.options import AllReduceSplit, Network, SplitBy
+from atcpy.passes.segments import (
+    MAX_SEGMENTS,
+    Member,
+    cut_for_dependencies,
+    ends_by_costs,
+    ends_by_size,
+    plan_segments,
+    predict_seconds,
+)
+from tests.models_in_text import package
 
 CASES = Path(__file__).parents[3] / "shared" / "reference" / "allreduce_cases.json"
 
@@ -116,33 +129,109 @@ def test_whatever_depends_on_whatever_there_is_an_order(seed: int) -> None:
 
 
 def test_costs_put_small_ones_together_and_hide_large_ones_behind_compute() -> None:
-    assert ends_by_costs(members_of([4096] * 400), Costs()) == [399]
+    assert ends_by_costs(members_of([4096] * 400), Network()) == [399]
     late = [Member(f"m{n}", "world", "f32", 4 << 20, ready=n * 2e-3) for n in range(16)]
-    ends = ends_by_costs(late, Costs())
+    ends = ends_by_costs(late, Network())
     assert len(ends) > 1
     assert ends[-1] == 15
-    assert ends_by_costs(members_of([1 << 20] * 3000), Costs())[-1] == 2999
+    # A start that is dear puts together what a cheap one sends early.
+    assert len(ends_by_costs(late, Network(alpha=1e-2))) < len(ends)
 
 
-@pytest.mark.parametrize("seed", range(10))
+def test_very_many_are_planned_in_time() -> None:
+    for count in (2000, 20_000):
+        bucket = [Member(f"m{n}", "world", "f32", 1 << 16, ready=n * 1e-5) for n in range(count)]
+        started = time.process_time()
+        ends = ends_by_costs(bucket, Network(ranks=6))
+        assert time.process_time() - started < 10
+        assert ends[-1] == count - 1
+        assert len(ends) <= MAX_SEGMENTS
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_the_cheapest_cuts_are_found(seed: int) -> None:
     rng = random.Random(seed)
-    count = rng.randrange(2, 8)
+    count = rng.randrange(2, 11)
     bucket = [
         Member(f"m{n}", "world", "f32", rng.randrange(1, 1 << 22), ready=rng.random() * 1e-3) for n in range(count)
     ]
-    costs = Costs(rng.random() * 1e-3)
+    network = Network(alpha=rng.random() * 1e-3, ranks=rng.choice([2, 3, 6, 16, 1000]))
 
-    def end_of(ends: list[int]) -> float:
-        done, first, ready = 0.0, 0, 0.0
-        for end in ends:
-            ready = max(ready, *(member.ready for member in bucket[first : end + 1]))
-            done = max(done, ready) + costs.of(sum(member.nbytes for member in bucket[first : end + 1]))
-            first = end + 1
-        return done
+    def seconds(cuts: tuple[int, ...]) -> float:
+        ends = [-1, *cuts, count - 1]
+        return predict_seconds(bucket, [range(a + 1, b + 1) for a, b in pairwise(ends)], network)
 
-    every = [[*(cut for cut in range(count - 1) if mask >> cut & 1), count - 1] for mask in range(1 << (count - 1))]
-    assert end_of(ends_by_costs(bucket, costs)) == pytest.approx(min(map(end_of, every)))
+    every = [cuts for number in range(MAX_SEGMENTS) for cuts in combinations(range(count - 1), number)]
+    assert seconds(tuple(ends_by_costs(bucket, network)[:-1])) == pytest.approx(min(map(seconds, every)))
+
+
+def test_a_prediction_waits_for_what_is_ready_last_and_for_the_one_before() -> None:
+    bucket = [Member("a", "world", "f32", 1000, ready=1.0), Member("b", "world", "f32", 3000, ready=0.5)]
+    network = Network(alpha=0.25, beta=1e-3, gamma=0.0)
+    assert predict_seconds(bucket, [[0], [1]], network) == pytest.approx(1.0 + 0.25 + 1.0 + 0.25 + 3.0)
+    assert predict_seconds(bucket, [[0, 1]], network) == pytest.approx(1.0 + 0.25 + 4.0)
+
+
+def decisions_of(text: str, **options: str) -> AllReducePlan:
+    plan = read_model(parse_package(package(text, options))).graph.decisions.allreduce
+    assert plan is not None
+    return plan
+
+
+def gradients(count: int) -> str:
+    """A graph of so many allreduces of 4 KB, each of a value that is computed."""
+    lines = [f'g{n} = Exp(x{n}) s{n} = HcomAllReduce<reduction = "sum">(g{n}) y{n} = Neg(s{n})' for n in range(count)]
+    ins, outs = (", ".join(f"float[1024] {name}{n}" for n in range(count)) for name in "xy")
+    return f"g ({ins}) => ({outs}) {{ {' '.join(lines)} }}"
+
+
+def test_what_became_of_allreduces_is_in_the_package() -> None:
+    text = gradients(40)
+    by_size, auto = decisions_of(text), decisions_of(text, allreduce_split="auto")
+    assert (by_size.allreduces, by_size.collectives, by_size.ranks) == (40, 2, 2)
+    assert by_size.seconds == by_size.seconds_default == auto.seconds_default
+    assert by_size.seconds_alone == auto.seconds_alone
+    assert auto.seconds <= auto.seconds_default < auto.seconds_alone
+    assert sum(auto.algorithms.values()) == auto.collectives
+    assert auto == decisions_of(text, allreduce_split="auto")
+    # Computed gradients are made in their places, and their readers find the results there.
+    assert (by_size.fused_copies, by_size.port_copies) == (auto.fused_copies, auto.port_copies) == (0, 0)
+
+
+def test_the_networks_numbers_decide() -> None:
+    text = gradients(40)
+    costs = ("alpha=1", "alpha=0,beta=1e-7", "alpha=1e-6,beta=0,gamma=0,ranks=1024")
+    plans = [decisions_of(text, allreduce_split="auto", allreduce_cost=cost) for cost in costs]
+    assert [plan.collectives for plan in plans[:2]] == [1, 2]
+    assert plans[0].seconds == pytest.approx(1, rel=0.01)
+    assert plans[2].ranks == 1024
+    assert plans[2].seconds_alone == pytest.approx(40 * 10e-6, rel=0.2)
+
+
+def test_arrays_of_the_caller_are_copied_to_their_places_once() -> None:
+    plan = decisions_of(
+        """g (float[64] a, float[64] b) => (float[64] x, float[64] y) {
+        x = HcomAllReduce<reduction = "sum">(a)
+        y = HcomAllReduce<reduction = "sum">(b)
+    }""",
+        allreduce_split_size="100",
+    )
+    assert (plan.collectives, plan.fused_copies, plan.port_copies) == (1, 0, 4)
+
+
+def test_a_gradient_that_is_an_output_too_costs_a_copy() -> None:
+    plan = decisions_of(
+        """g (float[64] a, float[64] b) => (float[64] g, float[64] x, float[64] y) {
+        g = Exp(a)
+        g0 = HcomAllReduce<reduction = "sum">(g)
+        x = Neg(g0)
+        h = Sin(b)
+        h0 = HcomAllReduce<reduction = "sum">(h)
+        y = Neg(h0)
+    }""",
+        allreduce_split_size="100",
+    )
+    assert (plan.fused_copies, plan.port_copies) == (1, 0)
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the reference's cases are not beside the project")

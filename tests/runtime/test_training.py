@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from atcpy import InferenceSession
+from atcpy.om.reader import parse_package, read_model
 from atcpy.runtime.collectives import World
 from atcpy.runtime.simulated_world import run_simulated
 from tests.models_in_text import package
@@ -104,6 +105,13 @@ def train(ranks: int, steps: int, options: dict[str, Any]) -> tuple[list[float],
     results = run_simulated(lambda world: train_rank(world, made, steps), ranks)
     assert all(losses == results[0][0] for losses, _ in results)
     return results[0][0], [state for _, state in results]
+
+
+def test_gradients_of_a_training_step_are_not_copied() -> None:
+    for options in ({"allreduce_split": "auto"}, {"allreduce_split_size": "100"}, {"allreduce_split_index": "0,2"}):
+        plan = read_model(parse_package(package(step(BATCH), options))).graph.decisions.allreduce
+        assert plan is not None
+        assert (plan.allreduces, plan.fused_copies, plan.port_copies) == (4, 0, 0)
 
 
 COLLECTIVES = {

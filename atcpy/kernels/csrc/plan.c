@@ -99,6 +99,19 @@ static bool header_ok(const struct atc_task *task)
            all_zero(task->slots + slots, sizeof(struct atc_slot) * (size_t)(ATC_MAX_SLOTS - slots));
 }
 
+/* Tasks run in the order given: what a task waits for must have happened. Events are recorded in
+ * the order of their numbers.
+ */
+static bool events_ok(const struct atc_task *task, uint32_t *recorded)
+{
+    if (task->event_wait > *recorded)
+        return false;
+    if (task->event_record == 0)
+        return true;
+    *recorded += 1;
+    return task->event_record == *recorded;
+}
+
 static size_t params_used(const struct kernel_family *family)
 {
     size_t count = 0;
@@ -243,8 +256,12 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     plan->n_inputs = limits->n_inputs;
     plan->n_outputs = limits->n_outputs;
     plan->threads = threads;
+    uint32_t events = 0;
     for (int64_t i = 0; i < plan->n_tasks; i++) {
-        if (!bind(plan, i, limits, isa, only, refusal)) {
+        const bool in_order = events_ok(plan->records + i, &events);
+        if (!in_order)
+            refuse(refusal, i, "its events are out of order");
+        if (!in_order || !bind(plan, i, limits, isa, only, refusal)) {
             atc_plan_free(plan);
             return NULL;
         }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from atcpy.ir import (
     CompiledModel,
@@ -13,16 +13,20 @@ from atcpy.ir import (
     MemoryPlan,
     Node,
     Port,
+    Region,
+    Slot,
     Source,
     Task,
     Value,
     Weight,
     walk,
 )
+from atcpy.ir.decisions import ALLREDUCE_FUSION
 from atcpy.kernels.table import HOST_FAMILY, pack_params
 from atcpy.ops import is_view
 from atcpy.options import CompileOptions, Deadline, Stage
 from atcpy.passes.base import run_passes
+from atcpy.passes.compile.assign_streams import assign_streams
 from atcpy.passes.compile.homes import Homes, Lowered
 from atcpy.passes.compile.lower import Launch, lower
 
@@ -53,7 +57,8 @@ def emit(
     lowered = Lowered([*launches], homes, options)
     run_passes(Stage.COMPILE, graph, lowered, deadline=deadline, verify_ir=verify_ir)
     memory = homes.plan(reuse=options.reuse_memory)
-    tasks = tuple(_task(launch, homes) for launch in lowered.launches if launch is not None)
+    tasks = assign_streams([_task(launch, homes) for launch in lowered.launches if launch is not None])
+    _count_fused_copies(graph, tasks)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -155,3 +160,19 @@ def _task(launch: Launch, homes: Homes) -> Task:
         sources=node.sources,
         passes=node.passes,
     )
+
+
+def _count_fused_copies(graph: Graph, tasks: Sequence[Task]) -> None:
+    """Notes what is still copied around collectives that were joined. Callers' arrays lie where they lie: one copy of
+    each input into its place, and of each result into an output, is how those are bound.
+    """
+    plan = graph.decisions.allreduce
+    if plan is None:
+        return
+    copies = [task for task in tasks if task.op_type in ("Concat", "Split") and ALLREDUCE_FUSION in task.passes]
+    ports = sum(1 for task in copies if _slots_in(task.src, Region.INPUT) or _slots_in(task.dst, Region.OUTPUT))
+    graph.decisions.allreduce = replace(plan, fused_copies=len(copies) - ports, port_copies=ports)
+
+
+def _slots_in(slots: Sequence[Slot | None], region: Region) -> bool:
+    return any(slot is not None and slot.region is region for slot in slots)

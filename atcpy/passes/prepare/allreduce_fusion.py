@@ -10,48 +10,80 @@ places in the whole and lets their readers find the results there, so that nothi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.ir.decisions import matched_nodes
+from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import AllReduceSplit, Network, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
+from atcpy.passes.collective_costs import cheapest
 from atcpy.passes.folding import Finisher
-from atcpy.passes.segments import Member, cut_for_dependencies, plan_segments
+from atcpy.passes.segments import (
+    ALLREDUCE,
+    Member,
+    bytes_of,
+    cut_for_dependencies,
+    plan_segments,
+    predict_seconds,
+)
 
 _FUSED = frozenset({"sum", "mean"})
-_BYTES_PER_SECOND = 10e9  # of compute that comes before a gradient, for the model of costs
+# What comes before a gradient, for the model of costs.
+_BYTES_PER_SECOND = 10e9
+_PRODUCTS_PER_SECOND = 25e9
 
 
 @graph_pass(
-    "HcomAllReduceFusionPass",
+    ALLREDUCE_FUSION,
     Stage.PREPARE,
     after=("PrunePass", "ConstantChainFusionPass"),
     is_neutral=False,
 )
 def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Put allreduces together, by size, by index or by what they cost."""
-    nodes = [node for node in graph.nodes_of("HcomAllReduce") if node.input_count == 1]
+    nodes = [node for node in graph.nodes_of(ALLREDUCE) if node.input_count == 1]
     if not nodes:
         return
-    members = _members(graph, nodes)
-    segments = cut_for_dependencies(plan_segments(members, options.allreduce), _waits(graph, nodes))
-    changed = False
+    members, waits = _members(graph, nodes), _waits(graph, nodes)
+    segments = cut_for_dependencies(plan_segments(members, options.allreduce), waits)
+    by_default = cut_for_dependencies(plan_segments(members, AllReduceSplit()), waits)
+    issued: list[list[int]] = []
     finisher = Finisher(graph, record, options)
     for numbers in segments:
         segment = [nodes[number] for number in numbers]
         if len(segment) == 1:
             _note_alone(record, segment[0], members[numbers[0]])
+            issued.append(numbers)
             continue
         record.matched += 1
         if record.may_apply():
             record.fire(segment)
             _join(graph, segment, record.name, finisher)
-            changed = True
-    if changed:
+            issued.append(numbers)
+        else:
+            issued += [[number] for number in numbers]
+    if len(issued) < len(nodes):
         sort_nodes(graph)
+    graph.decisions.allreduce = _plan(members, issued, by_default, options.allreduce.network)
+
+
+def _plan(
+    members: Sequence[Member], issued: Sequence[list[int]], by_default: Sequence[list[int]], network: Network
+) -> AllReducePlan:
+    """What came of it, and how long it takes by the model of costs."""
+    sizes = [bytes_of(members, segment) for segment in issued]
+    return AllReducePlan(
+        allreduces=len(members),
+        collectives=len(issued),
+        ranks=network.ranks,
+        seconds=predict_seconds(members, issued, network),
+        seconds_alone=predict_seconds(members, ([number] for number in range(len(members))), network),
+        seconds_default=predict_seconds(members, by_default, network),
+        algorithms=dict(Counter(cheapest(ALLREDUCE, nbytes, network).name for nbytes in sizes)),
+    )
 
 
 def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
@@ -76,8 +108,8 @@ def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
 
 
 def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
-    """When each gradient is there, by the bytes that all that gradients need before it reads and writes. What else the
-    graph computes can wait.
+    """When each gradient is there, by the bytes that all that gradients need before it reads and writes, and what it
+    multiplies. What else the graph computes can wait.
     """
     wanted = set(nodes)
     needed = set(nodes)
@@ -92,7 +124,23 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
         elif node in needed and node.op_type not in ("Data", "Const"):
             values = (*node.operands, *node.outputs)
             clock += sum(value.desc.nbytes for value in values if value.desc.is_static) / _BYTES_PER_SECOND
+            clock += _products(node) / _PRODUCTS_PER_SECOND
     return times
+
+
+def _products(node: Node) -> int:
+    """How often a cube op multiplies two numbers, if its shapes are known."""
+    if not all(value.desc.is_static for value in (*node.operands, *node.outputs)):
+        return 0
+    match node.op_type:
+        case "Conv":
+            weights = node.operand(1).desc
+            return node.output.desc.elements * weights.elements // max(1, weights.static_shape[0])
+        case "MatMul" | "Gemm":
+            shape = node.operand(0).desc.static_shape
+            return node.output.desc.elements * shape[0 if node.int_attr("transA", 0) else -1]
+        case _:
+            return 0
 
 
 def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:

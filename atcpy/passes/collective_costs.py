@@ -1,0 +1,64 @@
+"""What a collective takes by the α-β-γ model: α seconds to start a message, β to send a byte, γ to add one.
+
+n bytes on p ranks
+allreduce       ring       2(p-1)·α + 2(p-1)/p·n·β + (p-1)/p·n·γ
+                doubling   ⌈log2 p⌉·(α + n·β + n·γ)
+                halving    2·log2 p·α + 2(p-1)/p·n·β + (p-1)/p·n·γ, if p is a power of two
+reduce-scatter  ring       (p-1)·α + (p-1)/p·n·(β + γ)
+allgather       ring       (p-1)·α + (p-1)/p·n·β, of the whole
+broadcast       tree       ⌈log2 p⌉·(α + n·β)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from atcpy.ir.tensor import Array
+from atcpy.options import Network
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to run a collective: `start` + n · `per_byte` seconds for n bytes."""
+
+    name: str
+    start: float
+    per_byte: float
+
+    def seconds(self, nbytes: int) -> float:
+        """Seconds for so many bytes."""
+        return self.start + nbytes * self.per_byte
+
+
+def algorithms(op_type: str, network: Network) -> tuple[Algorithm, ...]:
+    """The ways to run a collective."""
+    ranks, alpha, beta, gamma = network.ranks, network.alpha, network.beta, network.gamma
+    others, rounds, share = ranks - 1, (ranks - 1).bit_length(), (ranks - 1) / ranks
+    match op_type:
+        case "HcomAllReduce":
+            in_parts = share * (2 * beta + gamma)
+            ring = Algorithm("ring", 2 * others * alpha, in_parts)
+            doubling = Algorithm("doubling", rounds * alpha, rounds * (beta + gamma))
+            # Ranks that are left over when they pair up need two rounds more: no gain over the ring in this model.
+            halving = (Algorithm("halving", 2 * rounds * alpha, in_parts),) if ranks == 1 << rounds else ()
+            return (ring, doubling, *halving)
+        case "HcomReduceScatter":
+            return (Algorithm("ring", others * alpha, share * (beta + gamma)),)
+        case "HcomAllGather":
+            return (Algorithm("ring", others * alpha, share * beta),)
+        case _:
+            return (Algorithm("tree", rounds * alpha, rounds * beta),)
+
+
+def cheapest(op_type: str, nbytes: int, network: Network) -> Algorithm:
+    """The way that takes the least for so many bytes; of equals, the first."""
+    return min(algorithms(op_type, network), key=lambda way: way.seconds(nbytes))
+
+
+def least_seconds(ways: Sequence[Algorithm], sizes: Array) -> Array:
+    """Seconds for each of the sizes, in bytes, each by the cheapest of the ways."""
+    return reduce(np.minimum, (way.start + sizes * way.per_byte for way in ways))

@@ -1,0 +1,17 @@
+"""What became of the allreduces, in one line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from atcpy.report.units import count_of, counts, duration
+
+
+def allreduce_line(plan: Mapping[str, Any]) -> str:
+    """The record of an `AllReducePlan` as `convert` and `inspect` print it."""
+    ways = " · ".join(plan["algorithms"]) if len(plan["algorithms"]) == 1 else counts(plan["algorithms"])
+    predicted = f"{duration(plan['seconds'])} predicted for {count_of(plan['ranks'], 'rank')} ({ways})"
+    others = f"alone {duration(plan['seconds_alone'])}, split by default {duration(plan['seconds_default'])}"
+    copies = count_of(plan["fused_copies"], "fused copy", "fused copies")
+    ports = f", {plan['port_copies']} of inputs and outputs" if plan["port_copies"] else ""
+    count = count_of(plan["collectives"], "collective")
+    return f"{plan['allreduces']} → {count}   {predicted}; {others}   {copies}{ports}"

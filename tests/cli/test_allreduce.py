@@ -1,0 +1,65 @@
+"""What is printed of allreduces that were put together, and what the model of costs predicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.models_in_text import model
+
+from .conftest import Invoke
+
+COUNT = 40
+LINES = " ".join(
+    f'g{n} = Exp(x{n}) s{n} = HcomAllReduce<reduction = "sum">(g{n}) y{n} = Neg(s{n})' for n in range(COUNT)
+)
+INS, OUTS = (", ".join(f"float[256] {name}{n}" for n in range(COUNT)) for name in "xy")
+
+
+@pytest.fixture(scope="module")
+def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("allreduce") / "step.onnx"
+    onnx.save(model(f"g ({INS}) => ({OUTS}) {{ {LINES} }}"), path)
+    return path
+
+
+def test_convert_inspect_and_explain_say_the_same(invoke: Invoke, step: Path, tmp_path: Path) -> None:
+    options = ("--allreduce_split", "auto", "--allreduce_cost", "alpha=1e-3,ranks=6")
+    ran = invoke("convert", "--model", step, "-o", tmp_path / "m", *options)
+    line = "40 → 1 collective   3.06 ms predicted for 6 ranks (doubling); alone 120 ms, split by default 6.06 ms   "
+    assert f"  allreduce  {line}0 fused copies\n" in ran.out
+    assert f"  allreduce  {line}" in invoke("inspect", tmp_path / "m.om", "--all").out
+    assert f"  {line}" in invoke("explain", tmp_path / "m.om", "--pass", "HcomAllReduceFusionPass").out
+    found = invoke("inspect", tmp_path / "m.om", "--json").envelope["result"]
+    again = invoke("convert", "--model", step, "-o", tmp_path / "again", *options, "--json").envelope["result"]
+    assert found["allreduce"] == again["allreduce"]
+    assert found["allreduce"]["algorithms"] == {"doubling": 1}
+    assert (tmp_path / "m.om").read_bytes() == (tmp_path / "again.om").read_bytes()
+    assert "--allreduce_cost=alpha=0.001,beta=3e-10,gamma=1e-10,ranks=6" in found["atc_cmdline"]
+
+
+def test_many_ranks_are_predicted_by_the_numbers_of_the_package(invoke: Invoke, step: Path, tmp_path: Path) -> None:
+    seconds = []
+    for name, cost in (("dear", "alpha=1e-3"), ("cheap", "alpha=1e-6")):
+        options = ("--allreduce_split_size", "100", "--allreduce_cost", cost, "-q")
+        assert invoke("convert", "--model", step, "-o", tmp_path / name, *options).code == 0
+        ran = invoke("run", tmp_path / f"{name}.om", "--simulate_ranks", "10000", "--json")
+        (collective,) = ran.envelope["result"]["collectives"]
+        assert collective["algorithm"] == "doubling"
+        seconds.append(collective["seconds"])
+    assert seconds[0] - seconds[1] == pytest.approx(14 * (1e-3 - 1e-6))  # 14 rounds reach 10 000 ranks
+
+
+def test_tasks_tell_their_streams_and_events(invoke: Invoke, step: Path, tmp_path: Path) -> None:
+    assert invoke("convert", "--model", step, "-o", tmp_path / "m", "--allreduce_split", "auto", "-q").code == 0
+    tasks = invoke("inspect", tmp_path / "m.om", "--tasks", "--json").envelope["result"]["tasks"]
+    hccl = [task for task in tasks if task["engine"] == "DNN_HCCL"]
+    assert [(task["stream"], task["event_wait"], task["event_record"]) for task in hccl] == [(1, 1, 2)]
+    place = hccl[0]["task"]
+    assert (tasks[place - 1]["event_record"], tasks[place + 1]["event_wait"]) == (1, 2)
+    assert {task["stream"] for task in tasks if task not in hccl} == {0}
+    shown = invoke("inspect", tmp_path / "m.om", "--tasks").out
+    assert "1 waits 1 records 2" in shown
+    assert "stream_num[2], event_num[2]" in shown
