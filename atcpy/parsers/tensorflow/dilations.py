@@ -95,7 +95,7 @@ def _find(nodes: dict[str, TfNode], together: TfNode) -> _Blocks | None:
     if apart is None or apart.op != "SpaceToBatchND" or len(apart.inputs) != 3:
         return None
     blocks, others, pads, crops = (
-        _array(nodes, ref) for ref in (apart.inputs[1], together.inputs[1], apart.inputs[2], together.inputs[2])
+        constant_of(nodes, ref) for ref in (apart.inputs[1], together.inputs[1], apart.inputs[2], together.inputs[2])
     )
     if blocks is None or others is None or not np.array_equal(blocks, others) or blocks.min(initial=1) < 1:
         return None
@@ -121,7 +121,7 @@ def _is_plain(conv: TfNode) -> bool:
 
 def _axis(nodes: dict[str, TfNode], expand: TfNode, squeeze: TfNode, rank: int) -> int | None:
     """The dim that comes and goes, if it is one."""
-    given, dropped = _array(nodes, expand.inputs[1]), squeeze.attrs.get("squeeze_dims")
+    given, dropped = constant_of(nodes, expand.inputs[1]), squeeze.attrs.get("squeeze_dims")
     if given is None or given.size != 1 or not isinstance(dropped, tuple) or len(dropped) != 1:
         return None
     axis = int(given.reshape(-1)[0]) % rank
@@ -155,7 +155,7 @@ def _for_dims(
     return (*dilations, *[1] * rest), tuple(side for pair in (*pads, *[(0, 0)] * rest) for side in pair)
 
 
-def _array(nodes: dict[str, TfNode], ref: Ref) -> Array | None:
+def constant_of(nodes: dict[str, TfNode], ref: Ref) -> Array | None:
     """The content of a constant, also behind an Identity."""
     node = nodes.get(ref.node)
     for _ in range(len(nodes)):

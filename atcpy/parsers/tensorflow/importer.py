@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, nearest, raise_all
 from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
@@ -14,6 +15,7 @@ from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
 from atcpy.parsers.tensorflow.dilations import with_dilations
 from atcpy.parsers.tensorflow.frames import structured
+from atcpy.parsers.tensorflow.gelu import with_gelu
 from atcpy.parsers.tensorflow.graph import (
     ARGUMENT,
     Library,
@@ -24,7 +26,7 @@ from atcpy.parsers.tensorflow.graph import (
     inline_calls,
     needed,
 )
-from atcpy.parsers.tensorflow.op import MAPPINGS, Op
+from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, Op
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
@@ -54,6 +56,7 @@ class Importer:
         self.problems: list[AtcError] = []
         self.lists: dict[Value, DType] = {}
         self.growing: set[Value] = set()
+        self.imaginary: dict[Value, Value] = {}
         self._library = library
         self._variables = variables
         self._known = KnownValues()
@@ -95,7 +98,13 @@ class Importer:
         self._read(nodes, scope)
         if self._unknown:
             self.problems.insert(0, self._unknown_ops())
-        return [scope.values.get(ref) for ref in nodes.outputs]
+        results = [scope.values.get(ref) for ref in nodes.outputs]
+        for ref, value in zip(nodes.outputs, results, strict=True):
+            if value in self.imaginary:
+                what = f'the output "{ref.node}:{ref.output}" is complex'
+                hint = "take its real and its imaginary part: --out_nodes"
+                self.problems.append(Unsupported("E10055", what, where=Where(node=ref.node), hint=hint))
+        return results
 
     # --- what mapping functions ask for --------------------------------------------------------
 
@@ -122,6 +131,8 @@ class Importer:
             if len(self.problems) + len(self._unknown) == before:
                 raise ModelInvalid("E12009", f"{label} returns what nothing in it makes", where=op.where)
             raise _ToldAlready
+        if any(value in self.imaginary for value in found):
+            raise op.refuse(f"complex numbers that {label} returns")
         return found
 
     def find_body(self, op: Op, function: object) -> TfGraph:
@@ -131,7 +142,7 @@ class Importer:
         bindings = {key: plain_attr(value) for key, value in function.attr.items()}
         body = self._library.body(function_name(function), op.node.called, bindings, op.where)
         problems: list[AtcError] = []
-        flat = needed(with_dilations(structured(inline_calls(body, self._library))), problems)
+        flat = needed(with_gelu(with_dilations(structured(inline_calls(body, self._library)))), problems)
         raise_all(problems)
         return flat
 
@@ -173,9 +184,7 @@ class Importer:
         inputs = [scope.values[ref] for ref in node.inputs]
         op = Op(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:
-            if any(value.desc.dtype in _COMPLEX for value in op.inputs):
-                raise op.refuse("complex numbers")
-            results = MAPPINGS[node.op].function(op)
+            results = self._mapping(op)(op)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, node=node.name, op=node.op))
             scope.failed.add(node.name)
@@ -189,6 +198,14 @@ class Importer:
             if value is not None:
                 scope.values[Ref(node.name, index)] = value
                 self._name(value, op, index)
+
+    def _mapping(self, op: Op) -> MappingFunction:
+        """The function that says a node, whose inputs may be complex."""
+        if not any(value in self.imaginary for value in op.inputs):
+            function = MAPPINGS[op.node.op].function
+        else:
+            function = COMPLEX.get(op.node.op, _refuse_complex)
+        return _refuse_complex if any(value.desc.dtype in _COMPLEX for value in op.inputs) else function
 
     def _name(self, value: Value, op: Op, index: int) -> None:
         """Gives what was made for a node the node's name."""
@@ -214,6 +231,10 @@ class Importer:
         return Unsupported(
             "E19010", what, where=Where(node=first), hint="docs/operators-tensorflow.md lists those that can"
         )
+
+
+def _refuse_complex(op: Op) -> NoReturn:
+    raise op.refuse("complex numbers")
 
 
 class _ToldAlready(Exception):

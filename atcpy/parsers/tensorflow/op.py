@@ -32,11 +32,13 @@ MappingFunction = Callable[["Op"], Results]
 class Bodies(Protocol):
     """Who reads the graphs that a node of control flow runs, and the constants that variables are. `lists` has the
     lists whose elements have no shape yet, with their element types: the value is their size. `growing` has the arrays
-    that grow when they are written behind their end.
+    that grow when they are written behind their end. `imaginary` has what makes a value complex: the value is the real
+    part only.
     """
 
     lists: dict[Value, DType]
     growing: set[Value]
+    imaginary: dict[Value, Value]
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
@@ -206,6 +208,12 @@ class Op:
         """A scalar of the type of a value."""
         return self.const(number, value.desc.dtype)
 
+    def complex_of(self, real: Value, imaginary: Value) -> Value:
+        """A value that is complex."""
+        value = self.add("Identity", real)
+        self.bodies.imaginary[value] = imaginary
+        return value
+
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
         """A value with its dims in another order."""
         return value if list(perm) == list(range(len(perm))) else self.add("Transpose", value, perm=tuple(perm))
@@ -240,6 +248,7 @@ class Rule:
 
 
 MAPPINGS: dict[str, Rule] = {}
+COMPLEX: dict[str, MappingFunction] = {}  # how an op is said where an input is complex
 
 
 def maps(*ops: str) -> Callable[[MappingFunction], MappingFunction]:
@@ -249,6 +258,18 @@ def maps(*ops: str) -> Callable[[MappingFunction], MappingFunction]:
         for op in ops:
             assert op not in MAPPINGS, f"{op} is mapped twice"
             MAPPINGS[op] = Rule(function, (function.__doc__ or "").strip().split("\n")[0])
+        return function
+
+    return register
+
+
+def maps_complex(*ops: str) -> Callable[[MappingFunction], MappingFunction]:
+    """Registers the function for these ops where an input of theirs is complex."""
+
+    def register(function: MappingFunction) -> MappingFunction:
+        for op in ops:
+            assert op not in COMPLEX, f"{op} is mapped twice for complex numbers"
+            COMPLEX[op] = function
         return function
 
     return register

@@ -7,6 +7,8 @@ from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorProto
 from atcpy.parsers.tensorflow.tensors import read_tensor
 
+_PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
+
 
 @maps("Const")
 def constant(op: Op) -> Value:
@@ -58,6 +60,9 @@ def assign(op: Op) -> Value:
 
 
 def _constant(op: Op, tensor: Tensor) -> Value:
+    if tensor.dtype in _PARTS:
+        dtype = _PARTS[tensor.dtype]
+        return op.complex_of(op.const(tensor.array.real, dtype), op.const(tensor.array.imag, dtype))
     value = op.graph.add_const(tensor, op.node.name)
     value.producer.sources = (op.node.name,)
     return value

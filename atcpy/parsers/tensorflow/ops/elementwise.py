@@ -6,6 +6,7 @@ import math
 
 from atcpy.ir import DType, TensorDesc, Value
 from atcpy.ir.shape import Shape
+from atcpy.parsers.tensorflow.gelu import GELU
 from atcpy.parsers.tensorflow.op import Op, maps
 
 _SAME = {
@@ -112,10 +113,20 @@ def activated(op: Op, x: Value, step: bytes) -> Value:
             raise op.refuse(f"fused_ops {op.attr('fused_ops')}")
 
 
+@maps(GELU)
+def gelu(op: Op) -> Value:
+    """Gelu, which a graph says as ½ · x · Erfc(−x · √½)"""
+    return op.add("Gelu", op.input(0))
+
+
 @maps("Cast")
 def cast(op: Op) -> Value:
     """Cast; to bool it is a comparison with 0"""
-    return op.cast(op.input(0), op.dtype_attr("DstT"))
+    x, dtype = op.input(0), op.dtype_attr("DstT")
+    if dtype not in (DType.COMPLEX64, DType.COMPLEX128):
+        return op.cast(x, dtype)
+    part = op.cast(x, DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64)
+    return op.complex_of(part, op.add("Expand", op.like(0, part), op.add("Shape", part)))
 
 
 @maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault")

@@ -202,7 +202,11 @@ def _fraction(op: Op, x: Value) -> Value:
 @maps("Atan2")
 def atan2(op: Op) -> Value:
     """Atan of y / x, in the quadrant of the two"""
-    y, x = op.input(0), op.input(1)
+    return arc_tangent(op, op.input(0), op.input(1))
+
+
+def arc_tangent(op: Op, y: Value, x: Value) -> Value:
+    """The angle of a point, between −π and π."""
     high, wide = op.add("Abs", y), op.add("Abs", x)
     steep = op.add("Greater", high, wide)
     low = op.add("Where", steep, wide, high)
