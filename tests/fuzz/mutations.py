@@ -12,7 +12,7 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -113,7 +113,10 @@ class _Mutant:
 
     def operand(self) -> bool:
         """Another value of the same type for an operand."""
-        types, node = self._types(), self._node()
+        graph, node = self._place()
+        if graph is not self._graph:
+            return self._inner_operand(graph, node)
+        types = self._types()
         made = {name for other in list(self._graph.node)[: list(self._graph.node).index(node)] for name in other.output}
         made |= {info.name for info in self._graph.input} | {tensor.name for tensor in self._graph.initializer}
         places = [place for place, name in enumerate(node.input) if name in types]
@@ -127,9 +130,19 @@ class _Mutant:
         node.input[place] = self._chance.choice(others)
         return True
 
+    def _inner_operand(self, body: onnx.GraphProto, node: onnx.NodeProto) -> bool:
+        """Another value of the body for an operand: nobody infers its types, so it may not fit."""
+        nodes = list(body.node)
+        made = [name for other in nodes[: nodes.index(node)] for name in other.output]
+        made += [info.name for info in body.input]
+        if not node.input or not made:
+            return False
+        node.input[self._chance.randrange(len(node.input))] = self._chance.choice(made)
+        return True
+
     def order(self) -> bool:
         """The first two operands the other way round."""
-        node = self._node()
+        _, node = self._place()
         if len(node.input) < 2 or not all(node.input[:2]) or node.op_type in _ORDERED:
             return False
         node.input[0], node.input[1] = node.input[1], node.input[0]
@@ -137,7 +150,7 @@ class _Mutant:
 
     def op(self) -> bool:
         """An op that is like it."""
-        node = self._node()
+        _, node = self._place()
         family = next((family for family in _FAMILIES if node.op_type in family), None)
         if family is not None:
             node.op_type = self._chance.choice(family)
@@ -145,7 +158,8 @@ class _Mutant:
 
     def attribute(self) -> bool:
         """Another number in an attribute."""
-        attrs = [attr for attr in self._node().attribute if attr.type in _SET and attr.name not in _KEPT]
+        _, node = self._place()
+        attrs = [attr for attr in node.attribute if attr.type in _SET and attr.name not in _KEPT]
         if not attrs:
             return False
         attr = self._chance.choice(attrs)
@@ -183,6 +197,11 @@ class _Mutant:
     def _node(self) -> onnx.NodeProto:
         return self._graph.node[self._chance.randrange(len(self._graph.node))]
 
+    def _place(self) -> tuple[onnx.GraphProto, onnx.NodeProto]:
+        """A node of the graph or of a body in it, and which of them it is in."""
+        places = [(graph, node) for graph in (self._graph, *_bodies(self._graph)) for node in graph.node]
+        return places[self._chance.randrange(len(places))]
+
     def _constant(self, fits: Callable[[Array], bool]) -> onnx.TensorProto | None:
         fitting = [tensor for tensor in self._graph.initializer if fits(numpy_helper.to_array(tensor))]
         return self._chance.choice(fitting) if fitting else None
@@ -198,6 +217,15 @@ class _Mutant:
                 )
                 types[info.name] = _Type(tensor_type.elem_type, dims)
         return types
+
+
+def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The bodies of its nodes, and those in them."""
+    for node in graph.node:
+        for attr in node.attribute:
+            if attr.type == AttributeProto.GRAPH:
+                yield attr.g
+                yield from _bodies(attr.g)
 
 
 def _set_int(attr: AttributeProto, chance: random.Random) -> None:
