@@ -347,10 +347,11 @@ def _differences(
         (name, problem) for name, (ours, plain) in pairs.items() if (problem := _compare(ours, plain, rounding))
     ]
     exact = (evaluate_in_float64(model, feeds) or {}) if problems else {}
+    nudged = (evaluate_in_float64(model, _nudged(feeds)) or {}) if problems else {}
     return [
         f"{name} {problem}"
         for name, problem in problems
-        if name not in exact or not _is_as_right(*pairs[name], exact[name], rounding)
+        if not (name in exact and name in nudged) or not _is_as_right(*pairs[name], exact[name], nudged[name], rounding)
     ]
 
 
@@ -370,14 +371,30 @@ def _compare(ours: Array, plain: Array, rounding: float) -> str:
     return "" if error <= rounding * scale else f"is off by {error:.3g} of {scale:.3g}"
 
 
-def _is_as_right(ours: Array, plain: Array, exact: Array, rounding: float) -> bool:
-    """No further from what is exact, where that is a number, than rounding, or eight times as far as without passes."""
+def _nudged(feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Inputs whose floats are each the next one up or down."""
+    rng = np.random.default_rng(0)
+    return {
+        name: np.nextafter(array, rng.choice([-np.inf, np.inf], array.shape).astype(array.dtype))
+        if str(array.dtype) in ("float32", "float64")
+        else array
+        for name, array in feeds.items()
+    }
+
+
+def _is_as_right(ours: Array, plain: Array, exact: Array, nudged: Array, rounding: float) -> bool:
+    """No further from what is exact, where that is a number, than rounding, or eight times as far as without passes
+    or as the last bits of the inputs take it.
+    """
     if ours.shape != exact.shape or ours.dtype != plain.dtype or str(ours.dtype) not in _ROUNDING:
         return False
     where = np.isfinite(exact) & (np.abs(exact) < 1e30)
-    error, other = (np.abs(array.astype(np.float64)[where] - exact[where]) for array in (ours, plain))
+    error, *others = (np.abs(array.astype(np.float64)[where] - exact[where]) for array in (ours, plain, nudged))
     scale = float(np.abs(exact[where]).max(initial=0))
-    worst, allowed = float(error.max(initial=0)), max(8 * float(other.max(initial=0)), rounding * scale)
+    worst, allowed = (
+        float(error.max(initial=0)),
+        max(*(8 * float(other.max(initial=0)) for other in others), rounding * scale),
+    )
     return worst <= allowed
 
 
