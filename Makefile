@@ -76,8 +76,9 @@ conformance: build ## every test case of the ONNX standard on three engines; ACC
 levels: build ## unfused and fused packages against one oracle; LEVEL_MODELS="…"
 	$(PY) -m tests.e2e.levels $(LEVEL_MODELS)
 
-e2e: build ## the training example on 2 and 4 ranks of MPI
+e2e: build ## the training example on 2 and 4 ranks of MPI, and all ways in which such runs end
 	for ranks in 2 4; do $(dir $(PY))mpiexec -n $$ranks $(PY) -m mpi4py -m tests.e2e.training || exit 1; done
+	$(PYTEST) tests/e2e/distributed.py
 
 bench: build ## time the models of this project beside ONNX Runtime
 	$(PY) models/make_models.py models/generated $(BENCH_MODELS)

@@ -10,15 +10,14 @@ import typer
 from atcpy import __version__
 from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
 from atcpy.cli.invocation import (
-    ARGUMENTS,
     BROKEN_PIPE,
     Invocation,
-    as_known_error,
     envelope,
     fail,
     print_json,
     usage_error,
 )
+from atcpy.cli.outcome import as_known_error
 from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, handle_signals
 from atcpy.errors import UsageError, did_you_mean
 
@@ -106,7 +105,6 @@ def _collect_no_more() -> None:
 
 def execute(arguments: list[str]) -> int:
     """Parse the arguments and run the command; the exit code."""
-    ARGUMENTS.set(tuple(arguments))
     try:
         code = app(args=arguments, prog_name="atcpy", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
 from atcpy.report.columns import table
@@ -109,9 +110,8 @@ def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | 
 def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: list[str]) -> Any:
     from atcpy import InferenceSession
     from atcpy.cli.arrays import load_npz, read_shapes
-    from atcpy.verify.inputs import Fill, integer_bounds, make_feeds
+    from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
     from atcpy.verify.sizes import with_sizes
-    from atcpy.verify.verification import session_ports
 
     if input_data is not None:
         return load_npz(input_data)

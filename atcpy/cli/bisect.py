@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atcpy.cli.bisect_trials import Judge, Memory, Request, Trials
-from atcpy.cli.invocation import Invocation, Outcome
+from atcpy.cli.invocation import Invocation
+from atcpy.cli.outcome import Outcome
 from atcpy.debug import bisect as search
 from atcpy.debug.reduce import reduce
 from atcpy.debug.repro import Repro, write_repro

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from atcpy import __version__
 from atcpy.cli import custom_ops
 from atcpy.cli.arrays import load_npz
-from atcpy.cli.invocation import Invocation, as_known_error
+from atcpy.cli.invocation import Invocation
+from atcpy.cli.outcome import as_known_error
 from atcpy.debug import bisect as search
 from atcpy.errors import AtcError, InternalError, PackageCorrupt, ResourceLimit, Unsupported, UsageError, Where
 from atcpy.ir import CompiledModel, Decisions, Graph

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli.convert import read_options
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import Cause, UsageError, causes, escape, group
 from atcpy.report.columns import table
 from atcpy.report.units import count_of

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, Stage, convert_options
 from atcpy.report.units import duration

@@ -10,7 +10,8 @@ import typer
 
 from atcpy import __version__
 from atcpy.cli.bench import cpu_model
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import InternalError
 from atcpy.options import default_memory_bytes, default_threads
 from atcpy.report.columns import table

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import CODES, UsageError, Where, did_you_mean
 
 if TYPE_CHECKING:
@@ -314,8 +315,7 @@ def _times(run: Invocation, view: "PackageView") -> dict[int, float]:
     """Seconds by task, measured on made inputs."""
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
-    from atcpy.verify.inputs import Fill, make_feeds
-    from atcpy.verify.verification import session_ports
+    from atcpy.verify.inputs import Fill, make_feeds, session_ports
 
     session = InferenceSession(view.path, threads=run.option("threads"))
     layers = time_layers(session, make_feeds(session_ports(session), Fill()))

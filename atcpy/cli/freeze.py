@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
 from atcpy.cli.optimize import target_path
+from atcpy.cli.outcome import Outcome
 
 if TYPE_CHECKING:
     from atcpy.stages.freeze import FreezeReport

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where, group, raise_os_error
 
 _MAGIC = b"IMOD"

@@ -6,41 +6,26 @@ ends the process with its exit code; commands that take options of the conversio
 """
 
 import inspect
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 from atcpy import __version__
 from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
-from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, time_is_over
-from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, UsageError, Where, raise_os_error, render
+from atcpy.cli.limits import Limits
+from atcpy.cli.outcome import Outcome, as_known_error
+from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt
+from atcpy.errors import AtcError, AtcWarning, InternalError, UsageError, Where, render
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
 BROKEN_PIPE = 141
-ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("ARGUMENTS")  # of the command line, as they were given
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command found: `result` for `--json`, `lines` for people; `error` where it also failed, and `verdict`
-    what stderr says of it where the lines already tell each cause.
-    """
-
-    result: object
-    lines: Sequence[str] = ()
-    error: AtcError | InternalError | None = None
-    warnings: Sequence[AtcWarning] = ()
-    verdict: str = ""
 
 
 @dataclass
@@ -121,23 +106,6 @@ def render_internal(error: InternalError) -> str:
         f"  this is a bug of atcpy {__version__}, not of your model\n"
         f"  help: please report it with the command, its output with --debug, and `atcpy doctor --json`"
     )
-
-
-def as_known_error(error: BaseException) -> AtcError | InternalError:
-    """What a user is told about any exception."""
-    if isinstance(error, AtcError | InternalError):
-        return error
-    if isinstance(error, MemoryError):
-        hint = "raise --memory-limit, or make the shapes smaller"
-        return ResourceLimit("R0001", "the memory is used up", hint=hint)
-    if isinstance(error, OSError):
-        try:
-            raise_os_error(error, str(error.filename or "a file"))
-        except AtcError as known:
-            return known
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" (in {last[0].name}, line {last[0].lineno})" if last else ""
-    return InternalError(f"{type(error).__name__}: {error}{place}")
 
 
 def fail(run: Invocation, error: AtcError | InternalError, outcome: Outcome | None, started: float) -> int:
@@ -258,7 +226,7 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
     try:
         read_choice("color", run.color, dict.fromkeys(("auto", "always", "never")))
         # Commands return what they found: whatever prints meanwhile is not the result.
-        with _Limits(run), redirect_stdout(sys.stderr):
+        with Limits(run.option("timeout"), run.option("memory_limit")), redirect_stdout(sys.stderr):
             outcome = work(run)
         run.progress.end()
         _report_warnings(run, outcome)
@@ -296,38 +264,6 @@ def _report_warnings(run: Invocation, outcome: Outcome) -> None:
     if not run.quiet and not run.json:
         for warning in outcome.warnings:
             write_blocks(str(warning), color=wants_color(run.color, sys.stderr))
-
-
-class _Limits:
-    """`--timeout` and `--memory-limit` as backstops: the work's own checks name the place and come first."""
-
-    def __init__(self, run: Invocation) -> None:
-        self._seconds: float | None = run.option("timeout")
-        self._bytes: int | None = run.option("memory_limit")
-
-    def __enter__(self) -> None:
-        if self._seconds is not None:
-            time_is_over.clear()
-            signal.signal(signal.SIGALRM, self._time_is_over)
-            signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 1e-6))
-        if self._bytes is not None:
-            import resource
-
-            import numpy  # noqa: F401  its BLAS ends the process if it finds no memory at its start
-
-            # Of writable private memory: address space counts mapped weights, too, which cost nothing.
-            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-            limit = self._bytes if hard == resource.RLIM_INFINITY else min(self._bytes, hard)
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-
-    def __exit__(self, *_: object) -> None:
-        if self._seconds is not None:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _time_is_over(self, _number: int, _frame: FrameType | None) -> None:
-        time_is_over.set()
-        what = f"the time limit of {self._seconds:g} s is reached"
-        raise ResourceLimit("R0003", what, hint="raise --timeout")
 
 
 def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[str]) -> UsageError:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, Outcome, command
+from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.outcome import Outcome
 
 if TYPE_CHECKING:
     from atcpy.verify.compare import OutputReport
@@ -71,7 +72,7 @@ def verify(
 def _shapes(package: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
     from atcpy import InferenceSession
     from atcpy.cli.arrays import read_shapes
-    from atcpy.verify.verification import session_ports
+    from atcpy.verify.inputs import session_ports
 
     return read_shapes(texts, session_ports(InferenceSession(package, threads=1))) if texts else {}
 

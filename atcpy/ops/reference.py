@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
@@ -22,7 +20,9 @@ from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import Known
 
-CANONICAL_OPSET = onnx.defs.onnx_opset_version()
+if TYPE_CHECKING:  # functions import it: most packages run without it
+    import onnx
+
 # What the ONNX reference ops raise on values that they cannot work with.
 EVALUATION_ERRORS = (
     ArithmeticError,
@@ -40,6 +40,8 @@ MAX_DATA_ELEMENTS = 1024  # constants up to here are shown to ONNX's shape funct
 
 def find_schema(op_type: str, domain: str) -> onnx.defs.OpSchema | None:
     """The schema of a standard op at the canonical opset, or at its domain's newest version."""
+    import onnx
+
     if not onnx.defs.has(op_type, domain):
         return None
     schema = onnx.defs.get_schema(op_type, domain=domain)
@@ -77,6 +79,8 @@ _STANDARD_NAME = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
 
 def to_node_proto(node: Node) -> onnx.NodeProto:
     """The node as ONNX writes it, values under our names. Nodes with subgraphs are not meant."""
+    from onnx import helper
+
     names = ["" if value is None else value.name for value in node.inputs]
     proto = helper.make_node(
         node.op_type, names, [value.name for value in node.outputs], name=node.name, domain=node.domain
@@ -96,6 +100,8 @@ def function_body(node: Node) -> onnx.FunctionProto | None:
     """The function that the standard defines a node's op by, its attributes put in; None if there is none whose
     ops mean what they mean at the canonical opset.
     """
+    import onnx
+
     schema: Any = find_schema(node.op_type, node.domain)  # onnx's stubs do not know all of its methods
     if schema is None or node.domain:
         return None
@@ -120,6 +126,8 @@ def function_body(node: Node) -> onnx.FunctionProto | None:
 
 def _bind_attributes(part: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], schema: Any) -> None:
     """Puts the attributes of a call, or their defaults, where a node of a function refers to them."""
+    import onnx
+
     attrs = list(part.attribute)
     del part.attribute[:]
     for attr in attrs:
@@ -141,6 +149,9 @@ def infer_by_onnx(node: Node, known: Known) -> list[TensorDesc]:
 
 def infer_barrier(node: Node) -> list[TensorDesc]:
     """Types of the outputs of an op that passes do not know, if the standard knows it at its opset."""
+    import onnx
+    from onnx import helper
+
     home, _, op_type = node.op_type.partition("::")
     domain, _, opset = home.partition("@")
     domain = "" if domain == "ai.onnx" else domain
@@ -161,6 +172,9 @@ def infer_barrier(node: Node) -> list[TensorDesc]:
 def _infer_by_schema(
     node: Node, schema: onnx.defs.OpSchema, proto: onnx.NodeProto, imports: list[onnx.OperatorSetIdProto]
 ) -> list[TensorDesc]:
+    import onnx
+    from onnx import numpy_helper, shape_inference
+
     types = {
         value.name: onnx.TypeProto() if value.desc.dtype is DType.UNDEFINED else desc_to_type_proto(value.desc)
         for value in node.operands
@@ -183,7 +197,9 @@ def _infer_by_schema(
 
 def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None], **changed: int) -> list[Array]:
     """The outputs of a node by ONNX's reference implementation, on numpy arrays; `changed` are other attributes."""
-    from onnx.reference import ReferenceEvaluator  # slow to import; needed by few models
+    import onnx
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
 
     names = ["" if array is None else f"i{index}" for index, array in enumerate(arrays)]
     outputs = [f"o{index}" for index in range(len(node.outputs))]
@@ -208,8 +224,18 @@ def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None], **changed: int)
     return [_as_value(result, value.desc.dtype) for result, value in zip(results, node.outputs, strict=True)]
 
 
+@cache
+def canonical_opset() -> int:
+    """The newest opset, which is that of our graphs."""
+    import onnx
+
+    return onnx.defs.onnx_opset_version()
+
+
 def _opsets(domain: str, schema: onnx.defs.OpSchema | None) -> list[onnx.OperatorSetIdProto]:
-    opsets = [helper.make_opsetid("", CANONICAL_OPSET)]
+    from onnx import helper
+
+    opsets = [helper.make_opsetid("", canonical_opset())]
     if domain and schema is not None:
         opsets.append(helper.make_opsetid(domain, schema.since_version))
     return opsets
@@ -224,6 +250,8 @@ def _as_value(result: Any, dtype: DType) -> Any:
 
 def desc_to_type_proto(desc: TensorDesc) -> onnx.TypeProto:
     """The ONNX type of a value; symbols become dim_params."""
+    from onnx import helper
+
     shape = None if desc.shape is None else [dim if isinstance(dim, int) else dim.name for dim in desc.shape]
     return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
 
@@ -263,7 +291,9 @@ def _attr_to_proto(attr: object) -> Any:
     return attr
 
 
-def _tensor_to_proto(tensor: Tensor) -> TensorProto:
+def _tensor_to_proto(tensor: Tensor) -> onnx.TensorProto:
+    from onnx import numpy_helper
+
     proto = numpy_helper.from_array(np.asarray(tensor.array, order="C"))
     proto.data_type = tensor.dtype.onnx
     return proto

@@ -29,8 +29,11 @@ class World(Protocol):
     def size(self, group: str) -> int:
         """How many ranks a group has."""
 
+    def knows(self, group: str) -> bool:
+        """Has anybody said which ranks a group has?"""
+
     def is_in(self, group: str) -> bool:
-        """Is this rank one of a group?"""
+        """Is this rank one of a group? UsageError (EI0004) if nobody knows."""
 
     def during(self, node: Node) -> AbstractContextManager[object]:
         """Says which node this rank is at while it waits for others."""
@@ -62,6 +65,10 @@ class Alone:
         """One."""
         return 1
 
+    def knows(self, group: str) -> bool:
+        """It is all that any group can have."""
+        return True
+
     def is_in(self, group: str) -> bool:
         """It is in every group."""
         return True
@@ -89,6 +96,13 @@ class Alone:
         part[...] = array.reshape(part.shape)
 
 
+def group_of(node: Node, world: World) -> str:
+    """The group of a collective. If nobody said which ranks it has, and they are as many as there are, it is all."""
+    group = node.str_attr("group", WORLD)
+    is_all = world.ranks in (1, node.int_attr("rank_size", 0)) and not world.knows(group)
+    return WORLD if is_all else group
+
+
 def run_collective(
     node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None, world: World
 ) -> Sequence[Array]:
@@ -98,11 +112,12 @@ def run_collective(
     Raises ModelInvalid if the package was made for another number of ranks, ResourceLimit if others do not come.
     """
     assert room is not None
+    group = group_of(node, world)
     with world.during(node):
         for array, result in zip(arrays, room, strict=True):
             assert array is not None
-            if world.is_in(node.str_attr("group", WORLD)):
-                _run(node, array, result, world)
+            if world.is_in(group):
+                _run(node, array, result, group, world)
             elif array.shape == result.shape:
                 _copy(array, result)
             else:
@@ -110,11 +125,11 @@ def run_collective(
     return room
 
 
-def _run(node: Node, array: Array, result: Array, world: World) -> None:
-    group, reduction = node.str_attr("group", WORLD), node.str_attr("reduction", "sum")
+def _run(node: Node, array: Array, result: Array, group: str, world: World) -> None:
+    reduction = node.str_attr("reduction", "sum")
     match node.op_type:
         case "HcomAllReduce":
-            _all_reduce(node, array, result, world)
+            _all_reduce(node, array, result, group, world)
         case "HcomBroadcast":
             root = node.int_attr("root_rank", 0)
             if not 0 <= root < world.size(group):
@@ -130,8 +145,10 @@ def _run(node: Node, array: Array, result: Array, world: World) -> None:
             _scale(result, 1 / world.size(group) if reduction == "mean" else 1.0)
 
 
-def _all_reduce(node: Node, array: Array, result: Array, world: World) -> None:
-    group, reduction = node.str_attr("group", WORLD), node.str_attr("reduction", "sum")
+def _all_reduce(node: Node, array: Array, result: Array, group: str, world: World) -> None:
+    if world.ranks > 1:  # alone, it gives what it gets
+        _check_size(node, world.size(group))
+    reduction = node.str_attr("reduction", "sum")
     _copy(array, result)
     _scale(result, node.float_attr("prescale", 1.0))
     world.all_reduce(result, "sum" if reduction == "mean" else reduction, group)

@@ -9,18 +9,31 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from mpi4py import MPI
 
-from atcpy.errors import ResourceLimit
+from atcpy.errors import ResourceLimit, UsageError
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
-from atcpy.runtime.agreement import unknown_group
+from atcpy.runtime.failures import no_mpi
+from atcpy.runtime.groups import unknown_group
 from atcpy.runtime.reductions import chunks, sum_type
+
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as error:  # RuntimeError: it finds no library of MPI
+    raise no_mpi() from error
 
 _OPS = {"sum": MPI.SUM, "prod": MPI.PROD, "max": MPI.MAX, "min": MPI.MIN}
 _MOST_BYTES = 1 << 30  # that one call moves: counts are of 31 bits
 _LOOK_SECONDS = 0.5
+_PAUSE_SECONDS = 0.002
+
+
+def check_size(ranks: int) -> None:
+    """UsageError (EI0005) if MPI knows of another number of ranks than were started."""
+    if MPI.COMM_WORLD.size != ranks:
+        what = f"{ranks} ranks were started, MPI knows of {MPI.COMM_WORLD.size}"
+        raise UsageError("EI0005", what, hint="start them with the mpiexec of the MPI that mpi4py uses")
 
 
 class MpiWorld:
@@ -53,6 +66,10 @@ class MpiWorld:
         size: int = self._comm(group).size
         return size
 
+    def knows(self, group: str) -> bool:
+        """Has anybody said which ranks a group has?"""
+        return group in self._comms
+
     def is_in(self, group: str) -> bool:
         """Is this rank one of a group?"""
         return bool(self._comm(group) != MPI.COMM_NULL)
@@ -72,7 +89,9 @@ class MpiWorld:
         """The numbers of all ranks."""
         found = np.empty(self.ranks, np.uint64)
         self._since = ("the comparison of packages", time.monotonic())
-        self._comms[WORLD].Allgather(np.array([number], np.uint64), found)
+        request = self._comms[WORLD].Iallgather(np.array([number], np.uint64), found)
+        while not request.Test():  # others still start, and need the core more than a wait of MPI does
+            time.sleep(_PAUSE_SECONDS)
         self._since = None
         return [int(each) for each in found]
 

@@ -15,12 +15,13 @@ from atcpy.errors import UsageError, Where, raise_all
 from atcpy.ir import DType, Graph, Node, Sym, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
+from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
 from atcpy.om.reader import PackagedModel, read_model
 from atcpy.ops.custom import load_custom_ops
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import default_threads, read_custom_ops
-from atcpy.runtime.agreement import agree, collectives_of
+from atcpy.runtime.agreement import agree
 from atcpy.runtime.collectives import Alone, World
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
@@ -191,7 +192,7 @@ class InferenceSession:
     @property
     def has_collectives(self) -> bool:
         """Does the package need other ranks, if there are any?"""
-        return any(True for _ in collectives_of(self.model.graph))
+        return has_collectives(self._package.container)
 
     def _agree(self) -> None:
         """Before the first run, the ranks make sure that they run the same package."""

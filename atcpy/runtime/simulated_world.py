@@ -16,8 +16,9 @@ from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
-from atcpy.runtime.agreement import NO_GROUPS, RankFailed, unknown_group
 from atcpy.runtime.collectives import World
+from atcpy.runtime.failures import RankFailed
+from atcpy.runtime.groups import NO_GROUPS, unknown_group
 from atcpy.runtime.reductions import chunks, fold
 
 Result = TypeVar("Result")
@@ -103,6 +104,10 @@ class SimulatedWorld:
     def size(self, group: str) -> int:
         """How many ranks a group has."""
         return len(self._meeting(group).members)
+
+    def knows(self, group: str) -> bool:
+        """Has anybody said which ranks a group has?"""
+        return group in self._board.meetings
 
     def is_in(self, group: str) -> bool:
         """Is this rank one of a group?"""

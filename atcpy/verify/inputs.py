@@ -4,18 +4,24 @@ What an integer input may hold is looked for in three places, the strictest wins
 the tables that it indexes (Gather, followed through casts and views), and its name.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from atcpy.errors import UsageError
 from atcpy.ir import DType
+
+if TYPE_CHECKING:
+    import onnx
+
+    from atcpy import InferenceSession
 
 Array = NDArray[Any]
 Feeds = dict[str, Array]
@@ -44,7 +50,7 @@ class Fill:
     seed: int = 0
 
     @staticmethod
-    def read(text: str) -> "Fill":
+    def read(text: str) -> Fill:
         """`ones`, `zeros`, `random` or `random:SEED`."""
         match = re.fullmatch(r"(ones|zeros|random)(?::(\d{1,9}))?", text.strip())
         if match is None or (match[2] and match[1] != "random"):
@@ -55,6 +61,11 @@ class Fill:
 def make_feeds(ports: Iterable[Port], fill: Fill, below: Mapping[str, int] | None = None) -> Feeds:
     """An array for each port; `below` bounds the integers of an input, as `integer_bounds` finds them."""
     return {port.name: make_array(port, fill, (below or {}).get(port.name)) for port in ports}
+
+
+def session_ports(session: InferenceSession) -> list[Port]:
+    """The inputs of a loaded package."""
+    return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
 
 
 def model_ports(model: onnx.ModelProto) -> list[Port]:

@@ -14,7 +14,7 @@ from atcpy.parsers.onnx import read_model
 from atcpy.stages.parse import names_tensorflow
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind, paired
-from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
+from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, session_ports
 from atcpy.verify.oracle import FindOracle, Oracle, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
@@ -210,8 +210,3 @@ def find_model(package: Path, recorded: str) -> Path:
 
 def _no_model(package: Path, what: str) -> UsageError:
     return UsageError("E10054", what, where=Where(file=str(package)), hint="name the model: --against MODEL.onnx")
-
-
-def session_ports(session: InferenceSession) -> list[Port]:
-    """The inputs of a loaded package."""
-    return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atcpy.cli.ranks import for_rank
+from atcpy.cli.launch import for_rank
 from atcpy.errors import UsageError
 from tests.models_in_text import package
 

@@ -16,8 +16,9 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import ModelInvalid, ResourceLimit, UsageError
-from atcpy.runtime.agreement import RankFailed, read_groups
 from atcpy.runtime.collectives import World
+from atcpy.runtime.failures import RankFailed
+from atcpy.runtime.groups import read_groups
 from atcpy.runtime.simulated_world import run_simulated
 from tests.models_in_text import package
 

@@ -16,7 +16,7 @@ from atcpy.errors import Unsupported
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value, walk
 from atcpy.ir.closure import captured_value, own_operands
-from atcpy.ops.reference import CANONICAL_OPSET
+from atcpy.ops.reference import canonical_opset
 
 OLDEST_OPSET = 21  # below, GroupNormalization means something else
 _ATTR = onnx.AttributeProto
@@ -105,9 +105,9 @@ def _oldest_opset(nodes: list[Node]) -> int:
         for node in nodes
         if not node.domain and node.op_type not in ("Data", "Const", "NetOutput")
     }
-    candidates = range(OLDEST_OPSET, CANONICAL_OPSET)
+    candidates = range(OLDEST_OPSET, canonical_opset())
     return next(
-        (opset for opset in candidates if all(_means_the_same(n, opset) for n in alike.values())), CANONICAL_OPSET
+        (opset for opset in candidates if all(_means_the_same(n, opset) for n in alike.values())), canonical_opset()
     )
 
 
@@ -171,7 +171,7 @@ def _add_node(node: Node, proto: onnx.NodeProto, aliases: Mapping[Value, str]) -
     operands = node.inputs[: own_operands(node)] if node.has_subgraphs else node.inputs
     proto.input.extend("" if value is None else aliases.get(value, value.name) for value in operands)
     proto.output.extend(value.name for value in node.outputs)
-    return add_attributes(proto, node.attrs, CANONICAL_OPSET)
+    return add_attributes(proto, node.attrs, canonical_opset())
 
 
 def add_attributes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -57,6 +57,7 @@ class Importer:
         self.lists: dict[Value, DType] = {}
         self.growing: set[Value] = set()
         self.imaginary: dict[Value, Value] = {}
+        self.devices: dict[Hashable, str] = {}
         self._library = library
         self._variables = variables
         self._known = KnownValues()

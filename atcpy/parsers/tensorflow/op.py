@@ -10,7 +10,7 @@ ask for the shapes of what it reads: sizes are numbers or symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -33,12 +33,13 @@ class Bodies(Protocol):
     """Who reads the graphs that a node of control flow runs, and the constants that variables are. `lists` has the
     lists whose elements have no shape yet, with their element types: the value is their size. `growing` has the arrays
     that grow when they are written behind their end. `imaginary` has what makes a value complex: the value is the real
-    part only.
+    part only. `devices` has the first device of each collective.
     """
 
     lists: dict[Value, DType]
     growing: set[Value]
     imaginary: dict[Value, Value]
+    devices: dict[Hashable, str]
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,17 @@ import pytest
 from atcpy import InferenceSession
 from atcpy.errors import AtcError
 from atcpy.runtime.collectives import World
+from atcpy.runtime.failures import RankFailed
+from atcpy.runtime.groups import NO_GROUPS
 from atcpy.runtime.simulated_world import run_simulated
 from tests.parsers.tensorflow.graphs import TfBuilder, Type
 
 RANKS = 3
 
 
-def run(g: TfBuilder, folder: Path, *outputs: str) -> list[list[np.ndarray]]:
+def run(
+    g: TfBuilder, folder: Path, *outputs: str, ranks: int = RANKS, groups: Mapping[str, Sequence[int]] = NO_GROUPS
+) -> list[list[np.ndarray]]:
     """The outputs of each rank, whose x is rank + 1, …"""
     g.converted(folder, *outputs)
 
@@ -24,18 +29,18 @@ def run(g: TfBuilder, folder: Path, *outputs: str) -> list[list[np.ndarray]]:
         session = InferenceSession(str(folder / "model.om"), threads=1, world=world)
         return [np.asarray(y) for y in session.run(None, {"x": np.arange(6, dtype=np.float32) + world.rank + 1})]
 
-    return run_simulated(work, RANKS)
+    return run_simulated(work, ranks, groups)
 
 
 def test_each_spelling_is_its_reduction(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
-    key = g.const(np.int32(1))
+    size, key, instance = (g.const(np.int32(number)) for number in (RANKS, 1, 7))
     g.add("HcomAllReduce", x, name="ge", reduction="max", group="hccl_world_group")
     g.add("HorovodAllreduce", x, name="mean", reduce_op=0, prescale_factor=2.0)
     g.add("HorovodAllreduce", x, name="sum")
     v2 = {"merge_op": "Add", "final_op": "Div", "T": Type("float32")}
-    g.add("CollectiveReduceV2", x, key, key, key, name="v2", **v2)
+    g.add("CollectiveReduceV2", x, size, key, instance, name="v2", **v2)
     g.add("NcclAllReduce", x, name="nccl", reduction="prod", num_devices=RANKS, shared_name="c0")
     g.add("HcomBroadcast", x, name="root", root_rank=2)
     every = np.stack([np.arange(6, dtype=np.float32) + rank + 1 for rank in range(RANKS)])
@@ -53,3 +58,70 @@ def test_what_is_no_plain_reduction_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AtcError, match="adasum") as caught:
         g.run(tmp_path, {}, "adasum", "divided")
     assert [problem.code for problem in caught.value.problems] == ["E10055", "E10055"]
+
+
+def collective(
+    g: TfBuilder, op: str, x: str, name: str, *, size: int, key: int, device: str = "", **attrs: object
+) -> None:
+    """A collective of the second version."""
+    numbers = (g.const(np.int32(number)) for number in (size, key, 5))
+    g.add(op, x, *numbers, name=name, T=Type("float32"), **attrs)
+    g.graph.node[-1].device = device
+
+
+SUM = {"merge_op": "Add", "final_op": "Id"}
+
+
+def test_groups_are_told_by_their_keys(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (6,))
+    collective(g, "CollectiveReduceV2", x, "pair", size=2, key=3, **SUM)
+    collective(g, "CollectiveReduceV2", x, "all", size=4, key=9, **SUM)
+    g.add("HorovodAllreduce", x, name="set", reduce_op=1, process_set_id=2)
+    groups = {"tf_group_3": (0, 1), "process_set_2": (1, 3)}
+    found = run(g, tmp_path, "pair", "all", "set", ranks=4, groups=groups)
+    assert [[y[0] for y in results] for results in found] == [[3, 10, 1], [3, 10, 6], [3, 10, 3], [4, 10, 6]]
+
+
+def test_a_group_whose_size_is_another_one_needs_a_table(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (6,))
+    collective(g, "CollectiveReduceV2", x, "pair", size=2, key=3, **SUM)
+    with pytest.raises(RankFailed) as caught:
+        run(g, tmp_path, "pair", ranks=4)
+    assert caught.value.what == 'no table says which ranks the group "tf_group_3" has'
+    with pytest.raises(RankFailed) as caught:
+        run(g, tmp_path, "pair", ranks=4, groups={"tf_group_3": (0, 1, 2)})
+    assert "it is for 2 ranks, 3 are running" in caught.value.what
+    (results,) = run(g, tmp_path, "pair", ranks=1)
+    np.testing.assert_array_equal(results[0], np.arange(6) + 1)
+
+
+def test_gathering_and_scattering(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (6,))
+    collective(g, "CollectiveGatherV2", x, "all", size=3, key=1)
+    collective(g, "CollectiveReduceScatterV2", x, "part", size=3, key=1, merge_op="Add", final_op="Div")
+    attrs = {"group_size": 3, "group_key": 1, "instance_key": 2}
+    g.add("CollectiveGather", x, name="old", **attrs)
+    g.add("CollectiveReduce", x, name="sum", **attrs, **SUM)
+    every = np.stack([np.arange(6, dtype=np.float32) + rank + 1 for rank in range(3)])
+    for rank, results in enumerate(run(g, tmp_path, "all", "part", "old", "sum")):
+        expected = (every.reshape(-1), every.mean(0)[2 * rank :][:2], every.reshape(-1), every.sum(0))
+        for result, array in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, array, rtol=1e-6)
+
+
+def test_what_every_rank_cannot_run_is_refused(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (6,))
+    for number in range(2):
+        collective(g, "CollectiveReduceV2", x, f"tower{number}", size=2, key=1, device=f"/device:GPU:{number}", **SUM)
+    numbers = [g.const(np.int32(number)) for number in (2, 1, 5)]
+    g.add("CollectiveBcastSendV2", x, *numbers, name="send")
+    g.add("HorovodBroadcast", x, name="root", root_rank=0, process_set_id=1)
+    collective(g, "CollectiveReduceV2", x, "none", size=0, key=1, **SUM)
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "tower0", "tower1", "send", "root", "none")
+    told = sorted((problem.where.node, problem.code) for problem in caught.value.problems)
+    assert told == [("none", "E13014"), ("root", "E10055"), ("send", "E10055"), ("tower1", "E10055")]

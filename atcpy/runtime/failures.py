@@ -1,0 +1,47 @@
+"""What ends the ranks of a run."""
+
+from __future__ import annotations
+
+from atcpy.errors import AtcError, UsageError
+
+_COMMON = frozenset({"D0002", "EI0004", "EI0005"})  # another package, groups, another MPI
+
+
+class RankFailed(Exception):
+    """The first rank that failed, or -1 if nobody knows which, and why; the others were ended."""
+
+    def __init__(self, rank: int, ranks: int, error: BaseException) -> None:
+        super().__init__(rank, ranks, error)
+        self.rank = rank
+        self.ranks = ranks
+        self.error = error
+
+    @property
+    def is_common(self) -> bool:
+        """Did all ranks find it out together?"""
+        return isinstance(self.error, AtcError) and self.error.code in _COMMON
+
+    @property
+    def _who(self) -> str:
+        if self.is_common:
+            return ""
+        return f"rank {self.rank} of {self.ranks}: " if self.rank >= 0 else f"one of {self.ranks} ranks: "
+
+    @property
+    def what(self) -> str:
+        """Which rank, and why, without the place."""
+        if isinstance(self.error, AtcError):
+            return self._who + self.error.problems[0].what
+        return self._who + f"{type(self.error).__name__}: {self.error}".partition("\n")[0]
+
+    def __str__(self) -> str:
+        place = str(self.error.problems[0].where) if isinstance(self.error, AtcError) else ""
+        if not place:
+            return "atcpy: " + self.what
+        return f"atcpy: {self._who}{place}: " + self.what.removeprefix(self._who)
+
+
+def no_mpi() -> UsageError:
+    """EI0005: MPI is not installed."""
+    hint = "--simulate_ranks runs them in one process"
+    return UsageError("EI0005", "collectives need the extra: pip install atcpy[dist]", hint=hint)
