@@ -215,7 +215,7 @@ class ParseOptions:
     for_export: bool = False
     keep: tuple[str, ...] = ()
     framework: Framework | None = None  # None: by content
-    input_format: str = "NHWC"
+    input_format: str = ""  # that of the framework
     signature: str = ""
     tag_set: tuple[str, ...] = ()
 
@@ -827,8 +827,8 @@ _TABLE = (
     Option(
         "input_format",
         lambda option, value: read_choice(option, value, {name: name for name in INPUT_FORMATS}),
-        "NHWC",
-        "TensorFlow: layout of the inputs, which the package records: NHWC, NCHW, ND, NDHWC or NCDHW",
+        "",
+        "layout of the inputs, which the package records: NHWC (usual in TensorFlow), NCHW (in ONNX), ND, NDHWC or NCDHW",
     ),
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
     Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve", ",".join),

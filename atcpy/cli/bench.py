@@ -101,7 +101,7 @@ def _other_model(package: Path, vs: str | None, vs_model: str | None) -> Path | 
     from atcpy.verify.verification import find_model
 
     try:
-        return find_model(package, reader.read_model(reader.read_package(package)).source.sha256)
+        return find_model(package, reader.read_model(reader.read_package(package)).source)
     except UsageError as error:
         error.hint = "name the model: --vs_model MODEL.onnx"
         raise

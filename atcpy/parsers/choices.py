@@ -1,4 +1,4 @@
-"""--input_shape and --out_nodes: what the user asks of the model's inputs and outputs."""
+"""--input_shape, --input_format and --out_nodes: what the user asks of the model's inputs and outputs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +24,23 @@ def choose_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]
     if options.static and not problems:
         problems.extend(_open_inputs(imported))
     return problems
+
+
+def choose_format(graph: Graph, framework: str, options: ParseOptions) -> None:
+    """Notes on the inputs of four and five dims what the user calls their layout, for the package to say so; `ND` where
+    a word does not fit the dims. The default is the framework's own; nothing is computed otherwise for it.
+    """
+    is_onnx = framework == "onnx"
+    if is_onnx and options.input_format in ("NHWC", "NDHWC"):
+        what = f'--input_format: "{options.input_format}" is no layout of an ONNX model, which is NCHW, ND or NCDHW'
+        raise UsageError("E10001", what, where=Where(option="input_format"), hint="leave it out, or NCHW")
+    asked = options.input_format or ("NCHW" if is_onnx else "NHWC")
+    for node in graph.inputs:
+        shape = node.output.desc.shape
+        if shape is not None:
+            fitting = asked if len(asked) == len(shape) else "ND"
+            if fitting != node.output.desc.format.kind.name:
+                node.attrs["format"] = fitting
 
 
 def choose_outputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from atcpy.errors import ModelInvalid, UsageError, Where, did_you_mean, raise_os_error
@@ -32,6 +34,38 @@ def map_file(path: Path, kind: str) -> memoryview:
         raise_os_error(error, str(path))
     finally:
         os.close(descriptor)
+
+
+def map_inside(folder: Path, parts: Sequence[str], *, allow_hardlinks: bool) -> memoryview | str:
+    """The bytes of an ordinary file in a folder, or why it is refused; FileNotFoundError if it is not there.
+
+    Folder by folder from a descriptor of the first, and never through a link: a check of the path alone can be raced.
+    The first folder may be a link itself: it is the user's own word. What lies in it may not.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for index, part in enumerate(parts):
+            flags = _UNLINKED | (os.O_DIRECTORY if index < len(parts) - 1 else 0)
+            following = os.open(part, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = following
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return "it is no ordinary file"
+        if status.st_nlink != 1 and not allow_hardlinks:
+            return f"the file has {status.st_nlink} names (hard links)"
+        if status.st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+            return "it is, or leads through, a link or something that is no folder"
+        raise
+    finally:
+        os.close(descriptor)
+
+
+_UNLINKED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def _missing(path: Path) -> UsageError:

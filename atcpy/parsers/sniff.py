@@ -1,5 +1,6 @@
 """What a file is that is no ONNX model: one sentence each, with the way on."""
 
+import re
 from pathlib import Path
 
 _CONVERT_TO_ONNX = "convert it to ONNX first"
@@ -26,6 +27,12 @@ _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (8, b'{"', "a safetensors file: weights without a graph", "export the model to ONNX"),
 )
 _TENSORFLOW = "atcpy convert takes it, without --framework=5"
+TEXT = "text"
+TENSORFLOW_TEXT = "a TensorFlow graph in text form (.pbtxt)"
+_TENSORFLOW_TEXT = re.compile(
+    rb"(\s|#[^\n]*\n)*"
+    rb"(node|library|versions?|meta_info_def|graph_def|saved_model_schema_version|meta_graphs)\s*[:{]"
+)
 
 
 def begins_as_onnx(path: Path) -> bool:
@@ -63,23 +70,29 @@ def _what_text(head: bytes) -> tuple[str, str] | None:
         return "a web page: the address is that of a page about the file", "download the raw file"
     if lower.startswith(b"<?xml"):
         return "XML, as OpenVINO writes it", _CONVERT_TO_ONNX
-    if lower.startswith((b"{", b"[")) and _is_text(head):
+    if lower.startswith((b"{", b"[")) and is_text(head):
         return "JSON", "look for the .onnx file"
     if lower.startswith(b"<") and b"ir_version" in lower:
         return "a model in ONNX text form", "write it as binary: onnx.save(onnx.parser.parse_model(text), file)"
-    if lower.startswith((b"node {", b"node{")):
-        return "a TensorFlow graph in text form (.pbtxt)", _TENSORFLOW
+    if is_tensorflow_text(head):
+        return TENSORFLOW_TEXT, _TENSORFLOW
     if lower.startswith((b"ir_version:", b"graph {", b"graph{")):
         return (
             "a model in protobuf's text form",
             "write it as binary: onnx.save(onnx.load(file, format='textproto'), …)",
         )
-    if _is_text(head):
-        return "text", "look for the .onnx file"
+    if is_text(head):
+        return TEXT, "look for the .onnx file"
     return None
 
 
-def _is_text(head: bytes) -> bool:
+def is_tensorflow_text(head: bytes) -> bool:
+    """Does a text begin as a GraphDef, a MetaGraphDef or a SavedModel in protobuf's text form?"""
+    return is_text(head) and _TENSORFLOW_TEXT.match(head) is not None
+
+
+def is_text(head: bytes) -> bool:
+    """Is it text, by its first bytes?"""
     return all(byte >= 0x20 or byte in b"\t\n\r\f" for byte in head) and b"\x7f" not in head
 
 
@@ -99,14 +112,12 @@ def is_graphdef(head: bytes) -> bool:
     """node { name: …, op: … } comes first: a message, whose first two fields are texts."""
     if len(head) < 6 or head[0] != 0x0A:
         return False
-    at = 1
-    while at < len(head) and head[at] >= 0x80:
-        at += 1
-    at += 1
+    data = memoryview(head)
+    _, at = _varint(data, 1)
     if at + 1 >= len(head) or head[at] != 0x0A:
         return False
-    name_end = at + 2 + head[at + 1]
-    return head[name_end : name_end + 1] == b"\x12"
+    length, at = _varint(data, at + 1)
+    return head[at + length : at + length + 1] == b"\x12"
 
 
 def _truncated(data: memoryview) -> int | None:

@@ -6,6 +6,7 @@ import onnx
 
 from atcpy.ops.custom import CustomOps
 from atcpy.options import Framework, ParseOptions
+from atcpy.parsers.choices import choose_format
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.parsers.sniff import begins_as_onnx
@@ -21,6 +22,7 @@ def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOp
         parsed = import_tensorflow(model, options)
     else:
         parsed = import_onnx(model, options, custom)
+    choose_format(parsed.graph, parsed.source.framework, options)
     net_output = parsed.graph.net_output
     net_output.attrs.setdefault("names", tuple(value.name for value in net_output.operands))
     return parsed

@@ -17,7 +17,7 @@ import numpy as np
 
 from atcpy.errors import AtcError, ModelInvalid, UsageError, Where
 from atcpy.options import convert_options
-from atcpy.parsers.tensorflow.reader import read_file
+from atcpy.parsers.tensorflow.reader import digest_of
 from atcpy.stages.freeze import freeze
 from atcpy.verify.inputs import Feeds
 from atcpy.verify.oracle import Oracle
@@ -43,7 +43,7 @@ def find_tensorflow_oracle(path: Path, cmdline: str, outputs: Sequence[str], cho
     options = convert_options(
         {name: text for name, _, text in words if name in _CHOOSING} | {"out_nodes": list(outputs)}
     ).parse
-    digest = read_file(path, options).source.sha256
+    digest = digest_of(path)
     with tempfile.TemporaryDirectory(prefix="atcpy-verify-") as folder:
         frozen = Path(folder) / "frozen.pb"
         report = freeze(path, frozen, options)

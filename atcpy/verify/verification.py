@@ -8,6 +8,7 @@ from pathlib import Path
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError, UsageError, Where, group, raise_os_error
+from atcpy.ir import Source
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads
 from atcpy.parsers.onnx import read_model
@@ -62,7 +63,7 @@ def verify(
     step("loading the package")
     session = InferenceSession(package, threads=threads)
     recorded = session.model.source.sha256
-    path = against if against is not None else find_model(package, recorded)
+    path = against if against is not None else find_model(package, session.model.source)
     step("reading the model")
     given: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
     ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in given]
@@ -193,20 +194,35 @@ def _arbitrate(
     )
 
 
-def find_model(package: Path, recorded: str) -> Path:
-    """`<stem>.onnx` beside the package, if it is the file that the package was made from."""
-    path = package.with_suffix(".onnx")
+def find_model(package: Path, source: Source) -> Path:
+    """The model of the package's name beside it, if it is the one that the package was made from: `<stem>.onnx`; of
+    TensorFlow `<stem>.pb`, `<stem>.pbtxt`, the folder `<stem>` or the checkpoint `<stem>.meta`.
+    """
+    is_onnx = source.framework == "onnx"
+    paths = [package.with_suffix(end) for end in ((".onnx",) if is_onnx else (".pb", ".pbtxt", "", ".meta"))]
+    there = [path for path in paths if path.exists()]
+    for path in there:
+        if (_digest if is_onnx else _tensorflow_digest)(path) == source.sha256:
+            return path
+    if there:
+        what = f"{there[0]} is not the file that {package.name} was made from"
+    else:
+        names = [path.name for path in paths[:-1]]
+        what = f"there is no {' or '.join(filter(None, (', '.join(names), paths[-1].name)))} beside {package}"
+    hint = "name the model: --against " + ("MODEL.onnx" if is_onnx else "MODEL, its .pb, folder or checkpoint")
+    raise UsageError("E10054", what, where=Where(file=str(package)), hint=hint)
+
+
+def _digest(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        raise _no_model(package, f"there is no {path.name} beside {package}") from None
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise_os_error(error, str(path))
-    if digest != recorded:
-        raise _no_model(package, f"{path} is not the file that {package.name} was made from")
-    return path
 
 
-def _no_model(package: Path, what: str) -> UsageError:
-    return UsageError("E10054", what, where=Where(file=str(package)), hint="name the model: --against MODEL.onnx")
+def _tensorflow_digest(path: Path) -> str:
+    from atcpy.parsers.tensorflow import is_tensorflow
+    from atcpy.parsers.tensorflow.reader import digest_of
+
+    return digest_of(path) if is_tensorflow(path) else ""

@@ -6,6 +6,7 @@ import pytest
 
 import atcpy
 from atcpy.errors import UsageError
+from atcpy.ir import Source
 from atcpy.verify.inputs import Fill
 from atcpy.verify.verification import find_model, verify
 
@@ -40,8 +41,8 @@ def test_a_package_of_another_model_fails(package: Path, tmp_path: Path) -> None
 
 def test_the_model_beside_is_taken_only_if_it_is_the_recorded_one(package: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is not the file that m\.om was made from") as caught:
-        find_model(package, "0" * 64)
+        find_model(package, Source("0" * 64, "onnx", (), ""))
     assert caught.value.exit_code == 2
     (tmp_path / "m.onnx").unlink()
     with pytest.raises(UsageError, match=r"there is no m\.onnx"):
-        find_model(package, "0" * 64)
+        find_model(package, Source("0" * 64, "onnx", (), ""))

@@ -15,8 +15,8 @@ from atcpy.parsers.tensorflow.frames import structured
 from atcpy.parsers.tensorflow.gelu import with_gelu
 from atcpy.parsers.tensorflow.graph import Ref, needed
 from atcpy.parsers.tensorflow.importer import Importer
+from atcpy.parsers.tensorflow.locate import is_tensorflow
 from atcpy.parsers.tensorflow.model import open_model
-from atcpy.parsers.tensorflow.reader import is_tensorflow
 
 __all__ = ["import_tensorflow", "is_tensorflow"]
 

@@ -7,7 +7,6 @@ a whole is put together in memory.
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mea
 from atcpy.ir import DType, Tensor
 from atcpy.ir.shape import StaticShape, fits_limits
 from atcpy.ir.tensor import Array
+from atcpy.parsers.files import map_inside
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import BundleEntryProto, BundleHeaderProto
 from atcpy.parsers.tensorflow.table import masked_crc32c, read_table, read_varint
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
@@ -68,12 +68,14 @@ class Slice:
 
 
 class Checkpoint:
-    """A checkpoint by its prefix."""
+    """A checkpoint by its prefix. Its files lie in the folder `root`, which the user named, or in one inside it."""
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: Path, root: Path | None = None, *, allow_hardlinks: bool = False) -> None:
         self.prefix = prefix
         self.file = f"{prefix}{INDEX}"
-        self._table = read_table(_map(self.file), self.file)
+        self._root = root or prefix.parent
+        self._allow_hardlinks = allow_hardlinks
+        self._table = read_table(self._map(self.file), self.file)
         self._shards: dict[int, memoryview] = {}
         header = self._parse(BundleHeaderProto, b"", Where(file=self.file))
         if header.endianness != 0:
@@ -160,11 +162,26 @@ class Checkpoint:
     def _shard(self, number: int, key: str, where: Where) -> memoryview:
         if number not in self._shards:
             name = self._shard_name(number)
-            if not os.path.exists(name):
+            try:
+                self._shards[number] = self._map(name)
+            except FileNotFoundError:
                 what = f'{os.path.basename(name)} is missing, which "{key}" is in'
-                raise ModelInvalid("E13015", what, where=where, hint="copy all parts of the checkpoint")
-            self._shards[number] = _map(name)
+                raise ModelInvalid("E13015", what, where=where, hint="copy all parts of the checkpoint") from None
         return self._shards[number]
+
+    def _map(self, name: str) -> memoryview:
+        """The bytes of one of the files; FileNotFoundError if it is missing."""
+        try:
+            parts = Path(name).relative_to(self._root).parts
+            found = map_inside(self._root, parts, allow_hardlinks=self._allow_hardlinks)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise_os_error(error, name)
+        if isinstance(found, str):
+            hint = "--allow-hardlinks" if "hard links" in found else f"copy the files themselves: cp -rL {self._root}"
+            raise ModelInvalid("E13015", f"{name} is refused: {found}", where=Where(file=name), hint=hint)
+        return found
 
     def _strings(self, key: str, entry: BundleEntryProto, content: memoryview, count: int, where: Where) -> Array:
         """The lengths, their checksum, and the texts one after the other."""
@@ -220,15 +237,6 @@ class Checkpoint:
     def _damaged(self, what: str, where: Where) -> NoReturn:
         hint = "copy the checkpoint again, whole"
         raise ModelInvalid("E13015", f"the checkpoint is damaged: {what}", where=where, hint=hint)
-
-
-def _map(name: str) -> memoryview:
-    try:
-        with open(name, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
-    except OSError as error:
-        raise_os_error(error, name)
 
 
 def _view(content: memoryview, dtype: DType, shape: StaticShape, aligned: bool) -> Array:

@@ -4,11 +4,13 @@ inside; what lies between those of a lowered Case becomes a Case.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from atcpy.errors import AtcError, ModelInvalid, Where, raise_all
-from atcpy.parsers.tensorflow.graph import ARGUMENT, SWITCHES, Ref, TfGraph, TfNode, needed
+from atcpy.parsers.tensorflow.graph import ARGUMENT, SWITCHES, Ref, TfGraph, TfNode, find_marks, needed
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType
 
 _RINGS = frozenset({"Enter", "Merge", "Switch", "NextIteration", "Exit"})
@@ -32,12 +34,6 @@ def origin(nodes: Mapping[str, TfNode], ref: Ref) -> Ref:
             break
         seen.add(ref)
     return ref
-
-
-def is_mark(node: TfNode, nodes: Mapping[str, TfNode]) -> bool:
-    """Is it one side of a condition, of which only control edges may want something?"""
-    source = nodes.get(node.inputs[0].node) if node.op == "Identity" and node.inputs else node
-    return source is not None and source.op in SWITCHES
 
 
 # --- graphs that are cut out ---------------------------------------------------------------------
@@ -113,106 +109,126 @@ class _Choice:
     sides: tuple[Ref, ...]
 
 
+_Side = tuple[Ref, int]  # a condition, and for which of its values something is there
+
+
 class _Conditions:
-    """The conditions of a graph without loops of version 1."""
+    """The conditions of a graph without loops of version 1.
+
+    Each node is looked at once, after what it reads. A Merge waits until nothing else can be looked at: then Merges of
+    one condition that wait become one If, those of conditions inside of others first.
+    """
 
     def __init__(self, graph: TfGraph) -> None:
         self.graph = graph
         self._nodes = graph.nodes
+        self._kept = {*graph.inputs, *(ref.node for ref in graph.outputs)}
         self._ends = self._unread()
+        self._readers: dict[str, list[str]] = {}
+        self._missing: dict[str, int] = {}  # how many of what a node reads are not looked at yet
+        self._sides: dict[str, tuple[_Side, ...]] = {}  # of the nearest Switches behind a node
+        self._conditions: dict[str, Ref] = {}  # by Switch
+        self._around: dict[Ref, dict[Ref, None]] = {}  # the conditions around the Switches of one
         self._indices: set[Ref] = set()  # the conditions that are numbers of branches
 
     def rebuild(self) -> None:
         """Rebuilds all; what has no condition stays, for the mapping to refuse it."""
-        while True:
-            groups: dict[Ref, list[_Choice]] = {}
-            for node in self._nodes.values():
+        waiting = self._begin()
+        held: dict[tuple[Ref, int], list[_Choice]] = {}
+        while waiting or held:
+            while waiting:
+                node = self._nodes[waiting.pop()]
                 choice = self._choice(node) if kind(node) == "Merge" else None
-                if choice is not None:
-                    groups.setdefault(choice.condition, []).append(choice)
-            ready = {condition: self._independent(choices) for condition, choices in groups.items()}
-            if not any(ready.values()):
-                break
-            for condition, choices in ready.items():
-                if choices:
-                    self._replace(condition, choices)
+                if choice is None:
+                    waiting.extend(self._look_at(node))
+                else:
+                    held.setdefault((choice.condition, len(choice.sides)), []).append(choice)
+            for key in self._innermost(held):
+                choices = held.pop(key)
+                self._replace(key[0], choices)
+                for choice in choices:
+                    waiting.extend(self._released(choice.merge.name))
         self._drop_what_nobody_reads()
 
-    # --- which --------------------------------------------------------------------------------------
+    # --- in which order -----------------------------------------------------------------------------
+
+    def _begin(self) -> list[str]:
+        """The nodes that read nothing; a constant comes after what it hangs on by control edges."""
+        for node in self._nodes.values():
+            above = [ref.node for ref in node.inputs] or list(node.controls)
+            above = [name for name in above if name in self._nodes]
+            self._missing[node.name] = len(above)
+            for name in above:
+                self._readers.setdefault(name, []).append(node.name)
+        return [name for name, count in reversed(self._missing.items()) if not count]
+
+    def _released(self, name: str) -> Iterator[str]:
+        """The nodes that waited for nothing else."""
+        for reader in self._readers.get(name, ()):
+            self._missing[reader] -= 1
+            if not self._missing[reader]:
+                yield reader
+
+    def _look_at(self, node: TfNode) -> Iterator[str]:
+        """Notes on which sides of conditions a node is; the nodes that waited for it."""
+        self._sides[node.name] = self._union(self._behind(ref) for ref in node.inputs)
+        if node.op in SWITCHES:
+            condition = origin(self._nodes, node.inputs[1])
+            self._conditions[node.name] = condition
+            around = self._around.setdefault(condition, {})
+            around.update((outer, None) for outer, _ in self._sides[node.name])
+            if node.op == "_SwitchN":
+                self._indices.add(condition)
+        elif not node.inputs:
+            self._sides[node.name] = self._union(self._sides.get(name, ()) for name in node.controls)
+        return self._released(node.name)
+
+    def _behind(self, ref: Ref) -> tuple[_Side, ...]:
+        condition = self._conditions.get(ref.node)
+        return self._sides.get(ref.node, ()) if condition is None else ((condition, ref.output),)
+
+    @staticmethod
+    def _union(parts: Iterable[tuple[_Side, ...]]) -> tuple[_Side, ...]:
+        different = list(dict.fromkeys(part for part in parts if part))
+        return different[0] if len(different) == 1 else tuple(dict.fromkeys(chain.from_iterable(different)))
+
+    def _innermost(self, held: Mapping[tuple[Ref, int], object]) -> list[tuple[Ref, int]]:
+        """The Merges of those conditions that are around no other; all of them if each is around one."""
+        around: set[Ref] = set()
+        stack = [outer for condition, _ in held for outer in self._around.get(condition, ())]
+        while stack:
+            condition = stack.pop()
+            if condition not in around:
+                around.add(condition)
+                stack.extend(self._around.get(condition, ()))
+        return [key for key in held if key[0] not in around] or list(held)
 
     def _choice(self, merge: TfNode) -> _Choice | None:
-        """What a Merge chooses between; None while Merges inside are not rebuilt, or if that cannot be told."""
-        found = [self._switched(ref) for ref in merge.inputs]
-        count = len(found)
-        places = [places for places in found if places is not None]
-        if len(places) < count or count < 2:
+        """What a Merge chooses between; None if that cannot be told."""
+        places = [self._behind(ref) for ref in merge.inputs]
+        count = len(places)
+        if count < 2:
             return None
         for condition in {condition: None for sides in places for condition, _ in sides}:
             numbers = [{number for other, number in sides if other == condition} for sides in places]
             told = [next(iter(each)) if len(each) == 1 else -1 for each in numbers]
-            if count == 2 and [] in places:  # where nothing is told, it is the other side
+            if count == 2 and () in places:  # where nothing is told, it is the other side
                 told = [number if sides else 1 - max(told) for number, sides in zip(told, places, strict=True)]
             if sorted(told) == list(range(count)):
                 by_number = dict(zip(told, merge.inputs, strict=True))
                 return _Choice(merge, condition, tuple([by_number[number] for number in range(count)]))
         return None
 
-    def _switched(self, ref: Ref) -> list[tuple[Ref, int]] | None:
-        """The nearest Switches behind a value: their conditions, and on which side it is."""
-        found: dict[tuple[Ref, int], None] = {}
-        stack, seen = [ref], set[Ref]()
-        while stack:
-            ref = stack.pop()
-            node = self._nodes.get(ref.node)
-            if node is None or ref in seen:
-                continue
-            seen.add(ref)
-            if kind(node) == "Merge":
-                return None
-            if node.op in SWITCHES:
-                condition = origin(self._nodes, node.inputs[1])
-                found[condition, ref.output] = None
-                if node.op == "_SwitchN":
-                    self._indices.add(condition)
-            elif node.inputs:
-                stack.extend(node.inputs)
-            else:  # a constant hangs on its side by a control edge
-                stack.extend(Ref(name, 0) for name in node.controls)
-        return list(found)
-
-    def _independent(self, choices: Sequence[_Choice]) -> list[_Choice]:
-        """Those between as many sides as the first that need none of the others."""
-        taken: list[_Choice] = []
-        for choice in choices:
-            if len(choice.sides) != len(choices[0].sides):
-                continue
-            above = self._ancestors(choice.merge) if len(choices) > 1 else set[str]()
-            if not any(other.merge.name in above for other in choices):
-                taken.append(choice)
-        return taken
-
-    def _ancestors(self, node: TfNode) -> set[str]:
-        above: set[str] = set()
-        stack = [ref.node for ref in node.inputs]
-        while stack:
-            name = stack.pop()
-            if name not in above and name in self._nodes:
-                above.add(name)
-                stack.extend(ref.node for ref in self._nodes[name].inputs)
-        return above
-
     # --- what becomes of them -----------------------------------------------------------------------
 
     def _replace(self, condition: Ref, choices: Sequence[_Choice]) -> None:
         captured: dict[str, Ref] = {}
-        roots = [ref for choice in choices for ref in choice.sides]
-        switched = set(self._behind_switches(condition, roots))
 
         def stop(ref: Ref) -> str | None:
             node = self._nodes.get(ref.node)
-            if node is not None and self._is_switch(node, condition):
-                ref = node.inputs[0]
-            elif node is None or ref.node in switched or node.op == "Const":
+            if self._conditions.get(ref.node) == condition:
+                ref = self._nodes[ref.node].inputs[0]
+            elif node is None or node.op == "Const" or any(own == condition for own, _ in self._behind(ref)):
                 return None
             name = f"{ref.node}:{ref.output}"
             captured[name] = ref
@@ -228,68 +244,45 @@ class _Conditions:
         bodies = {name: part.graph(list(captured), outputs[name]) for name, part in parts.items()}
         first, op = choices[0].merge, "Case" if is_case else "If"
         name = free_name(self._nodes, f"{first.name}/{op}")
-        self._nodes[name] = TfNode(name, op, (condition, *captured.values()), {}, (), bodies, first.called)
+        reads = (condition, *captured.values())
+        sides = self._union(self._behind(ref) for ref in reads)
+        self._put(TfNode(name, op, reads, {}, (), bodies, first.called), sides)
         for index, choice in enumerate(choices):
             merge, inputs = choice.merge, [Ref(name, index)]
             if not is_case:
                 inputs.append(self._number_of_input(choice))
-            self._nodes[merge.name] = TfNode(
-                merge.name, "IdentityN", tuple(inputs), {}, merge.controls, called=merge.called
-            )
+            self._put(TfNode(merge.name, "IdentityN", tuple(inputs), {}, merge.controls, called=merge.called), sides)
 
-    def _is_switch(self, node: TfNode, condition: Ref) -> bool:
-        return node.op in SWITCHES and origin(self._nodes, node.inputs[1]) == condition
-
-    def _behind_switches(self, condition: Ref, roots: Iterable[Ref]) -> Iterator[str]:
-        """The nodes between Switches of a condition and these values."""
-        readers: dict[str, set[str]] = {}
-        switches: set[str] = set()
-        stack, seen = [ref.node for ref in roots], set[str]()
-        while stack:
-            name = stack.pop()
-            node = self._nodes.get(name)
-            if node is None or name in seen:
-                continue
-            seen.add(name)
-            if self._is_switch(node, condition):
-                switches.add(name)
-            elif node.op not in SWITCHES:
-                for ref in node.inputs:
-                    readers.setdefault(ref.node, set()).add(name)
-                    stack.append(ref.node)
-        behind: set[str] = set()
-        stack = [*switches]
-        while stack:
-            for name in readers.get(stack.pop(), ()):
-                if name not in behind:
-                    behind.add(name)
-                    stack.append(name)
-                    yield name
+    def _put(self, node: TfNode, sides: tuple[_Side, ...]) -> None:
+        self._nodes[node.name] = node
+        self._sides[node.name] = sides
 
     def _number_of_input(self, choice: _Choice) -> Ref:
         """Output 1 of a Merge, the number of the input that was there: the condition as a number."""
         called, condition = choice.merge.called, choice.condition
         if choice.sides[0] != choice.merge.inputs[0]:
             name = free_name(self._nodes, f"{choice.merge.name}/not")
-            self._nodes[name] = TfNode(name, "LogicalNot", (condition,), {}, called=called)
+            self._put(TfNode(name, "LogicalNot", (condition,), {}, called=called), self._behind(condition))
             condition = Ref(name, 0)
         name = free_name(self._nodes, f"{choice.merge.name}/index")
-        self._nodes[name] = TfNode(name, "Cast", (condition,), {"DstT": DataType.DT_INT32}, called=called)
+        attrs = {"DstT": DataType.DT_INT32}
+        self._put(TfNode(name, "Cast", (condition,), attrs, called=called), self._behind(condition))
         return Ref(name, 0)
 
     # --- what is left over ----------------------------------------------------------------------------
 
     def _unread(self) -> set[str]:
-        read = {ref.node for node in self._nodes.values() for ref in node.inputs}
-        read.update(ref.node for ref in self.graph.outputs)
-        return self._nodes.keys() - read - set(self.graph.inputs)
+        return self._nodes.keys() - {ref.node for node in self._nodes.values() for ref in node.inputs} - self._kept
 
     def _drop_what_nobody_reads(self) -> None:
         """Drops what now stands in bodies alone, and the marks of a side on which only control edges hang."""
-        while True:
-            unread = self._unread()
-            dropped = [name for name in unread if name not in self._ends or is_mark(self._nodes[name], self._nodes)]
-            if not dropped:
-                return
-            for name in dropped:
-                del self._nodes[name]
+        nodes, marks = self._nodes, find_marks(self._nodes)
+        readers = Counter(ref.node for node in nodes.values() for ref in node.inputs)
+        waiting = list(self._unread())
+        while waiting:
+            name = waiting.pop()
+            if name in nodes and (name not in self._ends or name in marks):
+                for ref in nodes.pop(name).inputs:
+                    readers[ref.node] -= 1
+                    if not readers[ref.node] and ref.node not in self._kept:
+                        waiting.append(ref.node)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
-from atcpy.parsers.tensorflow.conditions import is_mark
-from atcpy.parsers.tensorflow.graph import BRANCHES, CALLS, Ref, TfNode, main_ref
+from atcpy.parsers.tensorflow.functions import CALLS
+from atcpy.parsers.tensorflow.graph import BRANCHES, Ref, TfNode, find_marks, main_ref
 from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
-from atcpy.parsers.tensorflow.reader import Kind, TfFile
+from atcpy.parsers.tensorflow.locate import Kind
+from atcpy.parsers.tensorflow.reader import TfFile
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorShapeProto
 
 # Ops at whose end nothing is that a user would ask for.
@@ -104,10 +105,11 @@ def _asked(nodes: Mapping[str, TfNode], signed: Mapping[str, Ref], names: Iterab
 
 def _leaves(nodes: Mapping[str, TfNode]) -> dict[str, Ref]:
     read = {ref.node for node in nodes.values() for ref in node.inputs}
+    marks = find_marks(nodes)
     ends = [
         node
         for node in nodes.values()
-        if node.name not in read and node.op not in _NO_RESULT and not is_mark(node, nodes)
+        if node.name not in read and node.op not in _NO_RESULT and node.name not in marks
     ]
     return {f"{node.name}:{index}": Ref(node.name, index) for node in ends for index in range(_result_count(node))}
 

@@ -6,6 +6,9 @@ Loops come first, those inside of others before them, then conditions (`conditio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from atcpy.errors import ModelInvalid, Where
 from atcpy.parsers.tensorflow.conditions import Cut, free_name, kind, origin, with_conditions
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
@@ -23,77 +26,130 @@ def structured(graph: TfGraph) -> TfGraph:
         if len(node.inputs) < _INPUTS.get(kind(node), 0):
             what = f"it has {len(node.inputs)} inputs, {_INPUTS[kind(node)]} are needed"
             raise ModelInvalid("E12009", what, where=Where(node=node.name, op=node.op))
-    _rebuild_loops(nodes)
+    _rebuild_loops(_Rings(nodes))
     return with_conditions(TfGraph(nodes, graph.inputs, graph.outputs))
 
 
-def _rebuild_loops(nodes: dict[str, TfNode]) -> None:
-    """Puts a While in the place of each loop, the inner ones first."""
-    waiting = [_Loop(nodes, node) for node in nodes.values() if node.op == "LoopCond"]
-    while waiting:
-        ready = [loop for loop in waiting if loop.collect()]
-        if not ready:
-            raise ModelInvalid("E13014", "its loop has no end", where=waiting[0].where)
-        for loop in ready:
-            loop.replace()
-        waiting = [loop for loop in waiting if loop not in ready]
+class _Rings:
+    """The nodes of a graph as loops see them: who reads a node, and which loop an Enter belongs to."""
+
+    def __init__(self, nodes: dict[str, TfNode]) -> None:
+        self.nodes = nodes
+        self.readers: dict[str, list[str]] = {}  # loops that became nodes are added, what they were made of stays
+        self.switches: dict[str, list[TfNode]] = {}  # by the node that decides
+        self.loops: list[_Loop] = []
+        self.loop_of: dict[str, _Loop] = {}  # by the name of an Enter
+        enters: dict[bytes, list[TfNode]] = {}
+        for node in nodes.values():
+            for ref in node.inputs:
+                self.readers.setdefault(ref.node, []).append(node.name)
+            if kind(node) == "Enter":
+                enters.setdefault(_frame(node), []).append(node)
+            elif kind(node) == "Switch":
+                self.switches.setdefault(node.inputs[1].node, []).append(node)
+        by_frame: dict[bytes, list[_Loop]] = {}
+        for node in nodes.values():
+            if node.op == "LoopCond" and node.name in self.switches:  # else nobody asks it
+                loop = _Loop(self, node)
+                self.loops.append(loop)
+                by_frame.setdefault(loop.frame, []).append(loop)
+        for frame, loops in by_frame.items():
+            for loop in loops:
+                self.loop_of.update(dict.fromkeys(loop.enters, loop))
+            for enter in enters[frame]:
+                if enter.name in self.loop_of:
+                    continue
+                if len(loops) == 1:
+                    loops[0].enters.append(enter.name)
+                    self.loop_of[enter.name] = loops[0]
+                else:  # a graph that was imported twice: what does not vary is as good outside
+                    nodes[enter.name] = replace(enter, op="Identity")
+
+    def read_by(self, name: str) -> Iterator[TfNode]:
+        """The nodes that read one, and those that come to read it meanwhile."""
+        for reader in self.readers.get(name, ()):
+            if reader in self.nodes:
+                yield self.nodes[reader]
+
+    def put(self, node: TfNode) -> None:
+        """Adds a node, or replaces one that read nothing but loops."""
+        self.nodes[node.name] = node
+        for ref in node.inputs:
+            self.readers.setdefault(ref.node, []).append(node.name)
+
+
+def _rebuild_loops(rings: _Rings) -> None:
+    """Puts a While in the place of each loop, those inside before it."""
+    for outermost in rings.loops:
+        path = {} if outermost.is_done else {outermost: outermost.find()}
+        while path:
+            loop, search = next(reversed(path.items()))
+            inner = next(search, None)
+            if inner is None:
+                loop.replace()
+                del path[loop]
+            elif inner in path:
+                raise ModelInvalid("E13014", "its loop runs inside itself", where=inner.where)
+            else:
+                path[inner] = inner.find()
 
 
 class _Loop:
     """The loop of one LoopCond."""
 
-    def __init__(self, nodes: dict[str, TfNode], cond: TfNode) -> None:
-        self._nodes = nodes
+    def __init__(self, rings: _Rings, cond: TfNode) -> None:
+        self._rings = rings
+        self._nodes = rings.nodes
         self._cond = cond
+        self.frame = b""
+        self.enters: list[str] = []  # first those of what varies
+        self.is_done = False
         self._switches: dict[str, TfNode] = {}  # by the name of their Merge
         self._places: dict[str, str] = {}  # the Merge of a Switch
         self._entered: list[Ref] = []
         self._next: list[Ref] = []
+        self._inside: set[str] = set()
         self._captured: dict[str, Ref] = {}
-        self._frames: set[bytes] = set()
-        for node in nodes.values():
-            if kind(node) == "Switch" and len(node.inputs) == 2 and node.inputs[1].node == cond.name:
-                self._add(node)
         self.where = Where(node=cond.name, op=cond.op)
+        for switch in rings.switches[cond.name]:
+            self._add(switch)
 
     def _add(self, switch: TfNode) -> None:
         merge = self._nodes.get(origin(self._nodes, switch.inputs[0]).node)
         sources = {}
         if merge is not None and kind(merge) == "Merge":
             sources = {kind(node): node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
+        where = Where(node=switch.name, op=switch.op)
         if merge is None or "Enter" not in sources or "NextIteration" not in sources:
-            where = Where(node=switch.name, op=switch.op)
             raise ModelInvalid("E13014", "a Switch of a loop without Enter, Merge and NextIteration", where=where)
+        frame = _frame(sources["Enter"])
+        if self.enters and frame != self.frame:
+            names = " and ".join(f'"{name.decode("utf-8", "replace")}"' for name in (self.frame, frame))
+            raise ModelInvalid("E13014", f"a Switch of two loops: {names}", where=where)
+        self.frame = frame
         self._places[switch.name] = merge.name
         if merge.name not in self._switches:
             self._switches[merge.name] = switch
+            self.enters.append(sources["Enter"].name)
             self._entered.append(sources["Enter"].inputs[0])
             self._next.append(sources["NextIteration"].inputs[0])
-            self._frames.add(_frame(sources["Enter"]))
 
-    def collect(self) -> bool:
-        """Finds what belongs to the condition and the body; False while a loop inside is not rebuilt."""
-        self._inside = self._reached()
-        self._captured.clear()
-        self._parts = [Cut(self._nodes, self._stop), Cut(self._nodes, self._stop)]
-        self._parts[0].run(self._cond.inputs)
-        self._parts[1].run(self._next)
-        return not any(kind(node) == "Exit" for part in self._parts for node in part.found.values())
-
-    def _reached(self) -> set[str]:
-        """What reads, at any distance, what enters the loop: all that runs in its turns."""
-        readers: dict[str, list[str]] = {}
-        for node in self._nodes.values():
-            for ref in node.inputs:
-                readers.setdefault(ref.node, []).append(node.name)
-        stack = [node.name for node in self._nodes.values() if kind(node) == "Enter" and _frame(node) in self._frames]
-        reached: set[str] = set()
+    def find(self) -> Iterator[_Loop]:
+        """Finds what reads, at any distance, what enters the loop: all that runs in its turns. Yields each loop that
+        stands inside, which must be a node when the search goes on.
+        """
+        stack = list(self.enters)
         while stack:
             name = stack.pop()
-            if name not in reached:
-                reached.add(name)
-                stack.extend(reader for reader in readers.get(name, ()) if not self._leaves(self._nodes[reader]))
-        return reached
+            if name in self._inside:
+                continue
+            self._inside.add(name)
+            for reader in self._rings.read_by(name):
+                inner = self._rings.loop_of.get(reader.name)
+                if inner is not None and inner is not self:
+                    yield inner
+                elif not self._leaves(reader):
+                    stack.append(reader.name)
 
     def _leaves(self, node: TfNode) -> bool:
         return kind(node) == "Exit" and node.inputs[0].node in self._places
@@ -106,7 +162,7 @@ class _Loop:
             return ref.node
         if node is None or (ref.node not in self._inside and node.op == "Const"):
             return None
-        if kind(node) == "Enter" and ref.node in self._inside and _frame(node) in self._frames:
+        if self._rings.loop_of.get(ref.node) is self:
             return self._capture(node.inputs[0])
         return None if ref.node in self._inside else self._capture(ref)
 
@@ -117,24 +173,30 @@ class _Loop:
 
     def replace(self) -> None:
         """Puts a While in the place of the nodes of the loop."""
+        cond, body = Cut(self._nodes, self._stop), Cut(self._nodes, self._stop)
+        cond.run(self._cond.inputs[:1])
+        body.run(self._next)
+        if any(kind(node) == "Exit" for part in (cond, body) for node in part.found.values()):
+            raise ModelInvalid("E13014", "its loop has no end", where=self.where)
         arguments = [*self._switches, *self._captured]
-        cond, body = self._parts
         handed_on = [Ref(name, 0) for name in self._captured]
         bodies = {
             "cond": cond.graph(arguments, self._cond.inputs[:1]),
             "body": body.graph(arguments, [*self._next, *handed_on]),
         }
-        leaving = {node.name: node for node in self._nodes.values() if self._leaves(node)}
-        for name in self._inside - leaving.keys():
+        leaving = [(node, merge) for switch, merge in self._places.items() for node in self._rings.read_by(switch)]
+        for name in self._inside:
             self._nodes.pop(name, None)
-        scope = self._cond.name.rpartition("/")[0] or self._cond.name
-        while_name = free_name(self._nodes, scope)
+        self.is_done = True
+        scope = self._cond.name.rpartition("/")[0]
+        name = free_name(self._nodes, self._cond.name if scope in self._nodes else scope or self._cond.name)
         inputs = (*self._entered, *self._captured.values())
-        self._nodes[while_name] = TfNode(while_name, "While", inputs, {}, (), bodies, self._cond.called)
-        order = list(self._switches)
-        for name, node in leaving.items():
-            index = order.index(self._places[node.inputs[0].node])
-            self._nodes[name] = TfNode(name, "Identity", (Ref(while_name, index),), node.attrs, called=node.called)
+        self._rings.put(TfNode(name, "While", inputs, {}, (), bodies, self._cond.called))
+        order = {merge: index for index, merge in enumerate(self._switches)}
+        for node, merge in leaving:
+            if self._leaves(node):
+                result = (Ref(name, order[merge]),)
+                self._rings.put(TfNode(node.name, "Identity", result, node.attrs, called=node.called))
 
 
 def _frame(enter: TfNode) -> bytes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from atcpy.errors import AtcError, ResourceLimit, Unsupported, Where, raise_all
 from atcpy.ir import DType, Tensor
-from atcpy.parsers.tensorflow.graph import CALLS, Ref, TfNode
+from atcpy.parsers.tensorflow.functions import CALLS
+from atcpy.parsers.tensorflow.graph import Ref, TfNode
 from atcpy.parsers.tensorflow.handles import Functions, Rewriter, as_type, main_text
+from atcpy.parsers.tensorflow.messages import MAX_BYTES
 from atcpy.parsers.tensorflow.model import TfModel
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     NodeDef,
@@ -27,7 +30,6 @@ from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
 )
 from atcpy.parsers.tensorflow.variables import VARIABLES
 
-MAX_BYTES: Final = 2**31 - 1  # of a protobuf
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 Buffer = bytes | memoryview
 
@@ -67,15 +69,17 @@ class _Freezer:
     def __init__(self, model: TfModel) -> None:
         self._model = model
         self._problems: list[AtcError] = []
-        self._functions = Functions(model.library)
+        self._functions = Functions(model.library, self._problems)
         self._graph = FrozenGraph()
         self._names = {node.name: node.name for node in model.graph.nodes.values()}
+        self._taken = set(self._names)
 
     def run(self) -> FrozenGraph:
         model = self._model
         for name, node in model.ends.inputs.items():  # by the names that users know
             if self._is_free(name):
                 self._names[node.name] = name
+                self._taken.add(name)
             self._graph.inputs.append(self._names[node.name])
         nodes = model.graph.nodes
         protos = [(node, self._proto(node)) for node in nodes.values()]
@@ -89,8 +93,9 @@ class _Freezer:
                     self._graph.node_count += 1
         for name, ref in model.ends.outputs.items():
             self._output(name, ref)
+        library = self._functions.library()
         raise_all(self._problems)
-        self._message(b"\x12", self._functions.library().SerializeToString())
+        self._message(b"\x12", library.SerializeToString())
         self._message(b"\x22", model.file.graph.versions.SerializeToString())
         if self._graph.nbytes > MAX_BYTES:
             what = f"the frozen graph would have {self._graph.nbytes / 1e9:.1f} GB, a .pb holds 2 GB at most"
@@ -98,7 +103,7 @@ class _Freezer:
         return self._graph
 
     def _is_free(self, name: str) -> bool:
-        return name not in self._names.values() and _NAME.fullmatch(name) is not None
+        return name not in self._taken and _NAME.fullmatch(name) is not None
 
     def _text(self, ref: Ref) -> str:
         name = self._names.get(ref.node, ref.node)
@@ -174,7 +179,7 @@ class _Freezer:
             return
         made = NodeDef(name=asked.replace(":", "_"), op="Identity", input=[text])
         made.attr["T"].type = as_type(number)
-        self._names[made.name] = made.name
+        self._taken.add(made.name)
         self._message(b"\x0a", made.SerializeToString())
         self._graph.node_count += 1
         self._graph.outputs.append(f"{made.name}:0")
@@ -185,10 +190,14 @@ class _Freezer:
         if signature is not None and name in signature.outputs:
             return int(signature.outputs[name].dtype)
         node, _, index = name.rpartition(":")
-        for proto in self._model.file.graph.node:
-            if proto.name == node and proto.op in CALLS and int(index) < len(proto.attr["Tout"].list.type):
-                return int(proto.attr["Tout"].list.type[int(index)])
-        return None
+        types = self._result_types.get(node, ())
+        return types[int(index)] if index.isdigit() and int(index) < len(types) else None
+
+    @cached_property
+    def _result_types(self) -> Mapping[str, Sequence[int]]:
+        """The types of the results of each call in the main graph."""
+        nodes = self._model.file.graph.node
+        return {node.name: list(node.attr["Tout"].list.type) for node in nodes if node.op in CALLS}
 
 
 def _varint(number: int) -> bytes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from atcpy.errors import AtcError, Unsupported, Where
-from atcpy.parsers.tensorflow.graph import Library
+from atcpy.parsers.tensorflow.functions import Library
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     AttrValue,
     DataType,
@@ -65,30 +66,31 @@ def _plain(text: str) -> str:
 def find_handles(nodes: Sequence[NodeDef], text: TextOf, given: Mapping[str, int]) -> dict[str, int]:
     """The handles of variables in a graph, by how inputs say them, with the element types; `given` are arguments."""
     handles = dict(given)
-    readers: dict[str, list[NodeDef]] = {}
+    readers: dict[str, list[tuple[NodeDef, int]]] = {}
     for node in nodes:
-        for name in node.input:
-            readers.setdefault(_plain(name), []).append(node)
+        for place, name in enumerate(node.input):
+            readers.setdefault(_plain(name), []).append((node, place))
         if node.op == "VarHandleOp":
             handles[text(node.name, "resource", 0)] = node.attr["dtype"].type
     waiting = list(handles)
     while waiting:
         name = waiting.pop()
-        for node in readers.get(name, ()):
-            for output in _given_on(node, name, text):
+        for node, place in readers.get(name, ()):
+            for output in _given_on(node, place, text):
                 if output not in handles:
                     handles[output] = handles[name]
                     waiting.append(output)
     return handles
 
 
-def _given_on(node: NodeDef, name: str, text: TextOf) -> Iterator[str]:
+def _given_on(node: NodeDef, place: int, text: TextOf) -> Iterator[str]:
+    """How inputs say the outputs that are what a node reads at a place."""
     outputs = _GIVES_ON.get(node.op)
     if outputs is not None:
         for index, output in enumerate(outputs):
             yield text(node.name, output, index if text is main_text else 0)
     elif node.op in _LOOPS or node.op == "IdentityN":
-        yield from (text(node.name, "output", index) for index, given in enumerate(node.input) if _plain(given) == name)
+        yield text(node.name, "output", place)
 
 
 class Rewriter:
@@ -114,7 +116,7 @@ class Rewriter:
         if node.op in _RUNS:
             self._run(node, held)
         elif node.op in self._functions:
-            node.op = self._functions.with_values(node.op, [(i, t) for i, t in enumerate(held) if t], self._problems)
+            node.op = self._functions.with_values(node.op, [(i, t) for i, t in enumerate(held) if t])
         elif node.op == "DisableCopyOnRead":
             node.op = "NoOp"
             del node.input[:]
@@ -133,7 +135,7 @@ class Rewriter:
         for name in names:
             attr = node.attr[name]
             for function in attr.list.func if name == "branches" else (attr.func,):
-                function.name = self._functions.with_values(function.name, given, self._problems)
+                function.name = self._functions.with_values(function.name, given)
 
     def _see_value(self, node: NodeDef, number: int) -> Iterator[NodeDef]:
         attr = node.attr
@@ -190,16 +192,22 @@ class Rewriter:
 class Functions:
     """The functions that the frozen graph needs, as they are or with values in the place of handles."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, problems: list[AtcError]) -> None:
         self._library = library
-        self._made: dict[tuple[str, tuple[tuple[int, int], ...]], str] = {}
+        self._problems = problems
+        self._names: dict[_Variant, str] = {}
+        self._waiting: list[_Variant] = []
         self._needed: dict[str, FunctionDef] = {}
+        self._numbers: Counter[str] = Counter()
 
     def __contains__(self, name: str) -> bool:
         return name in self._library
 
     def library(self) -> FunctionDefLibrary:
-        """The library of the frozen graph."""
+        """The library of the frozen graph. Functions are changed here: one may need others to be."""
+        while self._waiting:
+            variant = self._waiting.pop()
+            self._needed[self._names[variant]].CopyFrom(self._rewritten(variant))
         return FunctionDefLibrary(function=self._needed.values())
 
     def need(self, node: NodeDef) -> None:
@@ -218,26 +226,32 @@ class Functions:
             names += [function.name for function in (*value.list.func, value.func) if function.name]
         return (name for name in names if name not in self._needed)
 
-    def with_values(self, name: str, given: Iterable[tuple[int, int]], problems: list[AtcError]) -> str:
+    def with_values(self, name: str, given: Iterable[tuple[int, int]]) -> str:
         """The name of the function that takes values of these types where `name` takes handles."""
-        key = (name, tuple(given))
-        if not key[1]:
+        variant = name, tuple(given)
+        if not variant[1]:
             return name
-        if key not in self._made:
-            fresh = f"{name}_frozen"
-            while fresh in self._needed or fresh in self._library:
-                fresh += "_"
-            self._made[key] = fresh
-            self._needed[fresh] = FunctionDef()  # stands for it while its body is made
-            self._needed[fresh] = self._rewritten(self._library.find(name, Where()), fresh, key[1], problems)
-        return self._made[key]
+        if variant not in self._names:
+            self._library.find(name, Where())
+            self._names[variant] = fresh = self._fresh(f"{name}_frozen")
+            self._needed[fresh] = FunctionDef()  # until `library` makes it
+            self._waiting.append(variant)
+        return self._names[variant]
 
-    def _rewritten(
-        self, function: FunctionDef, name: str, given: Iterable[tuple[int, int]], problems: list[AtcError]
-    ) -> FunctionDef:
+    def _fresh(self, wanted: str) -> str:
+        while True:
+            self._numbers[wanted] += 1
+            number = self._numbers[wanted]
+            name = wanted if number == 1 else f"{wanted}_{number}"
+            if name not in self._needed and name not in self._library:
+                return name
+
+    def _rewritten(self, variant: _Variant) -> FunctionDef:
+        name, given = variant
+        function = self._library.find(name, Where())
         made = FunctionDef()
         made.CopyFrom(function)
-        made.signature.name = name
+        made.signature.name = self._names[variant]
         del made.node_def[:]
         handles: dict[str, int] = {}
         for index, number in given:
@@ -246,7 +260,7 @@ class Functions:
                 argument.type = as_type(number)
                 handles[argument.name] = number
         bodies = [NodeDef.FromString(node.SerializeToString()) for node in function.node_def]
-        rewriter = Rewriter(bodies, handles, body_text, self, problems)
+        rewriter = Rewriter(bodies, handles, body_text, self, self._problems)
         for node in bodies:
             node.attr.pop("_class", None)
             node.device = ""
@@ -262,3 +276,6 @@ class Functions:
             if number:
                 output.type = as_type(number)
         return made
+
+
+_Variant = tuple[str, tuple[tuple[int, int], ...]]  # a function, and the arguments that are values, with their types

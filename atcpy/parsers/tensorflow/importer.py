@@ -7,28 +7,21 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, nearest, raise_all
+from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, raise_all
 from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Shape, fits_limits
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
+from atcpy.parsers.tensorflow.advice import advise
 from atcpy.parsers.tensorflow.dilations import with_dilations
 from atcpy.parsers.tensorflow.frames import structured
+from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls
 from atcpy.parsers.tensorflow.gelu import with_gelu
-from atcpy.parsers.tensorflow.graph import (
-    ARGUMENT,
-    Library,
-    Ref,
-    TfGraph,
-    TfNode,
-    function_name,
-    inline_calls,
-    needed,
-)
+from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, needed
 from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, Op
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
-from atcpy.parsers.tensorflow.signatures import plain_attr
+from atcpy.parsers.tensorflow.signatures import plain_attr, registry
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
@@ -62,6 +55,7 @@ class Importer:
         self._variables = variables
         self._known = KnownValues()
         self._depth = 0
+        self._node_count = 0
         self._unknown: dict[str, list[str]] = {}
         self._text_inputs: list[str] = []
 
@@ -150,6 +144,10 @@ class Importer:
     # --- nodes -----------------------------------------------------------------------------------
 
     def _read(self, nodes: TfGraph, scope: _Scope) -> None:
+        self._node_count += len(nodes.nodes)
+        if self._node_count > MAX_NODES:
+            what = f"the model has more than {MAX_NODES} nodes, those of its loops and branches counted"
+            raise ResourceLimit("R0001", what, where=Where(graph=scope.path))
         scope.read = {ref for node in nodes.nodes.values() for ref in node.inputs}.union(nodes.outputs)
         for node in nodes.nodes.values():
             if Ref(node.name, 0) in scope.values or node.op == ARGUMENT:
@@ -221,10 +219,8 @@ class Importer:
         counts = Counter({op: len(names) for op, names in self._unknown.items()})
         parts = []
         for op, count in counts.most_common():
-            near = nearest(op, MAPPINGS, 1)
-            parts.append(
-                f'{op} ({count}, as "{self._unknown[op][0]}"' + (f"; there is {near[0]}" if near else "") + ")"
-            )
+            advice = advise(op, MAPPINGS, registry())
+            parts.append(f'{op} ({count}, as "{self._unknown[op][0]}"' + (f"; {advice}" if advice else "") + ")")
         what = f"{len(counts)} operators of TensorFlow cannot be converted: " + ", ".join(parts)
         if self._text_inputs:
             what += f"; the input {self._text_inputs[0]} is text, which no operator takes apart"

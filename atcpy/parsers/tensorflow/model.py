@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from atcpy.errors import AtcError, raise_all
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow.endpoints import Endpoints, find_endpoints
-from atcpy.parsers.tensorflow.graph import Library, Ref, TfGraph, inline_calls, needed, read_graph
+from atcpy.parsers.tensorflow.functions import Library, inline_calls
+from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, needed, read_graph
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
 from atcpy.parsers.tensorflow.variables import Variables
 
@@ -32,31 +34,27 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     """
     file = read_file(path, options)
     problems: list[AtcError] = []
-    library = Library(file.graph.library.function, file.ops)
+    library = Library(file.graph.library.function, file.ops, file.function_aliases)
     nodes = read_graph(file.graph, problems)
     raise_all(problems)
     ends = find_endpoints(nodes, file, options)
     fed = {node.name: node for node in ends.inputs.values()}
     whole = TfGraph({**nodes, **fed}, list(fed) if ends.all_inputs else [], list(ends.outputs.values()))
-    select = _with_pivots if pivots else needed
-    wanted = select(whole, problems)
-    raise_all(problems)
-    flat = select(inline_calls(wanted, library), problems)
-    raise_all(problems)
-    flat.outputs[len(ends.outputs) :] = []
+    flat = _select(inline_calls(_select(whole, pivots), library), pivots)
     inputs = {name: node for name, node in ends.inputs.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
     return TfModel(file, library, flat, Endpoints(inputs, outputs), Variables(file, nodes, library))
 
 
-_PIVOTS = frozenset({"Identity", "Switch", "Merge", "LoopCond", "Enter", "NextIteration", "Exit"})
+def _select(graph: TfGraph, pivots: bool) -> TfGraph:
+    """What the outputs need."""
+    problems: list[AtcError] = []
+    found = needed(graph, problems)
+    raise_all(problems)
+    if pivots and any(node.op in SWITCHES for node in found.nodes.values()):
+        return needed(graph, problems, pivots=_PIVOTS)
+    return found
 
 
-def _with_pivots(graph: TfGraph, problems: list[AtcError]) -> TfGraph:
-    while True:
-        found = needed(graph, problems)
-        hung_on = {name: None for node in found.nodes.values() for name in node.controls if name not in found.nodes}
-        more = [Ref(name, 0) for name in hung_on if name in graph.nodes and graph.nodes[name].op in _PIVOTS]
-        if not more or not any(node.op == "Switch" for node in found.nodes.values()):
-            return found
-        graph = TfGraph(graph.nodes, graph.inputs, [*graph.outputs, *more])
+# Parts of branches and loops.
+_PIVOTS: Final = frozenset({"Identity", "Switch", "Merge", "LoopCond", "Enter", "NextIteration", "Exit"})

@@ -25,7 +25,8 @@ class Signature:
 
 
 @cache
-def _registry() -> Mapping[str, dict[str, object]]:
+def registry() -> Mapping[str, dict[str, object]]:
+    """What is known of the ops of TensorFlow, by their names."""
     text = files("atcpy.parsers.tensorflow.schema").joinpath("op_defs.json").read_text(encoding="utf-8")
     table: dict[str, dict[str, object]] = json.loads(text)
     return table
@@ -34,7 +35,7 @@ def _registry() -> Mapping[str, dict[str, object]]:
 @cache
 def find_signature(op: str) -> Signature | None:
     """The signature of an op of TensorFlow's own; None if the registry does not have it."""
-    row = _registry().get(op)
+    row = registry().get(op)
     if row is None:
         return None
     inputs, outputs, attrs = row["in"], row["out"], row["attr"]

@@ -8,15 +8,17 @@ Names do not say where a variable is: the nodes that would restore it do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from atcpy.errors import ModelInvalid, Unsupported, UsageError, Where
+from atcpy.errors import ModelInvalid, Unsupported, Where
 from atcpy.ir import Tensor
 from atcpy.parsers.tensorflow.bundle import INDEX, Checkpoint, Slice
-from atcpy.parsers.tensorflow.graph import Library, Ref, TfGraph, TfNode, function_of, inline_calls, main_ref
+from atcpy.parsers.tensorflow.functions import Library, function_of, inline_calls
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, main_ref
 from atcpy.parsers.tensorflow.reader import TfFile
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     TensorProto,
@@ -67,11 +69,8 @@ class Variables:
     def _checkpoint(self) -> Checkpoint:
         prefix = self._file.prefix
         assert prefix is not None
-        try:
-            return Checkpoint(prefix)
-        except UsageError as error:
-            if error.code != "E10410":
-                raise
+        with suppress(FileNotFoundError):
+            return Checkpoint(prefix, self._file.root, allow_hardlinks=self._file.allow_hardlinks)
         name = f"{prefix.name}{INDEX}"
         what = f"{name} is missing, which says where the variables of the graph are"
         raise ModelInvalid("E13015", what, where=Where(file=f"{prefix}{INDEX}"), hint=f"copy {name} and its data files")

@@ -9,6 +9,8 @@ from atcpy.ir import (
     CompiledModel,
     DType,
     Engine,
+    Format,
+    FormatKind,
     Graph,
     MemoryPlan,
     Node,
@@ -59,6 +61,7 @@ def emit(
     memory = homes.plan(reuse=options.reuse_memory)
     tasks = assign_streams([_task(launch, homes) for launch in lowered.launches if launch is not None])
     _count_fused_copies(graph, tasks)
+    _say_formats(graph)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -76,6 +79,7 @@ def emit(
 def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
     """A graph whose shapes are not all known: it is kept as it is, for the runtime to compile."""
     weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
+    _say_formats(graph)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -89,6 +93,15 @@ def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
         version=identity.version,
         has_unknown_shapes=True,
     )
+
+
+def _say_formats(graph: Graph) -> None:
+    """Gives inputs the formats that --input_format says: words for who reads the package, nothing moves for them."""
+    for node in graph.inputs:
+        name = node.attrs.get("format")
+        if isinstance(name, str):
+            form = Format(FormatKind[name])
+            node.output.desc = replace(node.output.desc, format=form, origin_format=form)
 
 
 def _outputs(graph: Graph) -> tuple[Port, ...]:

@@ -1,0 +1,299 @@
+"""The functions of a file, and their bodies in the place of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from atcpy.errors import ModelInvalid, ResourceLimit, Where, did_you_mean
+from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, read_node
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import FunctionDef, NodeDef
+from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain_attr
+
+MAX_NODES: Final = 1_000_000  # of a graph, when the functions that it calls are in place
+MAX_NAMES: Final = 2**28  # characters that the names of these nodes have together
+MAX_CALLS: Final = 256  # inside each other
+CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A function as the file has it: its graph, and the attributes of nodes that have the value of an attribute of the
+    function.
+    """
+
+    graph: TfGraph
+    open_attrs: Mapping[str, Mapping[str, str]]  # by node
+
+
+class Library:
+    """The functions of a file, and the signatures of its ops. `aliases` are other names of functions."""
+
+    def __init__(
+        self,
+        functions: Iterable[FunctionDef] = (),
+        signatures: Mapping[str, Signature] | None = None,
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self._functions = {function.signature.name: function for function in functions}
+        self._signatures = signatures or {}
+        for name, alias in (aliases or {}).items():
+            if name in self._functions:
+                self._functions.setdefault(alias, self._functions[name])
+        self._bodies: dict[str, _Body] = {}
+        self._sizes: dict[str, _Size] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    def find(self, name: str, where: Where) -> FunctionDef:
+        """A function; E12013 if the file has none of that name."""
+        function = self._functions.get(name)
+        if function is None:
+            hint = did_you_mean(name, self._functions) or "the file is a part of a model: export it again"
+            raise ModelInvalid("E12013", f'function "{name}" is not in the library', where=where, hint=hint)
+        return function
+
+    def signature(self, op: str) -> Signature | None:
+        """What is known of an op: from the file, else from TensorFlow's registry."""
+        return self._signatures.get(op) or find_signature(op)
+
+    def body(self, name: str, called: tuple[str, ...], bindings: Mapping[str, object], where: Where) -> TfGraph:
+        """The graph of a function whose open attributes are bound; its arguments are nodes of op `_Arg`. `called` are
+        the functions that this stands in, the outermost first.
+        """
+        body = self._body(name, where)
+        if name in called:
+            raise _recursion((*called[called.index(name) :], name), where)
+        if len(called) >= MAX_CALLS:
+            raise ResourceLimit("R0001", f"calls are nested more than {MAX_CALLS} deep", where=where)
+        inside = (*called, name)
+        nodes: dict[str, TfNode] = {}
+        for node in body.graph.nodes.values():
+            attrs = node.attrs
+            if (holes := body.open_attrs.get(node.name)) is not None:
+                attrs = {**attrs, **{key: bindings[hole] for key, hole in holes.items() if hole in bindings}}
+            nodes[node.name] = TfNode(
+                node.name, node.op, node.inputs, attrs, node.controls, called=inside, proto=node.proto
+            )
+        return TfGraph(nodes, body.graph.inputs, body.graph.outputs)
+
+    def _body(self, name: str, where: Where) -> _Body:
+        found = self._bodies.get(name)
+        if found is None:
+            found = self._bodies[name] = _read_body(self, self.find(name, where))
+        return found
+
+    # --- how much a call becomes -------------------------------------------------------------------
+
+    def check_size(self, graph: TfGraph) -> None:
+        """Refuses calls in a graph that never end, and those that become more than the limits, before they are put in
+        place.
+        """
+        size = self._sum(graph.nodes.values())
+        if size.nodes > MAX_NODES:
+            what = f"the graph has {size.nodes} nodes when the functions that it calls are in place"
+            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NODES}")
+        if size.characters > MAX_NAMES:
+            what = (
+                f"the names of nodes have {size.characters} characters when the functions that are called are in place"
+            )
+            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NAMES}")
+
+    def _sum(self, nodes: Iterable[TfNode]) -> _Size:
+        total = characters = depth = 0
+        for node in nodes:
+            called = function_of(node, self)
+            if called is None:
+                total += 1
+                characters += len(node.name)
+            else:
+                size = self._size(called, Where(node=node.name, op=node.op))
+                total += size.nodes
+                characters += size.characters + size.nodes * (len(node.name) + 1)
+                depth = max(depth, size.depth)
+        return _Size(total, characters, depth + 1)
+
+    def _size(self, root: str, where: Where) -> _Size:
+        """The size of a function, those that it calls first."""
+        path = {} if root in self._sizes else {root: self._called(root, where)}
+        while path:
+            name = next(reversed(path))
+            waiting = next((called for called in path[name] if called not in self._sizes), None)
+            if waiting is None:
+                self._sizes[name] = size = self._sum(self._body(name, where).graph.nodes.values())
+                if size.depth > MAX_CALLS:
+                    raise ResourceLimit("R0001", f"calls are nested more than {MAX_CALLS} deep", where=where)
+                del path[name]
+            elif waiting in path:
+                names = list(path)
+                raise _recursion((*names[names.index(waiting) :], waiting), where)
+            else:
+                path[waiting] = self._called(waiting, where)
+        return self._sizes[root]
+
+    def _called(self, name: str, where: Where) -> Iterator[str]:
+        """The functions that one calls, some of them repeatedly."""
+        body = self._body(name, where)
+        return (called for node in body.graph.nodes.values() if (called := function_of(node, self)) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How many nodes a function becomes where it is called, how long their names are without the call's, and how deep
+    its calls are nested.
+    """
+
+    nodes: int
+    characters: int
+    depth: int
+
+
+def _recursion(names: Iterable[str], where: Where) -> ModelInvalid:
+    return ModelInvalid("E2100C", "functions call each other: " + " → ".join(names), where=where)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def _read_body(library: Library, function: FunctionDef) -> _Body:
+    arguments = [arg.name for arg in function.signature.input_arg]
+    nodes = {name: TfNode(name, ARGUMENT, (), {"index": index}) for index, name in enumerate(arguments)}
+    reader = _BodyReader(library, function)
+    open_attrs: dict[str, dict[str, str]] = {}
+    for proto in function.node_def:
+        nodes[proto.name] = read_node(proto, reader.ref)
+        for key, value in proto.attr.items():
+            if value.WhichOneof("value") == "placeholder":
+                open_attrs.setdefault(proto.name, {})[key] = value.placeholder
+    outputs = [reader.ref(function.ret[arg.name]) for arg in function.signature.output_arg]
+    return _Body(TfGraph(nodes, arguments, outputs), open_attrs)
+
+
+class _BodyReader:
+    """Reads the inputs that the nodes of a function's body name."""
+
+    def __init__(self, library: Library, function: FunctionDef) -> None:
+        self._library = library
+        self._arguments = frozenset(arg.name for arg in function.signature.input_arg)
+        self._protos = {proto.name: proto for proto in function.node_def}
+
+    def ref(self, text: str) -> Ref:
+        """`argument`, `node:out_arg` or `node:out_arg:index`."""
+        if text in self._arguments:
+            return Ref(text, 0)
+        name, _, rest = text.partition(":")
+        argument, _, index = rest.partition(":")
+        number = int(index) if index.isdigit() else 0
+        proto = self._protos.get(name)
+        if proto is None or not argument:
+            return Ref(name, number)
+        return Ref(name, self._first_of(proto, argument) + number)
+
+    def _first_of(self, proto: NodeDef, argument: str) -> int:
+        if proto.op in self._library:
+            names = [arg.name for arg in self._library.find(proto.op, Where()).signature.output_arg]
+            return names.index(argument) if argument in names else 0
+        signature = self._library.signature(proto.op)
+        first = 0
+        for name, counted_by in signature.outputs if signature is not None else ():
+            if name == argument:
+                return first
+            first += _count(proto, counted_by, signature)
+        return 0
+
+
+def _count(proto: NodeDef, counted_by: str, signature: Signature | None) -> int:
+    if not counted_by:
+        return 1
+    given = plain_attr(proto.attr[counted_by]) if counted_by in proto.attr else None
+    if given is None and signature is not None:
+        given = signature.defaults.get(counted_by)
+    return given if isinstance(given, int) else len(given) if isinstance(given, tuple) else 1
+
+
+# --- putting in place ------------------------------------------------------------------------------
+
+
+def inline_calls(graph: TfGraph, library: Library) -> TfGraph:
+    """The graph with the body of each function in the place of its call, and of the calls in that; names get the
+    call's in front.
+    """
+    library.check_size(graph)
+    nodes: dict[str, TfNode] = {}
+    stands_for: dict[Ref, Ref] = {}
+    waiting = list(reversed(graph.nodes.values()))
+    while waiting:
+        node = waiting.pop()
+        name = function_of(node, library)
+        if name is None:
+            nodes[node.name] = node
+            continue
+        body = library.body(name, node.called, node.attrs, Where(node=node.name, op=node.op))
+        place = _Place(node, body)
+        waiting.extend(place.put(inner) for inner in reversed(body.nodes.values()) if inner.op != ARGUMENT)
+        for index, output in enumerate(body.outputs):
+            stands_for[Ref(node.name, index)] = place.ref(output)
+        if len(nodes) + len(waiting) > MAX_NODES:  # functions that attributes name are not counted before
+            what = f"calls of functions become more than {MAX_NODES} nodes"
+            raise ResourceLimit("R0001", what, where=Where(node=node.name, op=node.op))
+    if not stands_for:
+        return TfGraph(nodes, graph.inputs, graph.outputs)
+    resolved = _resolver(stands_for)
+    for node in nodes.values():
+        if any(ref in stands_for for ref in node.inputs):
+            nodes[node.name] = replace(node, inputs=tuple([resolved(ref) for ref in node.inputs]))
+    return TfGraph(nodes, graph.inputs, [resolved(ref) for ref in graph.outputs])
+
+
+def function_of(node: TfNode, library: Library) -> str | None:
+    """The function that a node calls, or None."""
+    if node.op in CALLS:
+        return function_name(node.attrs.get("f"))
+    return node.op if node.op in library else None
+
+
+def function_name(attr: object) -> str:
+    """The name in an attribute that names a function."""
+    name = getattr(attr, "name", "")
+    return name if isinstance(name, str) else ""
+
+
+class _Place:
+    """Where the body of a function is put: for a call."""
+
+    def __init__(self, call: TfNode, body: TfGraph) -> None:
+        self._prefix = call.name + "/"
+        self._arguments = dict(zip(body.inputs, call.inputs, strict=False))
+
+    def ref(self, ref: Ref) -> Ref:
+        """What a reference in the body means outside."""
+        argument = self._arguments.get(ref.node)
+        return argument if argument is not None else Ref(self._prefix + ref.node, ref.output)
+
+    def put(self, node: TfNode) -> TfNode:
+        """A node of the body."""
+        inputs = tuple([self.ref(ref) for ref in node.inputs])
+        controls = tuple([self._prefix + name for name in node.controls if name not in self._arguments])
+        attrs = node.attrs
+        frame = attrs.get("frame_name")
+        if isinstance(frame, bytes):  # each call runs loops of its own
+            attrs = {**attrs, "frame_name": self._prefix.encode() + frame}
+        name = self._prefix + node.name
+        return TfNode(name, node.op, inputs, attrs, controls, called=node.called, proto=node.proto)
+
+
+def _resolver(stands_for: dict[Ref, Ref]) -> Callable[[Ref], Ref]:
+    """What a result of a call is in the end: functions may return what they are given, and that of other calls."""
+
+    def resolved(ref: Ref) -> Ref:
+        passed: dict[Ref, None] = {}
+        while ref in stands_for and ref not in passed:
+            passed[ref] = None
+            ref = stands_for[ref]
+        for earlier in passed:  # so that no chain is walked twice
+            stands_for[earlier] = ref
+        return ref
+
+    return resolved

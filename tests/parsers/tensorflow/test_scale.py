@@ -1,0 +1,339 @@
+"""Many loops, conditions and calls, and deep ones: what is read in time that grows as the graph does, or refused.
+
+The bounds of time are far above what is needed, and far below what looking at all nodes for each would take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.errors import AtcError
+from atcpy.parsers.tensorflow.conditions import with_conditions
+from atcpy.parsers.tensorflow.frames import structured
+from atcpy.parsers.tensorflow.functions import Library, inline_calls
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, main_ref, needed, read_graph
+from atcpy.parsers.tensorflow.handles import Functions
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType
+from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, node
+from tests.parsers.tensorflow.test_control import cond_v1, while_v1
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < seconds
+
+
+class Sketch:
+    """A plain graph, node by node, without files."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, TfNode] = {}
+
+    def add(self, op: str, *inputs: str, name: str = "", **attrs: object) -> str:
+        name = name or f"n{len(self.nodes)}"
+        self.nodes[name] = TfNode(name, op, tuple(map(main_ref, inputs)), attrs)
+        return name
+
+    def open_loop(self, start: str) -> tuple[str, str]:
+        """`while i < 3: i, y = i + 1, …` from y = start: the loop, and y in its turns."""
+        loop = f"loop{len(self.nodes)}"
+        frame = {"frame_name": loop.encode()}
+        for name, value in (("i", self.add("Const")), ("y", start)):
+            enter = self.add("Enter", value, **frame)
+            self.add("Merge", enter, f"{loop}/{name}/next", name=f"{loop}/{name}/merge")
+        limit = self.add("Enter", self.add("Const"), is_constant=True, **frame)
+        test = self.add("LoopCond", self.add("Less", f"{loop}/i/merge", limit), name=f"{loop}/cond")
+        i, y = (self.add("Switch", f"{loop}/{name}/merge", test, name=f"{loop}/{name}") for name in "iy")
+        step = self.add("Enter", self.add("Const"), is_constant=True, **frame)
+        self.add("NextIteration", self.add("AddV2", f"{i}:1", step), name=f"{loop}/i/next")
+        return loop, self.add("Tanh", f"{y}:1")
+
+    def close_loop(self, loop: str, value: str) -> str:
+        """What the loop ends with, whose turns end with a value."""
+        self.add("NextIteration", value, name=f"{loop}/y/next")
+        return self.add("Exit", f"{loop}/y")
+
+    def count_up(self, start: str) -> str:
+        return self.close_loop(*self.open_loop(start))
+
+    def condition(self, p: str, value: str) -> str:
+        """|value| · −1 where p, else the value."""
+        switched = self.add("Switch", value, self.add("Identity", p))
+        return self.add("Merge", switched, self.add("Neg", self.add("Abs", f"{switched}:1")))
+
+    def graph(self, *outputs: str) -> TfGraph:
+        problems: list[AtcError] = []
+        graph = needed(TfGraph(self.nodes, [], [main_ref(name) for name in outputs]), problems)
+        assert not problems
+        return graph
+
+
+def inlined(g: TfBuilder, output: str) -> TfGraph:
+    """A graph with its calls in place."""
+    nodes = read_graph(g.graph, [])
+    graph = inline_calls(TfGraph(nodes, [], [Ref(output, 0)]), Library(g.graph.library.function))
+    return needed(graph, [])
+
+
+def ops(graph: TfGraph) -> list[str]:
+    return [item.op for item in graph.nodes.values()]
+
+
+@pytest.mark.parametrize("in_a_row", [True, False])
+def test_thousands_of_loops(in_a_row: bool) -> None:
+    g = Sketch()
+    ends = [g.add("Placeholder")]
+    for _ in range(2000):
+        ends.append(g.count_up(ends[-1] if in_a_row else ends[0]))
+    graph = g.graph(*(ends[-1:] if in_a_row else ends[1:]))
+    with within(10):
+        found = structured(graph)
+    assert ops(needed(found, [])).count("While") == 2000
+    assert not {"Enter", "Merge", "Switch", "NextIteration", "Exit", "LoopCond"} & set(ops(found))
+
+
+def test_loops_in_loops_two_hundred_deep() -> None:
+    g = Sketch()
+    value, loops = g.add("Placeholder"), []
+    for _ in range(200):
+        loop, value = g.open_loop(value)
+        loops.append(loop)
+    for loop in reversed(loops):
+        value = g.close_loop(loop, value)
+    graph = g.graph(value)
+    with within(5):
+        found = structured(graph)
+    depth = 0
+    while inner := [item for item in found.nodes.values() if item.op == "While"]:
+        assert len(inner) == 1
+        found, depth = inner[0].bodies["body"], depth + 1
+    assert depth == 200
+
+
+def test_many_loops_inside_one() -> None:
+    g = Sketch()
+    loop, value = g.open_loop(g.add("Placeholder"))
+    graph = g.graph(g.close_loop(loop, g.add("AddN", *[g.count_up(value) for _ in range(1000)])))
+    with within(6):
+        found = structured(graph)
+    (outer,) = (item for item in found.nodes.values() if item.op == "While")
+    assert ops(outer.bodies["body"]).count("While") == 1000
+
+
+def test_a_graph_that_was_imported_twice_has_two_loops_of_one_name(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, w = g.input("x", "float32", ()), g.const(2.0, "float32")
+    ends = []
+    for _ in range(2):
+        one, three, zero = g.const(1, "int32"), g.const(3, "int32"), g.const(0, "int32")
+
+        def turn(values: list[str], held: list[str]) -> list[str]:
+            return [g.add("AddV2", values[0], held[0]), g.add("Mul", values[1], g.add("Neg", held[2]))]
+
+        starts = [zero, ends[-1] if ends else x]
+        ends.append(while_v1(g, starts, [one, three, w], lambda v, h: g.add("Less", v[0], h[1]), turn)[1])
+    for item in g.graph.node:
+        if item.op == "Enter":
+            item.attr["frame_name"].s = b"while"
+    out, first = g.run(tmp_path, {"x": np.array(3, np.float32)}, ends[1], ends[0])
+    assert (first, out) == (3 * (-2) ** 3, 3 * (-2) ** 6)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_thousands_of_conditions_in_a_row(same: bool) -> None:
+    g = Sketch()
+    value, p = g.add("Placeholder"), g.add("Placeholder")
+    for _ in range(1500):
+        p = p if same else g.add("LogicalNot", p)
+        value = g.condition(p, value)
+    graph = g.graph(value)
+    with within(8):
+        found = with_conditions(graph)
+    assert ops(found).count("If") == 1500
+    assert not {"Merge", "Switch"} & set(ops(found))
+
+
+def test_conditions_in_conditions_two_hundred_deep() -> None:
+    g = Sketch()
+    value, p = g.add("Placeholder"), g.add("Placeholder")
+    switches = []
+    for _ in range(200):
+        switches.append(g.add("Switch", value, p))
+        value, p = f"{switches[-1]}:1", f"{g.add('Switch', p, p)}:1"
+    value = g.add("Neg", value)
+    for switched in reversed(switches):
+        value = g.add("Merge", switched, value)
+    graph = g.graph(value)
+    with within(5):
+        found = with_conditions(graph)
+    depth = 0
+    while branches := [item for item in found.nodes.values() if item.op == "If"]:
+        assert len(branches) == 1
+        found, depth = branches[0].bodies["then_branch"], depth + 1
+    assert depth == 200
+
+
+def test_many_values_of_one_condition_share_what_they_need() -> None:
+    g = Sketch()
+    switched = g.add("Switch", g.add("Placeholder"), g.add("Placeholder"))
+    shared = f"{switched}:1"
+    for _ in range(1000):
+        shared = g.add("Abs", shared)
+    graph = g.graph(*[g.add("Merge", switched, g.add("Neg", shared)) for _ in range(1000)])
+    with within(5):
+        found = with_conditions(graph)
+    assert ops(found).count("If") == 1
+    (branch,) = (item for item in found.nodes.values() if item.op == "If")
+    assert ops(branch.bodies["then_branch"]).count("Abs") == 1000
+
+
+def test_conditions_that_cross_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p, q = g.input("x", "float32", ()), g.input("p", "bool", ()), g.input("q", "bool", ())
+    first = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
+    other = cond_v1(g, q, x, then=lambda v: g.add("Square", v), other=lambda v: v, ref="")
+    after_first = cond_v1(g, q, first, then=lambda v: g.add("Exp", v), other=lambda v: v, ref="")
+    after_other = cond_v1(g, p, other, then=lambda v: g.add("Sqrt", v), other=lambda v: v, ref="")
+    run = g.converted(tmp_path, after_first, after_other)
+    for a in (True, False):
+        for b in (True, False):
+            one, two = run({"x": np.array(4, np.float32), "p": np.array(a), "q": np.array(b)})
+            value = -4.0 if a else 4.0
+            np.testing.assert_allclose(one, np.exp(value) if b else value, rtol=1e-6)
+            value = 16.0 if b else 4.0
+            np.testing.assert_allclose(two, np.sqrt(value) if a else value, rtol=1e-6)
+
+
+def test_values_of_one_condition_wait_for_a_condition_inside() -> None:
+    g = Sketch()
+    p, q = g.add("Placeholder"), g.add("Placeholder")
+    switched = g.add("Switch", g.add("Placeholder"), p)
+    inner = g.condition(f"{g.add('Switch', q, p)}:1", f"{switched}:1")
+    ends = [g.add("Merge", switched, side) for side in (g.add("Abs", f"{switched}:1"), inner)]
+    assert ops(with_conditions(g.graph(*ends))).count("If") == 1
+
+
+# --- calls -----------------------------------------------------------------------------------------
+
+
+def double(g: TfBuilder, name: str, called: str | None) -> Function:
+    """x → x + x, or the same of what another function gives for it, which is called twice."""
+    body = TfBuilder()
+    ends = ["a", "a"]
+    if called is not None:
+        ends = [body.add("PartitionedCall", "a", f=Function(called)) for _ in range(2)]
+    return g.function(name, body, {"a": "float32"}, body.add("AddV2", *ends))
+
+
+def test_a_function_that_is_called_thousands_of_times() -> None:
+    g = TfBuilder()
+    function = double(g, "twice", None)
+    value = g.input("x", "float32", ())
+    for _ in range(5000):
+        value = g.add("PartitionedCall", value, f=function)
+    with within(4):
+        found = inlined(g, value)
+    assert ops(found).count("AddV2") == 5000
+
+
+def test_calls_that_hand_on_what_they_get_are_walked_once() -> None:
+    g = TfBuilder()
+    same = g.function("same", TfBuilder(), {"a": "float32"}, "a")
+    value = g.input("x", "float32", ())
+    ends = []
+    for _ in range(5000):
+        value = g.add("PartitionedCall", value, f=same)
+        ends.append(value)
+    with within(4):
+        found = inlined(g, g.add("AddN", *ends, name="sum"))
+    assert {ref.node for ref in found.nodes["sum"].inputs} == {"x"}
+
+
+@pytest.mark.parametrize(("depth", "words"), [(40, "nodes when the functions"), (2000, "nested more than 256 deep")])
+def test_calls_that_become_too_much_are_refused_before_they_do(depth: int, words: str) -> None:
+    g = TfBuilder()
+    for level in range(depth):
+        double(g, f"f{level}", f"f{level - 1}" if level else None)
+    value = g.add("PartitionedCall", g.input("x", "float32", ()), f=Function(f"f{depth - 1}"))
+    with within(2), pytest.raises(AtcError, match=words) as caught:
+        inlined(g, value)
+    assert caught.value.code == "R0001"
+
+
+def test_long_names_of_calls_in_calls_are_refused() -> None:
+    g = TfBuilder()
+    for level in range(200):
+        body = TfBuilder()
+        end = body.add("Neg", "a")
+        if level:
+            end = body.add("PartitionedCall", end, f=Function(f"f{level - 1}"), name="n" * 30_000)
+        g.function(f"f{level}", body, {"a": "float32"}, end)
+    value = g.add("PartitionedCall", g.input("x", "float32", ()), f=Function("f199"))
+    with within(2), pytest.raises(AtcError, match="names of nodes") as caught:
+        inlined(g, value)
+    assert caught.value.code == "R0001"
+
+
+def test_branches_that_become_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from atcpy.parsers.tensorflow import importer
+
+    monkeypatch.setattr(importer, "MAX_NODES", 10_000)
+    g = TfBuilder()
+    for level in range(30):
+        body = TfBuilder()
+        end = body.add("Neg", "a")
+        if level:
+            inside = Function(f"f{level - 1}")
+            end = body.add("If", "p", "p", end, then_branch=inside, else_branch=inside)
+        g.function(f"f{level}", body, {"p": "bool", "a": "float32"}, end)
+    p, x = g.input("p", "bool", ()), g.input("x", "float32", ())
+    g.add("If", p, p, x, name="y", then_branch=Function("f29"), else_branch=Function("f29"))
+    with pytest.raises(AtcError, match="loops and branches") as caught:
+        g.run(tmp_path, {}, "y")
+    assert caught.value.code == "R0001"
+
+
+def test_functions_that_call_each_other_are_named() -> None:
+    g = TfBuilder()
+    for name, called in (("one", "two"), ("two", "three"), ("three", "two")):
+        double(g, name, called)
+    value = g.add("PartitionedCall", g.input("x", "float32", ()), f=Function("one"))
+    with pytest.raises(AtcError, match="functions call each other: two → three → two") as caught:
+        inlined(g, value)
+    assert caught.value.code == "E2100C"
+
+
+def test_a_function_is_found_by_its_alias() -> None:
+    g = TfBuilder()
+    double(g, "__inference_twice_7", None)
+    call = node("PartitionedCall", "y", "x", f=Function("twice"))
+    g.input("x", "float32", ())
+    g.graph.node.append(call)
+    library = Library(g.graph.library.function, aliases={"__inference_twice_7": "twice", "nothing": "else"})
+    nodes = read_graph(g.graph, [])
+    assert ops(inline_calls(TfGraph(nodes, [], [Ref("y", 0)]), library)) == ["Placeholder", "AddV2"]
+
+
+def test_handles_go_through_functions_as_deep_as_they_are() -> None:
+    g = TfBuilder()
+    depth = 2000
+    for level in range(depth):
+        body = TfBuilder()
+        end = body.add("ReadVariableOp", "v", dtype=Type("float32"))
+        if level:
+            end = body.add("PartitionedCall", "v", f=Function(f"f{level - 1}"), Tin=[Type("resource")])
+        g.function(f"f{level}", body, {"v": "resource"}, end)
+    functions = Functions(Library(g.graph.library.function), [])
+    name = functions.with_values(f"f{depth - 1}", [(0, DataType.DT_FLOAT)])
+    with within(4):
+        made = {item.signature.name: item for item in functions.library().function}
+    assert name == f"f{depth - 1}_frozen" and len(made) == depth
+    assert [item.op for item in made["f0_frozen"].node_def] == ["Identity"]
