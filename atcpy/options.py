@@ -828,7 +828,7 @@ _TABLE = (
         "input_format",
         lambda option, value: read_choice(option, value, {name: name for name in INPUT_FORMATS}),
         "",
-        "layout of the inputs, which the package records: NHWC (usual in TensorFlow), NCHW (in ONNX), ND, NDHWC or NCDHW",
+        "what the package calls the layout of the inputs: NHWC (TensorFlow's), NCHW (ONNX's), ND, NDHWC or NCDHW",
     ),
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
     Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve", ",".join),
