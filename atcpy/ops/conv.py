@@ -14,6 +14,7 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape
+from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.half import supports_weights
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
@@ -37,10 +38,20 @@ def infer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
     x, w = node.operand(0).desc, node.operand(1).desc
     if x.shape is None or w.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
+    if not w.is_static:  # computed, as the filters of a convolution that is the gradient of another are
+        return [of_unknown_window(node, x, w.shape[0])]
     _check_conv(node, x.shape, w.static_shape)
     window = window_of(node, tuple(w.static_shape[2:]), x.shape[2:])
     spatial: tuple[Dim, ...] = tuple(output_size(node, size, window, axis) for axis, size in enumerate(x.shape[2:]))
     return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[0], *spatial))]
+
+
+def of_unknown_window(node: Node, x: TensorDesc, channels: Dim) -> TensorDesc:
+    """The result where the size of the window is computed."""
+    assert x.shape is not None
+    return TensorDesc.plain(
+        x.dtype, (x.shape[0], channels, *(unnamed_dim(node, axis) for axis in range(2, len(x.shape))))
+    )
 
 
 def _check_conv(node: Node, x: Shape, w: tuple[int, ...]) -> None:

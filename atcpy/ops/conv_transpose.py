@@ -17,7 +17,8 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
-from atcpy.ops.conv import C0, check_bias, direct_reason, half_weights_of_conv, supports_conv
+from atcpy.ops.axes import unnamed_dim
+from atcpy.ops.conv import C0, check_bias, direct_reason, half_weights_of_conv, of_unknown_window, supports_conv
 from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.reference import evaluate_by_onnx
@@ -29,6 +30,8 @@ def infer_conv_transpose(node: Node, known: Known) -> Sequence[TensorDesc]:
     x, w = node.operand(0).desc, node.operand(1).desc
     if x.shape is None or w.shape is None:
         return [TensorDesc.plain(x.dtype, None)]
+    if not w.is_static:
+        return [of_unknown_window(node, x, unnamed_dim(node, 1))]
     _check_weights(node, x.shape, w.static_shape)
     sizes = result_sizes(node, x.shape[2:], w.static_shape[2:])
     return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[1] * node.int_attr("group", 1), *sizes))]
