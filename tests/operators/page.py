@@ -17,7 +17,7 @@ from atcpy.ir import DType, Engine
 from atcpy.ops import OpDef, all_opdefs
 from atcpy.ops.collectives import COLLECTIVES
 from atcpy.parsers.onnx.microsoft.table import DOMAIN as MICROSOFT
-from atcpy.parsers.onnx.microsoft.table import RULES
+from atcpy.parsers.onnx.microsoft.table import REFUSED, RULES
 from atcpy.parsers.onnx.rules import NEWEST
 from tests.operators.probe import IN_FLOAT32, SPELLED_OUT, Findings, follows_in_5d, probe
 from tests.operators.samples import Key, cases_by_op, samples
@@ -207,7 +207,10 @@ def _microsoft() -> list[str]:
         own = f"; where the form fits, a kernel of its own ({engines})" if engines else ""
         full = name if domain else f"{name} (ai.onnx)"
         lines.append(f"| {full} | {becomes.get(name) or _IN_STANDARD[name]}{own} | {_tests(name)} |")
-    refused = sorted({s.name for s in ort.get_all_operator_schema() if s.domain == MICROSOFT} - {op for _, op in RULES})
+    refused = sorted(
+        {s.name for s in ort.get_all_operator_schema() if s.domain == MICROSOFT} - {op for _, op in RULES}
+        | REFUSED.keys()
+    )
     return [*lines, "", f"Refused (E19010), with the way out: {', '.join(refused)}.", ""]
 
 

@@ -155,8 +155,13 @@ def of_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
 def of_quotient(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
     """1/b, −y/b."""
     a, b = node.operands
+    return of_division(up, g, a, b, node.output)
+
+
+def of_division(up: Upgrade, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
+    """The gradients of a and b, where `g` is that of y = a/b."""
     by_a = up.insert("Div", [g, b])
-    by_b = up.insert("Neg", [up.insert("Mul", [by_a, node.output])])
+    by_b = up.insert("Neg", [up.insert("Mul", [by_a, y])])
     return _summed(up, by_a, a), _summed(up, by_b, b)
 
 
@@ -186,22 +191,27 @@ def of_shapes(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
 @rule("Identity Neg Exp Log Sqrt Tanh Sigmoid Relu")
 def of_function(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
     """Element by element; where a result gives the derivative, it is used."""
-    x, y = node.operand(0), node.output
-    match node.op_type:
+    return [through(up, node.op_type, g, node.operand(0), node.output)]
+
+
+def through(up: Upgrade, op_type: str, g: Value, x: Value, y: Value) -> Value:
+    """The gradient of x, where `g` is that of y, an elementwise function of x."""
+    match op_type:
         case "Identity":
-            return [g]
+            return g
         case "Neg":
-            return [up.insert("Neg", [g])]
+            return up.insert("Neg", [g])
         case "Exp":
-            return [up.insert("Mul", [g, y])]
+            return up.insert("Mul", [g, y])
         case "Log":
-            return [up.insert("Div", [g, x])]
+            return up.insert("Div", [g, x])
         case "Sqrt":
-            return [up.insert("Div", [g, up.insert("Add", [y, y])])]
+            return up.insert("Div", [g, up.insert("Add", [y, y])])
         case "Tanh":
             slope = up.insert("Sub", [_number(up, 1.0, y), up.insert("Mul", [y, y])])
         case "Sigmoid":
             slope = up.insert("Mul", [y, up.insert("Sub", [_number(up, 1.0, y), y])])
         case _:
-            slope = up.insert("CastLike", [up.insert("Greater", [x, _number(up, 0.0, x)]), x])
-    return [up.insert("Mul", [g, slope])]
+            zero = _number(up, 0.0, x)
+            return up.insert("Where", [up.insert("Greater", [x, zero]), g, zero])
+    return up.insert("Mul", [g, slope])

@@ -7,6 +7,7 @@ model's functions are frames on a stack: nothing recurses, and the main graph's 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import onnx
 
@@ -134,11 +135,12 @@ class Importer:
         self._custom = custom
         self._external = external
         self._keeper = keeper
-        self._types = Types()
+        self._types = Types(chain(model.graph.value_info, model.graph.output))
         self._bodies: deque[_Body] = deque()
         self._first_ops: dict[Graph, Node] = {}
         self._seen_names: dict[str, int] = {}
         self._node_outputs: dict[str, list[str]] = {}
+        self._updated: list[tuple[Value, Value]] = []
         self._sorted = True
         self._is_plain = True
         self._has_bodies = False
@@ -206,8 +208,11 @@ class Importer:
                 self._node_outputs.setdefault(item.name, item.outputs)
         self._read_items(items, scope)
         outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
-        net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
         types = tuple(type_text(info.type) for info in body.proto.output)
+        if body.depth == 0 and self._updated:
+            outputs += [new for _, new in self._updated]
+            types += tuple(str(held.producer.attrs.get("type", "")) for held, _ in self._updated)
+        net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
         if body.depth == 0 and any(types):
             net_output.attrs["types"] = types
 
@@ -336,9 +341,23 @@ class Importer:
             return [*node.outputs]
         if node.graph is None and self._first_ops[scope.graph] is node:
             self._first_ops[scope.graph] = state.added[0]
+        for held, new in state.updates:
+            self._note_update(held, new, item, scope)
         for index, why in state.gone.items():
             scope.gone[item.outputs[index]] = f"{item.op_type} does not make it: {why}"
         return state.results
+
+    def _note_update(self, held: Value, new: Value, item: Item, scope: _Scope) -> None:
+        """An input of the model that an op changes in place: its new value becomes an output of the model."""
+        if held.producer.op_type == "Data" and scope.depth == 0:
+            name = f"{held.name}_next"
+            named = scope.graph.append("Identity", [new], name=f"{name}/Identity", outputs=(name,))
+            named.sources = (item.name,) if item.name else ()
+            self._updated.append((held, named.output))
+        elif held.producer.op_type in ("Data", "Const"):
+            kind = "a constant" if held.producer.op_type == "Const" else "a value of the graph around"
+            what = f'{item.op_type} changes "{held.name}" in place, {kind}'
+            self.problems.append(Unsupported("E10055", what, where=place(item, scope.path), hint="make it an input"))
 
     def _find_op(self, item: Item, scope: _Scope) -> _Op:
         op_type, domain = item.op_type, "" if item.domain == "ai.onnx" else item.domain

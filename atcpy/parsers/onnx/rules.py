@@ -7,7 +7,7 @@ import onnx
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
 from atcpy.ops import OpDef, all_opdefs
 from atcpy.ops.custom import CustomOp
-from atcpy.parsers.onnx.microsoft.table import extra_rule
+from atcpy.parsers.onnx.microsoft.table import DOMAIN, REFUSED, extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
 
@@ -98,7 +98,9 @@ def _unknown(op_type: str, domain: str) -> AtcError:
     names = sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == domain})
     full = _full(op_type, domain)
     why = f"{domain or 'ai.onnx'} is not a domain of the ONNX standard" if domain not in NEWEST else ""
-    if writer := next((text for prefix, text in _WRITERS if domain.startswith(prefix)), ""):
+    if domain == DOMAIN and op_type in REFUSED:
+        hint = f"{REFUSED[op_type]}; or {_REGISTER}"
+    elif writer := next((text for prefix, text in _WRITERS if domain.startswith(prefix)), ""):
         hint = f"{writer}; or {_REGISTER}"
     elif homes:
         hint = f"{homes[0] or 'ai.onnx'} has an op of that name: set the node's domain"

@@ -4,11 +4,13 @@ A few old ops mean different things by the rank or the type of their input, and 
 say either. The walk is lazy and iterative, and remembers what it found.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import onnx
 
-from atcpy.ir import DType, Node, Tensor, Value
+from atcpy.ir import DType, Node, Tensor, TensorDesc, Value
+from atcpy.parsers.onnx.value_types import read_desc
 
 Find = Callable[[Value | None], int | None]
 Rule = Callable[[Node, Find], int | None]
@@ -51,7 +53,8 @@ class _Need(Exception):
 class Types:
     """Ranks and element types of values; asked again, it remembers."""
 
-    def __init__(self) -> None:
+    def __init__(self, infos: Iterable[onnx.ValueInfoProto] = ()) -> None:
+        self._infos = infos
         self._ranks: dict[Value, int | None] = {}
         self._dtypes: dict[Value, DType | None] = {}
 
@@ -81,6 +84,16 @@ class Types:
         for seen in chain:
             self._dtypes[seen] = found
         return found
+
+    def stated(self, value: Value) -> TensorDesc:
+        """What the graph tells of a value, or, where that is nothing, what the model states."""
+        if value.desc.shape is not None or value.name not in self._stated:
+            return value.desc
+        return read_desc(self._stated[value.name])
+
+    @cached_property
+    def _stated(self) -> dict[str, onnx.ValueInfoProto]:
+        return {info.name: info for info in self._infos}
 
     def _find_rank(self, value: Value) -> int | None:
         if value.desc.shape is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atcpy.errors import ModelInvalid, Unsupported
-from atcpy.ir import DType, Graph, Node, Tensor, Value
+from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.parsers.onnx.types import Types
 
 INT64_MAX = 2**63 - 1
@@ -29,6 +29,7 @@ class Upgrade:
         self.results: list[Value | None] = list(node.outputs)
         self.gone: dict[int, str] = {}
         self.added: list[Node] = []
+        self.updates: list[tuple[Value, Value]] = []  # what the op writes into the memory of a value
         self._types = types
 
     @property
@@ -57,6 +58,10 @@ class Upgrade:
     def dtype_of(self, value: Value) -> DType | None:
         """The element type of a value, if the graph so far tells it."""
         return self._types.dtype(value)
+
+    def stated(self, value: Value) -> TensorDesc:
+        """The type that the model states for a value of its own, or that the graph so far tells."""
+        return self._types.stated(value)
 
     def drop_outputs(self, first: int, why: str) -> None:
         """Takes away the outputs from `first` on; a node that reads one is refused for that reason."""

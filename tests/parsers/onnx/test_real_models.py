@@ -6,18 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
-from atcpy.errors import Unsupported
+import atcpy
 from tests.parsers.onnx.canonical import REAL, parsed, run_canonical, run_ort
 
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/models")
 MANIFEST = {entry["file"]: entry for entry in json.loads((REAL / "manifest.json").read_text())} if REAL.is_dir() else {}
-# Ops of ONNX Runtime's own domain, without a record here.
-REFUSED = {
-    "mnist_training_graph.onnx": {f"com.microsoft::{op}" for op in
-                                  ("InPlaceAccumulatorV2", "ReluGrad", "SoftmaxCrossEntropyLossGrad")},
-}  # fmt: skip
 RANDOM_OUTPUTS = {"discrete_actions"}  # drawn by Multinomial
-PAIRS = [(name, pair["file"]) for name, entry in MANIFEST.items() if name not in REFUSED for pair in entry["test_data"]]
+PAIRS = [(name, pair["file"]) for name, entry in MANIFEST.items() for pair in entry["test_data"]]
 
 
 @pytest.mark.parametrize(("name", "pair"), PAIRS)
@@ -38,12 +33,36 @@ def test_it_computes_what_the_model_computes(name: str, pair: str) -> None:
             np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_with_the_names_of_its_operators(name: str) -> None:
-    with pytest.raises(Unsupported) as raised:
-        parsed(REAL / name)
-    assert {problem.what.split()[0] for problem in raised.value.problems} == REFUSED[name]
-    assert {problem.code for problem in raised.value.problems} == {"E19010"}
+def test_a_training_graph_gives_back_the_gradients_that_it_accumulates() -> None:
+    """Written by onnxruntime.training.artifacts; ONNX Runtime for inference does not load it."""
+    rng = np.random.default_rng(1)
+    shapes = {"fc1.weight": (500, 784), "fc1.bias": (500,), "fc2.weight": (10, 500), "fc2.bias": (10,)}
+    weights = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
+    x, labels = rng.normal(0, 1, (6, 784)).astype(np.float32), rng.integers(0, 10, 6).astype(np.int32)
+    before = {f"{name}_grad.accumulation.buffer": np.ones_like(array) for name, array in weights.items()}
+    model = onnx.load(REAL / "mnist_training_graph.onnx")
+    names = [value.name for value in parsed(model).graph.outputs]
+    step = atcpy.backend.prepare(model)
+    h = x @ weights["fc1.weight"].T + weights["fc1.bias"]
+    z = np.maximum(h, 0) @ weights["fc2.weight"].T + weights["fc2.bias"]
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    dz = (p - np.eye(10)[labels]) / 6
+    dh = (dz @ weights["fc2.weight"]) * (h > 0)
+    grads = {
+        "fc1.weight": dh.T @ x,
+        "fc1.bias": dh.sum(0),
+        "fc2.weight": dz.T @ np.maximum(h, 0),
+        "fc2.bias": dz.sum(0),
+    }
+    for reset in (False, True):
+        feeds = {"input-0": x, "labels": labels, "lazy_reset_grad": np.array([reset]), **weights, **before}
+        found = dict(zip(names, step.run([feeds[info.name] for info in model.graph.input]), strict=True))
+        np.testing.assert_allclose(found["onnx::loss::21273"], -np.log(p[range(6), labels]).mean(), rtol=1e-5)
+        for name, grad in grads.items():
+            assert found[f"{name}_grad.accumulation.out"].tolist() == [True]
+            after = found[f"{name}_grad.accumulation.buffer_next"]
+            np.testing.assert_allclose(after, grad + (0 if reset else 1), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/models")

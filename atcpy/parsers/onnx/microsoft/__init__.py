@@ -7,17 +7,23 @@ from atcpy.parsers.onnx.microsoft import (
     collectives,
     convolution,
     embedding,
+    gradients,
     grouped_attention,
     inverse,
+    losses,
     matmul,
     movement,
+    movement_gradients,
     normalization,
     quantized,
     quantized_matmul,
     recurrent,
+    training,
+    window_gradients,
 )
 
 FAMILIES = (
-    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, inverse, matmul, movement,
-    normalization, quantized, quantized_matmul, recurrent,
+    activations, attention, blocks, collectives, convolution, embedding, gradients, grouped_attention, inverse, losses,
+    matmul, movement, movement_gradients, normalization, quantized, quantized_matmul, recurrent, training,
+    window_gradients,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from math import isfinite
 import numpy.typing as npt
 
 from atcpy.errors import AtcError
-from atcpy.ir import DType, Node, Value
+from atcpy.ir import DType, Node, TensorDesc, Value
 from atcpy.parsers.onnx.upgrade import Upgrade
 
 FLOAT16_MOST = 65504.0
@@ -24,6 +24,11 @@ class Expansion:
         """The node that goes."""
         return self._up.node
 
+    @property
+    def up(self) -> Upgrade:
+        """What the rules of the standard's own ops work on."""
+        return self._up
+
     # --- what the node has --------------------------------------------------------------------
 
     def input(self, name: str) -> Value | None:
@@ -35,6 +40,17 @@ class Expansion:
         value = self.input(name)
         if value is None:
             raise self.invalid(f"input {name} is missing")
+        return value
+
+    def every(self, name: str) -> list[Value]:
+        """All that stands at the last name of the signature; nothing of it may be left out."""
+        first = self._names.index(name)
+        return [self._given(index) for index in range(first, self.node.input_count)]
+
+    def _given(self, index: int) -> Value:
+        value = self.node.input(index)
+        if value is None:
+            raise self.invalid(f"input {index} is missing")
         return value
 
     def asks(self, index: int) -> bool:
@@ -67,6 +83,10 @@ class Expansion:
     def dtype(self, value: Value) -> DType | None:
         """The element type of a value, if the graph so far tells it."""
         return self._up.dtype_of(value)
+
+    def stated(self, value: Value) -> TensorDesc:
+        """The type that the model states for a value of its own, or that the graph so far tells."""
+        return self._up.stated(value)
 
     # --- building -----------------------------------------------------------------------------
 
@@ -157,7 +177,21 @@ class Expansion:
         numbers = self.op("Range", zero, self.reshape(count), one)
         return numbers if start is None else self.op("Add", numbers, start)
 
+    def zeros(self, shape: Value, like: Value) -> Value:
+        """Zeros of a shape that is a value."""
+        return self.op("Expand", self.number(0.0, like), self.op("Cast", shape, to=DType.INT64.onnx))
+
+    def scalar(self, value: Value) -> Value:
+        """The one element of a value, without dims."""
+        return value if value.desc.shape == () else self.reshape(value)
+
     # --- the end ------------------------------------------------------------------------------
+
+    def update(self, held: Value, new: Value) -> None:
+        """ONNX Runtime writes `new` into the memory of `held`. There is no memory from run to run here: if `held` is an
+        input of the model, `new` is an output more, which the caller feeds back.
+        """
+        self._up.updates.append((held, new))
 
     def finish(self, *results: Value | str) -> None:
         """Takes the node away; these values stand for its outputs, a text says why there is none."""

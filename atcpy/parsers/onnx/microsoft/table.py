@@ -21,8 +21,12 @@ _TYPES = {
     "i": AttributeProto.INT, "f": AttributeProto.FLOAT, "s": AttributeProto.STRING,
     "I": AttributeProto.INTS, "F": AttributeProto.FLOATS, "S": AttributeProto.STRINGS,
 }  # fmt: skip
-_ANY_NUMBER = 2**31 - 1
+MANY = 2**31 - 1
 RULES: dict[tuple[str, str], OpRule] = {}
+# The ops of each module.
+OF_FAMILY: dict[str, list[tuple[str, str]]] = {}
+# Ops of DOMAIN that have no form here, and the way round.
+REFUSED: dict[str, str] = {}
 Expand = Callable[[Expansion], None]
 
 
@@ -39,6 +43,7 @@ def microsoft(
 
         for op_type in op_types.split():
             RULES[(domain, op_type)] = rule
+            OF_FAMILY.setdefault(expand.__module__, []).append((domain, op_type))
             normalizes(op_key(op_type, domain))(run)
         return expand
 
@@ -50,10 +55,15 @@ def known_earlier(op_type: str, inputs: str, attrs: str, *, outputs: tuple[int, 
     RULES[(STANDARD, op_type)] = _rule_of(inputs, attrs, outputs)
 
 
+def refuses(op_types: str, why: str) -> None:
+    """Says why nodes of these ops (space-separated) are refused, and the way round."""
+    REFUSED.update(dict.fromkeys(op_types.split(), why))
+
+
 def _rule_of(inputs: str, attrs: str, outputs: tuple[int, int]) -> OpRule:
     # Inputs in front of one that must be there have a place even if they are left out.
     least = max(index for index, name in enumerate(inputs.split(), 1) if not name.endswith("?"))
-    most = _ANY_NUMBER if inputs.endswith("+") else len(inputs.split())
+    most = MANY if inputs.endswith("+") else len(inputs.split())
     typed = [attr.rstrip("!").split(":") for attr in attrs.split()]
     required = tuple(attr.split(":")[0] for attr in attrs.split() if attr.endswith("!"))
     return OpRule({name: _TYPES[letter] for name, letter in typed}, required, (least, most), outputs)

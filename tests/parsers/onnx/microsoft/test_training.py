@@ -1,0 +1,159 @@
+"""Accumulators, optimizers, scales and checks of ONNX Runtime's training graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import atcpy
+from atcpy.errors import ModelInvalid, Unsupported
+from atcpy.parsers.onnx.microsoft.table import REFUSED
+from tests.parsers.onnx.canonical import Array, parsed
+from tests.parsers.onnx.microsoft.cases import floats, make_model
+from tests.parsers.onnx.microsoft.test_gradients import close, ours
+
+HEAD = '<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
+A, B = floats(2, 3), floats(2, 3, seed=2)
+
+
+def run(text: str, *inputs: Array) -> tuple[Array, ...]:
+    return tuple(atcpy.backend.run_model(onnx.parser.parse_model(HEAD + text), list(inputs)))
+
+
+# --- accumulators ---------------------------------------------------------------------------------
+
+
+def test_an_accumulator_adds_if_it_may() -> None:
+    close(ours("InPlaceAccumulator", [A, B])[0], A + B)
+    for signal in (True, False):
+        close(ours("InPlaceAccumulator", [A, B, np.array([signal])])[0], A + B if signal else A)
+    half = B.astype(np.float16)
+    (total,) = ours("InPlaceAccumulator", [A, half])
+    assert total.dtype == np.float32
+    close(total, A + half)
+
+
+@pytest.mark.parametrize("flag", [None, False, True])
+def test_an_accumulator_says_that_it_did(flag: bool | None) -> None:
+    given = [A, B] if flag is None else [A, B, np.array([flag])]
+    done, total = ours("InPlaceAccumulatorV2", given, outputs=2)
+    assert done.tolist() == [True]
+    close(total, B if flag else A + B)
+
+
+def test_a_buffer_that_is_changed_in_place_becomes_an_output() -> None:
+    text = """g (float[2,3] buffer, float[2,3] grad, bool[1] reset) => (bool[1] done, float[2,3] twice)
+      { twice = Add(grad, grad) done = com.microsoft.InPlaceAccumulatorV2(buffer, grad, reset) }"""
+    graph = parsed(onnx.parser.parse_model(HEAD + text)).graph
+    assert [value.name for value in graph.outputs] == ["done", "twice", "buffer_next"]
+    done, twice, after = run(text, A, B, np.array([False]))
+    assert done.tolist() == [True]
+    close(twice, 2 * B)
+    close(after, A + B)
+
+
+def test_a_buffer_that_is_asked_for_is_no_output_more() -> None:
+    text = """g (float[2,3] buffer, float[2,3] grad) => (bool[1] done, float[2,3] y)
+      { done, sum = com.microsoft.InPlaceAccumulatorV2(buffer, grad) y = Neg(sum) }"""
+    graph = parsed(onnx.parser.parse_model(HEAD + text)).graph
+    assert [value.name for value in graph.outputs] == ["done", "y"]
+    close(run(text, A, B)[1], -(A + B))
+
+
+def test_nobody_can_see_a_changed_constant() -> None:
+    text = """g (float[2,3] grad) => (bool[1] done) <float[2,3] buffer = {1, 2, 3, 4, 5, 6}>
+      { done = com.microsoft.InPlaceAccumulatorV2(buffer, grad) }"""
+    with pytest.raises(Unsupported, match='changes "buffer" in place, a constant') as raised:
+        parsed(onnx.parser.parse_model(HEAD + text))
+    assert raised.value.hint == "make it an input"
+    text = """g (float[2,3] buffer, bool c) => (bool[1] y)
+      { y = If (c) <then_branch = a () => (bool[1] done) { done = com.microsoft.InPlaceAccumulatorV2(buffer, buffer) },
+                    else_branch = b () => (bool[1] done) { done = Constant<value = bool[1] {0}>() }> }"""
+    with pytest.raises(Unsupported, match='changes "buffer" in place, a value of the graph around'):
+        parsed(onnx.parser.parse_model(HEAD + text))
+
+
+def test_zeros_and_what_only_orders() -> None:
+    assert ours("ZeroGradient", [A, np.array([True])])[0].tolist() == np.zeros((2, 3)).tolist()
+    assert ours("Group", [A, np.array(3), B])[0].tolist() == [True]
+    results = ours("PassThrough", [A, np.array(3), B], outputs=3)
+    close(results[0], A)
+    assert results[1] == 3
+
+
+# --- scales and checks ----------------------------------------------------------------------------
+
+
+def test_finite_numbers() -> None:
+    bad = np.array([1, np.nan, np.inf, -np.inf], np.float32)
+    assert ours("IsFinite", [bad])[0].tolist() == [True, False, False, False]
+    for third, (attrs, flag) in [
+        (1.0, ({}, True)), (np.nan, ({}, False)), (np.inf, ({}, False)), (np.nan, ({"isinf_only": 1}, True)),
+        (-np.inf, ({"isinf_only": 1}, False)), (np.inf, ({"isnan_only": 1}, True)),
+    ]:  # fmt: skip
+        (all_finite,) = ours("IsAllFinite", [A, np.array([2, third], np.float32)], attrs)
+        assert (all_finite.shape, bool(all_finite)) == ((), flag)
+    assert [bool(ours("All", [np.array(flags)])[0]) for flags in ([True, True], [True, False])] == [True, False]
+    with pytest.raises(ModelInvalid, match="both isinf_only and isnan_only"):
+        ours("IsAllFinite", [A], {"isinf_only": 1, "isnan_only": 1})
+
+
+def test_scales() -> None:
+    close(ours("Scale", [A, np.array([4])])[0], A * 4)
+    close(ours("Scale", [A, np.array(4.0)], {"scale_down": 1})[0], A / 4)
+    by = np.array(2, np.float32)
+    half, other = ours("MixedPrecisionScale", [by, A, B[0]], {"to": 10}, outputs=2)
+    assert (half.dtype, other.shape) == (np.float16, (3,))
+    np.testing.assert_allclose(half, A * 2, rtol=1e-3)
+    (fused,) = ours("MixedPrecisionScale", [by, A, B[0]], {"to": 1, "fuse_outputs": 1})
+    close(fused, np.concatenate([A.ravel(), B[0]]) * 2)
+    close(ours("ReduceAllL2", [A, B[0]])[0], np.sqrt((A * A).sum() + (B[0] * B[0]).sum()))
+    assert ours("ReduceAllL2", [A.astype(np.float16)])[0].dtype == np.float32
+
+
+# --- optimizers -----------------------------------------------------------------------------------
+
+
+def test_gradient_descent() -> None:
+    new, delta = ours("SGDOptimizer", [np.array([0.1], np.float32), A, B], outputs=2)
+    close(delta, -0.1 * B)
+    close(new, A - 0.1 * B)
+
+
+@pytest.mark.parametrize("corrects", [0, 1])
+def test_adam(corrects: int) -> None:
+    m, v, step = floats(2, 3, seed=3), np.abs(floats(2, 3, seed=4)), np.array(4)
+    attrs: dict[str, object] = {
+        "alpha": 0.8,
+        "beta": 0.9,
+        "epsilon": 1e-3,
+        "lambda": 0.1,
+        "do_bias_correction": corrects,
+    }
+    given = [np.array(0.01, np.float32), step, A, B, m, v]
+    new_step, new_m, new_v, new_w, delta = ours("AdamOptimizer", given, attrs, outputs=5)
+    assert new_step == 5
+    m, v = 0.8 * m + 0.2 * B, 0.9 * v + 0.1 * B * B
+    close(new_m, m)
+    close(new_v, v)
+    by_m, by_v = (1 - 0.8**4, 1 - 0.9**4) if corrects else (1, 1)
+    move = -0.01 * (m / by_m / (np.sqrt(v / by_v) + 1e-3) + 0.1 * A)
+    close(delta, move)
+    close(new_w, A + move)
+
+
+def test_what_adam_has_on_gpus_only_is_refused() -> None:
+    given = [np.array(0.1, np.float32), np.array(1), A, B, A, B]
+    with pytest.raises(Unsupported, match="input loss_scale is given"):
+        parsed(make_model("AdamOptimizer", [*given, None, np.array(1, np.float32)], outputs=4))
+    with pytest.raises(Unsupported, match="weight_decay_mode = 1"):
+        parsed(make_model("AdamOptimizer", given, {"weight_decay_mode": 1}, outputs=4))
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_the_others_are_refused_with_a_way_out(op: str) -> None:
+    with pytest.raises(Unsupported, match=f"com.microsoft::{op} is not a known operator") as raised:
+        parsed(make_model(op, [A]))
+    assert raised.value.code == "E19010"
+    assert raised.value.hint.startswith(REFUSED[op])
