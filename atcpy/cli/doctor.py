@@ -1,10 +1,14 @@
 """`atcpy doctor`: is this machine fit, and does every kernel compute what it should?"""
 
+import json
+import math
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,15 +16,16 @@ from atcpy import __version__
 from atcpy.cli.bench import cpu_model
 from atcpy.cli.invocation import Invocation, command
 from atcpy.cli.outcome import Outcome
-from atcpy.errors import InternalError
-from atcpy.options import default_memory_bytes, default_threads
+from atcpy.errors import InternalError, ResourceLimit
+from atcpy.options import MIB, default_memory_bytes, default_threads
 from atcpy.report.columns import table
-from atcpy.report.units import count_of, size
+from atcpy.report.units import count_of, duration, size
 
 if TYPE_CHECKING:
     from atcpy.verify.selftest import CaseReport
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "ml_dtypes", "protobuf", "typer", "rich", "xxhash", "pillow")
+_MOST_SECONDS = 60.0  # for timing between ranks, without --timeout
 _EXTRAS = {"dist": "mpi4py", "tf": "tensorflow"}
 _FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 
@@ -30,9 +35,20 @@ def register(app: typer.Typer) -> None:
     command(app)(doctor)
 
 
-def doctor(run: Invocation) -> Outcome:
+def doctor(
+    run: Invocation,
+    ranks: Annotated[
+        int,
+        typer.Option(
+            "--ranks", min=1, max=1024, metavar="N", help="Only time allreduces between so many ranks of MPI."
+        ),
+    ] = 1,
+) -> Outcome:
     """Describe this machine and test every kernel family on it."""
     from atcpy.verify.selftest import run_cases, untested_families
+
+    if ranks > 1:
+        return _measure(run, ranks)
 
     reports = []
     for report in run_cases():
@@ -58,6 +74,31 @@ def doctor(run: Invocation) -> Outcome:
     # A kernel that computes wrong is a bug of ours, whatever the machine.
     what = f"the self-test of {failed[0].ops} fails: {failed[0].problem}"
     return Outcome(result, lines, InternalError(what))
+
+
+def _measure(run: Invocation, ranks: int) -> Outcome:
+    """What the model of costs calculates with, as it is between ranks of this machine."""
+    from atcpy.cli.launch import crowd
+    from atcpy.cli.mpiexec import find_mpiexec
+
+    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", "atcpy.runtime.network"]
+    limit = math.ceil(run.option("timeout") or _MOST_SECONDS)
+    ran = subprocess.run(
+        command, env={**os.environ, "MPIEXEC_TIMEOUT": str(limit)}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if ran.returncode:
+        if run.debug:
+            sys.stderr.write(ran.stderr)
+        raise ResourceLimit("EI0007", f"the ranks that were timed ended with code {ran.returncode}")
+    numbers = json.loads(ran.stdout.splitlines()[-1])
+    text = ",".join(f"{name}={number:.3g}" for name, number in numbers.items())
+    times = [duration(seconds) for seconds in (numbers["alpha"], numbers["beta"] * MIB, numbers["gamma"] * MIB)]
+    lines = [
+        f"{times[0]} to start a message, {times[1]} to send a MB, {times[2]} to add one",
+        f"--allreduce_cost={text}",
+    ]
+    return Outcome({"allreduce_cost": numbers}, lines, warnings=crowd(ranks))
 
 
 def cpu() -> dict[str, Any]:

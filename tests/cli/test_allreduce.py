@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import onnx
@@ -9,8 +10,9 @@ import pytest
 
 from tests.models_in_text import model
 
-from .conftest import Invoke
+from .conftest import Invoke, finish, spawn
 
+needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="the extra dist is not installed")
 COUNT = 40
 LINES = " ".join(
     f'g{n} = Exp(x{n}) s{n} = HcomAllReduce<reduction = "sum">(g{n}) y{n} = Neg(s{n})' for n in range(COUNT)
@@ -63,3 +65,13 @@ def test_tasks_tell_their_streams_and_events(invoke: Invoke, step: Path, tmp_pat
     shown = invoke("inspect", tmp_path / "m.om", "--tasks").out
     assert "1 waits 1 records 2" in shown
     assert "stream_num[2], event_num[2]" in shown
+
+
+@needs_mpi
+def test_the_numbers_of_a_machine_are_an_option(invoke: Invoke, step: Path, tmp_path: Path) -> None:
+    ran = finish(spawn("doctor", "--ranks", "2"))
+    assert ran.code == 0, ran.err
+    option = ran.out.splitlines()[-1]
+    assert option.startswith("--allreduce_cost=alpha=")
+    assert option.endswith(",ranks=2")
+    assert invoke("convert", "--model", step, "-o", tmp_path / "m", "--allreduce_split=auto", option, "-q").code == 0

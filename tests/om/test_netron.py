@@ -16,8 +16,11 @@ import pytest
 
 from atcpy.ir import CompiledModel
 from atcpy.om import writer
-from atcpy.om.reader import parse_package
+from atcpy.om.reader import parse_package, read_model, read_package
 from atcpy.ops import all_opdefs
+from atcpy.options import convert_options
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import model
 from tests.om import sample
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +68,18 @@ def test_opens_with_rare_types_bodies_and_symbolic_dims(tmp_path: Path) -> None:
     constants = {w["name"]: (w["dtype"], w["shape"]) for w in found["graphs"][0]["initializers"]}
     assert constants["f8:0"] == ("uint8", [2]) and constants["u4:0"] == ("uint8", [2])
     assert constants["i4:0"] == ("int4", [3]) and constants["f64 scalar:0"] == ("float64", [])
+
+
+def test_opens_with_collectives_on_a_stream_of_their_own(tmp_path: Path) -> None:
+    text = """g (float[8] x, float[4] y) => (float[8] a, float[4] b) {
+        a0 = Exp(x) a1 = HcomAllReduce<reduction = "sum">(a0) a = Neg(a1)
+        b0 = Sin(y) b1 = HcomAllReduce<reduction = "sum">(b0) b = Neg(b1)
+    }"""
+    found = opened(compile_model(model(text), convert_options({"allreduce_split": "auto"}))[0], tmp_path)
+    assert found["graphs"][0]["types"]["HcomAllReduce"] == 1
+    package = read_package(tmp_path / "m.om")
+    assert (package.stream_count, package.event_count) == (2, 2)
+    assert read_model(package).attrs["hcom_group_names"] == "hccl_world_group"
 
 
 def test_list_of_types_that_netron_does_not_know_is_exact() -> None:

@@ -1,0 +1,19 @@
+"""What is measured between ranks."""
+
+from __future__ import annotations
+
+from atcpy.passes.collective_costs import cheapest
+from atcpy.runtime.network import measure_network
+from atcpy.runtime.simulated_world import run_simulated
+
+
+def test_the_numbers_predict_what_was_measured() -> None:
+    found = run_simulated(measure_network, 2)
+    for network in found:
+        assert network.ranks == 2
+        assert 0 < network.alpha < 1
+        assert 0 <= network.beta < 1e-3
+        assert 0 < network.gamma < 1e-3
+        assert cheapest("HcomAllReduce", 4, network).seconds(4) < cheapest("HcomAllReduce", 1 << 20, network).seconds(
+            1 << 20
+        )
