@@ -34,6 +34,7 @@ from atcpy.options import (
     read_names,
 )
 from atcpy.options import Stage as StageName
+from atcpy.parsers.onnx.reader import ModelFile, read_model
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.passes.base import Pass, check_switches, passes_of
 from atcpy.stages.collector import collector_paused
@@ -95,8 +96,8 @@ class OptimizeReport:
 
 
 # Compares the source with what became of it, from when that is known on.
-Compare = Callable[[Rewritten], Verdict]
-Check = Callable[[Path | onnx.ModelProto, ParsedModel, RewriteOptions], AbstractContextManager[Compare]]
+Compare = Callable[[ParsedModel, Rewritten], Verdict]
+Check = Callable[[Path | onnx.ModelProto, ModelFile, RewriteOptions], AbstractContextManager[Compare]]
 
 
 def rewrite_options(values: Mapping[str, object] | None = None) -> RewriteOptions:
@@ -135,17 +136,18 @@ def optimize_onnx(
     """Writes the optimised model to `target`, if `check` does not find that it computes something else."""
     _check_names(options)
     step("parse")
-    parsed = _parse(model, options)
-    words = parsed.words
-    assert words is not None
-    before = _count_source(words)
+    file = read_model(model, allow_hardlinks=options.shared.parse.allow_hardlinks)
     verdict = Verdict(verified=False, why="--no-verify")
-    with check(model, parsed, options) if check is not None and options.verify else nullcontext() as compare:
+    with check(model, file, options) if check is not None and options.verify else nullcontext() as compare:
+        parsed = _parse(file, options)
+        words = parsed.words
+        assert words is not None
+        before = _count_source(words)
         step("optimize")
-        rewritten, applied, warnings = _best(model, parsed, before.nodes, options)
+        rewritten, applied, warnings = _best(file, parsed, before.nodes, options)
         if compare is not None:
             step("verify")
-            verdict = compare(rewritten)
+            verdict = compare(parsed, rewritten)
             if verdict.error is not None:
                 raise verdict.error
             if not verdict.verified:
@@ -169,9 +171,9 @@ def optimize_onnx(
     )
 
 
-def _parse(model: Path | onnx.ModelProto, options: RewriteOptions) -> ParsedModel:
+def _parse(file: ModelFile, options: RewriteOptions) -> ParsedModel:
     asked = replace(options.shared.parse, for_export=True, keep=options.keep, framework=Framework.ONNX)
-    parsed = parse(model, asked, CustomOps())
+    parsed = parse(file, asked, CustomOps())
     assert parsed.words is not None
     missing = [name for name in options.keep if name not in parsed.words.kept]
     if missing:
@@ -196,7 +198,7 @@ def _check_names(options: RewriteOptions) -> None:
 
 
 def _best(
-    model: Path | onnx.ModelProto, parsed: ParsedModel, nodes: int, options: RewriteOptions
+    file: ModelFile, parsed: ParsedModel, nodes: int, options: RewriteOptions
 ) -> tuple[Rewritten, tuple[PassCount, ...], list[AtcWarning]]:
     """The model by all passes that are asked for; if that cannot be written or is larger, by the required ones alone;
     else as it was.
@@ -207,7 +209,7 @@ def _best(
     while attempts:
         attempt = attempts.pop(0)
         if attempt is not options:
-            parsed = _parse(model, options)
+            parsed = _parse(file, options)
         try:
             rewritten = rewrite(parsed, attempt)
         except CannotExport as error:

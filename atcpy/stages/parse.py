@@ -8,14 +8,15 @@ from atcpy.ops.custom import CustomOps
 from atcpy.options import Framework, ParseOptions
 from atcpy.parsers.choices import choose_format
 from atcpy.parsers.onnx import import_onnx
+from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.parsers.sniff import begins_as_onnx
 
 __all__ = ["ParsedModel", "names_tensorflow", "parse"]
 
 
-def parse(model: Path | onnx.ModelProto, options: ParseOptions, custom: CustomOps) -> ParsedModel:
-    """Reads a model. The names of the outputs are kept on NetOutput, so that no pass has to."""
+def parse(model: Path | onnx.ModelProto | ModelFile, options: ParseOptions, custom: CustomOps) -> ParsedModel:
+    """Reads a model, or goes on with its file. NetOutput keeps the names of the outputs, so that no pass has to."""
     if isinstance(model, Path) and names_tensorflow(model, options):
         from atcpy.parsers.tensorflow import import_tensorflow
 

@@ -68,6 +68,12 @@ def session_ports(session: InferenceSession) -> list[Port]:
     return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
 
 
+def feeds_of(model: onnx.ModelProto, ports: Sequence[Port], turn: int) -> Feeds:
+    """The inputs of a model at these sizes, others each turn; integers stay inside the tables that they index."""
+    has_integers = model.metadata_props or not all(port.dtype.is_float for port in ports)
+    return make_feeds(ports, Fill("random", turn), integer_bounds(model) if has_integers else {})
+
+
 def model_ports(model: onnx.ModelProto) -> list[Port]:
     """The inputs of a model that have no default; those that are no tensors cannot be made."""
     defaults = {tensor.name for tensor in model.graph.initializer}

@@ -20,49 +20,49 @@ import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, VerifyFailed, group
 from atcpy.exporters.onnx import Rewritten
-from atcpy.ir import DType
+from atcpy.ir import DType, Source
 from atcpy.ir.origin import ModelWords
 from atcpy.options import default_threads
+from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.stages.optimize_onnx import RewriteOptions, Verdict
 from atcpy.verify import stepwise
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
-from atcpy.verify.inputs import Feeds, Fill, Port, integer_bounds, make_feeds
+from atcpy.verify.inputs import Feeds, Port, feeds_of
 from atcpy.verify.oracle import RANDOM, behind_random, first_line, ort_errors, too_new
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sessions import constants_of, open_session, open_whole
 from atcpy.verify.sizes import describe, is_open, trials
 from atcpy.verify.stepwise import Stepwise, stepwise_errors
+from atcpy.verify.unchanged import is_unchanged
 
 
 class EarlyRun(Protocol):
     """A model that runs elsewhere."""
 
-    def outputs(self, names: Sequence[str], feeds: Feeds) -> list[Any] | None:
-        """The outputs for these inputs; None if it has others, or failed."""
+    def outputs(self, sha256: str, names: Sequence[str], feeds: Feeds) -> list[Any] | None:
+        """The outputs of the model of this hash for these inputs; None if it has others, or failed."""
 
 
-# Lets the model in a file, of this hash, run on these inputs while the context lasts.
-Begin = Callable[[Path, str, Feeds, bool], AbstractContextManager[EarlyRun | None]]
+# Lets the model in a file run on its first inputs while the context lasts; its data may be hard links or not.
+Begin = Callable[[Path, bool], AbstractContextManager[EarlyRun | None]]
 
 
 @contextmanager
 def check_rewritten(
-    model: Path | onnx.ModelProto, parsed: ParsedModel, options: RewriteOptions, *, begin: Begin | None = None
-) -> Iterator[Callable[[Rewritten], Verdict]]:
+    model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, *, begin: Begin | None = None
+) -> Iterator[Callable[[ParsedModel, Rewritten], Verdict]]:
     """Compares the outputs of a model with those of what becomes of it. `begin` lets a large one run elsewhere until
     they are asked for.
     """
-    words = parsed.words
-    assert words is not None
-    with _early_run(model, parsed, words, options, begin) as early:
-        yield lambda rewritten: _check(model, words, rewritten, options, early)
+    with _early_run(model, file, options, begin) as early:
+        yield lambda parsed, rewritten: _check(model, parsed, rewritten, options, early)
 
 
 def _check(
     model: Path | onnx.ModelProto,
-    words: ModelWords,
+    parsed: ParsedModel,
     rewritten: Rewritten,
     options: RewriteOptions,
     early: EarlyRun | None,
@@ -70,11 +70,13 @@ def _check(
     """`error` is set if the outputs differ, `why` if they could not be compared."""
     import onnxruntime
 
+    words = parsed.words
+    assert words is not None
     name = f"onnxruntime {onnxruntime.__version__}"
     why = too_new(words.model) or too_new(rewritten.model) or _not_fed(rewritten.model)
     if why:
         return Verdict(verified=False, why=why)
-    if (run := _in_steps(words, rewritten, early)) is not None:
+    if (run := _in_steps(parsed.source, words, rewritten, early)) is not None:
         with suppress(_NotInSteps):
             return replace(_compare(model, words, rewritten, run, options), oracle=name)
     threads = options.shared.threads or default_threads()
@@ -102,22 +104,15 @@ def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, 
 
 
 def _early_run(
-    model: Path | onnx.ModelProto,
-    parsed: ParsedModel,
-    words: ModelWords,
-    options: RewriteOptions,
-    begin: Begin | None,
+    model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, begin: Begin | None
 ) -> AbstractContextManager[EarlyRun | None]:
     """Begins to run a large model that is to be fed as its inputs are declared, if there is a core for it."""
     has_cores = (options.shared.threads or default_threads()) > 1
-    is_large = isinstance(model, Path) and len(words.model.graph.node) >= stepwise.LARGE
-    if begin is None or not (has_cores and is_large) or options.shared.parse.input_shape or _not_fed(words.model):
+    is_large = len(file.model.graph.node) >= stepwise.LARGE
+    as_declared = not options.shared.parse.input_shape
+    if begin is None or not (isinstance(model, Path) and is_large and has_cores and as_declared):
         return nullcontext()
-    assert isinstance(model, Path)
-    ports = _ports(words.model, {tensor.name for tensor in words.model.graph.initializer})
-    if any(map(is_open, ports)):
-        return nullcontext()
-    return begin(model, parsed.source.sha256, _feeds(words, ports, 0), options.shared.parse.allow_hardlinks)
+    return begin(model, options.shared.parse.allow_hardlinks)
 
 
 # Runs source and result on the same inputs.
@@ -148,21 +143,26 @@ def _both(oracle: Any, ours: Any) -> RunBoth:
     return run
 
 
-def _in_steps(words: ModelWords, rewritten: Rewritten, early: EarlyRun | None) -> RunBoth | None:
+def _in_steps(origin: Source, words: ModelWords, rewritten: Rewritten, early: EarlyRun | None) -> RunBoth | None:
     """Runs both node by node; None if they are small."""
     if len(words.model.graph.node) < stepwise.LARGE:
         return None
-    ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
+    constants = constants_of(words.model, words.inline, words.read)
+    ours = None
+    if not is_unchanged(words.model, constants, rewritten):
+        ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
 
     @cache
     def source() -> Stepwise:
-        return Stepwise(words.model, constants_of(words.model, words.inline, words.read), open_session)
+        return Stepwise(words.model, constants, open_session)
 
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         try:
-            actual = ours.run(names, feeds)
-            expected = early.outputs(names, feeds) if early is not None else None
-            return expected if expected is not None else source().run(names, feeds), actual
+            actual = ours.run(names, feeds) if ours is not None else None
+            expected = early.outputs(origin.sha256, names, feeds) if early is not None else None
+            if expected is None:
+                expected = source().run(names, feeds)
+            return expected, expected if actual is None else actual
         except stepwise_errors() as error:
             raise _NotInSteps from error
 
@@ -185,7 +185,7 @@ def _compare(
     worst = 0.0
     refused = ""
     for sized in _sizes(ports, options.checks):
-        feeds = _feeds(words, sized, len(tried))
+        feeds = feeds_of(words.model, sized, len(tried))
         try:
             expected, actual = run(names, feeds)
         except _Refused as error:
@@ -258,12 +258,6 @@ def _ports(model: onnx.ModelProto, defaults: Collection[str]) -> list[Port]:
         for info in model.graph.input
         if info.name not in defaults
     ]
-
-
-def _feeds(words: ModelWords, ports: Sequence[Port], turn: int) -> Feeds:
-    """The inputs of the source at these sizes; integers stay inside the tables that they index."""
-    has_integers = words.model.metadata_props or not all(port.dtype.is_float for port in ports)
-    return make_feeds(ports, Fill("random", turn), integer_bounds(words.model) if has_integers else {})
 
 
 def _dims(info: onnx.ValueInfoProto) -> list[int | str | None]:

@@ -1,13 +1,14 @@
 """A large model run node by node: the time that ONNX Runtime takes to open a model grows faster than its nodes.
 
 A session computes one node, and serves all nodes that differ from it by names alone: of 50 000 nodes a few dozen are
-different. What a node reads is fed to it, constants like the values that other nodes made; a value that no later node
-reads is forgotten.
+different. A stretch of nodes that comes often, as layers do, has a session as a whole. What a node reads is fed to it,
+constants like the values that other nodes made; a value that no later node reads is forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -27,6 +28,8 @@ from atcpy.verify.oracle import cannot_open, ort_errors
 WIDE = 200  # inputs; the time that ONNX Runtime takes grows with their square
 _FOLDS = frozenset({"Sum", "Max", "Min", "Concat"})  # they work through their inputs from the first to the last
 LARGE = 4000  # nodes; a smaller model is opened as a whole
+STRETCH = 32  # nodes
+OFTEN = 8  # to open a session takes as long as to run each of its nodes several times
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 # Opens a model in memory.
 Open = Callable[[bytes], Any]
@@ -34,17 +37,19 @@ Open = Callable[[bytes], Any]
 
 @dataclass(slots=True)
 class _Step:
-    """A node with what is looked at each time read once. `places` are the names of its inputs in a session, `reads`
-    those in the model; `form` numbers what nodes that share a session have in common, but for the types of inputs.
+    """What one session computes, with what is looked at each time read once: a node, or the `parts` of a stretch.
+    `places` are the names of its inputs in a session, `reads` those in the model; `form` numbers what steps that share
+    a session have in common, but for the types of inputs.
     """
 
-    proto: onnx.NodeProto
     form: int
     places: tuple[str, ...]
     reads: list[str]
     makes: list[str]
-    constant: Constant | None
-    last: list[str] = field(default_factory=list)  # the values that no later node reads
+    proto: onnx.NodeProto | None = None
+    captures: bool = False  # graphs in its attributes read what is around them
+    parts: list[_Step] = field(default_factory=list)
+    last: list[str] = field(default_factory=list)  # the values that no later step reads
 
 
 class Stepwise:
@@ -52,13 +57,18 @@ class Stepwise:
 
     def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Constant], opened: Open) -> None:
         self._model = model
-        self._constants = constants
+        self._constants = {**constants}
         self._open = opened
         self._forms: dict[object, int] = {}
         self._sessions: dict[object, tuple[Any, list[str]]] = {}
-        self._steps = [self._step(part) for proto in model.graph.node for part in _parts(proto)]
+        self._apart: set[object] = set()  # stretches that do not run as one
         self._outputs = [info.name for info in model.graph.output]
-        self._find_last()
+        self._declared = {info.name: info.type.tensor_type.elem_type for info in model.graph.value_info}
+        nodes = [
+            self._step(part) for proto in model.graph.node if not self._is_constant(proto) for part in _parts(proto)
+        ]
+        self._find_last(nodes)
+        self._steps = self._stretched(nodes)
         self._header = onnx.ModelProto(ir_version=model.ir_version)
         self._header.opset_import.extend(model.opset_import)
         self._header.functions.extend(model.functions)
@@ -80,45 +90,85 @@ class Stepwise:
         values: dict[str, Any] = dict(feeds)
         kinds = {info.name: _kind(info.type.tensor_type.elem_type) for info in self._model.graph.input}
         for step in self._steps:
-            for name in step.reads:
-                if name not in values:
-                    values[name], kinds[name] = _read(self._constants[name])
-            if step.constant is None:
-                self._compute(step, values, kinds)
-            else:
-                values[step.makes[0]], kinds[step.makes[0]] = _read(step.constant)
-            for name in step.last:
-                values.pop(name, None)
+            self._run(step, values, kinds)
         for name in names:
             if name not in values:
                 values[name], kinds[name] = _read(self._constants[name])
         self._check_types(kinds)
         return [values[name] for name in names]
 
+    def _is_constant(self, proto: onnx.NodeProto) -> bool:
+        """Is it a Constant? Then it is one of the constants from here on."""
+        constant = _constant_of(proto) if proto.op_type == "Constant" else None
+        if constant is not None:
+            self._constants[proto.output[0]] = constant
+        return constant is not None
+
     def _step(self, proto: onnx.NodeProto) -> _Step:
         reads, makes, captures = list(proto.input), list(proto.output), []
-        op_type = proto.op_type
-        key: list[object] = [op_type, proto.domain]
+        key: list[object] = [proto.op_type, proto.domain]
         for attr in proto.attribute:
             key.append(attr.SerializeToString())
             if attr.type in _GRAPHS:
                 captures = sorted(captured_names(proto))
-        constant = _constant_of(proto) if op_type == "Constant" else None
         places = _places(len(reads))
         if "" in reads:
             places = tuple([place for place, name in zip(places, reads, strict=True) if name])
             reads = [name for name in reads if name]
         if captures:
             places, reads = (*places, *captures), reads + captures
-        key += (places, len(makes) if "" not in makes else tuple(map(bool, makes)))
-        form = self._forms.setdefault(tuple(key), len(self._forms))
-        return _Step(proto, form, places, reads, [name for name in makes if name], constant)
+        if "" in makes:
+            key.append(tuple(map(bool, makes)))
+            makes = [name for name in makes if name]
+        key += (places, len(makes))
+        return _Step(self._form(tuple(key)), places, reads, makes, proto, bool(captures))
 
-    def _find_last(self) -> None:
+    def _form(self, key: object) -> int:
+        return self._forms.setdefault(key, len(self._forms))
+
+    def _find_last(self, steps: Sequence[_Step]) -> None:
         seen = set(self._outputs)
-        for step in reversed(self._steps):
+        for step in reversed(steps):
             step.last = [name for name in {*step.reads, *step.makes} if name not in seen]
             seen.update(step.last)
+
+    def _stretched(self, steps: Sequence[_Step]) -> list[_Step]:
+        """The steps, those of a stretch that comes often made one."""
+        pieces = [steps[at : at + STRETCH] for at in range(0, len(steps), STRETCH)]
+        joined = [self._joined(piece) for piece in pieces]
+        counts = Counter(step.form for step in joined if step is not None)
+        found: list[_Step] = []
+        for piece, step in zip(pieces, joined, strict=True):
+            found += piece if step is None or counts[step.form] < OFTEN else (step,)
+        return found
+
+    def _joined(self, parts: Sequence[_Step]) -> _Step | None:
+        """One step that does what these do; None if it would have no result, or bodies that read by name."""
+        known: dict[str, int] = {}  # a value that is read has a number below zero, one that is made another
+        reads: list[str] = []
+        makes: list[str] = []
+        gone: set[str] = set()
+        key: list[object] = []
+        for part in parts:
+            if part.captures:
+                return None
+            key.append(part.form)
+            for name in part.reads:
+                number = known.get(name)
+                if number is None:
+                    number = known[name] = ~len(reads)
+                    reads.append(name)
+                key.append(number)
+            for name in part.makes:
+                known[name] = len(makes)
+                makes.append(name)
+            gone.update(part.last)
+        left = [name for name in makes if name not in gone]
+        key += map(self._declared.get, makes) if self._declared else ()
+        key.append(tuple([known[name] for name in left]))
+        last = [name for name in reads if name in gone]
+        step = _Step(self._form(tuple(key)), _places(len(reads)), reads, left, parts=[*parts], last=last)
+        return step if left else None
 
     def _check_types(self, kinds: Mapping[str, str]) -> None:
         """What the model says of its values must hold: ONNX Runtime would not open it as a whole."""
@@ -127,9 +177,21 @@ class Stepwise:
             if declared and (kind := kinds.get(info.name)) is not None and kind != _kind(declared):
                 raise cannot_open(f'"{info.name}" is {kind}, the model says {_kind(declared)}')
 
-    def _compute(self, step: _Step, values: dict[str, Any], kinds: dict[str, str]) -> None:
-        fed = dict(zip(step.places, [values[name] for name in step.reads], strict=True))
+    def _run(self, step: _Step, values: dict[str, Any], kinds: dict[str, str]) -> None:
+        for name in step.reads:
+            if name not in values:
+                values[name], kinds[name] = _read(self._constants[name])
         key = (step.form, *[kinds[name] for name in step.reads])
+        if key in self._apart or not self._compute(step, key, values, kinds):
+            self._apart.add(key)
+            for part in step.parts:
+                self._run(part, values, kinds)
+        for name in step.last:
+            values.pop(name, None)
+
+    def _compute(self, step: _Step, key: object, values: dict[str, Any], kinds: dict[str, str]) -> bool:
+        """False if the parts of a step do not run as one."""
+        fed = dict(zip(step.places, [values[name] for name in step.reads], strict=True))
         try:
             entry = self._sessions.get(key)
             if entry is None:
@@ -137,6 +199,8 @@ class Stepwise:
             session, made = entry
             results = session.run(None, fed)
         except stepwise_errors():
+            if step.parts:
+                return False
             # Some ops want to know a constant when they are opened.
             inside = [name for name in step.reads if name in self._constants]
             if not inside:
@@ -149,18 +213,14 @@ class Stepwise:
         for name, kind, result in zip(step.makes, made, results, strict=True):
             values[name] = result
             kinds[name] = kind
+        return True
 
     def _session(self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]) -> tuple[Any, list[str]]:
-        """A session of one node, with the types of what it makes; constants `inside` are in it and not fed."""
+        """A session of a step, with the types of what it makes; constants `inside` are in it and not fed."""
         made = onnx.ModelProto()
         made.CopyFrom(self._header)
         graph = made.graph
-        graph.name = "node"
-        node = graph.node.add()
-        node.CopyFrom(step.proto)
-        del node.input[:]
-        names = step.proto.input
-        node.input.extend([place if name else "" for place, name in zip(_places(len(names)), names, strict=True)])
+        graph.name = "step"
         for place, name in zip(step.places, step.reads, strict=True):
             if name not in inside:
                 graph.input.add(name=place).type.CopyFrom(type_from_text(kinds[name]))
@@ -173,9 +233,39 @@ class Stepwise:
                 tensor.ClearField("external_data")
                 tensor.raw_data = bytes(constant.data)
             tensor.name = place
-        graph.output.extend([onnx.ValueInfoProto(name=name) for name in step.makes])
+        results = step.makes
+        if step.proto is not None:
+            names = step.proto.input
+            inputs = [place if name else "" for place, name in zip(_places(len(names)), names, strict=True)]
+            _add_node(graph, step.proto, inputs, step.proto.output)
+        else:
+            results = self._add_parts(graph, step)
+        graph.output.extend([onnx.ValueInfoProto(name=name) for name in results])
         session = self._open(made.SerializeToString())
         return session, [info.type for info in session.get_outputs()]
+
+    def _add_parts(self, graph: onnx.GraphProto, step: _Step) -> list[str]:
+        """Adds the nodes of a stretch, under names of the session's own; those of its results."""
+        names = dict(zip(step.reads, step.places, strict=True))
+        for part in step.parts:
+            assert part.proto is not None
+            inputs = [names[name] if name else "" for name in part.proto.input]
+            for name in part.makes:
+                names[name] = f"<v{len(names)}>"
+                declared = self._declared.get(name)
+                if declared and name not in step.makes:
+                    graph.value_info.add(name=names[name]).type.tensor_type.elem_type = declared
+            _add_node(graph, part.proto, inputs, [names[name] if name else "" for name in part.proto.output])
+        return [names[name] for name in step.makes]
+
+
+def _add_node(graph: onnx.GraphProto, proto: onnx.NodeProto, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+    """A copy of a node under other names."""
+    node = graph.node.add()
+    node.CopyFrom(proto)
+    del node.input[:], node.output[:]
+    node.input.extend(inputs)
+    node.output.extend(outputs)
 
 
 def _parts(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:

@@ -14,8 +14,7 @@ from atcpy.cli.app import execute
 from atcpy.cli.early import EarlyRun, running
 from atcpy.parsers.onnx import read_model
 from atcpy.verify import rewritten, stepwise
-
-X = {"x": np.array([1, 2], np.float32)}
+from atcpy.verify.inputs import Feeds, feeds_of, model_ports
 
 
 @pytest.fixture
@@ -27,60 +26,72 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def sha256(model: Path) -> str:
-    return read_model(model).source.sha256
+def asked(model: Path) -> tuple[str, Feeds]:
+    """What the check asks for."""
+    file = read_model(model)
+    return file.source.sha256, feeds_of(file.model, model_ports(file.model), 0)
 
 
 def test_the_outputs_come_from_there(model: Path) -> None:
-    with running(model, sha256(model), X, False) as run:
+    sha256, feeds = asked(model)
+    x = feeds["x"]
+    with running(model, False) as run:
         assert run is not None
-        found = run.outputs(["y", "n"], {"x": X["x"].copy()})
+        found = run.outputs(sha256, ["y", "n"], {"x": x.copy()})
         assert found is not None
-        np.testing.assert_array_equal(found[0], [-4, -6])
+        np.testing.assert_array_equal(found[0], -(x + np.array([3, 4], np.float32)))
         np.testing.assert_array_equal(found[1], [2])
-        assert run.outputs(["y", "n"], {"x": X["x"] + 1}) is None
-        assert run.outputs(["y", "n"], {"z": X["x"]}) is None
-        assert run.outputs(["n"], X) is None
+        assert run.outputs(sha256, ["y", "n"], {"x": x + 1}) is None
+        assert run.outputs(sha256, ["y", "n"], {"z": x}) is None
+        assert run.outputs(sha256, ["n"], feeds) is None
+        assert run.outputs("0" * 64, ["y", "n"], feeds) is None
     assert run.process.returncode == 0
 
 
-def test_another_model_was_run(model: Path) -> None:
-    with running(model, "0" * 64, X, False) as run:
+@pytest.mark.parametrize("size", ["N", ""])
+def test_open_dims(model: Path, size: str) -> None:
+    proto = onnx.load(model)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = size
+    onnx.save(proto, model)
+    with running(model, False) as run:
         assert run is not None
-        assert run.outputs(["y", "n"], X) is None
+        assert run.outputs(asked(model)[0], ["y", "n"], asked(model)[1]) is None
+        assert run.process.returncode == 1
 
 
 def test_it_fails(model: Path) -> None:
-    with running(model.with_name("none.onnx"), sha256(model), X, False) as run:
+    with running(model.with_name("none.onnx"), False) as run:
         assert run is not None
-        assert run.outputs(["y", "n"], X) is None
+        assert run.outputs(asked(model)[0], ["y", "n"], asked(model)[1]) is None
         assert run.process.returncode == 1
 
 
 def test_it_ends_with_who_asked(model: Path) -> None:
-    with running(model, sha256(model), X, False) as run:
+    with running(model, False) as run:
         assert run is not None
     assert run.process.returncode is not None
     assert not run.folder.exists()
 
 
-@pytest.mark.parametrize("feeds", [{"x": np.array(["a"], object)}])
-def test_what_a_file_does_not_hold_is_not_begun(model: Path, feeds: Any) -> None:
-    with running(model, sha256(model), feeds, False) as run:
-        assert run is None
+def test_what_a_file_does_not_hold(model: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (string[2] x) => (string[2] y) { y = Identity(x) }'
+    onnx.save(onnx.parser.parse_model(text), model)
+    with running(model, False) as run:
+        assert run is not None
+        assert run.outputs(asked(model)[0], ["y"], asked(model)[1]) is None
 
 
 def test_without_an_interpreter(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    with running(model, sha256(model), X, False) as run:
+    with running(model, False) as run:
         assert run is None
 
 
 @pytest.mark.parametrize(
-    ("options", "asked"), [([], True), (["--threads", "1"], False), (["--input_shape", "x:2"], False)]
+    ("options", "is_asked"), [([], True), (["--threads", "1"], False), (["--input_shape", "x:2"], False)]
 )
 def test_optimize_takes_them(
-    model: Path, options: list[str], asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    model: Path, options: list[str], is_asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given: list[bool] = []
     outputs = EarlyRun.outputs
@@ -94,4 +105,4 @@ def test_optimize_takes_them(
     monkeypatch.setattr(stepwise, "LARGE", 2)
     monkeypatch.setattr(rewritten, "default_threads", lambda: 2)
     assert execute(["optimize", str(model), str(tmp_path / "out.onnx"), *options]) == 0
-    assert given == [True] * asked
+    assert given == [True] * is_asked

@@ -19,11 +19,13 @@ __all__ = ["import_onnx", "read_model"]
 
 
 def import_onnx(
-    model: Path | str | onnx.ModelProto, options: ParseOptions, custom: CustomOps | None = None
+    model: Path | str | onnx.ModelProto | ModelFile, options: ParseOptions, custom: CustomOps | None = None
 ) -> ParsedModel:
-    """Reads a model; raises one error that holds all of its problems. `custom` are the users' operators in it."""
+    """Reads a model, or goes on with its file; raises one error that holds all of its problems. `custom` are the users'
+    operators in it.
+    """
     custom = custom or CustomOps()
-    file = read_model(model, allow_hardlinks=options.allow_hardlinks)
+    file = model if isinstance(model, ModelFile) else read_model(model, allow_hardlinks=options.allow_hardlinks)
     keeper = WordKeeper(_words(file), options.keep) if options.for_export else None
     importer = Importer(file.model, file.external, custom, keeper)
     try:
@@ -37,8 +39,8 @@ def import_onnx(
         if imported.has_bodies:
             close_bodies(imported.named.graph)
     except AtcError as error:
-        if not isinstance(model, onnx.ModelProto):
-            error.located(file=str(model))
+        if file.path is not None:
+            error.located(file=str(file.path))
         raise
     return ParsedModel(
         imported.named.graph, file.source, imported.warnings, keeper.words if keeper is not None else None

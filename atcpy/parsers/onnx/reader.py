@@ -29,6 +29,7 @@ class ModelFile:
     model: onnx.ModelProto
     external: ExternalData
     source: Source
+    path: Path | None = None
 
 
 def read_model(model: Path | str | onnx.ModelProto, *, allow_hardlinks: bool = False) -> ModelFile:
@@ -59,7 +60,7 @@ def read_model(model: Path | str | onnx.ModelProto, *, allow_hardlinks: bool = F
     except AtcError as error:
         raise error.located(file=str(path)) from error.__cause__
     external = ExternalData(path.parent, allow_hardlinks=allow_hardlinks, inline=inline)
-    return ModelFile(proto, external, _source(proto, hashlib.sha256(data).hexdigest()))
+    return ModelFile(proto, external, _source(proto, hashlib.sha256(data).hexdigest()), path)
 
 
 _HINT_NO_GRAPH = "is it a tensor, as test data has them? export the model again"
