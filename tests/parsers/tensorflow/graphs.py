@@ -127,6 +127,7 @@ class TfBuilder:
     """Builds a graph node by node; each call returns the name to read the result by."""
 
     graph: GraphDef = field(default_factory=GraphDef)
+    applied: dict[str, int] = field(default_factory=dict)  # by pass, when it was converted last
 
     def add(self, op: str, *inputs: str, name: str = "", **attrs: object) -> str:
         """Adds a node."""
@@ -178,6 +179,7 @@ class TfBuilder:
         path.write_bytes(self.graph.SerializeToString())
         package = folder / "model.om"
         names = {"out_nodes": ";".join(name if ":" in name else f"{name}:0" for name in outputs)}
-        atcpy.convert(str(path), str(package), **{**names, **(options or {})})
+        report = atcpy.convert(str(path), str(package), **{**names, **(options or {})})
+        self.applied = {each.name: each.applied for each in report.passes}
         session = atcpy.InferenceSession(str(package))
         return lambda feeds: [np.asarray(array) for array in session.run(None, dict(feeds))]

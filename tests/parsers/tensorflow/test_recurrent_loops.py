@@ -1,0 +1,250 @@
+"""Loops of Keras and of TensorFlow 1 over recurrent cells: one op each, and the numbers that the cells define."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.parsers.tensorflow.graphs import Array, TfBuilder, Type
+
+F32 = {"element_dtype": Type("float32")}
+PASS = "RecurrentLoopFusionPass"
+BATCH, STEPS, INPUTS, HIDDEN = 2, 5, 3, 4
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def hard_sigmoid(x: Array) -> Array:
+    return np.clip(x / 6 + 0.5, 0, 1)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a cell, `columns` of them."""
+
+    x: Array
+    h: Array
+    b: Array
+    b2: Array
+
+    @staticmethod
+    def of(columns: int, inputs: int = INPUTS) -> "Weights":
+        rng = np.random.default_rng(columns)
+        shapes = (inputs, columns), (HIDDEN, columns), (columns,), (columns,)
+        return Weights(*[rng.standard_normal(shape).astype(np.float32) for shape in shapes])
+
+
+Step = Callable[[Array, list[Array]], list[Array]]  # the states after a step, h first
+Build = Callable[[TfBuilder, str, Sequence[str]], list[str]]
+
+
+def keras_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
+    """Products apart, order i, f, c, o; hard sigmoids as Keras 3 writes them."""
+    w, (h, c) = Weights.of(4 * HIDDEN), states
+    sums = g.add("AddV2", g.add("MatMul", x, g.const(w.x)), g.add("MatMul", h, g.const(w.h)))
+    split = g.add("Split", g.const(1, "int32"), g.add("AddV2", sums, g.const(w.b)), num_split=4)
+    parts = [g.add("Identity", f"{split}:output:{place}") for place in range(4)]
+
+    def gate(part: str) -> str:
+        moved = g.add("Relu6", g.add("AddV2", part, g.const(3.0, "float32")))
+        return g.add("Mul", moved, g.const(1 / 6, "float32"))
+
+    i, f, o = gate(parts[0]), gate(parts[1]), gate(parts[3])
+    new = g.add("AddV2", g.add("Mul", f, c), g.add("Mul", i, g.add("Tanh", parts[2])))
+    return [g.add("Mul", o, g.add("Tanh", new)), new]
+
+
+def keras_lstm_step(x: Array, states: list[Array]) -> list[Array]:
+    w, (h, c) = Weights.of(4 * HIDDEN), states
+    i, f, g, o = np.split(x @ w.x + h @ w.h + w.b, 4, 1)
+    c = hard_sigmoid(f) * c + hard_sigmoid(i) * np.tanh(g)
+    return [hard_sigmoid(o) * np.tanh(c), c]
+
+
+def old_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
+    """One product with both, order i, j, f, o, and a bias for the forget gate; TensorFlow 1's."""
+    w, (h, c) = Weights.of(4 * HIDDEN), states
+    one = g.const(1, "int32")
+    both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(np.vstack([w.x, w.h])))
+    split = g.add("Split", one, g.add("BiasAdd", both, g.const(w.b)), num_split=4)
+    i, j, f, o = [g.add("Identity", f"{split}:output:{place}") for place in range(4)]
+    kept = g.add("Mul", c, g.add("Sigmoid", g.add("Add", f, g.const(1.0, "float32"))))
+    new = g.add("Add", kept, g.add("Mul", g.add("Sigmoid", i), g.add("Tanh", j)))
+    return [g.add("Mul", g.add("Tanh", new), g.add("Sigmoid", o)), new]
+
+
+def old_lstm_step(x: Array, states: list[Array]) -> list[Array]:
+    w, (h, c) = Weights.of(4 * HIDDEN), states
+    i, j, f, o = np.split(x @ w.x + h @ w.h + w.b, 4, 1)
+    c = c * sigmoid(f + 1) + sigmoid(i) * np.tanh(j)
+    return [sigmoid(o) * np.tanh(c), c]
+
+
+def keras_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
+    """reset_after: the reset gate stands behind the product."""
+    w, (h,) = Weights.of(3 * HIDDEN), states
+    pieces: list[list[str]] = []
+    for value, weights, bias in ((x, w.x, w.b), (h, w.h, w.b2)):
+        sums = g.add("BiasAdd", g.add("MatMul", value, g.const(weights)), g.const(bias))
+        split = g.add("Split", g.const(-1, "int32"), sums, num_split=3)
+        pieces.append([g.add("Identity", f"{split}:output:{place}") for place in range(3)])
+    (xz, xr, xg), (hz, hr, hg) = pieces
+    z, r = g.add("Sigmoid", g.add("AddV2", xz, hz)), g.add("Sigmoid", g.add("AddV2", xr, hr))
+    made = g.add("Tanh", g.add("AddV2", xg, g.add("Mul", r, hg)))
+    rest = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), z), made)
+    return [g.add("AddV2", g.add("Mul", z, h), rest)]
+
+
+def keras_gru_step(x: Array, states: list[Array]) -> list[Array]:
+    w, (h,) = Weights.of(3 * HIDDEN), states
+    (xz, xr, xg), (hz, hr, hg) = np.split(x @ w.x + w.b, 3, 1), np.split(h @ w.h + w.b2, 3, 1)
+    z = sigmoid(xz + hz)
+    return [z * h + (1 - z) * np.tanh(xg + sigmoid(xr + hr) * hg)]
+
+
+def old_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
+    """TensorFlow 1's: r, u in one product, the candidate from [x, r·h]."""
+    w, (h,) = Weights.of(3 * HIDDEN), states
+    one, full = g.const(1, "int32"), np.vstack([w.x, w.h])
+    both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(full[:, : 2 * HIDDEN]))
+    split = g.add("Split", one, g.add("Sigmoid", g.add("BiasAdd", both, g.const(w.b[: 2 * HIDDEN]))), num_split=2)
+    r, u = [g.add("Identity", f"{split}:output:{place}") for place in range(2)]
+    reset = g.add("ConcatV2", x, g.add("Mul", r, h), one, N=2)
+    made = g.add("BiasAdd", g.add("MatMul", reset, g.const(full[:, 2 * HIDDEN :])), g.const(w.b[2 * HIDDEN :]))
+    rest = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), u), g.add("Tanh", made))
+    return [g.add("Add", g.add("Mul", u, h), rest)]
+
+
+def old_gru_step(x: Array, states: list[Array]) -> list[Array]:
+    w, (h,) = Weights.of(3 * HIDDEN), states
+    full, last = np.vstack([w.x, w.h]), slice(2 * HIDDEN, None)
+    r, u = np.split(sigmoid(np.hstack([x, h]) @ full[:, : 2 * HIDDEN] + w.b[: 2 * HIDDEN]), 2, 1)
+    return [u * h + (1 - u) * np.tanh(np.hstack([x, r * h]) @ full[:, last] + w.b[last])]
+
+
+def simple(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
+    """Keras' SimpleRNN."""
+    w, (h,) = Weights.of(HIDDEN), states
+    given = g.add("BiasAdd", g.add("MatMul", x, g.const(w.x)), g.const(w.b))
+    return [g.add("Tanh", g.add("AddV2", given, g.add("MatMul", h, g.const(w.h))))]
+
+
+def simple_step(x: Array, states: list[Array]) -> list[Array]:
+    w, (h,) = Weights.of(HIDDEN), states
+    return [np.tanh(x @ w.x + h @ w.h + w.b)]
+
+
+CELLS: dict[str, tuple[Build, Step, int]] = {
+    "keras_lstm": (keras_lstm, keras_lstm_step, 2),
+    "old_lstm": (old_lstm, old_lstm_step, 2),
+    "keras_gru": (keras_gru, keras_gru_step, 1),
+    "old_gru": (old_gru, old_gru_step, 1),
+    "simple": (simple, simple_step, 1),
+}
+
+
+def layer(
+    g: TfBuilder, x: str, steps: str, cell: str, starts: Sequence[str], *, all_steps: bool, lengths: str = ""
+) -> str:
+    """A While over [steps, batch, inputs] as Keras 3 writes it: its variables are two counters, the list that is
+    written, the list that is read, the states, and the lengths.
+    """
+    build, _, _ = CELLS[cell]
+    none, zero = g.const(-1, "int32"), g.const(0, "int32")
+    source = g.add("TensorListFromTensor", x, none, **F32)
+    size = steps if all_steps else g.const(1, "int32")
+    target = g.add("TensorListReserve", none, size, **F32)
+    names = [f"state{place}" for place in range(len(starts))]
+    types = {"turn": "int32", "time": "int32", "out": "variant", "in": "variant", "steps": "int32"}
+    types |= dict.fromkeys(names, "float32") | ({"lengths": "int32"} if lengths else {})
+    cond, body = TfBuilder(), TfBuilder()
+    both = cond.add("LogicalAnd", cond.add("Less", "turn", "steps"), cond.add("Less", "time", "steps"))
+    test = g.function(f"{x}_cond", cond, types, both)
+    item = body.add("TensorListGetItem", "in", "time", body.const([-1, INPUTS], "int32"), **F32)
+    made = build(body, body.add("Identity", item), names)
+    written = made[0]
+    if lengths:
+        ended = body.add("GreaterEqual", "time", "lengths")
+        written = body.add("Select", ended, body.add("ZerosLike", made[0]), made[0])
+        made = [body.add("Select", ended, old, new) for old, new in zip(names, made, strict=True)]
+    place = "time" if all_steps else body.const(0, "int32")
+    held = body.add("TensorListSetItem", "out", place, written, **F32)
+    one = body.const(1, "int32")
+    results = [body.add("AddV2", "turn", one), body.add("AddV2", "time", one), held, "in", "steps", *made]
+    turn = g.function(f"{x}_body", body, types, *results, *(["lengths"] if lengths else []))
+    operands = [zero, zero, target, source, steps, *starts, *([lengths] if lengths else [])]
+    return g.add("While", *operands, name=f"{x}_while", cond=test, body=turn)
+
+
+def expected(x: Array, cell: str, starts: list[Array], lengths: Array | None = None) -> tuple[Array, list[Array]]:
+    """What a layer makes of all steps, and its states behind them."""
+    _, step, _ = CELLS[cell]
+    states, rows = list(starts), []
+    for place, element in enumerate(x):
+        new = step(element, states)
+        runs = np.full((x.shape[1], 1), True) if lengths is None else (place < lengths)[:, None]
+        rows.append(np.where(runs, new[0], 0))
+        states = [np.where(runs, after, before) for before, after in zip(states, new, strict=True)]
+    return np.array(rows), states
+
+
+def data(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_layer_is_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
+    g = TfBuilder()
+    dims = (BATCH, STEPS, INPUTS) if is_known else (None, None, INPUTS)
+    given = g.input("given", "float32", dims)
+    g.add("Transpose", given, g.const([1, 0, 2], "int32"), name="x")
+    g.add("ReverseV2", "x", g.const([0], "int32"), name="back")
+    shape = g.add("Shape", "x", out_type=Type("int32"))
+    count, rows = (_element(g, shape, place) for place in (0, 1))
+    zeros = g.add("Fill", g.add("Pack", rows, g.const(HIDDEN, "int32"), N=2), g.const(0.0, "float32"))
+    states = CELLS[cell][2]
+    start = g.input("start", "float32", (BATCH, HIDDEN)) if is_known else zeros
+    whole = layer(g, "x", count, cell, [start] * states, all_steps=True)
+    last = layer(g, "back", count, cell, [zeros] * states, all_steps=False)
+    g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
+    g.add("TensorListStack", f"{last}:2", g.const(-1, "int32"), name="z", **F32)
+    run = g.converted(tmp_path, "y", "z", *[f"{whole}:{5 + place}" for place in range(states)], f"{whole}:1")
+    assert g.applied[PASS] == 2
+    for batch, steps in ((BATCH, STEPS),) if is_known else ((BATCH, STEPS), (1, 1), (3, 2)):
+        x, h = data(batch, steps, INPUTS), data(batch, HIDDEN)
+        y, z, *ends, turns = run({"given": x} | ({"start": h} if is_known else {}))
+        begin = [h if is_known else np.zeros_like(h)] * states
+        wanted, after = expected(x.transpose(1, 0, 2), cell, begin)
+        _, (other, *_) = expected(x.transpose(1, 0, 2)[::-1], cell, [np.zeros_like(h)] * states)
+        for ours, theirs in zip((y, z, *ends), (wanted, other[None], *after), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-6)
+        assert turns == steps
+
+
+def _element(g: TfBuilder, shape: str, place: int) -> str:
+    ends = [g.const([place + side], "int32") for side in (0, 1)]
+    return g.add("StridedSlice", shape, *ends, g.const([1], "int32"), shrink_axis_mask=1)
+
+
+@pytest.mark.parametrize("cell", ["old_lstm", "old_gru"])
+def test_rows_end_at_their_lengths(tmp_path: Path, cell: str) -> None:
+    g = TfBuilder()
+    g.input("x", "float32", (STEPS, BATCH, INPUTS))
+    lengths = g.input("lengths", "int32", (BATCH,))
+    states = CELLS[cell][2]
+    zeros = g.const(np.zeros((BATCH, HIDDEN), np.float32))
+    whole = layer(g, "x", g.const(STEPS, "int32"), cell, [zeros] * states, all_steps=True, lengths=lengths)
+    g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
+    run = g.converted(tmp_path, "y", *[f"{whole}:{5 + place}" for place in range(states)])
+    assert g.applied[PASS] == 1
+    x = data(STEPS, BATCH, INPUTS)
+    for ends in ([3, 5], [0, 9], [-1, 1]):
+        y, *after = run({"x": x, "lengths": np.array(ends, np.int32)})
+        wanted, last = expected(x, cell, [np.zeros((BATCH, HIDDEN), np.float32)] * states, np.array(ends))
+        for ours, theirs in zip((y, *after), (wanted, *last), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-6)
