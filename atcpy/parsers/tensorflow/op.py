@@ -22,6 +22,7 @@ from atcpy.ir import DType, Graph, Tensor, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
@@ -154,18 +155,14 @@ class Op:
     def array(self, index: int) -> Array:
         """The elements of an input that must be constant."""
         value = self.input(index)
-        if value.tensor is not None:
-            return value.array
-        elements = self.known(value)
-        if elements is None or not all(isinstance(item, int) for item in elements):
+        array = find_constant(value, self.known)
+        if array is None:
             raise self.refuse(f'input {index}, "{value.name}", is computed when the model runs')
-        return np.array(elements, value.desc.dtype.numpy).reshape(value.desc.static_shape)
+        return array
 
     def is_constant(self, index: int) -> bool:
         """True if `array` has an answer."""
-        value = self.input(index)
-        elements = None if value.tensor is not None else self.known(value)
-        return value.tensor is not None or (elements is not None and all(isinstance(item, int) for item in elements))
+        return find_constant(self.input(index), self.known) is not None
 
     def ints(self, index: int) -> tuple[int, ...]:
         """The integers of an input that must be constant; a scalar is a list of one."""

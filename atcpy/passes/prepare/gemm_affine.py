@@ -67,7 +67,7 @@ def insert_product(m: Match, rw: Rewriter, w: Array | None, bias: Array | None, 
     attrs = {name: value for name in ("transA", "transB") if (value := node.int_attr(name, 0))}
     if bias is None:
         return rw.insert(node.op_type, m["x"], weights, **attrs)
-    return rw.insert("Gemm", m["x"], weights, rw.const(bias, like=like, dtype=m["w"].desc.dtype), **attrs)
+    return rw.insert("Gemm", m["x"], weights, rw.const(bias, like=like, dtype=m["x"].desc.dtype), **attrs)
 
 
 def affine_requirements(m: Match, affine: Affine | None) -> Iterator[Reject]:

@@ -51,3 +51,28 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
         g.run(tmp_path, {}, "typo", "misfit")
     assert [problem.code for problem in caught.value.problems] == ["E19010", "EZ8888"]
     assert 'Reluu (1, as "typo"; there is Relu)' in str(caught.value)
+
+
+def test_a_bias_behind_weights_of_16_bits_when_the_shapes_are_found_out_late(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = np.linspace(-1, 1, 8, dtype="float16").reshape(2, 4)
+    w = np.linspace(-2, 2, 12, dtype="float16").reshape(4, 3)
+    bias = g.const(np.array([1, 2, 3], "float16"))
+    g.add("BiasAdd", g.add("MatMul", g.input("x", "float16", None), g.const(w)), bias, name="y")
+    (y,) = g.run(tmp_path, {"x": x}, "y")
+    np.testing.assert_allclose(y, x @ w + np.array([1, 2, 3], "float16"), rtol=2e-3)
+
+
+def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", [2, 3])
+    last = g.add(
+        "SelectV2",
+        g.const(np.array(-1) >= 0),
+        g.const(-1, "int32"),
+        g.add("Sub", g.const(2, "int32"), g.const(1, "int32")),
+    )
+    g.add("ConcatV2", x, x, last, name="y")
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    (y,) = g.run(tmp_path, {"x": array}, "y")
+    np.testing.assert_array_equal(y, np.concatenate([array, array], 1))

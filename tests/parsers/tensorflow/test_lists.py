@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atcpy.errors import AtcError
-from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type, shape_proto
+from tests.parsers.tensorflow.graphs import TfBuilder, Type, shape_proto
 
 F32 = {"element_dtype": Type("float32")}
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
@@ -198,13 +198,24 @@ def test_what_has_no_shape_or_no_equal_lengths_is_refused(tmp_path: Path) -> Non
     g.add("TensorListGetItem", empty, i, none, name="item", **F32)
     g.add("TensorListSplit", x, none, g.const([1, 3], "int64"), name="cut", **F32)
     g.add("TensorListConcat", g.add("TensorListFromTensor", g.add("Sum", x, none), none, **F32), name="join", **F32)
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "item", "cut", "join")
+    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert told == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join")]
+
+
+def test_a_branch_that_writes_first_to_a_list_gives_its_elements_their_shape(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, i, none = g.input("x", "float32", (4, None)), g.input("i", "int32", ()), g.const(-1, "int32")
+    empty = g.add("TensorListReserve", none, g.const(2, "int32"), **F32)
     yes, no = TfBuilder(), TfBuilder()
     types = {"a": "variant", "x": "float32"}
-    zero = yes.const(0, "int32")
-    then = g.function("then", yes, types, yes.add("TensorListSetItem", "a", zero, "x", **F32))
-    other: Function = g.function("other", no, types, "a")
-    g.add("If", i, empty, x, name="either", then_branch=then, else_branch=other)
-    with pytest.raises(AtcError) as caught:
-        g.run(tmp_path, {}, "item", "cut", "join", "either")
-    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
-    assert told == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join"), ("E10055", "either")]
+    then = g.function("then", yes, types, yes.add("TensorListSetItem", "a", yes.const(1, "int32"), "x", **F32))
+    other = g.function("other", no, types, "a")
+    either = g.add("If", i, empty, x, then_branch=then, else_branch=other)
+    g.add("TensorListStack", either, none, name="y", **F32)
+    run = g.converted(tmp_path, "y")
+    array = X[:4]
+    for number, last in ((1, array), (0, np.zeros_like(array))):
+        (y,) = run({"x": array, "i": np.array(number, np.int32)})
+        np.testing.assert_array_equal(y, [np.zeros_like(array), last])

@@ -11,7 +11,7 @@ from atcpy.ir import DType, Graph, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.parsers.tensorflow.graph import TfGraph
 from atcpy.parsers.tensorflow.op import Op, maps
-from atcpy.parsers.tensorflow.ops.lists import is_shapeless
+from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless
 
 ROUNDS: Final = 4  # until the types that hold in every turn are found; then nothing is believed of their dims
 
@@ -44,10 +44,8 @@ def _either(
     if len(returned[0]) != len(returned[1]):
         what = f"its branches return {len(returned[0])} and {len(returned[1])} values"
         raise ModelInvalid("E13014", what, where=op.where)
-    pairs = list(zip(*returned, strict=True))
+    pairs = [_with_shapes(op, graphs, pair) for pair in zip(*returned, strict=True)]
     chosen = [pair for pair in pairs if pair[0] is not pair[1]]
-    if any(is_shapeless(op, value) for pair in chosen for value in pair):
-        raise op.refuse("a branch that writes first to a list whose elements have no shape", "give element_shape")
     for graph, values in zip(graphs, zip(*chosen, strict=True) if chosen else ((), ()), strict=True):
         graph.append("NetOutput", values, name="NetOutput", outputs=())
     attrs: dict[str, object] = {"then_branch": graphs[0], "else_branch": graphs[1]}
@@ -60,6 +58,20 @@ def _either(
             raise ModelInvalid("E13014", what, where=op.where)
     made = iter(node.outputs)
     return [a if a is b else next(made) for a, b in pairs]
+
+
+def _with_shapes(op: Op, graphs: Sequence[Graph], pair: tuple[Value, Value]) -> tuple[Value, Value]:
+    """What two branches return in one place: where one has written first to a list whose elements had no shape, the
+    list of the other gets that shape.
+    """
+    shapeless = [is_shapeless(op, value) for value in pair]
+    if pair[0] is pair[1] or not any(shapeless):
+        return pair
+    if all(shapeless):
+        raise op.refuse("branches that return different lists whose elements have no shape", "give element_shape")
+    place = shapeless.index(True)
+    made = give_shape(replace(op, graph=graphs[place]), pair[place], op.shape_of(pair[1 - place])[1:])
+    return (made, pair[1]) if place == 0 else (pair[0], made)
 
 
 def truth(op: Op, value: Value) -> Value:
