@@ -25,6 +25,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.shape_values import UNNAMED
 
 MAX_PRODUCTS: Final = 24  # of a sum: brackets multiplied out may become very many
+MAX_ATOMS: Final = 4  # of a product: squares of squares, too
 MAX_DEPTH: Final = 60  # nodes from a result to what it is made of
 
 # The elements of a value that is the same in every turn, None for all others.
@@ -285,11 +286,11 @@ class Columns:
         return total
 
     def _multiplied(self, node: Node, a: Terms, b: Terms) -> Terms:
-        if len(a) * len(b) > MAX_PRODUCTS:
-            raise NotACell(Reject("other-formula", node.name, "too many products"))
         total: dict[Product, Factor] = {}
         for left, factor in a.items():
             for right, gain in b.items():
+                if len(left) + len(right) > MAX_ATOMS:
+                    raise NotACell(Reject("other-formula", node.name, "a power"))
                 atoms = tuple(sorted((*left, *right), key=self._numbers.__getitem__))
                 _add(total, {atoms: gain}, factor)
         return total
@@ -305,6 +306,8 @@ class Columns:
 
 def _add(total: dict[Product, Factor], terms: Terms, factor: float | Factor) -> None:
     """Adds terms, each times the factor."""
+    if len(total) + len(terms) > MAX_PRODUCTS:
+        raise NotACell(Reject("other-formula", next(iter(terms))[0].value.name, "too many products"))
     for atoms, gain in terms.items():
         total[atoms] = np.asarray(total.get(atoms, 0.0) + gain * factor)
         if not np.any(total[atoms]):

@@ -19,7 +19,8 @@ from atcpy.ir import Reject, Value
 from atcpy.ir.tensor import Array
 from atcpy.passes.columns import Activation, Atom, Columns, Factor, Kind, NotACell, Product, Terms, width
 
-MAX_WEIGHTS: Final = 1 << 26  # of a gate
+MAX_WEIGHTS: Final = 1 << 24  # of a gate, for one source
+MAX_UNIT: Final = 1 << 20  # the same where they only hand columns on
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,10 @@ class _Reader:
 
     def gate(self, atom: Atom) -> Gate:
         """The weights in the sum."""
-        gate = Gate(width(self.h.old))
+        hidden = width(self.h.old)
+        if hidden * hidden > MAX_WEIGHTS:
+            raise NotACell(Reject("constant-too-large", self.h.old.name))
+        gate = Gate(hidden)
         if atom.end - atom.begin != gate.hidden:
             raise NotACell(Reject("other-formula", atom.value.name, "another number of columns"))
         late: set[bool] = set()
@@ -221,7 +225,7 @@ class _Reader:
         if len(rest) != 1 or rest[0].kind is Kind.ACTIVATION:
             raise NotACell(Reject("other-formula", atoms[0].value.name, "a product of values"))
         if rest[0].kind is Kind.SOURCE:
-            self._put(gate, rest[0], np.diag(np.broadcast_to(factor, gate.hidden)), is_reset=rest != atoms)
+            self._hand_on(gate, rest[0], np.broadcast_to(factor, gate.hidden), is_reset=rest != atoms)
             return
         value, weights = self.columns.weights(rest[0])
         weights = weights * factor
@@ -258,20 +262,25 @@ class _Reader:
             gate.state[part] += weights
         elif is_reset:
             raise NotACell(Reject("other-formula", source.value.name, "something else is reset"))
-        elif source.value is self.cell:
-            self._put_peephole(gate, source, weights)
         else:
-            if source.value not in gate.inputs:
-                if width(source.value) * gate.hidden > MAX_WEIGHTS:
-                    raise NotACell(Reject("constant-too-large", source.value.name))
-                gate.inputs[source.value] = np.zeros((width(source.value), gate.hidden))
-            gate.inputs[source.value][part] += weights
+            inputs = self._inputs(gate, source, MAX_WEIGHTS)
+            inputs[part] += weights
 
-    def _put_peephole(self, gate: Gate, source: Atom, weights: Array) -> None:
-        """Each column of the cell's state goes to its own of the gate."""
-        if np.count_nonzero(weights - np.diag(np.diagonal(weights))) or weights.shape[0] != gate.hidden:
-            raise NotACell(Reject("other-formula", source.value.name, "products with the cell's state"))
-        gate.peephole += np.diagonal(weights)
+    def _hand_on(self, gate: Gate, source: Atom, factor: Factor, *, is_reset: bool) -> None:
+        """Adds columns of a source, each times its factor, to those of the gate."""
+        if source.value is self.cell and source.begin == 0 and not is_reset:
+            gate.peephole += factor
+        elif source.value is self.h.old or is_reset:
+            raise NotACell(Reject("other-formula", source.value.name, "the state itself"))
+        else:
+            inputs = self._inputs(gate, source, MAX_UNIT)
+            inputs[range(source.begin, source.end), range(gate.hidden)] += factor
+
+    def _inputs(self, gate: Gate, source: Atom, limit: int) -> Array:
+        """The weights of a source."""
+        if width(source.value) * gate.hidden > limit:
+            raise NotACell(Reject("constant-too-large", source.value.name))
+        return gate.inputs.setdefault(source.value, np.zeros((width(source.value), gate.hidden)))
 
 
 def _given(columns: Columns, atom: Atom) -> Terms:

@@ -99,7 +99,10 @@ class _Writer:
         rw, layer = self.rw, self.layer
         inputs = [self._input(source) for source in cell.sources]
         x = inputs[0] if len(inputs) == 1 else rw.insert("Concat", *inputs, axis=2)
-        w, r, b = (rw.const(array.astype(np.float32), name=f"{rw.root.name}_{name}") for name, array in operands(cell))
+        w, r, b = (
+            rw.const(array.astype(np.float32), name=f"{rw.root.name}_{name}") if name != "b" or array.any() else None
+            for name, array in operands(cell)
+        )
         if layer.lengths is not None and self.lengths is None:
             self.lengths = self._lengths(x, layer.lengths)
         states = [self._state(layer.states[state.old].start) for state in (cell.h, cell.c) if state is not None]
