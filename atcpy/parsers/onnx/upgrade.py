@@ -63,6 +63,12 @@ class Upgrade:
         """The type that the model states for a value of its own, or that the graph so far tells."""
         return self._types.stated(value)
 
+    def inside(self, anchor: Node) -> "Upgrade":
+        """The same in front of a node of a body that is being built."""
+        other = Upgrade(anchor, self._types)
+        other.added = self.added
+        return other
+
     def drop_outputs(self, first: int, why: str) -> None:
         """Takes away the outputs from `first` on; a node that reads one is refused for that reason."""
         for value in self.node.outputs[first:]:

@@ -1,15 +1,17 @@
 """A node of ONNX Runtime's own on its way to ops of the standard: what the functions of this folder see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 
 import numpy.typing as npt
 
 from atcpy.errors import AtcError
-from atcpy.ir import DType, Node, TensorDesc, Value
+from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.parsers.onnx.upgrade import Upgrade
 
 FLOAT16_MOST = 65504.0
+# What `each` writes for one place: from the elements there to the results.
+Each = Callable[..., Sequence[Value]]
 
 
 class Expansion:
@@ -184,6 +186,33 @@ class Expansion:
     def scalar(self, value: Value) -> Value:
         """The one element of a value, without dims."""
         return value if value.desc.shape == () else self.reshape(value)
+
+    def each(self, sequences: Sequence[Value], function: Each, results: int) -> list[Value]:
+        """Sequences of what the function gives for each place of the given ones: written out where one of them was
+        joined of a known number of tensors, by SequenceMap elsewhere.
+        """
+        count = next((seq.producer.input_count for seq in sequences if seq.producer.op_type == "SequenceConstruct"), 0)
+        if not count:
+            return self._map(sequences, function, results)
+        rows = [function(self, *(self.element(seq, place) for seq in sequences)) for place in range(count)]
+        return [self.op("SequenceConstruct", *column) for column in zip(*rows, strict=True)]
+
+    def element(self, sequence: Value, place: int) -> Value:
+        """A tensor of a sequence."""
+        made = sequence.producer
+        if made.op_type != "SequenceConstruct":
+            return self.op("SequenceAt", sequence, self.const("place", place))
+        if place >= made.input_count:
+            raise self.invalid(f'"{sequence.name}" has {made.input_count} tensors, others have more')
+        return made.operand(place)
+
+    def _map(self, sequences: Sequence[Value], function: Each, results: int) -> list[Value]:
+        body = Graph(f"{self.node.name}/body", names=self._up.graph.names)
+        inputs = [body.append("Data", (), {"index": index}, name="element") for index in range(len(sequences))]
+        end = body.append("NetOutput", (), name="NetOutput", outputs=())
+        inside = self._up.inside(end)
+        body.set_inputs(end, function(Expansion(inside, ()), *(node.output for node in inputs)))
+        return self.ops("SequenceMap", results, *sequences, body=body)
 
     # --- the end ------------------------------------------------------------------------------
 

@@ -155,11 +155,11 @@ def _correction(e: Expansion, decay: float, step: Value) -> Value:
     return e.op("Sub", one, e.op("Pow", base, e.op("Cast", step, to=DType.FLOAT32.onnx)))
 
 
-def _moments(e: Expansion, g: Value, m: Value, v: Value) -> tuple[Value, Value]:
-    """The running means of the gradient and of its square."""
+def _moments(b: Expansion, e: Expansion, g: Value, m: Value, v: Value) -> tuple[Value, Value]:
+    """The running means of the gradient and of its square, by the attributes of the node of `e`."""
     alpha, beta = e.node.float_attr("alpha", 0.9), e.node.float_attr("beta", 0.999)
-    m_new = e.op("Add", e.scaled(m, alpha), e.cast_like(e.scaled(g, 1 - alpha), m))
-    return m_new, e.op("Add", e.scaled(v, beta), e.cast_like(e.scaled(e.op("Mul", g, g), 1 - beta), v))
+    m_new = b.op("Add", b.scaled(m, alpha), b.cast_like(b.scaled(g, 1 - alpha), m))
+    return m_new, b.op("Add", b.scaled(v, beta), b.cast_like(b.scaled(b.op("Mul", g, g), 1 - beta), v))
 
 
 _ADAM = "alpha:f beta:f lambda:f epsilon:f max_norm_clip:f do_bias_correction:i weight_decay_mode:i"
@@ -177,7 +177,7 @@ def adam(e: Expansion) -> None:
     e.refuse_inputs("mixed_precision_weights loss_scale global_gradient_norm update_signal", hint)
     e.refuse_attrs("weight_decay_mode", hint)
     w, g, step = e.operand("weights"), e.operand("gradients"), e.operand("T")
-    m, v = _moments(e, g, e.operand("moment_1"), e.operand("moment_2"))
+    m, v = _moments(e, e, g, e.operand("moment_1"), e.operand("moment_2"))
     m_now, v_now = e.cast_like(m, w), e.cast_like(v, w)
     if e.node.int_attr("do_bias_correction", 1):
         of_m, of_v = (
@@ -193,6 +193,89 @@ def adam(e: Expansion) -> None:
     delta = e.op("Neg", e.op("Mul", move, e.cast_like(e.scalar(e.operand("R")), w)))
     new_step = e.op("Add", step, e.number(1, step))
     e.finish(new_step, m, v, e.op("Add", w, delta), e.cast_like(delta, g), "there is no weight of 16 bits")
+
+
+def _flag(e: Expansion, signal: Value | None, shape_of: Value) -> Value:
+    """Whether the node did anything, in the shape of one of its inputs and the type that the model states."""
+    flag = e.const("done", True, DType.BOOL) if signal is None else e.scalar(signal)
+    if e.stated(e.node.outputs[0]).dtype is DType.INT64:  # once it counted
+        flag = e.op("Cast", flag, to=DType.INT64.onnx)
+    return e.op("Expand", flag, e.op("Shape", shape_of))
+
+
+def _if_told(b: Expansion, signal: Value | None, new: Value, old: Value) -> Value:
+    return new if signal is None else b.op("Where", b.scalar(signal), new, old)
+
+
+@microsoft("SGDOptimizerV2", "lr weights gradients update_signal?", outputs=(1, 2))
+def sgd_2(e: Expansion) -> None:
+    """weight − lr · gradient for each tensor of the sequences, which ONNX Runtime changes in place."""
+    rate, signal = e.operand("lr"), e.input("update_signal")
+
+    def step(b: Expansion, w: Value, g: Value) -> Sequence[Value]:
+        move = b.op("Mul", g, b.cast_like(b.scalar(rate), g))
+        return [_if_told(b, signal, b.op("Sub", w, b.cast_like(move, w)), w)]
+
+    weights = e.operand("weights")
+    (new,) = e.each([weights, e.operand("gradients")], step, 1)
+    _updated(e, 1, {weights: new}, _flag(e, signal, rate))
+
+
+@microsoft(
+    "AdamWOptimizer",
+    "lr step weights gradients momentums_1 momentums_2 update_signal?",
+    "alpha:f beta:f epsilon:f weight_decay:f correct_bias:i adam_mode:i",
+    outputs=(1, 4),
+)
+def adam_w(e: Expansion) -> None:
+    """AdamW for each tensor of the sequences: the weights decay before (`adam_mode` 0, PyTorch) or after (1, Hugging
+    Face) the move.
+    """
+    mode = e.node.int_attr("adam_mode", 0)
+    if mode not in (0, 1):
+        raise e.invalid(f"adam_mode = {mode}")
+    lr, step, signal = e.operand("lr"), e.operand("step"), e.input("update_signal")
+    rate, epsilon = e.scalar(lr), e.node.float_attr("epsilon", 1e-8)
+    one = e.const("one", 1.0, DType.FLOAT32)
+    by_m = by_v = one
+    if e.node.int_attr("correct_bias", 1):
+        by_m = _correction(e, e.node.float_attr("alpha", 0.9), e.scalar(step))
+        by_v = _correction(e, e.node.float_attr("beta", 0.999), e.scalar(step))
+    pace = e.op("Div", rate, by_m)
+    if mode == 1:
+        pace = e.op("Mul", pace, e.op("Sqrt", by_v))
+    keep = e.op("Sub", one, e.op("Mul", rate, e.const("decay", e.node.float_attr("weight_decay", 1e-2), DType.FLOAT32)))
+
+    def move(b: Expansion, w: Value, g: Value, m: Value, v: Value) -> Sequence[Value]:
+        m_new, v_new = _moments(b, e, g, m, v)
+        spread = v_new if mode == 1 else b.op("Div", v_new, b.cast_like(by_v, v))
+        root = b.op("Add", b.op("Sqrt", spread), b.number(epsilon, v))
+        delta = b.cast_like(b.op("Mul", b.op("Div", m_new, b.cast_like(root, m)), b.cast_like(pace, m)), w)
+        kept = b.cast_like(keep, w)
+        new = b.op("Mul", b.op("Sub", w, delta), kept) if mode == 1 else b.op("Sub", b.op("Mul", w, kept), delta)
+        return [_if_told(b, signal, *pair) for pair in ((new, w), (m_new, m), (v_new, v))]
+
+    weights, m, v = e.operand("weights"), e.operand("momentums_1"), e.operand("momentums_2")
+    results = e.each([weights, e.operand("gradients"), m, v], move, 3)
+    _updated(e, 1, dict(zip((weights, m, v), results, strict=True)), _flag(e, signal, step))
+
+
+@microsoft("InplaceClipGradNorm", "gradients", "max_norm:f norm_type:s")
+def clip_grad_norm(e: Expansion) -> None:
+    """Gradients scaled down where the norm of all of them is above the largest one."""
+    gradients = e.operand("gradients")
+    if (norm := e.node.str_attr("norm_type", "fro")) != "fro":
+        raise e.unsupported(f'norm_type = "{norm}"', "ONNX Runtime does not know it, either")
+
+    def squared(b: Expansion, g: Value) -> Sequence[Value]:
+        return [b.unsqueeze(b.op("ReduceSumSquare", g, keepdims=0), 0)]
+
+    (squares,) = e.each([gradients], squared, 1)
+    total = e.op("Sqrt", e.op("ReduceSum", e.op("ConcatFromSequence", squares, axis=0), keepdims=0))
+    limit = e.number(e.node.float_attr("max_norm", 1.0), total)
+    by = e.op("Min", e.op("Div", limit, e.op("Add", total, e.number(1e-6, total))), e.number(1.0, total))
+    (clipped,) = e.each([gradients], lambda b, g: [b.op("Mul", g, b.cast_like(by, g))], 1)
+    e.finish(clipped)
 
 
 # --- what has no form here ------------------------------------------------------------------------

@@ -151,6 +151,71 @@ def test_what_adam_has_on_gpus_only_is_refused() -> None:
         parsed(make_model("AdamOptimizer", given, {"weight_decay_mode": 1}, outputs=4))
 
 
+SHAPES = ((2, 3), (4,))
+W, G = ([floats(*shape, seed=seed) for shape in SHAPES] for seed in (1, 2))
+M, V = ([np.abs(floats(*shape, seed=seed)) for shape in SHAPES] for seed in (3, 4))
+RATE, STEP = np.array([0.1], np.float32), np.array([3])
+
+
+@pytest.mark.parametrize("signal", [None, True, False])
+@pytest.mark.parametrize("joined", [False, True])
+def test_gradient_descent_of_a_sequence(signal: bool | None, joined: bool) -> None:
+    last = "" if signal is None else ", told"
+    flag = "" if signal is None else ", bool[1] told"
+    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+    join = "g = SequenceConstruct(g0, g1)" if joined else ""
+    text = f"""g (float[1] lr, seq(float) params, {given}{flag}) => (bool[1] done)
+      {{ {join} done = com.microsoft.SGDOptimizerV2(lr, params, g{last}) }}"""
+    inputs = [RATE, W, *(G if joined else [G]), *([] if signal is None else [np.array([signal])])]
+    done, after = run(text, *inputs)
+    assert done.tolist() == [signal is not False]
+    for new, w, g in zip(after, W, G, strict=True):
+        close(new, w if signal is False else w - 0.1 * g)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("corrects", [0, 1])
+@pytest.mark.parametrize("joined", [False, True])
+def test_adam_with_decaying_weights(mode: int, corrects: int, joined: bool) -> None:
+    """As onnxruntime.training.artifacts has it: sequences that are changed in place."""
+    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+    join = "g = SequenceConstruct(g0, g1)" if joined else ""
+    attrs = (
+        f"alpha = 0.8, beta = 0.9, epsilon = 0.001, weight_decay = 0.1, correct_bias = {corrects}, adam_mode = {mode}"
+    )
+    text = f"""g (float[1] lr, int64[1] step, seq(float) params, {given}, seq(float) first, seq(float) second)
+      => (int64[1] done)
+      {{ {join}
+         done = com.microsoft.AdamWOptimizer<{attrs}>(lr, step, params, g, first, second) }}"""
+    model = onnx.parser.parse_model(HEAD + text)
+    names = [value.name for value in parsed(model).graph.outputs]
+    assert names == ["done", "params_next", "first_next", "second_next"]
+    done, *after = run(text, RATE, STEP, W, *(G if joined else [G]), M, V)
+    assert (done.dtype, done.tolist()) == (np.int64, [1])
+    by_m, by_v = (1 - 0.8**3, 1 - 0.9**3) if corrects else (1, 1)
+    for w, g, m, v, *new in zip(W, G, M, V, *after, strict=True):
+        m, v = 0.8 * m + 0.2 * g, 0.9 * v + 0.1 * g * g
+        if mode == 0:
+            w = w - 0.1 * 0.1 * w
+            w = w - 0.1 * m / by_m / (np.sqrt(v / by_v) + 1e-3)
+        else:
+            w = w - 0.1 * np.sqrt(by_v) / by_m * m / (np.sqrt(v) + 1e-3)
+            w = w - 0.1 * 0.1 * w
+        for have, want in zip(new, (w, m, v), strict=True):
+            close(have, want)
+
+
+@pytest.mark.parametrize("most", [1.0, 100.0])
+@pytest.mark.parametrize("joined", [False, True])
+def test_gradients_are_clipped_together(most: float, joined: bool) -> None:
+    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+    join = "g = SequenceConstruct(g0, g1)" if joined else ""
+    text = f"""g ({given}) => (seq(float) y) {{ {join} y = com.microsoft.InplaceClipGradNorm<max_norm = {most}>(g) }}"""
+    norm = np.sqrt(sum((g * g).sum() for g in G))
+    for have, g in zip(run(text, *(G if joined else [G]))[0], G, strict=True):
+        close(have, g * min(most / (norm + 1e-6), 1))
+
+
 @pytest.mark.parametrize("op", REFUSED)
 def test_the_others_are_refused_with_a_way_out(op: str) -> None:
     with pytest.raises(Unsupported, match=f"com.microsoft::{op} is not a known operator") as raised:
