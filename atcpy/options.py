@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -128,6 +128,10 @@ class Network:
     beta: float = 3e-10
     gamma: float = 1e-10
     ranks: int = 2
+
+    def between(self, ranks: int) -> "Network":
+        """The same between so many ranks; 0 is nobody knows."""
+        return replace(self, ranks=ranks) if ranks else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def predict(package: str, ranks: int) -> Outcome:
     for node in collectives_of(model.graph):
         values = node.outputs if node.op_type == "HcomAllGather" else node.operands
         nbytes = sum(value.desc.nbytes for value in values if value.desc.is_static)
-        way = cheapest(node.op_type, nbytes, network)
+        way = cheapest(node.op_type, nbytes, network.between(max(0, node.int_attr("rank_size", 0))))
         rows.append({"name": node.name, "bytes": nbytes, "algorithm": way.name, "seconds": way.seconds(nbytes)})
     total = sum(row["seconds"] for row in rows)
     lines = [f"{row['name']}  {size(row['bytes'])}  {row['algorithm']}  {duration(row['seconds'])}" for row in rows]

@@ -167,10 +167,10 @@ def record_family(record: bytes) -> str:
     return record[:_FAMILY_BYTES].rstrip(b"\0").decode("ascii", "replace")
 
 
-def read_events(record: bytes) -> tuple[int, int]:
-    """The event that a task waits for, and the one that it records: their numbers from 1, 0 is none."""
-    *_, event_wait, event_record, _, _ = _HEADER.unpack_from(record)
-    return event_wait, event_record
+def read_order(record: bytes) -> tuple[int, int, int]:
+    """The stream of a task, the event that it waits for and the one that it records: numbers from 1, 0 is none."""
+    *_, stream, event_wait, event_record, _, _ = _HEADER.unpack_from(record)
+    return stream, event_wait, event_record
 
 
 def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:

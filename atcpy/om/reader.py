@@ -33,7 +33,6 @@ class TaskRecord:
 
     kernel: str
     op_index: int
-    stream: int
     record: bytes
 
 
@@ -103,7 +102,7 @@ def _package(opened: Container) -> Package:
         record = kernel.args
         if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
             raise _bad(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
-        tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, task.stream_id, record))
+        tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, record))
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     if unknown and tasks:
         raise _bad(opened, Partition.TASK_INFO, "it has tasks though shapes are unknown")

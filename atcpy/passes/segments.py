@@ -29,7 +29,9 @@ MAX_ID: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One allreduce: what it must have in common with others to meet them, its bytes, and when its input is ready."""
+    """One allreduce: what it must have in common with others to meet them, its bytes, when its input is ready, and how
+    many ranks its group has, if the model says that.
+    """
 
     name: str
     group: str
@@ -39,6 +41,7 @@ class Member:
     fusion_id: int = -1
     may_meet: bool = True
     ready: float = 0.0  # seconds
+    ranks: int = 0
 
 
 def check_member(member: Member) -> None:
@@ -142,7 +145,7 @@ def ends_by_costs(bucket: Sequence[Member], network: Network) -> list[int]:
     so_far = list(accumulate(member.nbytes for member in bucket))
     ready = list(accumulate((member.ready for member in bucket), max))
     sent = np.array([0, *(so_far[cut] for cut in cuts)], np.float64)  # before each place where a segment may begin
-    ways = algorithms(ALLREDUCE, network)
+    ways = algorithms(ALLREDUCE, network.between(bucket[0].ranks))
     done = np.full((MAX_SEGMENTS + 1, len(sent)), inf)  # by segments and place: when the segments before it end
     done[0, 0] = 0.0
     begin = np.zeros(done.shape, np.int64)  # of the last of those segments
@@ -163,15 +166,16 @@ def predict_seconds(members: Sequence[Member], segments: Iterable[Sequence[int]]
     """When the last collective ends, each of which starts once its members are ready and the one before has ended."""
     done = 0.0
     for segment in segments:
-        nbytes = bytes_of(members, segment)
         ready = max(members[number].ready for number in segment)
-        done = max(done, ready) + cheapest(ALLREDUCE, nbytes, network).seconds(nbytes)
+        done = max(done, ready) + cheapest_of(members, segment, network)[1]
     return done
 
 
-def bytes_of(members: Sequence[Member], segment: Iterable[int]) -> int:
-    """The bytes of the collective that these members become."""
-    return sum(members[number].nbytes for number in segment)
+def cheapest_of(members: Sequence[Member], segment: Sequence[int], network: Network) -> tuple[str, float]:
+    """The algorithm for the collective that these members become, and its seconds."""
+    nbytes = sum(members[number].nbytes for number in segment)
+    way = cheapest(ALLREDUCE, nbytes, network.between(members[segment[0]].ranks))
+    return way.name, way.seconds(nbytes)
 
 
 def _candidates(sizes: Sequence[int]) -> list[int]:

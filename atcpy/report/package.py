@@ -8,7 +8,7 @@ from typing import Any
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.ir import Graph, Node, TensorDesc
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_events, read_slots
+from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_order, read_slots
 from atcpy.om.container import Partition, Verify
 from atcpy.om.reader import Package, PackagedModel, TaskRecord, read_model, read_package
 from atcpy.report.allreduce import allreduce_line
@@ -200,7 +200,7 @@ def rows_of_this_cpu() -> Mapping[tuple[str, int], str]:
 
 def _task(number: int, task: TaskRecord, node: Node, rows: Mapping[tuple[str, int], str]) -> Record:
     _, results = read_slots(task.record)
-    event_wait, event_record = read_events(task.record)
+    stream, event_wait, event_record = read_order(task.record)
     dtype = next((value.desc.dtype.onnx for value in node.operands), 0)
     outputs = [
         {"name": value.name, **_desc(value.desc), "region": slot[0].name.lower(), "offset": slot[2], "bytes": slot[3]}
@@ -213,7 +213,7 @@ def _task(number: int, task: TaskRecord, node: Node, rows: Mapping[tuple[str, in
         "op": node.op_type,
         "kernel": "host" if family == HOST_FAMILY else rows.get((family, dtype)) or rows.get((family, 0), family),
         "engine": node.engine.value if node.engine else None,
-        "stream": task.stream,
+        "stream": stream,
         "event_wait": event_wait or None,
         "event_record": event_record or None,
         "sources": list(node.sources),

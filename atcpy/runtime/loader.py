@@ -81,7 +81,6 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
         TaskRecord(
             task.kernel,
             index_of[task.node],
-            task.stream,
             pack_task(
                 task.kernel,
                 [placed(slot) for slot in task.src],

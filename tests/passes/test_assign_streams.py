@@ -27,9 +27,12 @@ def task(engine: Engine, src: list[tuple[int, int]], dst: tuple[int, int]) -> Ta
 def share(one: Task, other: Task) -> bool:
     """Is there a byte that both use and one of them writes?"""
 
-    def uses(task: Task) -> list[tuple[set[int], bool]]:
+    def uses(task: Task) -> list[tuple[set[tuple[int, ...]], bool]]:
         sides = ((task.src, False), (task.dst, True))
-        return [(set(range(s.offset, s.offset + s.nbytes)), w) for side, w in sides for s in side if s is not None]
+        return [(bytes_of(slot), writes) for side, writes in sides for slot in side if slot is not None]
+
+    def bytes_of(slot: Slot) -> set[tuple[int, ...]]:
+        return {(slot.region, slot.index, slot.offset + at) for at in range(slot.nbytes)}
 
     return any(a & b and (v or w) for a, v in uses(one) for b, w in uses(other))
 

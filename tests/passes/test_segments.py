@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,8 @@ def test_a_prediction_waits_for_what_is_ready_last_and_for_the_one_before() -> N
     network = Network(alpha=0.25, beta=1e-3, gamma=0.0)
     assert predict_seconds(bucket, [[0], [1]], network) == pytest.approx(1.0 + 0.25 + 1.0 + 0.25 + 3.0)
     assert predict_seconds(bucket, [[0, 1]], network) == pytest.approx(1.0 + 0.25 + 4.0)
+    of_eight = [replace(member, ranks=8) for member in bucket]  # whatever the network has
+    assert predict_seconds(of_eight, [[0, 1]], network) == predict_seconds(bucket, [[0, 1]], network.between(8)) > 5.25
 
 
 def decisions_of(text: str, **options: str) -> AllReducePlan:

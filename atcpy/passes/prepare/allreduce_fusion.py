@@ -19,12 +19,11 @@ from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
 from atcpy.options import AllReduceSplit, Network, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.collective_costs import cheapest
 from atcpy.passes.folding import Finisher
 from atcpy.passes.segments import (
     ALLREDUCE,
     Member,
-    bytes_of,
+    cheapest_of,
     cut_for_dependencies,
     plan_segments,
     predict_seconds,
@@ -74,7 +73,6 @@ def _plan(
     members: Sequence[Member], issued: Sequence[list[int]], by_default: Sequence[list[int]], network: Network
 ) -> AllReducePlan:
     """What came of it, and how long it takes by the model of costs."""
-    sizes = [bytes_of(members, segment) for segment in issued]
     return AllReducePlan(
         allreduces=len(members),
         collectives=len(issued),
@@ -82,7 +80,7 @@ def _plan(
         seconds=predict_seconds(members, issued, network),
         seconds_alone=predict_seconds(members, ([number] for number in range(len(members))), network),
         seconds_default=predict_seconds(members, by_default, network),
-        algorithms=dict(Counter(cheapest(ALLREDUCE, nbytes, network).name for nbytes in sizes)),
+        algorithms=dict(Counter(cheapest_of(members, segment, network)[0] for segment in issued)),
     )
 
 
@@ -102,6 +100,7 @@ def _members(graph: Graph, nodes: Sequence[Node]) -> list[Member]:
                 fusion_id=node.int_attr("fusion_id", -1),
                 may_meet=reduction in _FUSED and desc.is_static,
                 ready=ready[node],
+                ranks=max(0, node.int_attr("rank_size", 0)),
             )
         )
     return members
