@@ -13,7 +13,7 @@ from atcpy.cli.job import Job
 from atcpy.cli.launch import Several, find_launch
 from atcpy.cli.limits import Limits
 from atcpy.cli.outcome import Outcome, as_known_error
-from atcpy.cli.rank_folder import RankFolder
+from atcpy.cli.rank_folder import RankFolder, Teller
 from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated
 from atcpy.runtime.failures import RankFailed
 
@@ -27,35 +27,37 @@ _COMMON_SECONDS = 3.0  # for rank 0 to say what all of them found
 
 def main(path: str) -> None:
     """Does what the folder says, and leaves there what came of it."""
-    folder, launch = RankFolder(path), find_launch()
-    folder.enter(launch.rank)
-    order = folder.order()
+    teller, launch, order = Teller(), find_launch(), RankFolder(path).order()
     with Limits(None, order.memory_limit), redirect_stdout(sys.stderr):
-        outcome = join(order.job, Several(launch, 1, 1, order.groups, order.wait), folder)
-    if launch.rank == 0:
-        folder.leave_outcome(outcome)
+        outcome = join(order.job, Several(launch, 1, 1, order.groups, order.wait), teller)
+    teller.found(outcome if launch.rank == 0 else Outcome(None))
 
 
-def join(job: Job, several: Several, folder: RankFolder | None = None) -> Outcome:
+def join(job: Job, several: Several, teller: Teller | None = None) -> Outcome:
     """What this rank of MPI finds. A rank that fails ends all, and one of them says why."""
     launch = several.launch
     try:
+        world = _mpi_world(several, teller)
         job.prepare()
-        return finished(job.on(_mpi_world(several, folder)))
+        return finished(job.on(world))
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
     except Terminated:
         os._exit(TERMINATED)
     except BaseException as error:  # noqa: BLE001  a rank that only raises leaves the others waiting
-        _end_all(RankFailed(launch.rank, launch.ranks, as_known_error(error)), folder)
+        _end_all(RankFailed(launch.rank, launch.ranks, as_known_error(error)), teller)
 
 
-def _mpi_world(several: Several, folder: RankFolder | None) -> "MpiWorld":
-    launch, members = several.launch, several.members()
-    from atcpy.runtime.mpi_world import MpiWorld, check_size
+def _mpi_world(several: Several, teller: Teller | None) -> "MpiWorld":
+    from atcpy.runtime.mpi_world import MpiWorld, check_size  # starts MPI: from here on, mpiexec notices who ends
 
-    check_size(launch.ranks)
-    return MpiWorld(members, several.wait, lambda error: _end_all(RankFailed(launch.rank, launch.ranks, error), folder))
+    launch = several.launch
+    if teller is not None:
+        teller.met()
+    check_size(several.count)
+    return MpiWorld(
+        several.members(), several.wait, lambda error: _end_all(RankFailed(launch.rank, launch.ranks, error), teller)
+    )
 
 
 def finished(outcome: Outcome) -> Outcome:
@@ -65,11 +67,11 @@ def finished(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _end_all(failure: RankFailed, folder: RankFolder | None) -> NoReturn:
+def _end_all(failure: RankFailed, teller: Teller | None) -> NoReturn:
     """Tells why this rank fails, and ends it in the way that mpiexec notices: without waiting for the others."""
-    if folder is not None:
-        folder.leave_failure(failure)
-    else:
+    if teller is not None:
+        teller.failed(failure)
+    elif failure.rank == 0 or failure.has_mpi:
         if failure.rank:  # whoever says the same before it ends this one
             time.sleep(_COMMON_SECONDS if failure.is_common else _TURN_SECONDS * min(failure.rank, _MOST_TURNS))
         sys.stderr.write(f"{failure}\n")

@@ -1,12 +1,13 @@
-"""Where ranks leave what who started them is to know: their numbers, the first failure, what rank 0 found.
+"""What goes between ranks and who started them: a file says what to do, and each rank has a pipe to tell how it goes.
 
-So exactly one message comes of a run, whatever MPI says meanwhile.
+A rank that closes its pipe without a last word has ended. The kernel keeps the order in which pipes are closed, so that
+the one that ended first is known, whomever MPI stops after it.
 """
 
 import json
 import os
+import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Order:
 
 
 class RankFolder:
-    """The folder, as a rank sees it, or as who started all of them does."""
+    """The folder, on both sides."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -59,55 +60,78 @@ class RankFolder:
         given, wanted = Given(**job.pop("given")), Wanted(**job.pop("wanted"))
         return Order(Job(given=given, wanted=wanted, **job), **told)
 
-    def enter(self, rank: int) -> None:
-        """Leaves the number of this process."""
-        self._number(os.getpid()).write_text(str(rank), encoding="ascii")
+    def listen(self, rank: int) -> int:
+        """The reading end of a rank's pipe, which is there before the rank is."""
+        os.mkfifo(self._pipe(rank))
+        return os.open(self._pipe(rank), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def rank_of(self, pid: int) -> int:
-        """The rank that a process was; -1 if it did not live to say."""
-        number = self._number(pid)
-        return int(number.read_text(encoding="ascii")) if number.exists() else -1
-
-    def leave_failure(self, failure: RankFailed) -> None:
-        """Why a rank failed; only the first failure is kept."""
-        own = self._path / f"failure.{failure.rank}"
-        own.write_text(json.dumps(_to_record(failure)), encoding="utf-8")
-        with suppress(FileExistsError):
-            os.link(own, self._failure)
-
-    def failure(self) -> RankFailed | None:
-        """The first failure."""
-        left = self._failure
-        return _from_record(json.loads(left.read_text(encoding="utf-8"))) if left.exists() else None
-
-    def leave_outcome(self, outcome: Outcome) -> None:
-        """What rank 0 found."""
-        warnings = [asdict(warning) for warning in outcome.warnings]
-        told = {"result": outcome.result, "lines": list(outcome.lines), "warnings": warnings}
-        self._outcome.write_text(json.dumps(told), encoding="utf-8")
-
-    def outcome(self) -> Outcome | None:
-        """The same, if it came so far."""
-        if not self._outcome.exists():
-            return None
-        told = json.loads(self._outcome.read_text(encoding="utf-8"))
-        warnings = [AtcWarning(each["code"], each["message"], Where(**each["where"])) for each in told["warnings"]]
-        return Outcome(told["result"], told["lines"], warnings=warnings)
-
-    def _number(self, pid: int) -> Path:
-        return self._path / f"{pid}.pid"
+    def _pipe(self, rank: int) -> Path:
+        return self._path / f"rank{rank}"
 
     @property
     def _order(self) -> Path:
         return self._path / "order"
 
-    @property
-    def _failure(self) -> Path:
-        return self._path / "failure"
+
+class Teller:
+    """How a rank tells that it met the others, and its last word: why it failed, or what it found. Its pipe is its
+    standard input.
+    """
+
+    def __init__(self) -> None:
+        self._pipe = os.dup(sys.stdin.fileno())
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, sys.stdin.fileno())
+        os.close(nothing)
+
+    def met(self) -> None:
+        """MPI has started."""
+        self._tell({"met": True})
+
+    def failed(self, failure: RankFailed) -> None:
+        """Why it ends."""
+        self._tell({"failure": _to_record(failure)})
+
+    def found(self, outcome: Outcome) -> None:
+        """What it found."""
+        warnings = [asdict(warning) for warning in outcome.warnings]
+        self._tell({"outcome": {"result": outcome.result, "lines": list(outcome.lines), "warnings": warnings}})
+
+    def _tell(self, message: Mapping[str, object]) -> None:
+        content = memoryview(json.dumps(message).encode() + b"\n")
+        while content:
+            content = content[os.write(self._pipe, content) :]
+
+
+@dataclass
+class Told:
+    """What a rank has told."""
+
+    rank: int
+    has_met: bool = False
+    failure: RankFailed | None = None
+    outcome: Outcome | None = None
+    _rest: bytes = b""
 
     @property
-    def _outcome(self) -> Path:
-        return self._path / "outcome"
+    def is_done(self) -> bool:
+        """Was that its last word?"""
+        return self.failure is not None or self.outcome is not None
+
+    def hear(self, content: bytes) -> None:
+        """More of what it tells."""
+        *messages, self._rest = (self._rest + content).split(b"\n")
+        for message in map(json.loads, messages):
+            self.has_met |= "met" in message
+            if "failure" in message:
+                self.failure = _from_record(message["failure"])
+            if "outcome" in message:
+                self.outcome = _outcome(message["outcome"])
+
+
+def _outcome(told: Mapping[str, Any]) -> Outcome:
+    warnings = [AtcWarning(each["code"], each["message"], Where(**each["where"])) for each in told["warnings"]]
+    return Outcome(told["result"], told["lines"], warnings=warnings)
 
 
 def _to_record(failure: RankFailed) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def run_on_several(run: Invocation, job: Job, several: Several) -> Outcome:
     from atcpy.cli.mpiexec import start
 
     outcome = start(run, job, several)
-    return replace(outcome, warnings=[*outcome.warnings, *crowd(count)])
+    return outcome if outcome.error else replace(outcome, warnings=[*outcome.warnings, *crowd(count)])
 
 
 def _simulate(job: Job, several: Several) -> Outcome:

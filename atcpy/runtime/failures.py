@@ -22,6 +22,11 @@ class RankFailed(Exception):
         return isinstance(self.error, AtcError) and self.error.code in _COMMON
 
     @property
+    def has_mpi(self) -> bool:
+        """Could MPI start? If not, that of no rank does, and nobody stops the others when the first one ends."""
+        return not (isinstance(self.error, AtcError) and self.error.code == "EI0005")
+
+    @property
     def _who(self) -> str:
         if self.is_common:
             return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,9 @@ from atcpy.runtime.groups import unknown_group
 from atcpy.runtime.reductions import chunks, sum_type
 
 try:
-    from mpi4py import MPI
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of another MPI's mpiexec: `check_size` says it
+        from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # RuntimeError: it finds no library of MPI
     raise no_mpi() from error
 

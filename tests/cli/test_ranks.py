@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atcpy.cli.launch import for_rank
+from atcpy.cli.launch import Launch, find_launch, for_rank
 from atcpy.errors import UsageError
 from tests.models_in_text import package
 
@@ -154,6 +154,46 @@ def test_what_is_refused(
     (folder / "groups.json").write_text(json.dumps({"a": [5]}))
     ran = invoke("run", "g.om", *FEEDS, *arguments, "--json")
     assert (ran.code, ran.envelope["errors"][0]["code"]) == (2, code)
+
+
+@needs_mpi
+def test_an_mpi_that_knows_of_fewer_ranks_than_were_started(folder: Path) -> None:
+    there = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+    ran = finish(spawn("run", "g.om", *FEEDS, cwd=folder, env=environment() | there))
+    assert (ran.code, ran.out, ran.err) == (2, "", "atcpy: 2 ranks were started, MPI knows of 1\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "launch"),
+    [
+        ({}, Launch(0, 1)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "4"}, Launch(1, 4)),
+        ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "3"}, Launch(3, 4)),
+        ({"PMIX_RANK": "2", "SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "2"}, Launch(2, 8)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, Launch(0, 1)),  # the script of a batch job
+        ({"PMI_RANK": "4", "PMI_SIZE": "4"}, Launch(0, 1)),
+        ({"PMI_RANK": "one", "PMI_SIZE": "4"}, Launch(0, 1)),
+    ],
+)
+def test_who_starts_ranks_says_so(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], launch: Launch) -> None:
+    for name in ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert find_launch() == launch
+
+
+def test_a_rank_loads_neither_the_command_line_nor_onnx(folder: Path) -> None:
+    program = (
+        "import sys; from atcpy import InferenceSession; import atcpy.cli.rank, atcpy.cli.arrays, atcpy.verify.sizes;"
+        "from atcpy.cli.job import Given; from atcpy.runtime.collectives import Alone;"
+        "Given(['i=0.npy'], None, 'ones', [], [], None, None, 'NCHW').feeds(InferenceSession('g.om'), Alone());"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'onnx', 'typer', 'subprocess', 'tempfile'}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
 
 
 def test_inputs_of_a_rank() -> None:

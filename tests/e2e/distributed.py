@@ -41,6 +41,11 @@ if os.environ.get("PMI_RANK") == "1":
     plan.run_collective = lambda *_: {}
 """
 
+AT_ONCE = """import os
+if os.environ.get("PMI_RANK") == "1":
+    {}
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -125,14 +130,14 @@ def test_by_hand_it_is_the_same(folder: Path, tmp_path: Path, mpi4py: bool) -> N
 def test_by_hand_an_error_on_one_rank_ends_all(folder: Path, mpi4py: bool) -> None:
     result = ran(folder, by_hand(3, "g.om", *FEEDS, "--input", "i@1=9.npy", mpi4py=mpi4py))
     line = 'atcpy: rank 1 of 3: node "y" (Gather): index 9 is outside an axis of size 4\n'
-    assert (result.code, result.err) == (3, line)
+    assert (result.code != 0, result.err) == (True, line)
 
 
 def test_by_hand_what_is_wrong_everywhere_is_said_once(folder: Path) -> None:
     result = ran(folder, by_hand(3, "g.om", "--input", "x=nothing.npy"))
-    assert (result.code, result.err) == (2, "atcpy: rank 0 of 3: nothing.npy: nothing.npy does not exist\n")
+    assert (result.code != 0, result.err) == (True, "atcpy: rank 0 of 3: nothing.npy: nothing.npy does not exist\n")
     result = ran(folder, by_hand(3, "g.om", *FEEDS, "--ranks", 2))
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code != 0, result.err.count("\n")) == (True, 1)
 
 
 def test_groups(folder: Path, tmp_path: Path) -> None:
@@ -165,12 +170,13 @@ def test_the_time_limit_is_that_of_all_ranks(folder: Path, tmp_path: Path) -> No
     assert "the time limit of 4 s is reached" in result.err
 
 
-@pytest.mark.parametrize("code", [7, -9])
-def test_a_rank_that_is_gone_ends_all(folder: Path, tmp_path: Path, code: int) -> None:
-    way = f"os._exit({code})" if code > 0 else f"os.kill(os.getpid(), {-code})"
-    (tmp_path / "sitecustomize.py").write_text(SITE.format(way))
+@pytest.mark.parametrize("site", [SITE, AT_ONCE], ids=["at the collective", "at once"])
+@pytest.mark.parametrize("code", [0, 7, -9])
+def test_a_rank_that_is_gone_ends_all(folder: Path, tmp_path: Path, code: int, site: str) -> None:
+    way = f"os._exit({code})" if code >= 0 else f"os.kill(os.getpid(), {-code})"
+    (tmp_path / "sitecustomize.py").write_text(site.format(way))
     result = ran(folder, started("g.om", *FEEDS, "--ranks", 3), env=path_before(tmp_path))
-    how = "Killed (signal 9)" if code < 0 else "exit code 7"
+    how = "Killed (signal 9)" if code < 0 else f"exit code {code}"
     assert (result.code, result.out, result.err) == (6, "", f"atcpy: rank 1 of 3: it ended: {how}\n")
 
 
