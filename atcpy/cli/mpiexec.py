@@ -45,7 +45,9 @@ def start(run: Invocation, job: Job, several: Several) -> Outcome:
         folder = RankFolder(path)
         folder.leave_order(Order(job, several.groups, several.wait, run.option("memory_limit")))
         told = {folder.listen(rank): Told(rank) for rank in range(ranks)}
-        command = [*mpiexec, "-n", str(ranks), "/bin/sh", "-c", _WITH_PIPE, path]
+        is_mpich = Path(mpiexec).with_name("mpiexec.hydra").exists()
+        command = [mpiexec, *(["-print-all-exitcodes"] if is_mpich else []), "-n", str(ranks)]
+        command += ["/bin/sh", "-c", _WITH_PIPE, path]
         command += [sys.executable, "-m", "mpi4py", "-m", "atcpy.cli.rank", path]
         try:
             with _spawned(command, environment) as process:
@@ -162,14 +164,13 @@ class _Watch:
             self._deadline = now + _STOP_SECONDS
 
 
-def find_mpiexec() -> list[str]:
-    """The command mpiexec. UsageError (EI0005) if it or mpi4py is not there."""
+def find_mpiexec() -> str:
+    """The path of mpiexec. UsageError (EI0005) if it or mpi4py is not there."""
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None or importlib.util.find_spec("mpi4py") is None:
         raise no_mpi()
-    is_mpich = Path(found).with_name("mpiexec.hydra").exists()
-    return [found, "-print-all-exitcodes"] if is_mpich else [found]
+    return found
 
 
 @contextmanager
