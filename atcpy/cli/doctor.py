@@ -1,10 +1,8 @@
 """`atcpy doctor`: is this machine fit, and does every kernel compute what it should?"""
 
 import json
-import math
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -79,14 +77,9 @@ def doctor(
 def _measure(run: Invocation, ranks: int) -> Outcome:
     """What the model of costs calculates with, as it is between ranks of this machine."""
     from atcpy.cli.launch import crowd
-    from atcpy.cli.mpiexec import find_mpiexec
+    from atcpy.cli.mpiexec import run_module
 
-    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", "atcpy.runtime.network"]
-    limit = math.ceil(run.option("timeout") or _MOST_SECONDS)
-    ran = subprocess.run(
-        command, env={**os.environ, "MPIEXEC_TIMEOUT": str(limit)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    ran = run_module("atcpy.runtime.network", ranks, run.option("timeout") or _MOST_SECONDS)
     if ran.returncode:
         if run.debug:
             sys.stderr.write(ran.stderr)

@@ -164,6 +164,21 @@ class _Watch:
             self._deadline = now + _STOP_SECONDS
 
 
+def run_module(module: str, ranks: int, seconds: float) -> "subprocess.CompletedProcess[str]":
+    """A module of ours on so many ranks, to its end."""
+    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
+    environment = {**os.environ, "MPIEXEC_TIMEOUT": str(math.ceil(seconds))}
+    return subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
 def find_mpiexec() -> str:
     """The path of mpiexec. UsageError (EI0005) if it or mpi4py is not there."""
     beside = Path(sys.executable).parent / "mpiexec"
