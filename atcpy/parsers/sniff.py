@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 _CONVERT_TO_ONNX = "convert it to ONNX first"
+_EXPORT_KERAS = 'export it in Keras, model.export("folder"), and give the folder'
 
 # (where in the file, what stands there, what that is, what to do)
 _MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"version https://git-lfs", "a git-lfs pointer: the model itself was not fetched", "git lfs pull"),
     (0, b"IMOD", "a compiled package (.om)", "it is converted already: atcpy run, inspect or bench take it"),
-    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it", "convert it with tf2onnx"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it", _EXPORT_KERAS),
     (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx --tflite"),
     (0, b"GGUF", "a GGUF model", _CONVERT_TO_ONNX),
     (0, b"\x1f\x8b", "gzip-compressed", "unpack it: gunzip"),
@@ -57,6 +58,8 @@ def what_file(head: bytes, size: int) -> tuple[str, str] | None:
     if head.startswith(b"PK\x03\x04"):
         if b"data.pkl" in head:
             return "a PyTorch checkpoint (a zip archive)", "export it with torch.onnx.export"
+        if b"model.weights.h5" in head or b"metadata.json" in head:
+            return "a model of Keras (a zip archive)", _EXPORT_KERAS
         return "a zip archive", "unpack it: the model may be inside"
     if not head.strip(b"\0"):
         return "full of zeros: an unfinished download or copy", "download it again"
@@ -159,4 +162,4 @@ def what_folder(path: Path) -> tuple[str, str]:
     models = sorted(entry.name for entry in path.iterdir() if entry.name.endswith(".onnx"))
     if models:
         return "a folder", f"give the file in it: {path / models[0]}"
-    return "a folder", "give the model's file"
+    return "a folder", "give the model's file, or the folder that has saved_model.pb or checkpoint in it"

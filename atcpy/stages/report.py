@@ -24,11 +24,11 @@ class OpCount:
 
 @dataclass(frozen=True, slots=True)
 class PortInfo:
-    """An input or output; -1 or a name stands for an open dim."""
+    """An input or output; a name stands for an open dim, None for a shape of which nothing is known."""
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,9 @@ def count_host_ops(graph: Graph) -> tuple[OpCount, ...]:
 
 def port_info(port: Port) -> PortInfo:
     """A port as people read it."""
-    shape = port.desc.shape or ()
-    return PortInfo(port.name, port.desc.dtype.long, tuple(d if isinstance(d, int) else d.name for d in shape))
+    shape = port.desc.shape
+    dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.name for dim in shape)
+    return PortInfo(port.name, port.desc.dtype.long, dims)
 
 
 def weights_bytes(compiled: CompiledModel) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 
 import atcpy
-from atcpy.errors import AtcError
+from atcpy.errors import AtcError, UsageError
+from atcpy.ir import Source
 from atcpy.verify import tensorflow as oracles
-from atcpy.verify.verification import verify
+from atcpy.verify.verification import find_model, verify
 from tests.parsers.tensorflow.graphs import TfBuilder
 
 MODEL = Path(__file__).parents[2] / "models" / "scores"
@@ -88,3 +90,23 @@ def test_openvino_agrees(tmp_path: Path) -> None:
     (tmp_path / "g.pb").write_bytes(g.graph.SerializeToString())
     atcpy.convert(tmp_path / "g.pb", tmp_path / "g.om", out_nodes="inner:0;outer:0")
     assert verify(tmp_path / "g.om", tmp_path / "g.pb", oracle="openvino").passed
+
+
+def test_the_model_beside_the_package_is_found_by_the_name_of_either(tmp_path: Path) -> None:
+    path = tmp_path / "scores.om"
+    report = atcpy.convert(MODEL, path, signature="serving_default")
+    source = Source(report.source.sha256, "tensorflow", (), "")
+    with pytest.raises(UsageError, match=r"there is no scores\.pb, scores\.pbtxt, scores or scores\.meta beside"):
+        find_model(path, source)
+    (tmp_path / "scores").mkdir()
+    with pytest.raises(UsageError, match=r"scores is not the file that scores\.om was made from") as caught:
+        find_model(path, source)
+    assert caught.value.hint == "name the model: --against MODEL, its .pb, folder or checkpoint"
+    shutil.copytree(MODEL, tmp_path / "scores", dirs_exist_ok=True)
+    assert find_model(path, source) == tmp_path / "scores"
+    frozen = atcpy.freeze(MODEL, tmp_path / "scores.pb")
+    assert find_model(path, source) == tmp_path / "scores"
+    package = tmp_path / "frozen.om"
+    made = atcpy.convert(tmp_path / "scores.pb", package, out_nodes=frozen.outputs[0])
+    (tmp_path / "scores.pb").rename(tmp_path / "frozen.pb")
+    assert find_model(package, Source(made.source.sha256, "tensorflow", (), "")) == tmp_path / "frozen.pb"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from pathlib import Path
 
-from atcpy.errors import AtcError, UsageError, Where, raise_all
+from atcpy.errors import AtcError, AtcWarning, UsageError, Where, raise_all
 from atcpy.ir import Graph, Value
 from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
@@ -17,6 +18,7 @@ from atcpy.parsers.tensorflow.graph import Ref, needed
 from atcpy.parsers.tensorflow.importer import Importer
 from atcpy.parsers.tensorflow.locate import is_tensorflow
 from atcpy.parsers.tensorflow.model import open_model
+from atcpy.parsers.tensorflow.reader import TfFile
 
 __all__ = ["import_tensorflow", "is_tensorflow"]
 
@@ -41,7 +43,15 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
     except AtcError as error:
         raise error.located(file=str(path)) from error.__cause__
     graph.node_count_before = len(model.graph.nodes)
-    return ParsedModel(graph, model.file.source, ())
+    return ParsedModel(graph, model.file.source, tuple(_defaults(model.file, model.ends.inputs)))
+
+
+def _defaults(file: TfFile, inputs: Container[str]) -> Iterator[AtcWarning]:
+    """The inputs that a caller of the signature may leave out, and a caller of the package may not."""
+    for name in sorted(file.signature.defaults) if file.signature is not None else ():
+        if name in inputs:
+            what = f'the signature has a default value for the input "{name}", which the package does not keep'
+            yield AtcWarning("W0008", what, Where(value=name))
 
 
 def _end(graph: Graph, results: dict[str, Value | None]) -> None:
@@ -50,7 +60,8 @@ def _end(graph: Graph, results: dict[str, Value | None]) -> None:
     for name, value in results.items():
         if value is None:
             where = Where(option="out_nodes")
-            raise UsageError("E10016", f'--out_nodes: "{name}" is an output that is not made here', where=where)
+            what = f'--out_nodes: "{name}" is no output of that node, or one that is not converted'
+            raise UsageError("E10016", what, where=where, hint="the first is 0")
         if value.producer.op_type in ("Data", "Const") or value in outputs:
             value = graph.append("Identity", [value], name=name, outputs=(name,)).output
         outputs.append(value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
@@ -48,6 +49,9 @@ def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOpti
         given = {node.name for node in fed.values()}
         inputs = {**fed, **{name: node for name, node in inputs.items() if name not in given and name not in fed}}
         signed = {key: _signed_ref(key, info) for key, info in sorted(file.signature.outputs.items())}
+        for key, ref in signed.items():
+            if ref.node not in nodes:
+                raise _not_there("output", key, file.signature.outputs[key], nodes)
     if options.out_nodes:
         return Endpoints(inputs, _asked(nodes, signed, options.out_nodes))
     if file.signature is not None:
@@ -56,8 +60,8 @@ def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOpti
     if file.kind is Kind.CHECKPOINT:
         outputs = _that_depend_on(outputs, nodes)
     if not outputs:
-        what = "the graph has no outputs: every value is read by another node"
-        raise ModelInvalid("E16001", what, hint="--out_nodes")
+        what = "the graph has no outputs: what nobody reads are constants, variables or parts of training"
+        raise ModelInvalid("E16001", what, hint="name them: --out_nodes")
     return Endpoints(inputs, outputs)
 
 
@@ -68,13 +72,17 @@ def _signed_inputs(nodes: Mapping[str, TfNode], infos: Mapping[str, TensorInfo])
         ref = _signed_ref(key, info)
         node = nodes.get(ref.node)
         if node is None or ref.output:
-            what = f'the input "{key}" of the signature is "{info.name}", which the graph does not have'
-            raise ModelInvalid("E12009", what, where=Where(value=key))
+            raise _not_there("input", key, info, nodes)
         shape = node.attrs.get("shape")
         if not isinstance(shape, TensorShapeProto) or shape.unknown_rank:
             shape = info.tensor_shape
         found[key] = TfNode(node.name, "Placeholder", (), {"dtype": int(info.dtype), "shape": shape})
     return found
+
+
+def _not_there(kind: str, key: str, info: TensorInfo, nodes: Iterable[str]) -> ModelInvalid:
+    what = f'the {kind} "{key}" of the signature is "{info.name}", which the graph does not have'
+    return ModelInvalid("E12009", what, where=Where(value=key), hint=did_you_mean(main_ref(info.name).node, nodes))
 
 
 def _signed_ref(key: str, info: TensorInfo) -> Ref:
@@ -95,12 +103,17 @@ def _asked(nodes: Mapping[str, TfNode], signed: Mapping[str, Ref], names: Iterab
             outputs[f"{ref.node}:{ref.output}"] = ref
         else:
             where = Where(option="out_nodes")
-            hint = did_you_mean(ref.node, [*signed, *nodes])
+            hint = did_you_mean(ref.node, [*signed, *nodes]) or _ends_of(signed or _leaves(nodes))
             problems.append(
                 UsageError("E10016", f'--out_nodes: no node "{ref.node}" in the model', where=where, hint=hint)
             )
     raise_all(problems)
     return outputs
+
+
+def _ends_of(outputs: Iterable[str]) -> str:
+    names = list(islice(outputs, 10))
+    return "it ends with " + ", ".join(f'"{name}"' for name in names) if names else ""
 
 
 def _leaves(nodes: Mapping[str, TfNode]) -> dict[str, Ref]:

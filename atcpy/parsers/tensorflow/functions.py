@@ -14,6 +14,8 @@ from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain
 MAX_NODES: Final = 1_000_000  # of a graph, when the functions that it calls are in place
 MAX_NAMES: Final = 2**28  # characters that the names of these nodes have together
 MAX_CALLS: Final = 256  # inside each other
+_TOO_DEEP: Final = f"calls are nested more than {MAX_CALLS} deep"
+_SMALLER: Final = "take a part of the model: --out_nodes"
 CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
@@ -67,7 +69,7 @@ class Library:
         if name in called:
             raise _recursion((*called[called.index(name) :], name), where)
         if len(called) >= MAX_CALLS:
-            raise ResourceLimit("R0001", f"calls are nested more than {MAX_CALLS} deep", where=where)
+            raise ResourceLimit("R0001", _TOO_DEEP, where=where, hint=_SMALLER)
         inside = (*called, name)
         nodes: dict[str, TfNode] = {}
         for node in body.graph.nodes.values():
@@ -94,12 +96,12 @@ class Library:
         size = self._sum(graph.nodes.values())
         if size.nodes > MAX_NODES:
             what = f"the graph has {size.nodes} nodes when the functions that it calls are in place"
-            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NODES}")
+            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NODES}", hint=_SMALLER)
         if size.characters > MAX_NAMES:
             what = (
                 f"the names of nodes have {size.characters} characters when the functions that are called are in place"
             )
-            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NAMES}")
+            raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NAMES}", hint=_SMALLER)
 
     def _sum(self, nodes: Iterable[TfNode]) -> _Size:
         total = characters = depth = 0
@@ -124,7 +126,7 @@ class Library:
             if waiting is None:
                 self._sizes[name] = size = self._sum(self._body(name, where).graph.nodes.values())
                 if size.depth > MAX_CALLS:
-                    raise ResourceLimit("R0001", f"calls are nested more than {MAX_CALLS} deep", where=where)
+                    raise ResourceLimit("R0001", _TOO_DEEP, where=where, hint=_SMALLER)
                 del path[name]
             elif waiting in path:
                 names = list(path)
@@ -151,7 +153,8 @@ class _Size:
 
 
 def _recursion(names: Iterable[str], where: Where) -> ModelInvalid:
-    return ModelInvalid("E2100C", "functions call each other: " + " → ".join(names), where=where)
+    what = "functions call each other: " + " → ".join(names)
+    return ModelInvalid("E2100C", what, where=where, hint="write the recursion as a loop: tf.while_loop")
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def inline_calls(graph: TfGraph, library: Library) -> TfGraph:
             stands_for[Ref(node.name, index)] = place.ref(output)
         if len(nodes) + len(waiting) > MAX_NODES:  # functions that attributes name are not counted before
             what = f"calls of functions become more than {MAX_NODES} nodes"
-            raise ResourceLimit("R0001", what, where=Where(node=node.name, op=node.op))
+            raise ResourceLimit("R0001", what, where=Where(node=node.name, op=node.op), hint=_SMALLER)
     if not stands_for:
         return TfGraph(nodes, graph.inputs, graph.outputs)
     resolved = _resolver(stands_for)

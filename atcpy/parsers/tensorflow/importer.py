@@ -13,7 +13,7 @@ from atcpy.ir.shape import Shape, fits_limits
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
-from atcpy.parsers.tensorflow.advice import advise
+from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
 from atcpy.parsers.tensorflow.dilations import with_dilations
 from atcpy.parsers.tensorflow.frames import structured
 from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls
@@ -147,7 +147,8 @@ class Importer:
         self._node_count += len(nodes.nodes)
         if self._node_count > MAX_NODES:
             what = f"the model has more than {MAX_NODES} nodes, those of its loops and branches counted"
-            raise ResourceLimit("R0001", what, where=Where(graph=scope.path))
+            hint = "take a part of the model: --out_nodes"
+            raise ResourceLimit("R0001", what, where=Where(graph=scope.path), hint=hint)
         scope.read = {ref for node in nodes.nodes.values() for ref in node.inputs}.union(nodes.outputs)
         for node in nodes.nodes.values():
             if Ref(node.name, 0) in scope.values or node.op == ARGUMENT:
@@ -157,19 +158,25 @@ class Importer:
                 self._unknown.setdefault(node.op, []).append(node.name)
                 scope.failed.add(node.name)
             elif any(ref.node in scope.failed or ref not in scope.values for ref in node.inputs):
-                self._read_nothing(node, scope)
+                self._read_nothing(node, scope, nodes.nodes)
             else:
                 self._read_node(node, scope)
 
-    def _read_nothing(self, node: TfNode, scope: _Scope) -> None:
+    def _read_nothing(self, node: TfNode, scope: _Scope, nodes: Mapping[str, TfNode]) -> None:
         """A node that reads what has no value: told already, or an output that its maker does not have."""
         scope.failed.add(node.name)
+        where = Where(graph=scope.path, node=node.name, op=node.op)
         for ref in node.inputs:
-            if ref.node not in scope.failed and ref not in scope.values:
-                what = f'it reads "{ref.node}:{ref.output}", an output that is not made here'
-                self.problems.append(
-                    Unsupported("E10055", what, where=Where(graph=scope.path, node=node.name, op=node.op))
-                )
+            if ref.node in scope.failed or ref in scope.values:
+                continue
+            maker = nodes[ref.node].op if ref.node in nodes else ""
+            signature = self._library.signature(maker)
+            what = f'it reads output {ref.output} of "{ref.node}"' + (f" ({maker})" if maker else "")
+            if signature is not None and signature.output_count is not None and ref.output >= signature.output_count:
+                what += f", which has {signature.output_count}"
+                self.problems.append(ModelInvalid("E12009", what, where=where))
+            else:
+                self.problems.append(Unsupported("E10055", f"{what}, which is not converted", where=where))
 
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
@@ -217,17 +224,19 @@ class Importer:
 
     def _unknown_ops(self) -> Unsupported:
         counts = Counter({op: len(names) for op, names in self._unknown.items()})
-        parts = []
+        parts: list[str] = []
+        alternatives: dict[str, str] = {}
         for op, count in counts.most_common():
-            advice = advise(op, MAPPINGS, registry())
-            parts.append(f'{op} ({count}, as "{self._unknown[op][0]}"' + (f"; {advice}" if advice else "") + ")")
+            alternative = alternatives[op] = find_alternative(op, MAPPINGS, registry())
+            there = f"; there is {alternative}" if alternative else ""
+            parts.append(f'{op} ({count}, as "{self._unknown[op][0]}"{there})')
         what = f"{len(counts)} operators of TensorFlow cannot be converted: " + ", ".join(parts)
         if self._text_inputs:
             what += f"; the input {self._text_inputs[0]} is text, which no operator takes apart"
         first = next(iter(self._unknown.values()))[0]
-        return Unsupported(
-            "E19010", what, where=Where(node=first), hint="docs/operators-tensorflow.md lists those that can"
-        )
+        ways = find_ways_around(op for op, alternative in alternatives.items() if not alternative)
+        hint = "; ".join([*ways, "docs/operators-tensorflow.md lists those that can"])
+        return Unsupported("E19010", what, where=Where(node=first), hint=hint)
 
 
 def _refuse_complex(op: Op) -> NoReturn:

@@ -12,7 +12,7 @@ from atcpy.parsers.tensorflow.endpoints import Endpoints, find_endpoints
 from atcpy.parsers.tensorflow.functions import Library, inline_calls
 from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, needed, read_graph
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
-from atcpy.parsers.tensorflow.variables import Variables
+from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     flat = _select(inline_calls(_select(whole, pivots), library), pivots)
     inputs = {name: node for name, node in ends.inputs.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
-    return TfModel(file, library, flat, Endpoints(inputs, outputs), Variables(file, nodes, library))
+    variables = Variables(file, nodes, library)
+    if any(node.op in VARIABLES for node in flat.nodes.values()):
+        variables.open()
+    return TfModel(file, library, flat, Endpoints(inputs, outputs), variables)
 
 
 def _select(graph: TfGraph, pivots: bool) -> TfGraph:

@@ -23,6 +23,11 @@ class Signature:
     defaults: Mapping[str, object]
     least_inputs: int = 0
 
+    @property
+    def output_count(self) -> int | None:
+        """How many outputs it has; None if an attribute says so."""
+        return None if any(counted_by for _, counted_by in self.outputs) else len(self.outputs)
+
 
 @cache
 def registry() -> Mapping[str, dict[str, object]]:

@@ -48,8 +48,9 @@ class Variables:
         """
         prefix = self._file.prefix
         if prefix is None:
-            hint = "give the SavedModel's folder or the checkpoint, or freeze the graph first: atcpy freeze"
-            raise Unsupported("E10055", f'the graph is not frozen: "{node.name}" is a variable', where=where, hint=hint)
+            what = "the graph is not frozen: it has variables, whose content lies in a checkpoint"
+            hint = "give the folder of the SavedModel or of the checkpoint, which have both"
+            raise Unsupported("E10055", what, where=where, hint=hint)
         if not isinstance(node.attrs.get("dtype"), int):
             raise ModelInvalid("E13014", f'the variable "{node.name}" has no dtype', where=where)
         key, box = self._place_of(node, where)
@@ -62,8 +63,14 @@ class Variables:
             sizes = list(tensor.shape if shape is None else shape)
             what = f'the variable "{node.name}" is {(dtype or tensor.dtype).long}{sizes}, '
             what += f'"{key}" in the checkpoint is {tensor.dtype.long}{list(tensor.shape)}'
-            raise ModelInvalid("E13014", what, where=where.filled(file=self._checkpoint.file))
+            hint = "is it the checkpoint of this graph?"
+            raise ModelInvalid("E13014", what, where=where.filled(file=self._checkpoint.file), hint=hint)
         return tensor
+
+    def open(self) -> None:
+        """Opens the checkpoint, if the graph has one: what is wrong with it is told once, not for each variable."""
+        if self._file.prefix is not None:
+            assert self._checkpoint is not None
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
