@@ -89,7 +89,8 @@ class AllReducePlan:
     until the last one has ended: `seconds` as they are now, and if they were alone or split by default.
 
     `algorithms` has how many collectives are cheapest by which. Where they were joined, `fused_copies` are the copies
-    that are left between gradients, collective and readers, and `port_copies` those out of and into callers' arrays.
+    that are left between gradients, collective and readers, and `port_copies` those out of and into callers' arrays;
+    None where memory is planned when shapes are known.
     """
 
     allreduces: int
@@ -99,8 +100,8 @@ class AllReducePlan:
     seconds_alone: float
     seconds_default: float
     algorithms: Mapping[str, int]
-    fused_copies: int = 0
-    port_copies: int = 0
+    fused_copies: int | None = None
+    port_copies: int | None = None
 
 
 class Moment(Enum):

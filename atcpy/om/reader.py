@@ -370,6 +370,6 @@ def _allreduce(made: Mapping[str, Any]) -> AllReducePlan:
         seconds_alone=_float(made["seconds_alone"]),
         seconds_default=_float(made["seconds_default"]),
         algorithms={_str(name): _int(count) for name, count in dict(made["algorithms"]).items()},
-        fused_copies=_int(made["fused_copies"]),
-        port_copies=_int(made["port_copies"]),
+        fused_copies=None if made["fused_copies"] is None else _int(made["fused_copies"]),
+        port_copies=None if made["port_copies"] is None else _int(made["port_copies"]),
     )

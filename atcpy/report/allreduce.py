@@ -11,7 +11,12 @@ def allreduce_line(plan: Mapping[str, Any]) -> str:
     ways = " · ".join(plan["algorithms"]) if len(plan["algorithms"]) == 1 else counts(plan["algorithms"])
     predicted = f"{duration(plan['seconds'])} predicted for {count_of(plan['ranks'], 'rank')} ({ways})"
     others = f"alone {duration(plan['seconds_alone'])}, split by default {duration(plan['seconds_default'])}"
-    copies = count_of(plan["fused_copies"], "fused copy", "fused copies")
-    ports = f", {plan['port_copies']} of inputs and outputs" if plan["port_copies"] else ""
     count = count_of(plan["collectives"], "collective")
-    return f"{plan['allreduces']} → {count}   {predicted}; {others}   {copies}{ports}"
+    return f"{plan['allreduces']} → {count}   {predicted}; {others}{_copies(plan)}"
+
+
+def _copies(plan: Mapping[str, Any]) -> str:
+    if plan["fused_copies"] is None:
+        return ""
+    ports = f", {plan['port_copies']} of inputs and outputs" if plan["port_copies"] else ""
+    return f"   {count_of(plan['fused_copies'], 'fused copy', 'fused copies')}{ports}"

@@ -42,6 +42,19 @@ def test_convert_inspect_and_explain_say_the_same(invoke: Invoke, step: Path, tm
     assert "--allreduce_cost=alpha=0.001,beta=3e-10,gamma=1e-10,ranks=6" in found["atc_cmdline"]
 
 
+def test_copies_are_not_counted_before_shapes_are_known(invoke: Invoke, tmp_path: Path) -> None:
+    text = """g (float[8] x, float[n] z) => (float[8] a, float[8] b, float[n] w) {
+        a0 = Exp(x) a = HcomAllReduce<reduction = "sum">(a0)
+        b0 = Sin(x) b = HcomAllReduce<reduction = "sum">(b0)
+        w = Neg(z)
+    }"""
+    onnx.save(model(text), tmp_path / "m.onnx")
+    ran = invoke("convert", "--model", tmp_path / "m.onnx", "-o", tmp_path / "m", "--allreduce_split", "auto")
+    assert "  allreduce  2 → 1 collective   " in ran.out
+    assert "cop" not in ran.out.partition("  allreduce")[2].partition("\n")[0]
+    assert invoke("inspect", tmp_path / "m.om", "--json").envelope["result"]["allreduce"]["fused_copies"] is None
+
+
 def test_many_ranks_are_predicted_by_the_numbers_of_the_package(invoke: Invoke, step: Path, tmp_path: Path) -> None:
     seconds = []
     for name, cost in (("dear", "alpha=1e-3"), ("cheap", "alpha=1e-6")):
