@@ -12,6 +12,7 @@ from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, unnamed_dim
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.reference import MAX_DATA_ELEMENTS
 from atcpy.ops.shape_values import is_vector, mul
 from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
@@ -56,7 +57,7 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Shape:
 def propagate_expand(node: Node, known: Known) -> tuple[Dim, ...] | None:
     """The elements; a single one as often as the shape says."""
     elements, y = known(node.operand(0)), node.output.desc
-    if elements is None or not y.is_static or len(y.static_shape) > 1:
+    if elements is None or not y.is_static or len(y.static_shape) > 1 or y.elements > MAX_DATA_ELEMENTS:
         return None
     return elements * y.elements if len(elements) == 1 else elements
 

@@ -268,9 +268,9 @@ def type_proto_to_desc(proto: onnx.TypeProto, name: str) -> TensorDesc:
 
 
 def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
-    """The elements of a small integer constant; the least that a `Known` can know."""
+    """The elements of a small constant of integers or truth values; the least that a `Known` can know."""
     tensor = None if value is None else value.tensor
-    if tensor is None or not tensor.dtype.is_int or len(tensor.shape) > 1:
+    if tensor is None or not (tensor.dtype.is_int or tensor.dtype is DType.BOOL) or len(tensor.shape) > 1:
         return None
     if element_count(tensor.shape) > MAX_DATA_ELEMENTS:
         return None

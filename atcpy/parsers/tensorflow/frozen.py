@@ -19,8 +19,8 @@ import numpy as np
 from atcpy.errors import AtcError, ResourceLimit, Unsupported, Where, raise_all
 from atcpy.ir import DType, Tensor
 from atcpy.parsers.tensorflow.functions import CALLS
-from atcpy.parsers.tensorflow.graph import Ref, TfNode
-from atcpy.parsers.tensorflow.handles import Functions, Rewriter, as_type, main_text
+from atcpy.parsers.tensorflow.graph import Ref, TfNode, output_number
+from atcpy.parsers.tensorflow.handles import NO_LONGER_TRUE, Functions, Rewriter, as_type, main_text
 from atcpy.parsers.tensorflow.messages import MAX_BYTES
 from atcpy.parsers.tensorflow.model import TfModel
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
@@ -118,7 +118,8 @@ class _Freezer:
         del made.input[:]
         made.input.extend(self._text(ref) for ref in node.inputs)
         made.input.extend(f"^{self._names[name]}" for name in node.controls if name in self._names)
-        made.attr.pop("_class", None)
+        for name in NO_LONGER_TRUE:
+            made.attr.pop(name, None)
         if node.proto is None:  # an input of the signature
             made.attr["dtype"].type = as_type(node.attrs["dtype"])
             shape = node.attrs.get("shape")
@@ -191,7 +192,8 @@ class _Freezer:
             return int(signature.outputs[name].dtype)
         node, _, index = name.rpartition(":")
         types = self._result_types.get(node, ())
-        return types[int(index)] if index.isdigit() and int(index) < len(types) else None
+        number = output_number(index)
+        return types[number] if number is not None and number < len(types) else None
 
     @cached_property
     def _result_types(self) -> Mapping[str, Sequence[int]]:

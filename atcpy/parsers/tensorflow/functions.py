@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Where, did_you_mean
-from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, read_node
+from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, output_number, read_node
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import FunctionDef, NodeDef
 from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain_attr
 
@@ -188,7 +188,7 @@ class _BodyReader:
             return Ref(text, 0)
         name, _, rest = text.partition(":")
         argument, _, index = rest.partition(":")
-        number = int(index) if index.isdigit() else 0
+        number = output_number(index) or 0
         proto = self._protos.get(name)
         if proto is None or not argument:
             return Ref(name, number)

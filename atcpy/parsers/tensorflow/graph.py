@@ -6,15 +6,16 @@ an argument (`functions.py`). Here all of them are `Ref`s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from atcpy.errors import AtcError, ModelInvalid, Where, did_you_mean
+from atcpy.errors import AtcError, ModelInvalid, Where, did_you_mean, raise_all
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef, NodeDef
 from atcpy.parsers.tensorflow.signatures import plain_attr
 
 SWITCHES: Final = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+_MAX_DIGITS: Final = 10  # of the number of an output
 BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 ARGUMENT: Final = "_Arg"  # the op of a graph's inputs
 
@@ -54,7 +55,13 @@ class TfGraph:
 def main_ref(text: str) -> Ref:
     """`node` or `node:1`, as the main graph says it."""
     name, colon, index = text.rpartition(":")
-    return Ref(name, int(index)) if colon and index.isdigit() else Ref(text, 0)
+    number = output_number(index) if colon else None
+    return Ref(text, 0) if number is None else Ref(name, number)
+
+
+def output_number(text: str) -> int | None:
+    """The number of an output that a text is; None if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
 def read_node(proto: NodeDef, ref: Callable[[str], Ref] = main_ref) -> TfNode:
@@ -126,6 +133,15 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
         if name in graph.nodes:
             order.setdefault(name, graph.nodes[name])
     return TfGraph(order, graph.inputs, graph.outputs)
+
+
+def part(graph: TfGraph, inputs: Sequence[int], outputs: Sequence[int]) -> TfGraph:
+    """What some outputs of a graph depend on, which are some of its inputs."""
+    names, refs = [graph.inputs[place] for place in inputs], [graph.outputs[place] for place in outputs]
+    problems: list[AtcError] = []
+    cut = needed(TfGraph(graph.nodes, names, refs), problems)
+    raise_all(problems)
+    return cut
 
 
 def find_marks(nodes: Mapping[str, TfNode]) -> set[str]:

@@ -17,6 +17,7 @@ from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     TensorProto,
 )
 
+NO_LONGER_TRUE: Final = ("_class", "_output_shapes")  # attributes that speak of devices, and of the shapes of handles
 # What gives a handle on: by the op, the names of the outputs that are its first input.
 _GIVES_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "Identity": ("output",),
@@ -262,7 +263,8 @@ class Functions:
         bodies = [NodeDef.FromString(node.SerializeToString()) for node in function.node_def]
         rewriter = Rewriter(bodies, handles, body_text, self, self._problems)
         for node in bodies:
-            node.attr.pop("_class", None)
+            for name in NO_LONGER_TRUE:
+                node.attr.pop(name, None)
             node.device = ""
             made.node_def.extend(rewriter.rewrite(node))
         for node in made.node_def:

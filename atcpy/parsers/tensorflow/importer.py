@@ -20,6 +20,7 @@ from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name
 from atcpy.parsers.tensorflow.gelu import with_gelu
 from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, needed
 from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, Op
+from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr, registry
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
@@ -32,12 +33,15 @@ PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 @dataclass(slots=True)
 class _Scope:
-    """What references mean in one graph, which have no value for an error that is told already, and which are read."""
+    """What references mean in one graph, which nodes were looked at, which of them have no value for an error that is
+    told already, and which outputs are read.
+    """
 
     graph: Graph
     path: str
     depth: int = 0
     values: dict[Ref, Value] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     read: set[Ref] = field(default_factory=set)
 
@@ -50,6 +54,7 @@ class Importer:
         self.lists: dict[Value, DType] = {}
         self.growing: set[Value] = set()
         self.imaginary: dict[Value, Value] = {}
+        self.random: dict[Value, tuple[float, float]] = {}
         self.devices: dict[Hashable, str] = {}
         self._library = library
         self._variables = variables
@@ -99,6 +104,9 @@ class Importer:
                 what = f'the output "{ref.node}:{ref.output}" is complex'
                 hint = "take its real and its imaginary part: --out_nodes"
                 self.problems.append(Unsupported("E10055", what, where=Where(node=ref.node), hint=hint))
+            if value in self.random:
+                what = f'the output "{ref.node}:{ref.output}" is a random number'
+                self.problems.append(Unsupported("E10055", what, where=Where(node=ref.node)))
         return results
 
     # --- what mapping functions ask for --------------------------------------------------------
@@ -128,6 +136,8 @@ class Importer:
             raise _ToldAlready
         if any(value in self.imaginary for value in found):
             raise op.refuse(f"complex numbers that {label} returns")
+        if any(value in self.random for value in found if value not in arguments):
+            raise refusal(op)
         return found
 
     def find_body(self, op: Op, function: object) -> TfGraph:
@@ -151,6 +161,7 @@ class Importer:
             raise ResourceLimit("R0001", what, where=Where(graph=scope.path), hint=hint)
         scope.read = {ref for node in nodes.nodes.values() for ref in node.inputs}.union(nodes.outputs)
         for node in nodes.nodes.values():
+            scope.done.add(node.name)
             if Ref(node.name, 0) in scope.values or node.op == ARGUMENT:
                 continue
             rule = MAPPINGS.get(node.op)
@@ -164,10 +175,13 @@ class Importer:
 
     def _read_nothing(self, node: TfNode, scope: _Scope, nodes: Mapping[str, TfNode]) -> None:
         """A node that reads what has no value: told already, or an output that its maker does not have."""
-        scope.failed.add(node.name)
         where = Where(graph=scope.path, node=node.name, op=node.op)
         for ref in node.inputs:
             if ref.node in scope.failed or ref in scope.values:
+                continue
+            if ref.node not in scope.done or ref.node == node.name:  # nodes come after what they read, but in cycles
+                what = f'it reads "{ref.node}", which needs it: a cycle, but no loop'
+                self.problems.append(ModelInvalid("E13014", what, where=where))
                 continue
             maker = nodes[ref.node].op if ref.node in nodes else ""
             signature = self._library.signature(maker)
@@ -177,6 +191,7 @@ class Importer:
                 self.problems.append(ModelInvalid("E12009", what, where=where))
             else:
                 self.problems.append(Unsupported("E10055", f"{what}, which is not converted", where=where))
+        scope.failed.add(node.name)
 
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
@@ -207,6 +222,8 @@ class Importer:
 
     def _mapping(self, op: Op) -> MappingFunction:
         """The function that says a node, whose inputs may be complex."""
+        if is_random(op):
+            return of_random
         if not any(value in self.imaginary for value in op.inputs):
             function = MAPPINGS[op.node.op].function
         else:

@@ -34,13 +34,15 @@ class Bodies(Protocol):
     """Who reads the graphs that a node of control flow runs, and the constants that variables are. `lists` has the
     lists whose elements have no shape yet, with their element types: the value is their size. `growing` has the arrays
     that grow when they are written behind their end. `imaginary` has what makes a value complex: the value is the real
-    part only. `devices` has the first device of each collective.
+    part only. `devices` has the first device of each collective. `random` has the numbers that are drawn, with the
+    range that they are in.
     """
 
     lists: dict[Value, DType]
     growing: set[Value]
     imaginary: dict[Value, Value]
     devices: dict[Hashable, str]
+    random: dict[Value, tuple[float, float]]
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""

@@ -390,4 +390,28 @@ def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
     functions["cond1"].ret["r0"] = f"{ring.name}:z:0"
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "loop:1")
-    assert caught.value.code == "E12009"
+    assert caught.value.code == "E13014"
+
+
+def test_what_nobody_reads_of_branches_and_loops_is_not_asked_for(tmp_path: Path) -> None:
+    """Graphs for training return what gradients need, in ops that exist for them alone."""
+    g = TfBuilder()
+    x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
+    branches = []
+    for name, op in (("yes", "Neg"), ("no", "Abs")):
+        body = TfBuilder()
+        held, result = body.add("OptionalFromValue", "a"), body.add(op, "a")
+        branches.append(g.function(name, body, {"a": "float32"}, held, result))
+    g.add("If", p, x, name="y", then_branch=branches[0], else_branch=branches[1])
+    types = {"unread": "float32", "i": "int32", "kept": "float32", "x": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    less = g.function("less", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
+    one = body.const(1, "int32")
+    results = [body.add("Unheard", "unread", "x"), body.add("AddV2", "i", one), body.add("Neg", "x")]
+    turn = g.function("turn", body, types, *results[:2], results[2], body.add("AddV2", "x", "kept"))
+    g.add("While", x, g.const(0, "int32"), x, x, name="z", cond=less, body=turn)
+    run = g.converted(tmp_path, "y:1", "z:3")
+    for condition in (False, True):
+        y, z = run({"x": X, "p": np.array(condition)})
+        np.testing.assert_array_equal(y, -X if condition else abs(X))
+        np.testing.assert_array_equal(z, -X)  # x, x → −x, 2x → −2x, x → −x, −x

@@ -76,3 +76,23 @@ def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) ->
     array = np.arange(6, dtype="float32").reshape(2, 3)
     (y,) = g.run(tmp_path, {"x": array}, "y")
     np.testing.assert_array_equal(y, np.concatenate([array, array], 1))
+
+
+@pytest.mark.parametrize(
+    ("reads", "words"),
+    [
+        ("y", 'it reads "y", which needs it: a cycle'),
+        ("next", 'it reads "next", which needs it: a cycle'),
+        ("x:1", 'it reads output 1 of "x"'),
+        ("x:²", '"x:²" is read, which the graph does not have'),
+        ("x:" + "9" * 5000, "is read, which the graph does not have"),
+        ("x:-1", '"x:-1" is read, which the graph does not have'),
+    ],
+)
+def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, words: str) -> None:
+    g = TfBuilder()
+    g.input("x", "float32", (2,))
+    g.add("Neg", reads, name="y")
+    g.add("Abs", "y", name="next")
+    with pytest.raises(AtcError, match=words):
+        g.run(tmp_path, {}, "next")

@@ -223,8 +223,23 @@ def test_values_of_unknown_rank(tmp_path: Path) -> None:
         g.add("Equal", x, g.const(X[0, 0]), incompatible_shape_error=False): X[0, 0] == X,
         g.add("Softmax", x): np.exp(X) / np.exp(X).sum(-1, keepdims=True),
     }
+    every = g.add("Range", g.const(np.int32(0)), g.add("Rank", x), g.const(np.int32(1)))
+    outputs |= {g.add("Sum", x, every): X.sum(), g.add("Max", x, every, keep_dims=True): X.max(keepdims=True)}
     for result, expected in zip(g.run(tmp_path, {"x": X}, *outputs), outputs.values(), strict=True):
+        assert result.shape == np.shape(expected)
         np.testing.assert_allclose(result, expected, 1e-5)
+
+
+def test_an_axis_that_constants_lead_to(tmp_path: Path) -> None:
+    """As tf.linspace computes it."""
+    g = TfBuilder()
+    x = g.input("x", "float32", (None, 4))
+    rank = g.add("AddV2", g.add("Rank", x), g.const(np.int32(-1)))
+    axis = g.add("SelectV2", g.const(np.array(False)), g.const(np.int32(0)), rank)
+    third = g.add("Cast", g.add("Sqrt", g.const(np.float32(4))), DstT=Type("int32"))
+    y, z = g.run(tmp_path, {"x": X[0]}, g.add("ConcatV2", x, x, axis), g.add("ExpandDims", x, third))
+    np.testing.assert_array_equal(y, np.concatenate([X[0], X[0]], 1))
+    np.testing.assert_array_equal(z, X[0][..., None])
 
 
 def test_complex_matrices_are_refused(tmp_path: Path) -> None:

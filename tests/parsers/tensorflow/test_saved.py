@@ -19,6 +19,7 @@ from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     FunctionDef,
     MetaGraphDef,
     OpDef,
+    SavedModel,
     SignatureDef,
     TensorProto,
     TrackableObjectGraph,
@@ -255,6 +256,21 @@ def test_a_saved_model_has_the_names_of_its_signature(tmp_path: Path) -> None:
         assert np.array_equal(results["act"], np.maximum(X @ W - B, 0))
     assert list(run(folder, tmp_path, {"image": X}, out_nodes="sum")) == ["sum"]
     assert list(run(folder, tmp_path, {"image": X}, out_nodes="call:1;sum")) == ["call:1", "sum"]
+
+
+def test_a_saved_model_in_text_form(tmp_path: Path) -> None:
+    from google.protobuf import text_format
+
+    graphs = {"serve": (new_graph(), {"serving_default": serving()}, "call_1")}
+    folder = write_saved_model(tmp_path / "m", graphs, TENSORS)
+    binary = folder / "saved_model.pb"
+    model = SavedModel.FromString(binary.read_bytes())
+    binary.unlink()
+    model.meta_graphs[0].saver_def.version = 2
+    text = text_format.MessageToString(model)
+    assert "version: V2" in text
+    (folder / "saved_model.pbtxt").write_text(text)
+    assert np.array_equal(run(folder, tmp_path, {"also": ALSO, "image": X})["sum"], X @ W - B)
 
 
 def test_signatures_and_tags_are_chosen_by_name(tmp_path: Path) -> None:

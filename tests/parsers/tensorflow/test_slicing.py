@@ -168,6 +168,16 @@ def test_bad_slices_are_refused(
         g.run(tmp_path, {}, "y")
 
 
+@pytest.mark.parametrize("op", ["Split", "Unpack"])
+def test_more_parts_than_there_can_be_are_refused(op: str, tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (None, 3))
+    inputs = [g.const(ints(0)), x] if op == "Split" else [x]
+    g.add(op, *inputs, name="y", num_split=2**31 - 1, num=2**31 - 1, axis=0)
+    with pytest.raises(AtcError, match="2147483647 parts"):
+        g.run(tmp_path, {}, "y")
+
+
 def test_bounds_of_an_unknown_number_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     bounds = [g.input(name, "int32", (None,)) for name in "abc"]

@@ -9,7 +9,8 @@ from typing import Final
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
-from atcpy.parsers.tensorflow.graph import TfGraph
+from atcpy.parsers.tensorflow.evaluation import find_constant
+from atcpy.parsers.tensorflow.graph import TfGraph, part
 from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless
 
@@ -25,11 +26,33 @@ def if_(op: Op) -> list[Value | None]:
 def branch(op: Op, condition: Value, chosen: TfGraph, other: TfGraph) -> list[Value | None]:
     """What one of two graphs returns for the inputs behind the first."""
     arguments = op.inputs[1:]
-    if condition.tensor is not None:
-        return [*run(op, op.graph, chosen if condition.array.reshape(-1)[0] else other, arguments)]
-    graphs = [Graph(f"{op.node.name}/{label}", names=op.graph.names) for label in ("then_branch", "else_branch")]
-    bodies = zip(graphs, (chosen, other), strict=True)
-    return _either(op, condition, graphs, [run(op, graph, body, arguments) for graph, body in bodies])
+    wanted, (chosen, other) = _wanted(op, (chosen, other))
+    known = find_constant(condition, op.known)
+    if known is not None:
+        returned: Sequence[Value | None] = run(op, op.graph, chosen if known.reshape(-1)[0] else other, arguments)
+    else:
+        graphs = [Graph(f"{op.node.name}/{label}", names=op.graph.names) for label in ("then_branch", "else_branch")]
+        bodies = zip(graphs, (chosen, other), strict=True)
+        returned = _either(op, condition, graphs, [run(op, graph, body, arguments) for graph, body in bodies])
+    return _spread(wanted, returned)
+
+
+def _wanted(op: Op, bodies: Sequence[TfGraph]) -> tuple[list[int], Sequence[TfGraph]]:
+    """Which results of branches are read, and the branches without what only others depend on."""
+    counts = [len(body.outputs) for body in bodies]
+    if len(set(counts)) > 1:
+        what = f"its branches return {' and '.join(map(str, counts))} values"
+        raise ModelInvalid("E13014", what, where=op.where)
+    wanted = [index for index in range(counts[0]) if op.is_read(index)]
+    if len(wanted) == counts[0]:
+        return wanted, bodies
+    return wanted, [part(body, range(len(body.inputs)), wanted) for body in bodies]
+
+
+def _spread(places: Sequence[int], values: Sequence[Value | None]) -> list[Value | None]:
+    """The values at their places, None between them."""
+    by_place = dict(zip(places, values, strict=True))
+    return [by_place.get(place) for place in range(max(by_place, default=-1) + 1)]
 
 
 def run(op: Op, graph: Graph, body: TfGraph, arguments: Sequence[Value]) -> list[Value]:
@@ -41,9 +64,6 @@ def _either(
     op: Op, condition: Value, graphs: Sequence[Graph], returned: Sequence[Sequence[Value]]
 ) -> list[Value | None]:
     """The If node over two graphs that return these values; what both return unchanged is no output of it."""
-    if len(returned[0]) != len(returned[1]):
-        what = f"its branches return {len(returned[0])} and {len(returned[1])} values"
-        raise ModelInvalid("E13014", what, where=op.where)
     pairs = [_with_shapes(op, graphs, pair) for pair in zip(*returned, strict=True)]
     chosen = [pair for pair in pairs if pair[0] is not pair[1]]
     for graph, values in zip(graphs, zip(*chosen, strict=True) if chosen else ((), ()), strict=True):
@@ -89,19 +109,20 @@ def truth(op: Op, value: Value) -> Value:
 @maps("Case", "StatelessCase")
 def case(op: Op) -> list[Value | None]:
     """If in If; an index that no branch has runs the last"""
-    bodies = list(op.node.bodies.values())
+    bodies: Sequence[TfGraph] = list(op.node.bodies.values())
     functions = op.attr("branches")
     if not bodies and isinstance(functions, tuple):
         bodies = [op.bodies.find_body(op, function) for function in functions]
     if not bodies:
         raise ModelInvalid("E13014", "it has no branches", where=op.where)
+    wanted, bodies = _wanted(op, bodies)
     last = len(bodies) - 1
     if op.is_constant(0):
         chosen = op.ints(0)[0]
-        return [*run(op, op.graph, bodies[chosen if 0 <= chosen <= last else last], op.inputs[1:])]
+        return _spread(wanted, run(op, op.graph, bodies[chosen if 0 <= chosen <= last else last], op.inputs[1:]))
     index = op.cast(op.input(0), DType.INT64)
     inside = op.add("And", op.add("GreaterOrEqual", index, op.const(0)), op.add("Less", index, op.const(last)))
-    return [*_choose(op, op.add("Where", inside, index, op.const(last)), bodies, 0)]
+    return _spread(wanted, _choose(op, op.add("Where", inside, index, op.const(last)), bodies, 0))
 
 
 def _choose(op: Op, index: Value, bodies: Sequence[TfGraph], first: int) -> list[Value]:

@@ -129,7 +129,7 @@ def cast(op: Op) -> Value:
     return op.complex_of(part, op.add("Expand", op.like(0, part), op.add("Shape", part)))
 
 
-@maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault")
+@maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault", "Print")
 def hand_through(op: Op) -> Value:
     """Its input"""
     return op.input(0)

@@ -11,9 +11,10 @@ from atcpy.ir import DType, Graph, Node, Sym, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.ir.graph import walk
 from atcpy.parsers.tensorflow.conditions import origin
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, needed
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, needed, part
 from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.ops.control import run, truth
+from atcpy.parsers.tensorflow.ops.dropout import refusal
 from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless, list_size
 
 ROUNDS: Final = 4  # until the types that hold in every turn are found; then nothing is believed of their dims
@@ -28,7 +29,34 @@ def while_(op: Op) -> list[Value | None]:
     count = len(op.inputs)
     if (len(cond.inputs), len(body.inputs), len(body.outputs)) != (count,) * 3 or len(cond.outputs) != 1:
         raise ModelInvalid("E13014", "its condition and body do not fit what it carries", where=op.where)
-    return _Loop(op, cond, body).build()
+    live = _live(op, cond, body)
+    if len(live) == count:
+        return _Loop(op, cond, body).build()
+    carried = replace(op, inputs=[op.inputs[place] for place in live])
+    made = dict(zip(live, _Loop(carried, part(cond, live, [0]), part(body, live, live)).build(), strict=True))
+    return [made.get(place) for place in range(count)]
+
+
+def _live(op: Op, cond: TfGraph, body: TfGraph) -> list[int]:
+    """What must be carried: what is read behind the loop, what the condition needs, and what these need in a turn."""
+    found: set[int] = set()
+    stack = [(body, body.outputs[place], place) for place in range(len(op.inputs)) if op.is_read(place)]
+    stack.append((cond, cond.outputs[0], -1))
+    places = [{name: place for place, name in enumerate(graph.inputs)} for graph in (cond, body)]
+    seen = [set[str](), set[str]()]
+    while stack:
+        graph, ref, place = stack.pop()
+        if place >= 0:
+            found.add(place)
+        which = int(graph is body)
+        argument = places[which].get(ref.node)
+        if argument is not None and argument not in found:
+            stack.append((body, body.outputs[argument], argument))
+        if ref.node not in seen[which]:
+            seen[which].add(ref.node)
+            node = graph.nodes.get(ref.node)
+            stack.extend((graph, other, -1) for other in (node.inputs if node is not None else ()))
+    return sorted(found)
 
 
 @dataclass(slots=True)
@@ -170,6 +198,8 @@ class _Loop:
         for index, desc in enumerate(self.descs):
             if index in self.fixed or index in self.collected:
                 continue
+            if self.starts[index] in op.bodies.random:
+                raise refusal(op)
             place = {"index": 2 + len(before)}
             data = graph.append("Data", (), place, name=f"{op.node.name}/{self.body.inputs[index]}")
             data.output.desc = desc

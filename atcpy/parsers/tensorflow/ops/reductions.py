@@ -58,10 +58,27 @@ def _along_axes(op: Op, op_type: str, x: Value) -> Value:
         if len(set(axes)) < len(axes):
             raise ModelInvalid("E13014", f"the axes {axes}: some twice", where=op.where)
         return op.add(op_type, x, op.const(axes), keepdims=int(keepdims)) if axes else x
+    if _are_all_axes(op):
+        return op.add(op_type, x, keepdims=int(keepdims))
     if not keepdims:
         raise op.refuse(f'the axes, "{op.input(1).name}", are computed when the model runs, and the dims vanish')
     axes_input = op.cast(op.reshape(op.input(1), [-1]), DType.INT64)
     return op.add(op_type, x, axes_input, keepdims=1, noop_with_empty_axes=1)
+
+
+def _are_all_axes(op: Op) -> bool:
+    """Are the axes 0, 1, … below the number of dims of input 0, which is not known?"""
+    made = op.input(1).producer
+    if made.op_type != "Range" or [op.known(made.operand(place)) for place in (0, 2)] != [(0,), (1,)]:
+        return False
+    value = made.operand(1)
+    for op_type in ("Size", "Shape"):
+        while value.producer.op_type == "Cast":
+            value = value.producer.operand(0)
+        if value.producer.op_type != op_type:
+            return False
+        value = value.producer.operand(0)
+    return value is op.input(0)
 
 
 def _axes(op: Op) -> tuple[int, ...]:

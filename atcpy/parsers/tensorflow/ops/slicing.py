@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Value
@@ -22,6 +22,8 @@ from atcpy.parsers.tensorflow.integers import (
     size_of,
 )
 from atcpy.parsers.tensorflow.op import Op, maps
+
+_MAX_PARTS: Final = 2**16  # that one node gives
 
 
 class _Part(NamedTuple):
@@ -196,10 +198,17 @@ def _of_sizes(op: Op, value: Value, sizes: Sequence[Dim | None]) -> Value:
     return op.reshape(value, known)
 
 
+def _part_count(op: Op, name: str) -> int:
+    count = op.int_attr(name)
+    if count > _MAX_PARTS:
+        raise op.refuse(f"{count} parts")
+    return count
+
+
 @maps("Split")
 def split(op: Op) -> list[Value | None]:
     """Split into equal parts"""
-    axis, count = known_number(op, 0, "axis"), op.int_attr("num_split")
+    axis, count = known_number(op, 0, "axis"), _part_count(op, "num_split")
     size = op.shape(1)[axis] if -op.rank(1) <= axis < op.rank(1) else 0
     if count < 1 or (isinstance(size, int) and size % count):
         raise ModelInvalid("E13014", f"{count} equal parts of a dim of {size}", where=op.where)
@@ -218,7 +227,7 @@ def split_v(op: Op) -> list[Value | None]:
     if isinstance(sizes.held, Value) or -1 in sizes.held:
         rest = size_of(op, x, axis) - _total(op, sizes) - 1
         sizes = sizes.equals(-1).choose(rest, sizes)
-    count = op.int_attr("num_split")
+    count = _part_count(op, "num_split")
     return [*op.add_many("Split", x, sizes.value, outputs=count, axis=axis)] if count > 1 else [x]
 
 
@@ -231,8 +240,7 @@ def _total(op: Op, sizes: Integers) -> Integers:
 @maps("Unpack")
 def unpack(op: Op) -> list[Value | None]:
     """Split into parts of one, without the dim"""
-    x, count = op.input(0), op.int_attr("num")
-    axis = op.int_attr("axis")
+    x, count, axis = op.input(0), _part_count(op, "num"), op.int_attr("axis")
     if count < 2:
         return [op.squeeze(x, axis)] if count == 1 else []
     parts = op.add_many("Split", x, op.const([1] * count), outputs=count, axis=axis)

@@ -445,6 +445,14 @@ class SignatureDef(_message.Message):
 
 class SaverDef(_message.Message):
     __slots__ = ("filename_tensor_name", "save_tensor_name", "restore_op_name", "max_to_keep", "sharded", "keep_checkpoint_every_n_hours", "version")
+    class CheckpointFormatVersion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LEGACY: _ClassVar[SaverDef.CheckpointFormatVersion]
+        V1: _ClassVar[SaverDef.CheckpointFormatVersion]
+        V2: _ClassVar[SaverDef.CheckpointFormatVersion]
+    LEGACY: SaverDef.CheckpointFormatVersion
+    V1: SaverDef.CheckpointFormatVersion
+    V2: SaverDef.CheckpointFormatVersion
     FILENAME_TENSOR_NAME_FIELD_NUMBER: _ClassVar[int]
     SAVE_TENSOR_NAME_FIELD_NUMBER: _ClassVar[int]
     RESTORE_OP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -458,8 +466,8 @@ class SaverDef(_message.Message):
     max_to_keep: int
     sharded: bool
     keep_checkpoint_every_n_hours: float
-    version: int
-    def __init__(self, filename_tensor_name: _Optional[str] = ..., save_tensor_name: _Optional[str] = ..., restore_op_name: _Optional[str] = ..., max_to_keep: _Optional[int] = ..., sharded: _Optional[bool] = ..., keep_checkpoint_every_n_hours: _Optional[float] = ..., version: _Optional[int] = ...) -> None: ...
+    version: SaverDef.CheckpointFormatVersion
+    def __init__(self, filename_tensor_name: _Optional[str] = ..., save_tensor_name: _Optional[str] = ..., restore_op_name: _Optional[str] = ..., max_to_keep: _Optional[int] = ..., sharded: _Optional[bool] = ..., keep_checkpoint_every_n_hours: _Optional[float] = ..., version: _Optional[_Union[SaverDef.CheckpointFormatVersion, str]] = ...) -> None: ...
 
 class CollectionDef(_message.Message):
     __slots__ = ("node_list", "bytes_list")

@@ -1,0 +1,98 @@
+"""Random numbers: nothing where a dropout drops nothing, else refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.errors import AtcError
+from tests.parsers.tensorflow.graphs import TfBuilder, Type
+
+X = np.array([[1.5, -2, 3], [0, 4, -0.5]], np.float32)
+
+
+def drawn(g: TfBuilder, x: str) -> str:
+    return g.add("RandomUniform", g.add("Shape", x), dtype=Type("float32"), seed=3)
+
+
+def by_floor(g: TfBuilder, x: str, keep: str) -> str:
+    """As TensorFlow 1 wrote it."""
+    scaled = g.add("Add", g.add("Mul", drawn(g, x), g.const(np.float32(1))), g.const(np.float32(0)))
+    kept = g.add("Floor", g.add("Add", keep, scaled))
+    return g.add("Mul", g.add("RealDiv", x, keep), kept)
+
+
+def by_rate(g: TfBuilder, x: str, keep: str) -> str:
+    """As it does now."""
+    one = g.const(np.float32(1))
+    kept = g.add("GreaterEqual", drawn(g, x), g.add("Sub", one, keep))
+    return g.add("Mul", g.add("Mul", x, g.add("RealDiv", one, keep)), g.add("Cast", kept, DstT=Type("float32")))
+
+
+@pytest.mark.parametrize("dropout", [by_floor, by_rate])
+def test_what_drops_nothing_vanishes(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
+    g = TfBuilder()
+    x = g.input("x", "float32", (None, 3))
+    keep = g.add("PlaceholderWithDefault", g.const(np.float32(1)), name="keep", dtype=Type("float32"))
+    (y,) = g.run(tmp_path, {"x": X}, g.add("Neg", dropout(g, x, keep)))
+    np.testing.assert_array_equal(y, -X)
+
+
+@pytest.mark.parametrize("dropout", [by_floor, by_rate])
+def test_what_drops_is_refused(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
+    g = TfBuilder()
+    made = dropout(g, g.input("x", "float32", (2, 3)), g.const(np.float32(0.9)))
+    with pytest.raises(AtcError, match="random numbers") as caught:
+        g.run(tmp_path, {"x": X}, made)
+    assert caught.value.code == "E10055"
+
+
+def test_a_random_output_is_refused(tmp_path: Path) -> None:
+    g = TfBuilder()
+    g.add("Identity", drawn(g, g.input("x", "float32", (2, 3))), name="y")
+    with pytest.raises(AtcError, match='"y:0" is a random number'):
+        g.run(tmp_path, {"x": X}, "y")
+
+
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_loops_take_random_numbers_for_such_a_dropout_alone(tmp_path: Path, is_carried: bool) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (2, 3))
+    types = {"i": "int32", "x": "float32", "r": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    less = g.function("less", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
+    kept = body.add("Cast", body.add("GreaterEqual", "r", body.const(np.float32(0))), DstT=Type("float32"))
+    result = body.add("AddV2", body.add("Mul", "x", kept), body.const(np.float32(1)))
+    again = body.add("Neg", "r") if is_carried else "r"
+    turn = g.function("turn", body, types, body.add("AddV2", "i", body.const(1, "int32")), result, again)
+    g.add("While", g.const(0, "int32"), x, drawn(g, x), name="y", cond=less, body=turn)
+    if is_carried:
+        with pytest.raises(AtcError, match="random numbers"):
+            g.run(tmp_path, {"x": X}, "y:1")
+    else:
+        np.testing.assert_array_equal(g.run(tmp_path, {"x": X}, "y:1")[0], X + 3)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_branch_of_version_1_that_is_never_taken_may_drop(tmp_path: Path, training: bool) -> None:
+    """Its random numbers hang on the branch by control edges alone."""
+    g = TfBuilder()
+    x = g.input("x", "float32", (2, 3))
+    told = g.add("PlaceholderWithDefault", g.const(np.array(training)), name="training", dtype=Type("bool"))
+    switch = g.add("Switch", x, told, name="switch")
+    g.add("Switch", told, told, name="pivot")
+    yes = g.add("Identity", "pivot:1", name="yes")
+    rate, shape = g.const(np.float32(0.5), name="rate"), g.const([2, 3], "int32", name="shape")
+    for item in g.graph.node:
+        if item.name in (rate, shape):
+            item.input.append(f"^{yes}")
+    kept = g.add("GreaterEqual", g.add("RandomUniform", shape, dtype=Type("float32")), rate)
+    dropped = g.add("Mul", f"{switch}:1", g.add("Cast", kept, DstT=Type("float32")))
+    merge = g.add("Merge", g.add("Identity", switch), dropped)
+    if training:
+        with pytest.raises(AtcError, match="random numbers"):
+            g.run(tmp_path, {"x": X}, merge)
+    else:
+        np.testing.assert_array_equal(g.run(tmp_path, {"x": X}, merge)[0], X)
