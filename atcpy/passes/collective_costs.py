@@ -3,7 +3,8 @@
 n bytes on p ranks
 allreduce       ring       2(p-1)·α + 2(p-1)/p·n·β + (p-1)/p·n·γ
                 doubling   ⌈log2 p⌉·(α + n·β + n·γ)
-                halving    2·log2 p·α + 2(p-1)/p·n·β + (p-1)/p·n·γ, if p is a power of two
+                halving    2·log2 q·α + 2(q-1)/q·n·β + (q-1)/q·n·γ, q = p, or the power of two below it
+                           and 2·α + 2·n·β + n·γ, with which the others join and hear of it
 reduce-scatter  ring       (p-1)·α + (p-1)/p·n·(β + γ)
 allgather       ring       (p-1)·α + (p-1)/p·n·β, of the whole
 broadcast       tree       ⌈log2 p⌉·(α + n·β)
@@ -40,12 +41,14 @@ def algorithms(op_type: str, network: Network) -> tuple[Algorithm, ...]:
     others, rounds, share = ranks - 1, (ranks - 1).bit_length(), (ranks - 1) / ranks
     match op_type:
         case "HcomAllReduce":
-            in_parts = share * (2 * beta + gamma)
-            ring = Algorithm("ring", 2 * others * alpha, in_parts)
-            doubling = Algorithm("doubling", rounds * alpha, rounds * (beta + gamma))
-            # Ranks that are left over when they pair up need two rounds more: no gain over the ring in this model.
-            halving = (Algorithm("halving", 2 * rounds * alpha, in_parts),) if ranks == 1 << rounds else ()
-            return (ring, doubling, *halving)
+            paired = 1 << (ranks.bit_length() - 1)
+            extra = paired < ranks
+            halvings = paired.bit_length() - 1 + extra
+            return (
+                Algorithm("ring", 2 * others * alpha, share * (2 * beta + gamma)),
+                Algorithm("doubling", rounds * alpha, rounds * (beta + gamma)),
+                Algorithm("halving", 2 * halvings * alpha, ((paired - 1) / paired + extra) * (2 * beta + gamma)),
+            )
         case "HcomReduceScatter":
             return (Algorithm("ring", others * alpha, share * (beta + gamma)),)
         case "HcomAllGather":
