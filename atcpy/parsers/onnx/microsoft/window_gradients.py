@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -17,6 +18,8 @@ _CONV = f"{_WINDOW} group:i"
 _POOL = f"{_WINDOW} ceil_mode:i"
 _MOST = 2**31
 _MOST_STATED = 2**24
+_MOST_TAPS = 64
+_ROWS = 32  # of a product: below so many channels, several taps have one together
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,97 @@ def _batch_inside(e: Expansion, value: Value, group: int, rank: int, *, channels
     return e.op("Reshape", turned, e.op("Concat", *ends, sides, axis=0))
 
 
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Both gradients by products of matrices, tap by tap. They run faster than convolutions with computed filters, most
+    of all than those with filters as large as the data, and hold no more than a copy of the data at a time.
+    """
+
+    e: Expansion
+    window: _Window
+    dy: Value
+    x: Value
+    group: int
+    sizes: tuple[int, ...]  # of the weights
+
+    @property
+    def taps(self) -> list[tuple[int, ...]]:
+        return list(product(*map(range, self.window.kernel)))
+
+    def _view(self, value: Value, start: Sequence[int], counts: Value, steps: Value | None, channels: int) -> Value:
+        """What a tap sees: [N, g, channels, places]"""
+        e, axes = self.e, self.e.const("axes", [*range(2, len(self.sizes))])
+        first = e.const("start", start)
+        cut = e.op("Slice", value, first, e.op("Add", first, counts), axes, steps)
+        return e.reshape(cut, 0, self.group, channels, -1)
+
+    def _padded(self, value: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
+        pads = [0, 0, *begins, 0, 0, *ends]
+        return self.e.op("Pad", value, self.e.const("pads", pads)) if any(pads) else value
+
+    def of_weights(self) -> Value:
+        """Σ X · dYᵀ for what each tap sees of X."""
+        e, window, (filters, inner, *kernel) = self.e, self.window, self.sizes
+        steps, one = e.const("strides", window.strides), e.const("one", [1])
+        counts = e.slice(e.op("Shape", self.dy), 2, 2**63 - 1, 0)
+        span = e.op("Add", e.op("Mul", e.op("Sub", counts, one), steps), one)
+        padded = self._padded(self.x, window.begins, window.ends)
+        outer = filters // self.group
+        gradient = e.transpose(e.reshape(self.dy, 0, self.group, outer, -1), 0, 1, 3, 2)
+        views = []
+        for tap in self.taps:
+            start = [at * step for at, step in zip(tap, window.dilations, strict=True)]
+            views.append(self._view(padded, start, span, steps, inner))
+        together = -(-_ROWS // inner)
+        parts = [
+            e.op("MatMul", _joined(e, views[first : first + together], 2), gradient)
+            for first in range(0, len(views), together)
+        ]
+        total = e.op("ReduceSum", _joined(e, parts, 2), e.const("batch", [0]), keepdims=0)
+        own = e.reshape(total, self.group, *kernel, inner, outer)
+        last = len(kernel) + 2
+        return e.reshape(e.transpose(own, 0, last, last - 1, *range(1, last - 1)), *self.sizes)
+
+    def of_data(self, w: Value) -> Value:
+        """Σ Wᵀ · dY: from where each tap sees it, or, with steps, to where Col2Im puts it."""
+        e, window, (filters, inner, *_) = self.e, self.window, self.sizes
+        outer, taps = filters // self.group, self.taps
+        image = e.slice(e.op("Shape", self.x), 2, 2**63 - 1, 0)
+        parts = e.reshape(w, self.group, outer, inner, len(taps))
+        if not window.is_dense:
+            turned = e.reshape(e.transpose(parts, 0, 2, 3, 1), self.group, inner * len(taps), outer)
+            columns = e.op("MatMul", turned, e.reshape(self.dy, 0, self.group, outer, -1))
+            attrs = {"strides": window.strides, "dilations": window.dilations}
+            columns = e.reshape(columns, 0, self.group * inner * len(taps), -1)
+            block = e.const("block", window.kernel)
+            return e.op("Col2Im", columns, image, block, pads=(*window.begins, *window.ends), **attrs)
+        turned = e.transpose(parts, 3, 0, 2, 1)  # [taps, g, C, M]
+        most = [reach - 1 for reach in window.reach]
+        pads = [[end - pad for end, pad in zip(most, own, strict=True)] for own in (window.begins, window.ends)]
+        padded, total = self._padded(self.dy, *pads), None
+        for number, tap in enumerate(taps):
+            start = [end - at * step for end, at, step in zip(most, tap, window.dilations, strict=True)]
+            own = e.op("Gather", turned, e.const("tap", number), axis=0)
+            part = e.op("MatMul", own, self._view(padded, start, image, None, outer))
+            total = part if total is None else e.op("Add", total, part)
+        assert total is not None
+        return e.op("Reshape", total, e.op("Shape", self.x))
+
+
+def _joined(e: Expansion, values: Sequence[Value], axis: int) -> Value:
+    return values[0] if len(values) == 1 else e.op("Concat", *values, axis=axis)
+
+
+def _products(e: Expansion, window: _Window, dy: Value, w: Value, x: Value, group: int) -> _Products | None:
+    """The form by products; None where the sizes of the weights are not known, or the taps are many."""
+    sizes = None if w.desc.shape is None else _whole(w.desc.shape)
+    if sizes is None or min(sizes) < 1 or sizes[2:] != window.kernel or sizes[0] % group:
+        return None
+    if prod(window.kernel) > _MOST_TAPS:
+        return None
+    return _Products(e, window, dy, x, group, sizes)
+
+
 def _of_weights(e: Expansion, window: _Window, x: Value, dy: Value, group: int) -> Value:
     """Σ dY · X over batch and places: a convolution of X with dY, batch and channels exchanged, strides and dilations
     too. It may see a few elements of X that no window reached: these come last and are cut off.
@@ -134,14 +228,14 @@ def _of_weights(e: Expansion, window: _Window, x: Value, dy: Value, group: int) 
     data = _batch_inside(e, x, group, rank, channels_first=False)
     filters = _batch_inside(e, dy, group, rank, channels_first=True)
     pads = (*window.begins, *window.ends)
-    product = e.op(
+    total = e.op(
         "Conv", data, filters, group=group, strides=window.dilations, dilations=window.strides, pads=pads
     )  # fmt: skip
     axes = [*range(2, rank)]
     if not window.is_dense:
         starts, ends = e.const("starts", [0] * len(axes)), e.const("ends", window.kernel)
-        product = e.op("Slice", product, starts, ends, e.const("axes", axes))
-    return e.transpose(product, 1, 0, *axes)
+        total = e.op("Slice", total, starts, ends, e.const("axes", axes))
+    return e.transpose(total, 1, 0, *axes)
 
 
 def _bias(e: Expansion, dy: Value, rank: int) -> Value:
@@ -154,8 +248,11 @@ def _conv_grad(e: Expansion) -> None:
     rank = e.rank(w)
     window = _window(e, _kernel(e, rank, w), _sizes(e, x))
     group = e.count("group", 1)
-    dx = _given_back(e, window, dy, w, x, group)
-    e.finish(dx, *([_of_weights(e, window, x, dy, group), _bias(e, dy, rank)] if e.asks(1) else []))
+    products = _products(e, window, dy, w, x, group)
+    if products is not None:
+        e.finish(products.of_data(w), products.of_weights(), _bias(e, dy, rank))
+        return
+    e.finish(_given_back(e, window, dy, w, x, group), _of_weights(e, window, x, dy, group), _bias(e, dy, rank))
 
 
 for _domain in ("com.microsoft", STANDARD):  # it was in the standard's domain at first
@@ -172,7 +269,9 @@ def conv_transpose_grad(e: Expansion) -> None:
     window, group = _window(e, _kernel(e, rank, w), None), e.count("group", 1)
     attrs = {"strides": window.strides, "dilations": window.dilations, "pads": (*window.begins, *window.ends)}
     dx = e.op("Conv", dy, w, group=group, **attrs)
-    e.finish(dx, *([_of_weights(e, window, dy, x, group), _bias(e, dy, rank)] if e.asks(1) else []))
+    products = _products(e, window, x, w, dy, group)
+    dw = _of_weights(e, window, dy, x, group) if products is None else products.of_weights()
+    e.finish(dx, dw, _bias(e, dy, rank))
 
 
 # --- pooling --------------------------------------------------------------------------------------
