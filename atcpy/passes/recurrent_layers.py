@@ -9,12 +9,13 @@ from typing import Final
 
 from atcpy.ir import DType, Reject, Value
 from atcpy.ir.shape import Dim
+from atcpy.ops.shape_values import UNNAMED
 from atcpy.passes.columns import Columns, NotACell, rows, width
 from atcpy.passes.fills import is_zero
 from atcpy.passes.recurrent_cells import Cell, State, find_cells
 from atcpy.passes.turns import Carried, Place, Sequence, Stack, Turns, plain
 
-_VIEWS: Final = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_VIEWS: Final = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})
 # For a comparison of the turn with the length of a row: does the row still run where it is true?
 _RUNS: Final = {"Less": True, "GreaterOrEqual": False}
 _SWAPPED: Final = {"Greater": "Less", "LessOrEqual": "GreaterOrEqual"}
@@ -34,24 +35,39 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of the loop: what it is, of which cell, state or stack."""
+    """A result of the loop: what it is, of which cell, state or stack. Where a row does not run, h of a step is 0, or
+    that of the step before if it `is_held`.
+    """
 
     value: Value
     what: What
     of: Carried | Stack
     cell: Cell | None = None
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which rows run: those whose length, in the graph around the loop, is greater than the turn; or where the turn's
+    element of `steps` is, or is not, `skipped`.
+    """
+
+    lengths: Value | None = None
+    steps: Sequence | None = None
+    element: Value | None = field(default=None, compare=False)  # of `steps`, in the body
+    skipped: bool = False
 
 
 @dataclass(slots=True)
 class Layer:
-    """The cells of a loop; NotACell if they are not all of it. `lengths` are the numbers of steps of the rows."""
+    """The cells of a loop; NotACell if they are not all of it."""
 
     turns: Turns
     cells: list[Cell] = field(init=False)
     states: dict[Value, Carried] = field(init=False, default_factory=dict)  # by what they are before a turn
     sequences: dict[Value, Sequence] = field(init=False, default_factory=dict)  # by their element
     rows: tuple[Dim, ...] = field(init=False)
-    lengths: Value | None = field(init=False, default=None)
+    mask: Mask | None = field(init=False, default=None)
     results: list[Result] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +77,7 @@ class Layer:
         counters = list(turns.counters())
         moving = [each for each in turns.carried if each.new is not each.old and each not in counters]
         lists = [each for each in moving if each.new.producer.op_type == "ScatterND"]
-        states = self._states([each for each in moving if each not in lists])
+        states = self._states([each for each in moving if each not in lists and each.old.use_count])
         self.rows = rows(states[0].old)
         if len(self.rows) > 1:
             raise NotACell(Reject("rank", states[0].old.name))
@@ -95,54 +111,64 @@ class Layer:
             self.states[each.old] = each
         if not found:
             raise NotACell(Reject("other-formula", self.turns.node.name, "no state"))
-        if self.lengths is not None and unmasked:
+        if self.mask is not None and unmasked:
             raise NotACell(Reject("other-mask", unmasked.pop().name, "none beside one"))
         return list(found.values())
 
     def _unmasked(self, value: Value, held: Value | None) -> Value:
-        """What a turn makes of a state where the row still runs; `held` is the value of rows that have ended, or None
-        where it is 0.
-        """
+        """What a turn makes of a state where the row runs; `held` is its value elsewhere, or None where that is 0."""
         node = value.producer
         if node.op_type != "Where" or node.domain:
             return value
         condition, *sides = [plain(operand) for operand in node.operands]
-        ended = [side for side in sides if (side is held if held is not None else self._is_zero(side))]
-        if len(ended) != 1:
+        rest = [side for side in sides if (side is held if held is not None else self._is_zero(side))]
+        if len(rest) != 1:
             return value
-        lengths = self._lengths(condition, runs=ended[0] is sides[1])
-        if lengths is None or self.lengths not in (None, lengths) or rows(value) != rows(node.operand(0)):
+        mask: Mask | None = None
+        if rows(condition) == rows(value) and width(condition) in (1, width(value)):
+            mask = self._read_mask(condition, rows(value), runs=rest[0] is sides[1])
+        if mask is None or self.mask not in (None, mask):
             raise NotACell(Reject("other-mask", node.name))
-        self.lengths = lengths
-        return sides[0] if ended[0] is sides[1] else sides[1]
+        self.mask = mask
+        return sides[0] if rest[0] is sides[1] else sides[1]
 
     def _is_zero(self, value: Value) -> bool:
         outer = self.turns.outside(value)
         return is_zero(value if outer is None else outer)
 
-    def _lengths(self, condition: Value, *, runs: bool) -> Value | None:
-        """The lengths that the turn is compared with, one for each row, if the condition says which rows run, or else
-        which have ended.
-        """
-        if (condition.desc.shape or (0,))[-1] != 1:
-            return None
+    def _read_mask(self, condition: Value, dims: tuple[Dim, ...], *, runs: bool) -> Mask | None:
+        """What a condition says of each row: that it runs, or else that it does not."""
         node = condition.producer
-        while node.op_type in _VIEWS or node.op_type == "Not":
+        while node.op_type in _VIEWS or node.op_type in ("Not", "Tile"):
+            source = node.operand(0)
+            if node.op_type == "Tile":
+                keeps_rows = rows(source) == rows(condition) and width(source) == 1
+            else:
+                keeps_rows = _long(source) == _long(condition)
+            if not keeps_rows:
+                return None
             runs ^= node.op_type == "Not"
-            node = node.operand(0).producer
-        operands = node.operands
-        op_type = node.op_type
+            condition, node = source, source.producer
+        if _long(condition) != dims:
+            return None
+        steps = self.turns.sequence(condition)
+        if steps is not None:
+            return Mask(steps=steps, element=condition, skipped=not runs)
+        lengths = self._compared(condition, runs)
+        return None if lengths is None or _long(lengths) != dims else Mask(lengths=lengths)
+
+    def _compared(self, condition: Value, runs: bool) -> Value | None:
+        """The lengths that the turn is compared with, one for each row."""
+        op_type, operands = condition.producer.op_type, condition.producer.operands
         if op_type in _SWAPPED:
             op_type, operands = _SWAPPED[op_type], operands[::-1]
         if _RUNS.get(op_type) is not runs or self.turns.place(operands[0]) != Place(0, 1):
             return None
         lengths = operands[1]
-        while lengths.producer.op_type in _VIEWS:
+        while lengths.producer.op_type in _VIEWS or lengths.producer.op_type == "Cast":
             lengths = lengths.producer.operand(0)
         outer = self.turns.outside(lengths)
-        if outer is None or not outer.desc.dtype.is_int or outer.desc.shape is None:
-            return None
-        return outer
+        return outer if outer is not None and outer.desc.dtype.is_int else None
 
     def _check_start(self, state: Carried) -> None:
         """Rows that end may have no step: the op has zeros there, as ONNX Runtime has."""
@@ -151,11 +177,8 @@ class Layer:
             raise NotACell(Reject("sizes-differ", state.start.name, "other rows"))
         if width(state.start) != width(state.old):
             raise NotACell(Reject("sizes-differ", state.start.name, "other columns"))
-        if self.lengths is not None:
-            if not zero:
-                raise NotACell(Reject("other-mask", state.start.name, "rows without a step keep what is not 0"))
-            if tuple(dim for dim in self.lengths.desc.shape or () if dim != 1) != self.rows:
-                raise NotACell(Reject("other-mask", self.lengths.name, "not one length a row"))
+        if self.mask is not None and not zero:
+            raise NotACell(Reject("other-mask", state.start.name, "rows without a step keep what is not 0"))
 
     def _turns_once(self) -> bool:
         return isinstance(self.turns.count, int) and self.turns.count > 0
@@ -194,6 +217,8 @@ class Layer:
                 continue
             if state.new is state.old:
                 yield Result(state.end, What.START, state)
+            elif self.turns.limit is None and (state in counters or state in lists):
+                raise NotACell(Reject("other-result", state.end.name))
             elif state in counters:
                 yield Result(state.end, What.COUNT, state)
             elif state in lists:
@@ -202,40 +227,57 @@ class Layer:
                 yield self._last(state)
         for stack in self.turns.stacks:
             if stack.tensor.use_count:
-                yield Result(stack.tensor, What.STEPS, stack, self._of_all_steps(stack.item))
+                cell, is_held = self._of_all_steps(stack.item)
+                yield Result(stack.tensor, What.STEPS, stack, cell, is_held)
 
     def _last(self, state: Carried) -> Result:
         new = self._unmasked(state.new, state.old)
         for cell in self.cells:
-            if new is cell.h.new:
-                return Result(state.end, What.H, state, cell)
-            if cell.c is not None and new is cell.c.new:
+            if cell.c is not None and state.old is cell.c.old:
                 return Result(state.end, What.C, state, cell)
+            same = state.old is cell.h.old or self._starts_alike(state, self.states[cell.h.old])
+            if new is cell.h.new and same and (self.mask is None or state.old.use_count):
+                return Result(state.end, What.H, state, cell)
         raise NotACell(Reject("other-result", state.end.name))
 
-    def _of_all_steps(self, item: Value) -> Cell:
-        """The cell whose h an element of a list is: 0 in rows that have ended."""
-        inner = plain(item)
-        cell = self.cell_of(inner if self.lengths is None else self._unmasked(inner, None))
-        if cell is None or (self.lengths is not None and cell.h.new is inner):
+    def _starts_alike(self, a: Carried, b: Carried) -> bool:
+        """Do two states that a turn makes the same end the same?"""
+        return self._turns_once() or (is_zero(a.start) and is_zero(b.start))
+
+    def _of_all_steps(self, item: Value) -> tuple[Cell, bool]:
+        """The cell whose h an element of a list is, and whether it is held where the row does not run."""
+        made = plain(item)
+        new, is_held = made, False
+        if self.mask is not None:
+            new = self._unmasked(made, None)
+            state = next((each for each in self.states.values() if each.new is made), None)
+            if new is made and state is not None and self.mask.steps is not None:
+                new, is_held = self._unmasked(made, state.old), True
+        cell = self.cell_of(new)
+        if cell is None or (self.mask is not None and new is made):
             raise NotACell(Reject("other-result", item.name))
-        return cell
+        return cell, is_held
 
     def _list(self, state: Carried) -> Result:
         node = state.new.producer
         held, index, item = node.operands
         place = self.turns.place(index)
         length = (state.start.desc.shape or (None,))[0]
-        if plain(held) is not state.old or state.old.use_count > 1 or index.desc.shape != (1,):
-            raise NotACell(Reject("other-result", state.end.name))
-        if place == Place(0, 1):
-            return Result(state.end, What.FRONT, state, self._of_all_steps(item))
-        if place == Place(0, 0) and length == 1 and self.lengths is None:
-            cell = self._of_all_steps(item)
-            if self._turns_once() or (is_zero(state.start) and is_zero(self.states[cell.h.old].start)):
+        if plain(held) is state.old and state.old.use_count == 1 and index.desc.shape == (1,):
+            cell, is_held = self._of_all_steps(item)
+            if place == Place(0, 1):
+                return Result(state.end, What.FRONT, state, cell, is_held)
+            is_last = (is_held or self.mask is None) and self._starts_alike(state, self.states[cell.h.old])
+            if place == Place(0, 0) and length == 1 and is_last:
                 return Result(state.end, What.ONE, state, cell)
         raise NotACell(Reject("other-result", state.end.name))
 
 
 def _is_read(old: Value) -> bool:
     return any(use.node.op_type not in ("Where", "NetOutput") for use in old.uses)
+
+
+def _long(value: Value) -> tuple[Dim, ...]:
+    """The dims of which there are several."""
+    shape = value.desc.shape
+    return (UNNAMED,) if shape is None else tuple(dim for dim in shape if dim != 1)

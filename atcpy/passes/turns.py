@@ -84,7 +84,11 @@ class Turns:
         axes = node.ints_attr("scan_input_axes", (0,) * scanned)
         reversals = node.ints_attr("scan_input_directions", (0,) * scanned)
         self._taken = {
-            value: Sequence(node.operand(states + place), axes[place], bool(reversals[place]))
+            value: Sequence(
+                node.operand(states + place),
+                axes[place] % (len(value.desc.shape or ()) + 1),
+                bool(reversals[place]),
+            )
             for place, value in enumerate(data[states:])
         }
         items, stacks = ends[count:], node.outputs[count:]

@@ -9,11 +9,12 @@ many ops. A row may end before the others: Where(turn >= length, h, h').
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from atcpy.ir import DType, Graph, Node, PassRecord, Rewriter, Value
+from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.infer import KnownValues, propagate
 from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
@@ -24,7 +25,7 @@ from atcpy.passes.fills import is_zero
 from atcpy.passes.folding import NAME as FOLDING
 from atcpy.passes.folding import Finisher
 from atcpy.passes.recurrent_cells import Cell, operands, peepholes
-from atcpy.passes.recurrent_layers import Layer, Result, What
+from atcpy.passes.recurrent_layers import Layer, Mask, Result, What
 from atcpy.passes.turns import Carried, Sequence, Stack, Turns
 
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with
@@ -41,21 +42,50 @@ _STATE_PLACES = {"LSTM": 2, "GRU": 1, "RNN": 1}  # of the results, behind that o
 )
 def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace a Loop or Scan over the steps of recurrent cells by LSTM, GRU or RNN."""
+    finisher = Finisher(graph, record, options)
+    for node, layer in _layers(graph):
+        record.matched += 1
+        if isinstance(layer, Reject):
+            record.reject(layer)
+        elif layer.mask is not None and layer.mask.steps is not None:
+            record.reject(Reject("other-mask", node.name, "for the pass of masked steps"))
+        elif record.may_apply():
+            _replace(graph, node, layer, record, finisher)
+
+
+@graph_pass(
+    "MaskedRecurrentLoopFusionPass",
+    Stage.PREPARE,
+    after=("RecurrentLoopFusionPass",),
+    before=("ZeroStateEliminationPass",),
+    level=OoLevel.O2,
+    makes=("LSTM", "GRU", "RNN", "CumSum", "GatherElements", "TopK"),
+)
+def fuse_masked_loops(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace such a loop of which each row leaves out some steps: those that run are put together first."""
+    finisher = Finisher(graph, record, options)
+    for node, layer in _layers(graph):
+        if isinstance(layer, Layer) and layer.mask is not None and layer.mask.steps is not None:
+            record.matched += 1
+            if record.may_apply():
+                _replace(graph, node, layer, record, finisher)
+
+
+def _layers(graph: Graph) -> Iterator[tuple[Node, Layer | Reject]]:
+    """The loops that may be of recurrent cells, and what they compute, or why they are none."""
     loops = [node for node in graph.nodes_of("Loop", "Scan") if _may_recur(node)]
     known = _numbers(graph) if loops else KnownValues()
-    finisher = Finisher(graph, record, options)
     for node in loops:
-        record.matched += 1
         try:
-            layer = Layer(Turns(node, known))
+            yield node, Layer(Turns(node, known))
         except NotACell as reason:
-            record.reject(reason.reject)
-            continue
-        if not record.may_apply():
-            return
-        record.fire([node])
-        rw = Rewriter(graph, node, record.name, [node])
-        finisher.finish(rw, _Writer(rw, layer).results(), [node])
+            yield node, reason.reject
+
+
+def _replace(graph: Graph, node: Node, layer: Layer, record: PassRecord, finisher: Finisher) -> None:
+    record.fire([node])
+    rw = Rewriter(graph, node, record.name, [node])
+    finisher.finish(rw, _Writer(rw, layer).results(), [node])
 
 
 def _may_recur(node: Node) -> bool:
@@ -80,15 +110,21 @@ class _Writer:
     layer: Layer
     is_reversed: bool = field(init=False)  # the ops go from the last step to the first
     lengths: Value | None = field(init=False, default=None)
+    runs: Value | None = field(init=False, default=None)  # [steps, batch, 1], where steps are left out
+    counts: Value | None = field(init=False, default=None)  # of the steps up to each that run
+    order: Value | None = field(init=False, default=None)  # those that run first
     made: dict[Cell, list[Value]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         # With lengths, `reverse` begins at the last step of each row, which is not what the loop does.
         directions = [sequence.is_reversed for sequence in self.layer.sequences.values()]
-        self.is_reversed = all(directions) and self.layer.lengths is None
+        self.is_reversed = all(directions) and self.layer.mask is None
 
     def results(self) -> list[tuple[Value, Value]]:
         """The results of the loop, and what takes the place of each."""
+        mask = self.layer.mask
+        if mask is not None and mask.steps is not None and mask.element is not None:
+            self._read_steps(mask, mask.steps, mask.element)
         for cell in self.layer.cells:
             self.made[cell] = self._op(cell)
         return [(result.value, self._result(result)) for result in self.layer.results]
@@ -103,8 +139,8 @@ class _Writer:
             rw.const(array.astype(np.float32), name=f"{rw.root.name}_{name}") if name != "b" or array.any() else None
             for name, array in operands(cell)
         )
-        if layer.lengths is not None and self.lengths is None:
-            self.lengths = self._lengths(x, layer.lengths)
+        if layer.mask is not None and layer.mask.lengths is not None and self.lengths is None:
+            self.lengths = self._lengths(x, layer.mask.lengths)
         states = [self._state(layer.states[state.old].start) for state in (cell.h, cell.c) if state is not None]
         peeps = peepholes(cell)
         p = None if peeps is None else rw.const(peeps.astype(np.float32)[None], name=f"{rw.root.name}_p")
@@ -121,23 +157,25 @@ class _Writer:
         cell = self.layer.cell_of(source)
         if cell is not None:
             return self._view(self.made[cell][0], "Squeeze", [1])
-        sequence = self.layer.sequences[source]
-        rank = len(sequence.tensor.desc.shape or ())
-        axis = sequence.axis % rank
-        x = self._cut(sequence, axis)
-        if axis:
-            x = self.rw.insert("Transpose", x, perm=(axis, *(each for each in range(rank) if each != axis)))
-        if sequence.is_reversed is not self.is_reversed:
-            x = self._flipped(x, 0)
-        shape = source.desc.shape or ()
-        return self._moved(x, ("Squeeze", "Unsqueeze"), shape, 1)
+        x = self._taken(self.layer.sequences[source])
+        x = self._moved(x, ("Squeeze", "Unsqueeze"), source.desc.shape or (), 1)
+        return x if self.order is None else self._picked(x, self.order, x)
 
-    def _cut(self, sequence: Sequence, axis: int) -> Value:
+    def _taken(self, sequence: Sequence) -> Value:
+        """The elements that the turns take, along the first axis."""
+        x = self._cut(sequence)
+        if sequence.axis:
+            rank = len(sequence.tensor.desc.shape or ())
+            others = [axis for axis in range(rank) if axis != sequence.axis]
+            x = self.rw.insert("Transpose", x, perm=(sequence.axis, *others))
+        return self._flipped(x, 0) if sequence.is_reversed is not self.is_reversed else x
+
+    def _cut(self, sequence: Sequence) -> Value:
         """What the turns take of a sequence."""
         limit = self.layer.turns.limit
         if limit is None or self.layer.turns.is_whole(sequence):
             return sequence.tensor
-        return self._slice(sequence.tensor, self._integers(0), self._count(limit), axis)
+        return self._slice(sequence.tensor, self._integers(0), self._count(limit), sequence.axis)
 
     def _count(self, limit: Value) -> Value:
         """The number of turns as one element."""
@@ -151,6 +189,25 @@ class _Writer:
         flat = rw.insert("Reshape", rw.insert("Cast", lengths, to=DType.INT64.onnx), self._integers(-1))
         held = rw.insert("Max", rw.insert("Min", flat, count), self._integers(0))
         return rw.insert("Cast", held, to=DType.INT32.onnx)
+
+    def _read_steps(self, mask: Mask, steps: Sequence, element: Value) -> None:
+        """Where the steps are that run, and how many they are in each row."""
+        rw, shape = self.rw, element.desc.shape or ()
+        runs = self._taken(steps)
+        if shape[-1:] != (1,):
+            runs, shape = rw.insert("Unsqueeze", runs, self._integers(-1)), (*shape, 1)
+        runs = self._moved(runs, ("Squeeze", "Unsqueeze"), shape, 1)
+        self.runs = rw.insert("Not", runs) if mask.skipped else runs
+        ones = rw.insert("Cast", self.runs, to=DType.INT64.onnx)
+        self.counts = rw.insert("CumSum", ones, rw.const(np.array(0, np.int64)))
+        total = rw.insert("ReduceSum", ones, self._integers(0, 2), keepdims=0)
+        self.lengths = rw.insert("Cast", total, to=DType.INT32.onnx)
+        _, self.order = rw.insert_many("TopK", ones, rw.insert("Shape", ones, start=0, end=1), outputs=2, axis=0)
+
+    def _picked(self, x: Value, steps: Value, like: Value) -> Value:
+        """The steps of each row that are named for it."""
+        places = self.rw.insert("Expand", steps, self.rw.insert("Shape", like))
+        return self.rw.insert("GatherElements", x, places, axis=0)
 
     def _state(self, start: Value) -> Value | None:
         """A state to begin with, as [1, batch, hidden]; None for zero."""
@@ -166,33 +223,29 @@ class _Writer:
         if cell is None:
             assert isinstance(of, Carried)
             return self._counter(of) if result.what is What.COUNT else of.start
-        if result.what is What.STEPS:
-            assert isinstance(of, Stack)
-            return self._stack(cell, of)
-        assert isinstance(of, Carried)
-        ends = self.made[cell][1:]
+        if isinstance(of, Stack):
+            y = self._steps(result, cell, of.item.desc.shape or (), is_reversed=of.is_reversed)
+            axis = of.axis % (len(of.item.desc.shape or ()) + 1)
+            perm = [*range(1, axis + 1), 0, *range(axis + 1, len(of.item.desc.shape or ()) + 1)]
+            return self.rw.insert("Transpose", y, perm=tuple(perm)) if axis else y
+        shape = of.old.desc.shape or ()
         if result.what is What.FRONT:
-            return self._list(self._steps(cell, (of.old.desc.shape or ())[1:]), of)
-        last = self._view(ends[result.what is What.C], "Squeeze", [0])
+            return self._list(self._steps(result, cell, shape[1:], is_reversed=False), of)
+        last = self._view(self.made[cell][1 + (result.what is What.C)], "Squeeze", [0])
         if result.what is What.ONE:
-            shape = (of.old.desc.shape or ())[1:]
-            return self._view(self._moved(last, ("Unsqueeze", "Squeeze"), shape, 0), "Unsqueeze", [0])
-        return self._moved(last, ("Unsqueeze", "Squeeze"), of.old.desc.shape or (), 0)
+            return self._view(self._moved(last, ("Unsqueeze", "Squeeze"), shape[1:], 0), "Unsqueeze", [0])
+        return self._moved(last, ("Unsqueeze", "Squeeze"), shape, 0)
 
-    def _steps(self, cell: Cell, shape: Shape) -> Value:
-        """h of all turns, in their order, as [turns, *shape]."""
+    def _steps(self, result: Result, cell: Cell, shape: Shape, *, is_reversed: bool) -> Value:
+        """h of all turns, each of this shape, in their order or from the last to the first."""
+        rw = self.rw
         y = self._view(self.made[cell][0], "Squeeze", [1])
-        y = self._flipped(y, 0) if self.is_reversed else y
+        if self.counts is not None:
+            first = rw.insert("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
+            held = self._picked(first, self.counts, y)
+            y = held if result.is_held else rw.insert("Where", self.runs, held, rw.const(np.float32(0)))
+        y = self._flipped(y, 0) if self.is_reversed is not is_reversed else y
         return self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
-
-    def _stack(self, cell: Cell, stack: Stack) -> Value:
-        shape = stack.item.desc.shape or ()
-        y = self._view(self.made[cell][0], "Squeeze", [1])
-        y = self._flipped(y, 0) if self.is_reversed is not stack.is_reversed else y
-        y = self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
-        axis = stack.axis % (len(shape) + 1)
-        perm = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
-        return self.rw.insert("Transpose", y, perm=tuple(perm)) if axis else y
 
     def _list(self, steps: Value, state: Carried) -> Value:
         """A list whose first elements are steps."""

@@ -148,10 +148,19 @@ CELLS: dict[str, tuple[Build, Step, int]] = {
 
 
 def layer(
-    g: TfBuilder, x: str, steps: str, cell: str, starts: Sequence[str], *, all_steps: bool, lengths: str = ""
+    g: TfBuilder,
+    x: str,
+    steps: str,
+    cell: str,
+    starts: Sequence[str],
+    *,
+    all_steps: bool,
+    ends: str = "",
+    mask: str = "",
 ) -> str:
     """A While over [steps, batch, inputs] as Keras 3 writes it: its variables are two counters, the list that is
-    written, the list that is read, the states, and the lengths.
+    written, the list that is read, the number of steps, the states, and what rows end by: their lengths, or a mask
+    [steps, batch, 1], which comes with the output of the turn before.
     """
     build, _, _ = CELLS[cell]
     none, zero = g.const(-1, "int32"), g.const(0, "int32")
@@ -160,35 +169,47 @@ def layer(
     target = g.add("TensorListReserve", none, size, **F32)
     names = [f"state{place}" for place in range(len(starts))]
     types = {"turn": "int32", "time": "int32", "out": "variant", "in": "variant", "steps": "int32"}
-    types |= dict.fromkeys(names, "float32") | ({"lengths": "int32"} if lengths else {})
+    types |= dict.fromkeys(names, "float32")
+    more: list[str] = []
+    if ends:
+        types, more = types | {"ends": "int32"}, [ends]
+    elif mask:
+        types |= {"runs": "variant", "before": "float32"}
+        more = [g.add("TensorListFromTensor", mask, none, element_dtype=Type("bool")), starts[0]]
     cond, body = TfBuilder(), TfBuilder()
     both = cond.add("LogicalAnd", cond.add("Less", "turn", "steps"), cond.add("Less", "time", "steps"))
     test = g.function(f"{x}_cond", cond, types, both)
     item = body.add("TensorListGetItem", "in", "time", body.const([-1, INPUTS], "int32"), **F32)
     made = build(body, body.add("Identity", item), names)
-    written = made[0]
-    if lengths:
-        ended = body.add("GreaterEqual", "time", "lengths")
+    written, rest = made[0], ["ends"] if ends else []
+    if ends:
+        ended = body.add("GreaterEqual", "time", "ends")
         written = body.add("Select", ended, body.add("ZerosLike", made[0]), made[0])
         made = [body.add("Select", ended, old, new) for old, new in zip(names, made, strict=True)]
+    elif mask:
+        runs = body.add("TensorListGetItem", "runs", "time", body.const([-1, 1], "int32"), element_dtype=Type("bool"))
+        wide = body.add("Tile", runs, body.const([1, HIDDEN], "int32"))
+        written = body.add("SelectV2", wide, made[0], "before")
+        made = [body.add("SelectV2", wide, new, old) for old, new in zip(names, made, strict=True)]
+        rest = ["runs", written]
     place = "time" if all_steps else body.const(0, "int32")
     held = body.add("TensorListSetItem", "out", place, written, **F32)
     one = body.const(1, "int32")
-    results = [body.add("AddV2", "turn", one), body.add("AddV2", "time", one), held, "in", "steps", *made]
-    turn = g.function(f"{x}_body", body, types, *results, *(["lengths"] if lengths else []))
-    operands = [zero, zero, target, source, steps, *starts, *([lengths] if lengths else [])]
+    results = [body.add("AddV2", "turn", one), body.add("AddV2", "time", one), held, "in", "steps", *made, *rest]
+    turn = g.function(f"{x}_body", body, types, *results)
+    operands = [zero, zero, target, source, steps, *starts, *more]
     return g.add("While", *operands, name=f"{x}_while", cond=test, body=turn)
 
 
-def expected(x: Array, cell: str, starts: list[Array], lengths: Array | None = None) -> tuple[Array, list[Array]]:
-    """What a layer makes of all steps, and its states behind them."""
+def expected(x: Array, cell: str, starts: list[Array], runs: Array | None = None) -> tuple[Array, list[Array]]:
+    """What a layer makes of all steps, 0 where a row does not run, and its states behind them."""
     _, step, _ = CELLS[cell]
     states, rows = list(starts), []
     for place, element in enumerate(x):
         new = step(element, states)
-        runs = np.full((x.shape[1], 1), True) if lengths is None else (place < lengths)[:, None]
-        rows.append(np.where(runs, new[0], 0))
-        states = [np.where(runs, after, before) for before, after in zip(states, new, strict=True)]
+        here = np.full((x.shape[1], 1), True) if runs is None else runs[place]
+        rows.append(np.where(here, new[0], 0))
+        states = [np.where(here, after, before) for before, after in zip(states, new, strict=True)]
     return np.array(rows), states
 
 
@@ -196,8 +217,9 @@ def data(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    ("cell", "is_known"), [*[(cell, False) for cell in CELLS], ("old_lstm", True), ("keras_gru", True)]
+)
 def test_a_layer_is_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
     g = TfBuilder()
     dims = (BATCH, STEPS, INPUTS) if is_known else (None, None, INPUTS)
@@ -235,16 +257,35 @@ def _element(g: TfBuilder, shape: str, place: int) -> str:
 def test_rows_end_at_their_lengths(tmp_path: Path, cell: str) -> None:
     g = TfBuilder()
     g.input("x", "float32", (STEPS, BATCH, INPUTS))
-    lengths = g.input("lengths", "int32", (BATCH,))
+    g.input("ends", "int32", (BATCH,))
     states = CELLS[cell][2]
-    zeros = g.const(np.zeros((BATCH, HIDDEN), np.float32))
-    whole = layer(g, "x", g.const(STEPS, "int32"), cell, [zeros] * states, all_steps=True, lengths=lengths)
+    zeros = np.zeros((BATCH, HIDDEN), np.float32)
+    whole = layer(g, "x", g.const(STEPS, "int32"), cell, [g.const(zeros)] * states, all_steps=True, ends="ends")
     g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
     run = g.converted(tmp_path, "y", *[f"{whole}:{5 + place}" for place in range(states)])
     assert g.applied[PASS] == 1
     x = data(STEPS, BATCH, INPUTS)
     for ends in ([3, 5], [0, 9], [-1, 1]):
-        y, *after = run({"x": x, "lengths": np.array(ends, np.int32)})
-        wanted, last = expected(x, cell, [np.zeros((BATCH, HIDDEN), np.float32)] * states, np.array(ends))
+        y, *after = run({"x": x, "ends": np.array(ends, np.int32)})
+        runs = np.arange(STEPS)[:, None, None] < np.array(ends)[:, None]
+        wanted, last = expected(x, cell, [zeros] * states, runs)
         for ours, theirs in zip((y, *after), (wanted, *last), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+@pytest.mark.parametrize("all_steps", [True, False])
+def test_rows_leave_out_steps(tmp_path: Path, all_steps: bool) -> None:
+    g = TfBuilder()
+    g.input("x", "float32", (None, BATCH, INPUTS))
+    g.input("runs", "bool", (None, BATCH, 1))
+    count = _element(g, g.add("Shape", "x", out_type=Type("int32")), 0)
+    zeros = np.zeros((BATCH, HIDDEN), np.float32)
+    whole = layer(g, "x", count, "keras_lstm", [g.const(zeros)] * 2, all_steps=all_steps, mask="runs")
+    g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
+    run = g.converted(tmp_path, "y", f"{whole}:6")
+    for steps, chance in ((STEPS, 0.5), (STEPS + 3, 0.5), (2, 0.0), (3, 1.0)):
+        x, runs = data(steps, BATCH, INPUTS), np.random.default_rng(steps).random((steps, BATCH, 1)) < chance
+        y, c = run({"x": x, "runs": runs})
+        rows = [expected(x[: end + 1], "keras_lstm", [zeros] * 2, runs)[1][0] for end in range(steps)]
+        np.testing.assert_allclose(y, rows if all_steps else rows[-1:], atol=2e-6)
+        np.testing.assert_allclose(c, expected(x, "keras_lstm", [zeros] * 2, runs)[1][1], atol=2e-6)
