@@ -83,7 +83,7 @@ class Wanted:
         on = f" on {world.ranks} ranks" if world.ranks > 1 else ""
         told = [*lines(records, arrays), f"ran in {duration(seconds)}{on}"]
         error = not_finite(records) if self.check_finite else None
-        return Outcome({"outputs": records, "seconds": seconds}, told, error)
+        return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, told, error)
 
     def _save(self, arrays: "dict[str, Array]", world: "World") -> dict[str, str]:
         """The paths in the folder by name. Each rank has a folder in it; rank 0 writes the one file."""

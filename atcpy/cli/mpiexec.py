@@ -20,6 +20,7 @@ from atcpy.cli.invocation import Invocation
 from atcpy.cli.job import Job
 from atcpy.cli.launch import Several
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.rank import together
 from atcpy.cli.rank_folder import Order, RankFolder, Told, outcome_of
 from atcpy.errors import ResourceLimit
 from atcpy.runtime.failures import RankFailed, no_mpi
@@ -56,10 +57,10 @@ def start(run: Invocation, job: Job, several: Several) -> Outcome:
         finally:
             for pipe in told:
                 os.close(pipe)
-    outcome = next(iter(told.values())).outcome
-    if process.returncode == 0 and watch.has_succeeded and outcome is not None:
+    outcomes = [each.outcome for each in told.values() if each.outcome is not None]
+    if process.returncode == 0 and watch.has_succeeded and len(outcomes) == ranks:
         sys.stderr.write(watch.err)
-        return outcome
+        return together(outcomes)
     if run.debug:
         sys.stderr.write(watch.out + watch.err)
     return outcome_of(_why(watch, limit))

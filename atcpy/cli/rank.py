@@ -6,8 +6,10 @@ What it is to do stands in the folder: it loads nothing that only the command li
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from atcpy.cli.job import Job
 from atcpy.cli.launch import Several, find_launch
@@ -30,7 +32,7 @@ def main(path: str) -> None:
     teller, launch, order = Teller(), find_launch(), RankFolder(path).order()
     with Limits(None, order.memory_limit), redirect_stdout(sys.stderr):
         outcome = join(order.job, Several(launch, 1, 1, order.groups, order.wait), teller)
-    teller.found(outcome if launch.rank == 0 else Outcome(None))
+    teller.found(outcome)
 
 
 def join(job: Job, several: Several, teller: Teller | None = None) -> Outcome:
@@ -65,6 +67,15 @@ def finished(outcome: Outcome) -> Outcome:
     if outcome.error is not None:
         raise outcome.error
     return outcome
+
+
+def together(outcomes: Sequence[Outcome]) -> Outcome:
+    """What rank 0 found, and the results of all ranks in it."""
+    results: list[Any] = [outcome.result for outcome in outcomes]
+    ranks = [{"rank": rank, **result} for rank, result in enumerate(results)]
+    for rank in ranks:
+        del rank["ranks"]
+    return replace(outcomes[0], result={**results[0], "ranks": ranks})
 
 
 def _end_all(failure: RankFailed, teller: Teller | None) -> NoReturn:

@@ -49,8 +49,8 @@ def run_on_several(run: Invocation, job: Job, several: Several) -> Outcome:
 
 
 def _simulate(job: Job, several: Several) -> Outcome:
-    """What rank 0 finds where all ranks are threads of this process."""
-    from atcpy.cli.rank import finished
+    """What the ranks find where they are threads of this process."""
+    from atcpy.cli.rank import finished, together
     from atcpy.runtime.simulated_world import run_simulated
 
     job.prepare()
@@ -58,7 +58,7 @@ def _simulate(job: Job, several: Several) -> Outcome:
         found = run_simulated(lambda world: finished(job.on(world)), several.count, several.members(), several.wait)
     except RankFailed as failure:
         return outcome_of(failure)
-    return found[0]
+    return together(found)
 
 
 def predict(package: str, ranks: int) -> Outcome:

@@ -67,6 +67,11 @@ def test_processes_and_threads_give_the_same(folder: Path, tmp_path: Path) -> No
     assert by_mpi.code == simulated.code == 0, by_mpi.err + simulated.err
     names = [record["name"] for record in by_mpi.envelope["result"]["outputs"]]
     assert names == ["y", "m"]
+    one, other = (each.envelope["result"]["ranks"] for each in (by_mpi, simulated))
+    assert [[rank["rank"], rank["outputs"][0]["mean"]] for rank in one] == [
+        [rank["rank"], rank["outputs"][0]["mean"]] for rank in other
+    ]
+    assert len(one) == 2
     for rank in range(2):
         ours, theirs = arrays(tmp_path / "mpi" / f"rank{rank}"), arrays(tmp_path / "threads" / f"rank{rank}")
         assert sorted(ours) == ["m", "y"]
