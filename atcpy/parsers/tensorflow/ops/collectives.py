@@ -132,10 +132,12 @@ def nccl_all_reduce(op: Op) -> Value:
 
 
 def _merge(op: Op) -> str:
-    merge = op.text_attr("merge_op")
+    merge, final = op.text_attr("merge_op"), op.text_attr("final_op")
     reduction = _MERGED.get(merge, merge)
-    if op.text_attr("final_op") != "Div":
+    if final == "Id":
         return reduction
+    if final != "Div":
+        raise ModelInvalid("E13014", f'final_op is "{final}", Id and Div are possible', where=op.where)
     if reduction != "sum":
         raise op.refuse(f"{merge} and a Div behind it")
     return "mean"
