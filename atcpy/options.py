@@ -136,13 +136,15 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class AllReduceSplit:
-    """How the allreduces of a group become few: by percentages of their bytes, by the last index of each, or `by` a
-    rule, of which one knows the `network`. Keys are groups; "" is every group that has none of its own.
+    """How the allreduces of a group become few: by percentages of their bytes, by the last index of each, by the most
+    bytes of each, or `by` a rule, of which one knows the `network`. Keys are groups; "" is every group that has none of
+    its own.
     """
 
     by: SplitBy = SplitBy.DEFAULT
     sizes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     indices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    threshold: int | None = None  # bytes
     network: Network = Network()
 
     @staticmethod
@@ -900,6 +902,12 @@ _TABLE = (
         aliases=("allreduce_split_idx",),
     ),
     Option(
+        "allreduce_split_threshold",
+        read_size,
+        None,
+        "the most bytes that one collective takes of several allreduces, as 25M",
+    ),
+    Option(
         "allreduce_cost",
         _read_network,
         Network(),
@@ -990,6 +998,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
                 value["allreduce_split"],
                 value["allreduce_split_size"],
                 value["allreduce_split_index"],
+                value["allreduce_split_threshold"],
                 value["allreduce_cost"],
             ),
         ),

@@ -61,6 +61,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "allreduce_split": ("auto", "prepare.allreduce.by", SplitBy.COSTS),
     "allreduce_split_size": ("60,40;tp:100", "prepare.allreduce.sizes", {"": (60.0, 40.0), "tp": (100.0,)}),
     "allreduce_split_index": ("3,7", "prepare.allreduce.indices", {"": (3.0, 7.0)}),
+    "allreduce_split_threshold": ("25M", "prepare.allreduce.threshold", 25 * 2**20),
     "allreduce_cost": ("alpha=2e-5, ranks=8", "prepare.allreduce.network", Network(alpha=2e-5, ranks=8)),
     "soc": ("ascend310p3", "soc", "Ascend310P3"),
     "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),

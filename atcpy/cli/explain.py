@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
-    "allreduce_split", "allreduce_split_size", "allreduce_split_index", "allreduce_cost",
+    "allreduce_split", "allreduce_split_size", "allreduce_split_index",
+    "allreduce_split_threshold", "allreduce_cost",
 )  # fmt: skip
 MOST_SHOWN = 20
 _CODE = re.compile(r"(?:error|warning)?\[?([A-Za-z]{1,2}\d{4,5}C?|E2100C)\]?:?")

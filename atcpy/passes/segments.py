@@ -1,8 +1,8 @@
 """Which allreduces become one: a plan of segments, the same for every rank.
 
 Members that may meet form a bucket, in the order in which backward produces them. A bucket is split by the user's
-indices or percentages, by the model of costs, or so that 96.54 % of the bytes go first: the rest, of which the model
-says that it is the best cut for ResNet-50, is all that is still missing when backward ends.
+percentages, indices or most bytes, by the model of costs, or so that 96.54 % of the bytes go first: the rest, of which
+GE says that it is the best cut for ResNet-50, is all that is still missing when backward ends.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def _ends(bucket: Sequence[Member], split: AllReduceSplit) -> list[int]:
     if indices:
         _check_indices(indices, len(bucket), group)
         return [int(index) for index in indices]
+    if split.threshold is not None:
+        return ends_by_threshold(sizes, split.threshold)
     if split.by is SplitBy.COSTS:
         return ends_by_costs(bucket, split.network)
     return ends_by_size(sizes, (DEFAULT_PERCENT, 100 - DEFAULT_PERCENT))
@@ -133,6 +135,18 @@ def ends_by_size(sizes: Sequence[int], percents: Sequence[float]) -> list[int]:
         if end >= last:
             return ends
     return [*ends, last]
+
+
+def ends_by_threshold(sizes: Sequence[int], threshold: int) -> list[int]:
+    """Cuts before each member with which a segment would have more bytes. Any number of segments may come of it."""
+    ends: list[int] = []
+    so_far = 0
+    for number, size in enumerate(sizes):
+        if number and so_far + size > threshold:
+            ends.append(number - 1)
+            so_far = 0
+        so_far += size
+    return [*ends, len(sizes) - 1]
 
 
 def ends_by_costs(bucket: Sequence[Member], network: Network) -> list[int]:

@@ -100,6 +100,26 @@ def test_an_entry_of_a_group_beats_the_one_for_all() -> None:
     assert plan_segments(other, split) == [[0], [1, 2, 3]]
 
 
+@pytest.mark.parametrize(
+    ("threshold", "segments"),
+    [
+        (0, [[0], [1], [2], [3], [4]]),
+        (29, [[0, 1], [2], [3], [4]]),
+        (30, [[0, 1, 2], [3], [4]]),
+        (60, [[0, 1, 2], [3, 4]]),
+        (90, [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_no_collective_of_several_has_more_bytes_than_the_threshold(threshold: int, segments: list[list[int]]) -> None:
+    members = members_of([10, 10, 10, 50, 10])
+    assert plan_segments(members, AllReduceSplit(threshold=threshold)) == segments
+    assert plan_segments(members, AllReduceSplit(by=SplitBy.COSTS, threshold=threshold)) == segments
+    assert plan_segments(members, AllReduceSplit(indices={"": (4,)}, threshold=threshold)) == [[0, 1, 2, 3, 4]]
+    # What asks for one collective by its number gets one.
+    numbered = members_of([10, 10, 10], fusion=2, fusion_id=1)
+    assert plan_segments(numbered, AllReduceSplit(threshold=0)) == [[0, 1, 2]]
+
+
 def test_no_collective_waits_for_itself() -> None:
     assert cut_for_dependencies([[0, 1, 2, 3]], {2: frozenset({0})}) == [[0, 1], [2, 3]]
     assert cut_for_dependencies([[0, 1, 2]], {1: frozenset({0}), 2: frozenset({1})}) == [[0], [1], [2]]
