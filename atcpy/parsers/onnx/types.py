@@ -226,10 +226,16 @@ def _length(value: Value | None, find: Find) -> int | None:
     return total
 
 
+def _image_rank(node: Node, find: Find) -> int | None:
+    sides = _length(node.input(1), find)
+    return None if sides is None else sides + 2
+
+
 _RANK_RULES: dict[str, Rule] = {
     **dict.fromkeys(_BROADCAST, _broadcast_rank),
     **dict.fromkeys(_REDUCE, _reduce_rank),
     **dict.fromkeys(_FIXED, _fixed_rank),
+    "Col2Im": _image_rank,
     "Concat": _concat_rank,
     "ConstantOfShape": lambda node, find: _length(node.input(0), find),
     "Expand": _expand_rank,

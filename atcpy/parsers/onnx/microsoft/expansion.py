@@ -76,6 +76,8 @@ class Expansion:
     def rank(self, value: Value, hint: str = "") -> int:
         """The rank of a value, without which the op has no meaning here."""
         rank = self._up.rank_of(value)
+        if rank is None and (shape := self.stated(value).shape) is not None:
+            rank = len(shape)
         if rank is None:
             raise self.unsupported(
                 f'the rank of "{value.name}" is not known', hint or "export the model with the shapes of its inputs"

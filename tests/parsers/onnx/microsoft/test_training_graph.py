@@ -1,4 +1,4 @@
-"""A small CNN trained by the graph that ONNX Runtime's tools would write, against the same steps in numpy."""
+"""Training graphs as ONNX Runtime's tools would write them: a CNN, trained, and a transformer, against numpy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import onnx
 
 import atcpy
 from tests.parsers.onnx.canonical import Array
+from tests.parsers.onnx.microsoft.test_gradients import erf, slope
 from tests.parsers.onnx.microsoft.test_window_gradients import conv, pooled
 
 STEPS, BATCH, RATE = 30, 12, 0.1
@@ -173,3 +174,81 @@ def test_the_artifacts_train() -> None:
         assert done.tolist() == [True]
         state = dict(zip(SHAPES, params, strict=True))
     assert_trained(state, expected)
+
+
+TRANSFORMER = """
+    h0 = Gather(emb, ids)
+    h, mean, inverse = LayerNormalization<axis = -1, epsilon = 0.00001>(h0, s, b)
+    q = MatMul(h, wq) k = MatMul(h, wk) v = MatMul(h, wv)
+    a = com.microsoft.FusedMatMul<alpha = 0.5, transB = 1>(q, k)
+    p = Softmax<axis = -1>(a)
+    o = MatMul(p, v)
+    r = Add(h, o)
+    u = MatMul(r, w1)
+    g = com.microsoft.BiasGelu(u, b1)
+    z = MatMul(g, w2)
+    flat = Reshape(z, classes) target = Reshape(labels, all)
+    loss, logs = com.microsoft.SoftmaxCrossEntropyLossInternal(flat, target, , ignored)
+    flat_grad = com.microsoft.SoftmaxCrossEntropyLossInternalGrad(one, logs, target, , ignored)
+    z_shape = Shape(z)
+    z_grad = Reshape(flat_grad, z_shape)
+    g_flat = Reshape(g, hidden)
+    w2_grad = Gemm<transA = 1>(g_flat, flat_grad)
+    g_grad = com.microsoft.FusedMatMul<transB = 1>(z_grad, w2)
+    u_grad = com.microsoft.BiasGeluGrad_dX(g_grad, u, b1)
+    b1_grad = ReduceSum<keepdims = 0>(u_grad, rows)
+    u_flat = Reshape(u_grad, hidden) r_flat = Reshape(r, inner)
+    w1_grad = Gemm<transA = 1>(r_flat, u_flat)
+    r_grad = com.microsoft.FusedMatMul<transB = 1>(u_grad, w1)
+    p_grad = com.microsoft.FusedMatMul<transB = 1>(r_grad, v)
+    v_grad = com.microsoft.FusedMatMul<transA = 1>(p, r_grad)
+    a_grad = com.microsoft.SoftmaxGrad_13<axis = -1>(p_grad, p)
+    q_grad = com.microsoft.FusedMatMul<alpha = 0.5>(a_grad, k)
+    k_grad = com.microsoft.FusedMatMul<alpha = 0.5, transA = 1>(a_grad, q)
+    h_flat = Reshape(h, inner)
+    q_flat = Reshape(q_grad, inner) k_flat = Reshape(k_grad, inner) v_flat = Reshape(v_grad, inner)
+    wq_grad = Gemm<transA = 1>(h_flat, q_flat)
+    wk_grad = Gemm<transA = 1>(h_flat, k_flat)
+    wv_grad = Gemm<transA = 1>(h_flat, v_flat)
+    by_q = com.microsoft.FusedMatMul<transB = 1>(q_grad, wq)
+    by_k = com.microsoft.FusedMatMul<transB = 1>(k_grad, wk)
+    by_v = com.microsoft.FusedMatMul<transB = 1>(v_grad, wv)
+    h_grad = Sum(r_grad, by_q, by_k, by_v)
+    h0_grad, s_grad, b_grad = com.microsoft.LayerNormalizationGrad<axis = -1>(h_grad, h0, s, mean, inverse)
+    emb_shape = Shape(emb)
+    emb_grad = com.microsoft.GatherGrad<axis = 0>(emb_shape, ids, h0_grad)
+"""
+
+
+def transformer_loss(p: dict[str, Array], ids: Array, labels: Array) -> Array:
+    """One head of attention and an MLP; labels of 0 count nothing."""
+    h = p["emb"][ids]
+    h = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5) * p["s"] + p["b"]
+    weights = np.exp(0.5 * (h @ p["wq"]) @ (h @ p["wk"]).transpose(0, 2, 1))
+    u = (h + weights / weights.sum(-1, keepdims=True) @ (h @ p["wv"])) @ p["w1"] + p["b1"]
+    logs = u * 0.5 * (1 + erf(u / np.sqrt(2))) @ p["w2"]
+    logs = logs - np.log(np.exp(logs).sum(-1, keepdims=True))
+    picked = np.take_along_axis(logs, labels[..., None], -1)[..., 0]
+    return np.asarray(-picked[labels != 0].mean())
+
+
+def test_the_gradients_of_a_transformer() -> None:
+    """As ORTModule differentiates one; nothing is known of the sizes of batch and sequence."""
+    shapes = {"emb": (7, 4), "s": (4,), "b": (4,), "wq": (4, 4), "wk": (4, 4), "wv": (4, 4)}
+    shapes |= {"w1": (4, 6), "b1": (6,), "w2": (6, 7)}
+    ins = ", ".join(f"{text_of(shape)} {name}" for name, shape in shapes.items())
+    outs = ", ".join(f"{text_of(shape)} {name}_grad" for name, shape in shapes.items())
+    model = onnx.parser.parse_model(
+        f"""{HEAD} step (int64[n,t] ids, int64[n,t] labels, {ins}) => (float loss, {outs})
+        <float one = {{1.0}}, int64 ignored = {{0}}, int64[2] rows = {{0, 1}}, int64[2] classes = {{-1, 7}},
+         int64[1] all = {{-1}}, int64[2] hidden = {{-1, 6}}, int64[2] inner = {{-1, 4}}> {{ {TRANSFORMER} }}"""
+    )
+    rng = np.random.default_rng(3)
+    p = {name: rng.normal(0, 0.7, shape).astype(np.float32) for name, shape in shapes.items()}
+    ids, labels = np.array([[1, 2, 1], [6, 0, 3]]), np.array([[2, 0, 5], [6, 1, 0]])
+    wide = {name: array.astype(np.float64) for name, array in p.items()}
+    loss, *grads = atcpy.backend.run_model(model, [ids, labels, *p.values()])
+    np.testing.assert_allclose(loss, transformer_loss(wide, ids, labels), rtol=1e-5)
+    for (name, array), grad in zip(wide.items(), grads, strict=True):
+        want = slope(lambda new: transformer_loss({**wide, name: new}, ids, labels), array, np.ones(()))  # noqa: B023
+        np.testing.assert_allclose(grad, want, rtol=1e-3, atol=1e-5)
