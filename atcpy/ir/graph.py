@@ -42,14 +42,15 @@ class Graph(Body):
         while node is not None:
             following = node._next
             yield node
-            node = self._next_of(node, following)
+            node = node._next if node.graph is self else self._next_of(node, following)
 
     def nodes_of(self, *op_types: str) -> Iterator[Node]:
         """Those of some ops of the standard; else as `nodes`. A graph without any is not walked."""
         node = self._first if self.has_any(op_types) else None
+        wanted = frozenset(op_types)
         while node is not None:
             following = node._next
-            if node.op_type in op_types and not node.domain:
+            if node.op_type in wanted and not node.domain:
                 yield node
                 following = self._next_of(node, following)
             node = following

@@ -13,6 +13,7 @@ from atcpy.ir.dtype import DType
 from atcpy.ir.shape import StaticShape, element_count
 
 Array = npt.NDArray[Any]
+_SMALL_BYTES = 256  # a hash of less takes longer than the elements take room
 
 
 class Tensor:
@@ -51,14 +52,18 @@ class Tensor:
 
     @property
     def digest(self) -> bytes:
-        """A hash of type, shape and elements: equal constants have equal digests."""
+        """A hash of type, shape and elements, or these themselves: equal constants have equal digests."""
         if self._digest is None:
-            digest = xxhash.xxh3_128(f"{self.dtype.name}{self.shape}".encode())
+            kind = f"{self.dtype.short}{self.shape}".encode()
             if self.dtype is DType.STRING:
-                digest.update("\0".join(repr(item) for item in self.array.reshape(-1)).encode())
-            elif self.nbytes:
+                elements = "\0".join(repr(item) for item in self.array.reshape(-1)).encode()
+                self._digest = xxhash.xxh3_128_digest(kind + elements)
+            elif self.nbytes <= _SMALL_BYTES:
+                self._digest = kind + self.array.tobytes()
+            else:
+                digest = xxhash.xxh3_128(kind)
                 digest.update(np.ascontiguousarray(self.array).reshape(-1).view(np.uint8).data)
-            self._digest = digest.digest()
+                self._digest = digest.digest()
         return self._digest
 
     def equals(self, other: Tensor) -> bool:

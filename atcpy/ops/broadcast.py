@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Format, Node, Reject, Shape, StaticShape, TensorDesc, Value
-from atcpy.ir.shape import Dim, element_count
+from atcpy.ir.shape import Dim, element_count, is_static
 from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.opdef import Layout
 from atcpy.ops.strided import MAX_RANK
@@ -22,9 +25,24 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape | None]) -> Shape | None
         return None
     if known and all(shape == known[0] for shape in known):
         return known[0]
+    numbers = _broadcast_numbers(*known)
+    if numbers is not None:
+        return numbers
     rank = max(map(len, known), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
     return tuple(_broadcast_dim(node, dims, axis) for axis, dims in enumerate(zip(*padded, strict=True)))
+
+
+@lru_cache(4096)
+def _broadcast_numbers(*shapes: Shape) -> StaticShape | None:
+    """The same of shapes of numbers alone that fit, as nearly all are."""
+    numbers = [shape for shape in shapes if is_static(shape)]
+    if len(numbers) < len(shapes):
+        return None
+    try:
+        return np.broadcast_shapes(*numbers)
+    except ValueError:
+        return None
 
 
 def _broadcast_dim(node: Node, dims: Sequence[Dim], axis: int) -> Dim:

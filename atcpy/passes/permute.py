@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -26,9 +27,10 @@ class Permuted:
     constants: Mapping[int, Array] = field(default_factory=dict)
 
 
+@cache
 def inverse(perm: Perm) -> Perm:
     """The order that undoes another."""
-    return tuple(int(axis) for axis in np.argsort(perm))
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 def permuted(node: Node, perm: Perm) -> Permuted | None:
@@ -41,7 +43,7 @@ def permuted(node: Node, perm: Perm) -> Permuted | None:
 
 def data_places(node: Node) -> Sequence[int]:
     """The operands whose dims are those of the result."""
-    if node.op_type in {"Clip", "CastLike"} or (node.op_type in _RULES and node.op_type != "Concat"):
+    if node.op_type in _ONE_PLACE:
         return (0,)
     return range(node.input_count)
 
@@ -144,3 +146,4 @@ _RULES: dict[str, Callable[[Node, Perm], Permuted | None]] = {
         for kind in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
     },
 }
+_ONE_PLACE = (_RULES.keys() - {"Concat"}) | {"Clip", "CastLike"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from atcpy.ir import Graph, Node, Rewriter, Value, erase_dead
 from atcpy.ops.infer import KnownValues, infer_node
@@ -21,6 +22,7 @@ def regions_at(
     of no kind are in none.
     """
     seen: set[Node] = set()
+    kind = cache(kind)
     regions = []
     for node in border:
         for start in (node.operand(0).producer, *node.output.users):

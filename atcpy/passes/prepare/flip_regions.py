@@ -77,7 +77,9 @@ class _Region:
                 counts[inverse(_perm(value.producer))] += 1
         for node in self.nodes:
             for value in node.outputs:
-                counts.update(_perm(user) for user in value.users if user.op_type == "Transpose")
+                for user in value.users:
+                    if user.op_type == "Transpose":
+                        counts[_perm(user)] += 1
         return [perm for perm, _ in counts.most_common(MAX_ORDERS)]
 
     def plan(self, perm: Perm) -> dict[Node, Permuted] | None:

@@ -57,7 +57,8 @@ class _Sweep:
         unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
         self._depth += 1
         for node in graph.nodes:
-            self._visit(graph, node, problems, unknown)
+            if node.op_type != "Const":  # whose type was set when it was made
+                self._visit(graph, node, problems, unknown)
         self._depth -= 1
         raise_all(problems)
 

@@ -7,10 +7,12 @@ that would make the result larger or of another type is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
+from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
@@ -28,16 +30,21 @@ OVER_ONE = frozenset({"ReduceMax", "ReduceMin"})
 _Test = Callable[[Array], bool]
 
 
+@cache
 def _all(number: float) -> _Test:
-    return lambda array: bool((array == number).all())
+    def test(array: Array) -> bool:
+        # The first element tells nearly always.
+        return not array.size or (array.item(0) == number and bool((array == number).all()))
+
+    return test
 
 
 def _no_addend(array: Array) -> bool:
-    return bool((array == 0).all() and (array.dtype.kind in "iu" or np.signbit(array).all()))
+    return _all(0)(array) and (array.dtype.kind in "iu" or bool(np.signbit(array).all()))
 
 
 def _no_subtrahend(array: Array) -> bool:
-    return bool((array == 0).all() and (array.dtype.kind in "iu" or not np.signbit(array).any()))
+    return _all(0)(array) and (array.dtype.kind in "iu" or not np.signbit(array).any())
 
 
 # The places of an operand that may be neutral, and what it must be.
@@ -146,9 +153,10 @@ def _chosen(node: Node) -> Value | None:
 
 def _holds(value: Value | None, test: _Test) -> bool:
     """Is it a constant, not too large to look at, that passes the test?"""
-    if value is None or value.tensor is None or not value.desc.is_static or value.desc.elements > MAX_NEUTRAL:
+    tensor = None if value is None else value.tensor
+    if tensor is None or element_count(tensor.shape) > MAX_NEUTRAL:
         return False
-    array = value.array
+    array = tensor.array
     return array.dtype.kind in "biuf" and test(array)
 
 

@@ -83,7 +83,10 @@ def _above(node: Node) -> Node | None:
 def _move_above(node: Node) -> Node | None:
     """The view or Transpose that an op works behind."""
     kinds = VIEWS if node.op_type in SOFTMAX else MOVES
-    if kinds.isdisjoint([value.producer.op_type for value in node.operands]):
+    for value in node.inputs:
+        if value is not None and value.producer.op_type in kinds:
+            break
+    else:
         return None
     move = _above(node)
     if move is None or move.op_type not in kinds or move.domain:
