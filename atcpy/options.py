@@ -770,18 +770,23 @@ def _read_stages(option: str, value: object) -> frozenset[Stage]:
 
 
 def _read_splits(option: str, value: object) -> Mapping[str, tuple[float, ...]]:
-    """`20,80`, or `group:20,80;other:100`."""
+    """`20,80`, or `group:20,80;other:100`; a list of numbers, or a mapping of groups to those."""
+    parts: Iterable[tuple[object, object]]
     if isinstance(value, Mapping):
-        return value
-    table: dict[str, tuple[float, ...]] = {}
-    for part in filter(None, map(str.strip, _text(option, value).split(";"))):
-        group, _, numbers = part.rpartition(":")
-        try:
-            table[group.strip()] = tuple(float(number) for number in numbers.split(","))
-        except ValueError:
-            what = f'--{option}: "{numbers}" is no list of numbers'
-            raise UsageError("E10014", what, where=Where(option=option), hint="as 60,20,20") from None
-    return table
+        parts = value.items()
+    elif isinstance(value, str):
+        texts = (part.rpartition(":") for part in _text(option, value).split(";") if part.strip())
+        parts = ((group.strip(), numbers) for group, _, numbers in texts)
+    else:
+        parts = (("", value),)
+    return {str(group): _read_numbers(option, numbers) for group, numbers in parts}
+
+
+def _read_numbers(option: str, value: object) -> tuple[float, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        raise UsageError("E10014", f'--{option}: "{value}" is no list of numbers', where=Where(option=option))
+    return tuple(read_float(option, item, -1e9, 1e9) for item in items)
 
 
 def _splits_text(table: Mapping[str, tuple[float, ...]]) -> str:

@@ -100,6 +100,13 @@ def test_each_option_has_an_effect(name: str) -> None:
     assert changed == expected
 
 
+@pytest.mark.parametrize("value", ["60,40;tp:100", {"": [60, 40], "tp": "100"}])
+def test_splits_by_group_are_texts_or_mappings(value: object) -> None:
+    sizes = convert_options({"allreduce_split_size": value}).prepare.allreduce.sizes
+    assert sizes == {"": (60.0, 40.0), "tp": (100.0,)}
+    assert convert_options({"allreduce_split_size": [60, 40]}).prepare.allreduce.sizes == {"": (60.0, 40.0)}
+
+
 def test_names_may_be_written_as_on_the_command_line() -> None:
     assert convert_options({"--max-const": "1K"}) == convert_options({"max_const": 1024})
     assert convert_options({"soc_version": "Ascend310"}).soc == "Ascend310"
@@ -235,6 +242,10 @@ def test_input_shape_is_read_or_refused(text: str) -> None:
         ("optimization_switch", "A:maybe", "E10001"),
         ("fusion_switch_file", "no/such/file", "E10410"),
         ("soc", "", "E10004"),
+        ("allreduce_split_size", "60,many", "E10014"),
+        ("allreduce_split_size", 60, "E10014"),
+        ("allreduce_split_index", "nan", "E10014"),
+        ("allreduce_split_index", {"tp": [float("nan")]}, "E10013"),
         ("allreduce_cost", "alfa=1", "E10001"),
         ("allreduce_cost", "alpha", "E10014"),
         ("allreduce_cost", "beta=-1", "E10013"),

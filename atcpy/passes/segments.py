@@ -108,8 +108,10 @@ def _check_indices(indices: Sequence[float], count: int, group: str) -> None:
     where, what = f'group "{group}"', "--allreduce_split_index: " + ",".join(f"{index:g}" for index in indices)
     if len(indices) > MAX_SEGMENTS:
         raise UsageError("EI0003", what, where=where, why=f"{MAX_SEGMENTS} segments are possible")
-    if indices[0] < 0 or any(a >= b for a, b in pairwise(indices)):
-        raise UsageError("EI0003", what, where=where, why="they are the last indices of the segments, which ascend")
+    if indices[0] < 0 or any(a >= b for a, b in pairwise(indices)) or any(index % 1 for index in indices):
+        raise UsageError(
+            "EI0003", what, where=where, why="they are the last indices of the segments, whole and ascending"
+        )
     if indices[-1] != count - 1:
         raise UsageError("EI0003", what, where=where, why=f"the last one is {count - 1}: there are {count} allreduces")
 

@@ -22,6 +22,7 @@ SPLITS: tuple[dict[str, str], ...] = (
     {"allreduce_split": "auto"},
     {"allreduce_split": "auto", "allreduce_cost": "alpha=0,beta=1e-6"},
     {"allreduce_split_size": "100"},
+    {"allreduce_split_threshold": "200"},
     {"allreduce_split_size": "30,30,40", "disable_reuse_memory": "1"},
 )
 

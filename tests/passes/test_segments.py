@@ -78,6 +78,7 @@ def test_what_differs_does_not_meet() -> None:
         (AllReduceSplit(sizes={"": (10,) * 10}), "10 segments"),
         (AllReduceSplit(indices={"": (3, 8)}), "the last one is 9"),
         (AllReduceSplit(indices={"": (5, 3, 9)}), "ascend"),
+        (AllReduceSplit(indices={"": (3.5, 9)}), "whole"),
         (AllReduceSplit(indices={"world": tuple(range(1, 10))}), "8 segments"),
     ],
 )
