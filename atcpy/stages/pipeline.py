@@ -22,8 +22,9 @@ from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.decisions import Moment
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
+from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
-from atcpy.options import ConvertOptions, Deadline, MemoryLimit, Stage
+from atcpy.options import AllReduceSplit, ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
@@ -212,6 +213,20 @@ def _host_warnings(graph: Graph, counts: Sequence[reporting.OpCount]) -> tuple[A
     )
 
 
+def _split_warnings(graph: Graph, split: AllReduceSplit) -> Iterator[AtcWarning]:
+    """W0012 for what the user says of allreduces that there are not."""
+    if split == AllReduceSplit():
+        return
+    groups = {node.str_attr("group", WORLD) for node in walk(graph) if node.op_type == "HcomAllReduce"}
+    if not groups:
+        yield AtcWarning("W0012", "--allreduce_… has no effect: the model has no allreduces")
+        return
+    for option, table in (("allreduce_split_size", split.sizes), ("allreduce_split_index", split.indices)):
+        for group in sorted(table.keys() - groups - {""}):
+            what = f'--{option}: "{group}" has no effect: the allreduces are of {", ".join(sorted(groups))}'
+            yield AtcWarning("W0012", what, Where(option=option))
+
+
 def _report(
     compiled: CompiledModel,
     parsed: ParsedModel,
@@ -248,7 +263,12 @@ def _report(
         ),
         transdata=reporting.TransDataCount(transdata_left + cancelled, cancelled),
         stages=tuple(times),
-        warnings=(*warnings, *parsed.warnings, *_host_warnings(compiled.graph, host_ops)),
+        warnings=(
+            *warnings,
+            *parsed.warnings,
+            *_split_warnings(compiled.graph, options.prepare.allreduce),
+            *_host_warnings(compiled.graph, host_ops),
+        ),
     )
 
 

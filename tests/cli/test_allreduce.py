@@ -42,6 +42,17 @@ def test_convert_inspect_and_explain_say_the_same(invoke: Invoke, step: Path, tm
     assert "--allreduce_cost=alpha=0.001,beta=3e-10,gamma=1e-10,ranks=6" in found["atc_cmdline"]
 
 
+def test_what_is_said_of_allreduces_that_there_are_not_is_told(invoke: Invoke, step: Path, tmp_path: Path) -> None:
+    ran = invoke("convert", "--model", step, "-o", tmp_path / "m", "--allreduce_split_size", "tpp:50,50;100", "--json")
+    (warning,) = ran.envelope["warnings"]
+    assert (warning["code"], '"tpp" has no effect' in warning["message"]) == ("W0012", True)
+    onnx.save(model("g (float[4] x) => (float[4] y) { y = Neg(x) }"), tmp_path / "plain.onnx")
+    convert = ("convert", "--model", tmp_path / "plain.onnx", "-o", tmp_path / "plain", "--json")
+    (warning,) = invoke(*convert, "--allreduce_split", "auto").envelope["warnings"]
+    assert "the model has no allreduces" in warning["message"]
+    assert invoke(*convert).envelope["warnings"] == []
+
+
 def test_copies_are_not_counted_before_shapes_are_known(invoke: Invoke, tmp_path: Path) -> None:
     text = """g (float[8] x, float[n] z) => (float[8] a, float[8] b, float[n] w) {
         a0 = Exp(x) a = HcomAllReduce<reduction = "sum">(a0)
