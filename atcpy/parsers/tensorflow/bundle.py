@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,6 +77,7 @@ class Checkpoint:
         self._allow_hardlinks = allow_hardlinks
         self._table = read_table(self._map(self.file), self.file)
         self._shards: dict[int, memoryview] = {}
+        self._parts: dict[str, Mapping[Slice, bytes]] = {}  # of the tensors that were saved in parts
         header = self._parse(BundleHeaderProto, b"", Where(file=self.file))
         if header.endianness != 0:
             raise Unsupported("E10055", "the checkpoint is of a big-endian machine", where=Where(file=self.file))
@@ -116,12 +117,14 @@ class Checkpoint:
         if not entry.slices:
             whole = self._read(key, entry, dtype, shape, where)
             return whole if box is None else _cut(whole, box.places, box.sizes)
-        parts = list(self._parts(key, entry, dtype, shape, where))
+        if key not in self._parts:
+            self._parts[key] = self._find_parts(key, entry, shape, where)
+        parts = self._parts[key]
         wanted = box or Slice((0,) * len(shape), shape)
-        for part, tensor in parts:
-            if part == wanted:
-                return tensor
-        return _assembled(dtype, wanted, parts)
+        if wanted in parts:
+            return self._read_part(key, wanted, dtype, where)
+        needed = [part for part in parts if wanted.common(part) is not None]
+        return _assembled(dtype, wanted, [(part, self._read_part(key, part, dtype, where)) for part in needed])
 
     def _type(self, key: str, entry: BundleEntryProto, where: Where) -> tuple[DType, StaticShape]:
         dtype = find_dtype(entry.dtype)
@@ -209,21 +212,27 @@ class Checkpoint:
             at += length
         return texts
 
-    def _parts(
-        self, key: str, entry: BundleEntryProto, dtype: DType, shape: StaticShape, where: Where
-    ) -> Iterator[tuple[Slice, Tensor]]:
+    def _find_parts(
+        self, key: str, entry: BundleEntryProto, shape: StaticShape, where: Where
+    ) -> Mapping[Slice, bytes]:
+        """Where in the tensor each of its parts lies, and the part's key."""
         boxes = [_box(proto, shape) for proto in entry.slices[: MAX_PARTS + 1]]
         good = len(boxes) <= MAX_PARTS and all(len(b.starts) == len(shape) and b.inside(shape) for b in boxes)
         if not good or sum(math.prod(b.sizes) for b in boxes) != math.prod(shape):
             self._damaged(f'the parts of "{key}" do not make {list(shape)}', where)
-        for proto, box in zip(entry.slices, boxes, strict=True):
-            name = _part_key(key, [(e.start, e.length if e.HasField("length") else _WHOLE) for e in proto.extent])
-            if name not in self._table:
-                raise ModelInvalid("E12009", f'the part {list(box.starts)} of "{key}" is missing', where=where)
-            part = self._parse(BundleEntryProto, name, where)
-            if self._type(key, part, where) != (dtype, box.sizes):
-                self._damaged(f'the part {list(box.starts)} of "{key}" has another type than it', where)
-            yield box, self._read(key, part, dtype, box.sizes, where)
+        return {
+            box: _part_key(key, [(e.start, e.length if e.HasField("length") else _WHOLE) for e in proto.extent])
+            for proto, box in zip(entry.slices, boxes, strict=True)
+        }
+
+    def _read_part(self, key: str, box: Slice, dtype: DType, where: Where) -> Tensor:
+        name = self._parts[key][box]
+        if name not in self._table:
+            raise ModelInvalid("E12009", f'the part {list(box.starts)} of "{key}" is missing', where=where)
+        part = self._parse(BundleEntryProto, name, where)
+        if self._type(key, part, where) != (dtype, box.sizes):
+            self._damaged(f'the part {list(box.starts)} of "{key}" has another type than it', where)
+        return self._read(key, part, dtype, box.sizes, where)
 
     def _parse(self, kind: Any, key: bytes, where: Where) -> Any:
         content = self._table.get(key)

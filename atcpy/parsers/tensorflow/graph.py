@@ -100,10 +100,11 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
     stack: list[tuple[TfNode, Iterator[str]]] = []
 
     def above(node: TfNode) -> Iterator[str]:
-        yield from (ref.node for ref in node.inputs)
+        names = [ref.node for ref in node.inputs]
         for name in node.controls:
             if (name in marks and not node.inputs) or (name in graph.nodes and graph.nodes[name].op in pivots):
-                yield name
+                names.append(name)
+        return iter(names)
 
     def enter(name: str, reader: TfNode | None) -> None:
         node = graph.nodes.get(name)
@@ -127,7 +128,7 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
             if name is None:
                 order[node.name] = node
                 stack.pop()
-            else:
+            elif name not in entered:
                 enter(name, node)
     for name in graph.inputs:
         if name in graph.nodes:

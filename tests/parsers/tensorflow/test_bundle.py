@@ -184,3 +184,17 @@ def test_what_a_checksum_does_not_show_is_within_bounds(tmp_path: Path, monkeypa
         except AtcError as error:
             refusals.add(error.what[:30])
     assert len(refusals) > 10
+
+
+def test_only_the_parts_that_are_wanted_are_read(tmp_path: Path) -> None:
+    whole = np.arange(64, dtype=np.float32)
+    boxes = [[(start, 1)] for start in range(64)]
+    write_checkpoint(tmp_path / "c", {"w": whole}, parts={"w": boxes}, shards=64)
+    for number in range(64):
+        if number not in (3, 4, 9):
+            (tmp_path / f"c.data-{number:05}-of-00064").unlink()
+    checkpoint = Checkpoint(tmp_path / "c")
+    assert checkpoint.tensor("w", Slice((9,), (1,))).array == [9]
+    assert checkpoint.tensor("w", Slice((3,), (2,))).array.tolist() == [3, 4]
+    with pytest.raises(AtcError, match="is missing"):
+        checkpoint.tensor("w", Slice((4,), (2,)))
