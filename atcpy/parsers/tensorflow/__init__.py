@@ -11,13 +11,11 @@ from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, choose_inputs
 from atcpy.parsers.parsed import ParsedModel
-from atcpy.parsers.tensorflow.dilations import with_dilations
-from atcpy.parsers.tensorflow.frames import structured
-from atcpy.parsers.tensorflow.gelu import with_gelu
-from atcpy.parsers.tensorflow.graph import Ref, needed
+from atcpy.parsers.tensorflow.graph import Ref
 from atcpy.parsers.tensorflow.importer import Importer
 from atcpy.parsers.tensorflow.locate import is_tensorflow
 from atcpy.parsers.tensorflow.model import open_model
+from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.reader import TfFile
 
 __all__ = ["import_tensorflow", "is_tensorflow"]
@@ -34,7 +32,7 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         named = NamedGraph(graph, values, {})
         raise_all([*importer.problems, *choose_inputs(named, options)])
         known = {Ref(node.name, 0): values[name] for name, node in inputs.items()}
-        nodes = needed(with_gelu(with_dilations(structured(model.graph))), importer.problems)
+        nodes = recognized(model.graph, importer.problems)
         raise_all(importer.problems)
         results = importer.read_main(nodes, known, graph)
         raise_all(importer.problems)

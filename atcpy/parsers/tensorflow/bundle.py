@@ -212,9 +212,7 @@ class Checkpoint:
             at += length
         return texts
 
-    def _find_parts(
-        self, key: str, entry: BundleEntryProto, shape: StaticShape, where: Where
-    ) -> Mapping[Slice, bytes]:
+    def _find_parts(self, key: str, entry: BundleEntryProto, shape: StaticShape, where: Where) -> Mapping[Slice, bytes]:
         """Where in the tensor each of its parts lies, and the part's key."""
         boxes = [_box(proto, shape) for proto in entry.slices[: MAX_PARTS + 1]]
         good = len(boxes) <= MAX_PARTS and all(len(b.starts) == len(shape) and b.inside(shape) for b in boxes)

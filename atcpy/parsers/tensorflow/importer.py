@@ -14,13 +14,11 @@ from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
 from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
-from atcpy.parsers.tensorflow.dilations import with_dilations
-from atcpy.parsers.tensorflow.frames import structured
 from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls
-from atcpy.parsers.tensorflow.gelu import with_gelu
-from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, needed
+from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, Op
 from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
+from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr, registry
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
@@ -147,7 +145,7 @@ class Importer:
         bindings = {key: plain_attr(value) for key, value in function.attr.items()}
         body = self._library.body(function_name(function), op.node.called, bindings, op.where)
         problems: list[AtcError] = []
-        flat = needed(with_gelu(with_dilations(structured(inline_calls(body, self._library)))), problems)
+        flat = recognized(inline_calls(body, self._library), problems)
         raise_all(problems)
         return flat
 

@@ -7,7 +7,7 @@ Names do not say where a variable is: the nodes that would restore it do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Final
@@ -89,7 +89,7 @@ class Variables:
         names = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
         places = [(key, _read_slice(text, where)) for key, text in told] or [
             *((name, None) for name in names),
-            *self._collected(node.name),
+            *self._collected.get(node.name, ()),
             *((self._by_full_name.get(name, ""), None) for name in names),
         ]
         return next((place for place in places if place[0] in self._checkpoint), places[0])
@@ -115,11 +115,14 @@ class Variables:
                     found.setdefault(target, []).append((keys[source.output], slices[source.output]))
         return found
 
-    def _collected(self, name: str) -> Iterator[tuple[str, Slice | None]]:
-        """What the collection of variables says of a part of one."""
+    @cached_property
+    def _collected(self) -> dict[str, list[tuple[str, Slice]]]:
+        """What the collection of variables says of parts of some, by their names."""
+        found: dict[str, list[tuple[str, Slice]]] = {}
         for variable in self._file.variables:
-            if main_ref(variable.variable_name).node == name and variable.HasField("save_slice_info_def"):
-                yield _full_variable(variable)
+            if variable.HasField("save_slice_info_def"):
+                found.setdefault(main_ref(variable.variable_name).node, []).append(_full_variable(variable))
+        return found
 
     @cached_property
     def _by_full_name(self) -> dict[str, str]:

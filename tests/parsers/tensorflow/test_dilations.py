@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from atcpy.ir import Graph
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow import import_tensorflow
 from tests.parsers.tensorflow.graphs import Array, TfBuilder
@@ -133,3 +134,20 @@ def test_channels_in_blocks_are_no_dilation(tmp_path: Path) -> None:
     g.add("BatchToSpaceND", conv, blocks, g.const(none), name="y")
     (y,) = g.run(tmp_path, {"x": np.ones((1, 2, 2, 4), np.float32)}, "y")
     assert y.shape == (1, 2, 2, 8)
+
+
+def test_a_convolution_in_a_branch_of_version_1_is_known_too(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, p = g.input("x", "float32", X2.shape), g.input("p", "bool", ())
+    switched = g.add("Switch", x, p)
+    conv = _blocks(g, f"{switched}:1", W2, (2, 3), [(2, 2), (3, 3)], [(0, 0), (0, 0)], "Conv2D")
+    other = g.add("Conv2D", switched, g.const(W2), strides=[1, 1, 1, 1], padding="SAME")
+    g.graph.node[[item.name for item in g.graph.node].index("y")].name = "made"
+    g.add("Merge", other, "made" if conv == "y" else conv, name="y", N=2)
+    (taken,) = g.run(tmp_path, {"x": X2, "p": np.array(True)}, "y")
+    np.testing.assert_allclose(taken, _dilated(X2, W2, (2, 3), [(2, 2), (3, 3)], depthwise=False), rtol=1e-4, atol=1e-4)
+    graph = import_tensorflow(tmp_path / "model.pb", ParseOptions(out_nodes=("y:0",))).graph
+    (branch,) = (node for node in graph.nodes if node.op_type == "If")
+    inner = branch.attrs["then_branch"]
+    assert isinstance(inner, Graph)
+    assert [node.attrs["dilations"] for node in inner.nodes if node.op_type == "Conv"] == [(2, 3)]
