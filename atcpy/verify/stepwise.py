@@ -60,7 +60,7 @@ class Stepwise:
         self._constants = {**constants}
         self._open = opened
         self._forms: dict[object, int] = {}
-        self._sessions: dict[object, tuple[Any, list[str]]] = {}
+        self._sessions: dict[object, tuple[Any, list[str], list[str]]] = {}
         self._apart: set[object] = set()  # stretches that do not run as one
         self._outputs = [info.name for info in model.graph.output]
         self._declared = {info.name: info.type.tensor_type.elem_type for info in model.graph.value_info}
@@ -196,8 +196,8 @@ class Stepwise:
             entry = self._sessions.get(key)
             if entry is None:
                 entry = self._sessions[key] = self._session(step, kinds, ())
-            session, made = entry
-            results = session.run(None, fed)
+            session, names, made = entry
+            results = session.run(names, fed)
         except stepwise_errors():
             if step.parts:
                 return False
@@ -205,18 +205,20 @@ class Stepwise:
             inside = [name for name in step.reads if name in self._constants]
             if not inside:
                 raise
-            session, made = self._session(step, kinds, inside)
+            session, names, made = self._session(step, kinds, inside)
             for place, name in zip(step.places, step.reads, strict=True):
                 if name in inside:
                     del fed[place]
-            results = session.run(None, fed)
+            results = session.run(names, fed)
         for name, kind, result in zip(step.makes, made, results, strict=True):
             values[name] = result
             kinds[name] = kind
         return True
 
-    def _session(self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]) -> tuple[Any, list[str]]:
-        """A session of a step, with the types of what it makes; constants `inside` are in it and not fed."""
+    def _session(
+        self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]
+    ) -> tuple[Any, list[str], list[str]]:
+        """A session of a step, with the names and types of its results; constants `inside` are in it and not fed."""
         made = onnx.ModelProto()
         made.CopyFrom(self._header)
         graph = made.graph
@@ -242,7 +244,7 @@ class Stepwise:
             results = self._add_parts(graph, step)
         graph.output.extend([onnx.ValueInfoProto(name=name) for name in results])
         session = self._open(made.SerializeToString())
-        return session, [info.type for info in session.get_outputs()]
+        return session, results, [info.type for info in session.get_outputs()]
 
     def _add_parts(self, graph: onnx.GraphProto, step: _Step) -> list[str]:
         """Adds the nodes of a stretch, under names of the session's own; those of its results."""

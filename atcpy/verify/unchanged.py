@@ -16,32 +16,33 @@ _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 def is_unchanged(source: onnx.ModelProto, constants: Mapping[str, Constant], rewritten: Rewritten) -> bool:
-    """Is every node of the result one of the source's, whose `constants` these are, and so is all that it reads?"""
+    """Are the nodes of the result the source's in their order, whose `constants` these are, and what they read, too?"""
     result = rewritten.model
     if _meanings(source) != _meanings(result):
         return False
     known = {info.name for info in source.graph.input}.intersection(info.name for info in result.graph.input)
     for constant in rewritten.constants:
         own = constants.get(constant.proto.name)
-        if own is None or own.proto != constant.proto or not _same_bytes(own.data, constant.data):
+        if own is None or not (own.proto is constant.proto or own.proto == constant.proto):
+            return False
+        if not (own.data is constant.data or own.data == constant.data):
             return False
         known.add(constant.proto.name)
-    nodes = {proto.output[0]: proto for proto in source.graph.node if proto.output}
     known.add("")  # what is left out
+    rest = iter(source.graph.node)
     for proto in result.graph.node:
-        if not proto.output or proto != nodes.get(proto.output[0]):
+        for twin in rest:  # those that are left out are dead
+            if twin == proto:
+                break
+        else:
             return False
-        reads = {*proto.input}
-        if any(attr.type in _GRAPHS for attr in proto.attribute):
-            reads |= captured_names(proto)
-        if not known >= reads:
+        if not known.issuperset(proto.input):
             return False
+        for attr in proto.attribute:
+            if attr.type in _GRAPHS and not known.issuperset(captured_names(proto)):
+                return False
         known.update(proto.output)
     return all(info.name in known for info in source.graph.output)
-
-
-def _same_bytes(mine: memoryview | None, theirs: memoryview | None) -> bool:
-    return mine is theirs or mine == theirs
 
 
 def _meanings(model: onnx.ModelProto) -> tuple[object, ...]:
