@@ -131,7 +131,7 @@ fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N 
 fuzz-passes: build ## the models of the golden files, changed at random, with passes and without; FUZZ_MUTANTS=N FUZZ_SEED=S
 	$(PY) -W ignore -m tests.fuzz.mutations --count $(FUZZ_MUTANTS) --seed $(FUZZ_SEED)
 
-fuzz-tensorflow: build ## random TensorFlow graphs against numpy; FUZZ_TENSORFLOW=N FUZZ_SEED=S FUZZ_ORACLE=openvino|tensorflow
+fuzz-tensorflow: build ## random TensorFlow graphs against numpy, and damaged ones; FUZZ_TENSORFLOW=N FUZZ_SEED=S FUZZ_ORACLE=openvino|tensorflow
 	$(PY) -W ignore -m tests.parsers.tensorflow.fuzz --count $(FUZZ_TENSORFLOW) --seed $(FUZZ_SEED) --oracle "$(FUZZ_ORACLE)"
 
 ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from atcpy.errors import ModelInvalid, ResourceLimit, Where, did_you_mean
-from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode, output_number, read_node
+from atcpy.parsers.tensorflow.graph import ARGUMENT, BRANCHES, LOOPS, Ref, TfGraph, TfNode, output_number, read_node
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import FunctionDef, NodeDef
 from atcpy.parsers.tensorflow.signatures import Signature, find_signature, plain_attr
 
@@ -115,6 +116,10 @@ class Library:
                 total += size.nodes
                 characters += size.characters + size.nodes * (len(node.name) + 1)
                 depth = max(depth, size.depth)
+            for name in self._run_by(node):
+                size = self._size(name, Where(node=node.name, op=node.op))
+                total += size.nodes
+                depth = max(depth, size.depth)
         return _Size(total, characters, depth + 1)
 
     def _size(self, root: str, where: Where) -> _Size:
@@ -136,9 +141,19 @@ class Library:
         return self._sizes[root]
 
     def _called(self, name: str, where: Where) -> Iterator[str]:
-        """The functions that one calls, some of them repeatedly."""
-        body = self._body(name, where)
-        return (called for node in body.graph.nodes.values() if (called := function_of(node, self)) is not None)
+        """The functions that one calls or runs, some of them repeatedly."""
+        for node in self._body(name, where).graph.nodes.values():
+            called = function_of(node, self)
+            if called is not None:
+                yield called
+            yield from self._run_by(node)
+
+    def _run_by(self, node: TfNode) -> list[str]:
+        """The functions that a branch or loop runs, as far as the file has them."""
+        if node.op not in BRANCHES and node.op not in LOOPS:
+            return []
+        given = chain(*[value if isinstance(value, tuple) else (value,) for value in node.attrs.values()])
+        return [name for value in given if (name := function_name(value)) in self._functions]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from atcpy.parsers.tensorflow.signatures import plain_attr
 SWITCHES: Final = frozenset({"Switch", "RefSwitch", "_SwitchN"})
 _MAX_DIGITS: Final = 10  # of the number of an output
 BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+LOOPS: Final = frozenset({"While", "StatelessWhile"})
 ARGUMENT: Final = "_Arg"  # the op of a graph's inputs
 
 

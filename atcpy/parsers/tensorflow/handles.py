@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from atcpy.errors import AtcError, Unsupported, Where
 from atcpy.parsers.tensorflow.functions import Library
+from atcpy.parsers.tensorflow.graph import LOOPS
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     AttrValue,
     DataType,
@@ -39,7 +40,6 @@ _RUNS: Final[Mapping[str, tuple[str, int, tuple[str, ...]]]] = {
     "PartitionedCall": ("Tin", 0, ("f",)),
     "StatefulPartitionedCall": ("Tin", 0, ("f",)),
 }
-_LOOPS: Final = frozenset({"While", "StatelessWhile"})
 
 TextOf = Callable[[str, str, int], str]  # node, name of the output, its index → how an input says it
 
@@ -90,7 +90,7 @@ def _given_on(node: NodeDef, place: int, text: TextOf) -> Iterator[str]:
     if outputs is not None:
         for index, output in enumerate(outputs):
             yield text(node.name, output, index if text is main_text else 0)
-    elif node.op in _LOOPS or node.op == "IdentityN":
+    elif node.op in LOOPS or node.op == "IdentityN":
         yield text(node.name, "output", place)
 
 

@@ -194,12 +194,14 @@ class Importer:
     def _read_node(self, node: TfNode, scope: _Scope) -> None:
         signature = self._library.signature(node.op)
         defaults = signature.defaults if signature is not None else {}
-        if signature is not None and len(node.inputs) < signature.least_inputs:
-            what = f"it has {len(node.inputs)} inputs, {signature.least_inputs} are needed"
-            where = Where(graph=scope.path, node=node.name, op=node.op)
-            self.problems.append(ModelInvalid("E12009", what, where=where))
-            scope.failed.add(node.name)
-            return
+        if signature is not None:
+            count, most = len(node.inputs), signature.most_inputs
+            if count < signature.least_inputs or (most is not None and count > most):
+                what = f"it has {count} inputs, {most or signature.least_inputs} are needed"
+                where = Where(graph=scope.path, node=node.name, op=node.op)
+                self.problems.append(ModelInvalid("E12009", what, where=where))
+                scope.failed.add(node.name)
+                return
         inputs = [scope.values[ref] for ref in node.inputs]
         op = Op(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:

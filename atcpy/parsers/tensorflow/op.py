@@ -201,8 +201,12 @@ class Op:
         return node.outputs
 
     def const(self, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
-        """A constant."""
-        return self.graph.add_const(Tensor.of(np.asarray(array, dtype.numpy), dtype), f"{self.node.name}/const")
+        """A constant; Unsupported if the type has no such number."""
+        try:
+            held = np.asarray(array, dtype.numpy)
+        except OverflowError as error:
+            raise self.refuse(f"values of type {dtype.long}") from error
+        return self.graph.add_const(Tensor.of(held, dtype), f"{self.node.name}/const")
 
     def like(self, number: float, value: Value) -> Value:
         """A scalar of the type of a value."""

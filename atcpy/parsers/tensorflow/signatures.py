@@ -16,12 +16,13 @@ Argument = tuple[str, str]  # its name, and the attribute that says how many the
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The outputs of an op, in order, and the defaults of its attributes as plain Python values. Its nodes have at
-    least so many inputs.
+    least so many inputs, and at most so many if that is known.
     """
 
     outputs: tuple[Argument, ...]
     defaults: Mapping[str, object]
     least_inputs: int = 0
+    most_inputs: int | None = None
 
     @property
     def output_count(self) -> int | None:
@@ -49,6 +50,7 @@ def find_signature(op: str) -> Signature | None:
         tuple((item, "") if isinstance(item, str) else (item[0], item[1]) for item in outputs),
         {name: _plain(rule[1]) for name, rule in attrs.items() if len(rule) > 1},
         sum(isinstance(item, str) or item[1] == "N" for item in inputs),  # a list counted by its types may be empty
+        len(inputs) if all(isinstance(item, str) for item in inputs) else None,
     )
 
 

@@ -1,14 +1,18 @@
-"""Checks random graphs: python -m tests.parsers.tensorflow.fuzz --count 100 [--seed 0] [--oracle openvino]."""
+"""Checks random graphs, and damaged ones: python -m tests.parsers.tensorflow.fuzz --count 100 [--oracle openvino]."""
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.parsers.tensorflow.mutants import mutant, problem
 from tests.parsers.tensorflow.oracles import ask
-from tests.parsers.tensorflow.random_graphs import random_graph, run_graph
+from tests.parsers.tensorflow.random_graphs import RandomGraph, random_graph, run_graph
+
+MUTANTS = 5  # of each graph
 
 
 def main(count: int, first: int, oracle: str) -> int:
@@ -22,9 +26,20 @@ def main(count: int, first: int, oracle: str) -> int:
                 problems += run_graph(graph, Path(folder))
             except Exception as error:  # noqa: BLE001 the others are to be seen, too
                 problems.append(f"seed {graph.seed}: {type(error).__name__} {error}")
+            problems += _of_mutants(graph, Path(folder))
     asked = f", {oracle} answered for {len(opinions)}" if oracle else ""
     print(*problems, f"{len(graphs)} graphs{asked}", sep="\n")
     return int(bool(problems))
+
+
+def _of_mutants(graph: RandomGraph, folder: Path) -> list[str]:
+    chance, path, found = random.Random(graph.seed), folder / "mutant.pb", []
+    for number in range(MUTANTS):
+        path.write_bytes(mutant(graph.builder.graph, chance).SerializeToString())
+        what = problem(path, folder, f"seed {graph.seed}, mutant {number}")
+        if what:
+            found.append(what)
+    return found
 
 
 if __name__ == "__main__":

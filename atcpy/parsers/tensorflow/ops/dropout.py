@@ -12,7 +12,7 @@ import math
 from atcpy.errors import Unsupported
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.evaluation import find_constant
-from atcpy.parsers.tensorflow.graph import BRANCHES
+from atcpy.parsers.tensorflow.graph import BRANCHES, LOOPS
 from atcpy.parsers.tensorflow.op import Op, maps
 
 
@@ -26,7 +26,7 @@ def random_uniform(op: Op) -> Value:
 
 
 # What asks for the shape of a number alone, or hands it to graphs of its own.
-_APART = frozenset({"Shape", "Size", "Rank", "ZerosLike", "OnesLike", "While", "StatelessWhile"}) | BRANCHES
+_APART = frozenset({"Shape", "Size", "Rank", "ZerosLike", "OnesLike"}) | BRANCHES | LOOPS
 
 
 def is_random(op: Op) -> bool:

@@ -1,0 +1,92 @@
+"""Damaged graphs, checkpoints and SavedModels, and such as ask for more than there is."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from atcpy.errors import AtcError
+from tests.parsers.tensorflow.graphs import Function, TfBuilder, Type
+from tests.parsers.tensorflow.mutants import damage_file, mutant, problem
+from tests.parsers.tensorflow.random_graphs import random_graph
+from tests.parsers.tensorflow.scores import write_scores
+
+FLOAT, BOOL = Type("float32"), Type("bool")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_damage_of_a_graph_does_harm(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "g.pb"
+    for index in range(8):
+        graph = random_graph(5000 + 100 * seed + index).builder.graph
+        for number in range(5):
+            path.write_bytes(mutant(graph, chance).SerializeToString())
+            if number == 4:
+                damage_file(path, chance)
+            assert not problem(path, tmp_path, f"seed {seed}, graph {index}, mutant {number}")
+
+
+def test_no_damage_of_the_files_of_a_saved_model_does_harm(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    write_scores(tmp_path / "good")
+    for number in range(40):
+        folder = tmp_path / "bad"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path / "good", folder)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        for _ in range(chance.choice([1, 1, 2])):
+            path = chance.choice(files)
+            if not path.exists():
+                continue
+            if chance.random() < 0.2:
+                shutil.copy(chance.choice([other for other in files if other.exists()]), tmp_path / "other")
+                shutil.move(tmp_path / "other", path)
+            else:
+                damage_file(path, chance)
+        assert not problem(folder, tmp_path, f"copy {number}")
+
+
+def test_branches_that_become_more_than_the_limit_are_refused_at_once(tmp_path: Path) -> None:
+    g, body = TfBuilder(), TfBuilder()
+    x, p = g.input("x", "float32", (4,)), g.input("p", "bool", ())
+    types = {"p": "bool", "a": "float32"}
+    g.function("f0", body, types, body.add("Relu", "a"))
+    for depth in range(1, 40):
+        body = TfBuilder()
+        branches = {name: Function(f"f{depth - 1}") for name in ("then_branch", "else_branch")}
+        g.function(f"f{depth}", body, types, body.add("StatelessIf", "p", "p", "a", Tout=[FLOAT], **branches))
+    branches = {name: Function("f39") for name in ("then_branch", "else_branch")}
+    g.add("StatelessIf", p, p, x, name="y", Tin=[BOOL, FLOAT], Tout=[FLOAT], **branches)
+    with pytest.raises(AtcError, match="nodes when the functions that it calls are in place") as caught:
+        g.run(tmp_path, {}, "y")
+    assert caught.value.code == "R0001"
+
+
+def test_a_node_with_more_inputs_than_its_op_has_is_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (4,))
+    g.add("SelectV2", g.input("p", "bool", ()), x, x, x, name="y")
+    with pytest.raises(AtcError, match="it has 4 inputs, 3 are needed"):
+        g.run(tmp_path, {}, "y")
+
+
+def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    g.add("IsFinite", g.input("x", "int32", (4,)), name="y")
+    with pytest.raises(AtcError, match="values of type int32"):
+        g.run(tmp_path, {}, "y")
+
+
+@pytest.mark.parametrize("count", [2000])
+def test_long_chains_are_read(count: int, tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (3,))
+    for _ in range(count):
+        x = g.add("Neg", x)
+    (y,) = g.run(tmp_path, {"x": np.float32([1, 2, 3])}, x)
+    np.testing.assert_array_equal(y, np.float32([1, 2, 3]) * (-1) ** count)
