@@ -23,6 +23,7 @@ from atcpy.ops import (
     gather,
     graph_kernel,
     grid_sample,
+    loss,
     matmul,
     ml,
     nms,
