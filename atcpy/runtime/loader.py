@@ -6,18 +6,18 @@ MODEL_DEF is parsed only if a task runs on the host, if shapes are unknown, or w
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
 from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, Node, Port, Region, Slot
+from atcpy.ir import CompiledModel, Graph, Node, Port, Region, Slot
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_task, record_family
 from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
-from atcpy.om.reader import Package, TaskRecord, parse_package, read_model, read_package
+from atcpy.om.reader import Package, TaskRecord, parse_package, read_package
 from atcpy.ops.custom import find_custom_op
 from atcpy.runtime.collectives import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
@@ -45,8 +45,8 @@ def missing_custom_ops(package: Package) -> list[CustomOpError]:
     ]
 
 
-def bind_package(package: Package, *, threads: int, world: World) -> ExecutionPlan:
-    """The plan of a package whose shapes are known."""
+def bind_package(package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World) -> ExecutionPlan:
+    """The plan of a package whose shapes are known; `find_graph` reads its graph, if something runs on the host."""
     source = package.container.source
     for number, task in enumerate(package.tasks):
         if record_family(task.record) != task.kernel:
@@ -63,7 +63,7 @@ def bind_package(package: Package, *, threads: int, world: World) -> ExecutionPl
 
     @cache
     def nodes() -> Sequence[Node]:
-        return tuple(read_model(package).graph.nodes)
+        return tuple(find_graph().nodes)
 
     return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes, world)
 

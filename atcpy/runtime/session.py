@@ -121,7 +121,7 @@ class InferenceSession:
                 raise broken_package(error, graph.name) from error
             self._hybrid = (PieceGraph if has_many_barriers(graph) else HybridGraph)(graph, self.shape_cache)
         else:
-            self._plan = bind_package(self._package, threads=self.threads, world=self._world)
+            self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
@@ -172,7 +172,7 @@ class InferenceSession:
         Raises UsageError for feeds that do not fit, ModelInvalid (D0001) for values that break an
         op's rule, ResourceLimit if there is no memory; ModelInvalid (D0002) if other ranks run another package.
         """
-        self._agree()
+        self.agree()
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
         if self._hybrid is None:
@@ -183,7 +183,7 @@ class InferenceSession:
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""
-        self._agree()
+        self.agree()
         elapsed = np.zeros(len(self._package.tasks), np.int64)
         if self._plan is not None:
             self._run_plan(self._check_feeds(feeds), elapsed)
@@ -194,8 +194,10 @@ class InferenceSession:
         """Does the package need other ranks, if there are any?"""
         return has_collectives(self._package.container)
 
-    def _agree(self) -> None:
-        """Before the first run, the ranks make sure that they run the same package."""
+    def agree(self) -> None:
+        """Makes sure, with the other ranks, that all of them run the same package: before the first run, which else
+        does it. Raises ModelInvalid (D0002) if not.
+        """
         if not self._is_agreed:
             agree(self.model.graph, self._package.container.sha256, self._world)
             self._is_agreed = True
