@@ -13,6 +13,7 @@ import onnx
 from atcpy.errors import AtcError
 from atcpy.ir import Graph, Node, Value
 from atcpy.ir.origin import BARRIER, PURE, ModelWords, Origin
+from atcpy.parsers.onnx.microsoft.table import IN_PLACE
 from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import Upgrade, run_upgrade
 
@@ -63,7 +64,8 @@ class WordKeeper:
             self.words.kept.add(name)
             _make_barrier(node, before, node.domain, opset, pure=False)
         elif node.domain:
-            _make_barrier(node, before, node.domain, opset, pure=not unknown)
+            stays = unknown or (node.domain, node.op_type) in IN_PLACE
+            _make_barrier(node, before, node.domain, opset, pure=not stays)
         elif unknown:
             _make_barrier(node, before, "", opset, pure=False)
         elif changes:

@@ -25,13 +25,21 @@ MANY = 2**31 - 1
 RULES: dict[tuple[str, str], OpRule] = {}
 # The ops of each module.
 OF_FAMILY: dict[str, list[tuple[str, str]]] = {}
+# Those that change an input where it lies: their nodes do something even if nobody reads them.
+IN_PLACE: set[tuple[str, str]] = set()
 # Ops of DOMAIN that have no form here, and the way round.
 REFUSED: dict[str, str] = {}
 Expand = Callable[[Expansion], None]
 
 
 def microsoft(
-    op_types: str, inputs: str, attrs: str = "", *, outputs: tuple[int, int] = (1, 1), domain: str = DOMAIN
+    op_types: str,
+    inputs: str,
+    attrs: str = "",
+    *,
+    outputs: tuple[int, int] = (1, 1),
+    domain: str = DOMAIN,
+    in_place: bool = False,
 ) -> Callable[[Expand], Expand]:
     """Registers a function that replaces a node of these ops (space-separated), and how such a node must look."""
     names = tuple(name.rstrip("?+") for name in inputs.split())
@@ -43,6 +51,8 @@ def microsoft(
 
         for op_type in op_types.split():
             RULES[(domain, op_type)] = rule
+            if in_place:
+                IN_PLACE.add((domain, op_type))
             OF_FAMILY.setdefault(expand.__module__, []).append((domain, op_type))
             normalizes(op_key(op_type, domain))(run)
         return expand

@@ -21,7 +21,7 @@ def in_place_accumulator(e: Expansion) -> None:
     e.finish(new if signal is None else e.op("Where", e.scalar(signal), new, old))
 
 
-@microsoft("InPlaceAccumulatorV2", "accumulation_buffer value overwrite_flag?", outputs=(1, 2))
+@microsoft("InPlaceAccumulatorV2", "accumulation_buffer value overwrite_flag?", outputs=(1, 2), in_place=True)
 def in_place_accumulator_2(e: Expansion) -> None:
     """True, and the buffer with the value added, or overwritten by it where the flag is true."""
     buffer, flag = e.operand("accumulation_buffer"), e.input("overwrite_flag")
@@ -207,7 +207,7 @@ def _if_told(b: Expansion, signal: Value | None, new: Value, old: Value) -> Valu
     return new if signal is None else b.op("Where", b.scalar(signal), new, old)
 
 
-@microsoft("SGDOptimizerV2", "lr weights gradients update_signal?", outputs=(1, 2))
+@microsoft("SGDOptimizerV2", "lr weights gradients update_signal?", outputs=(1, 2), in_place=True)
 def sgd_2(e: Expansion) -> None:
     """weight − lr · gradient for each tensor of the sequences, which ONNX Runtime changes in place."""
     rate, signal = e.operand("lr"), e.input("update_signal")
@@ -226,6 +226,7 @@ def sgd_2(e: Expansion) -> None:
     "lr step weights gradients momentums_1 momentums_2 update_signal?",
     "alpha:f beta:f epsilon:f weight_decay:f correct_bias:i adam_mode:i",
     outputs=(1, 4),
+    in_place=True,
 )
 def adam_w(e: Expansion) -> None:
     """AdamW for each tensor of the sequences: the weights decay before (`adam_mode` 0, PyTorch) or after (1, Hugging

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -72,6 +74,15 @@ def test_nobody_can_see_a_changed_constant() -> None:
                     else_branch = b () => (bool[1] done) { done = Constant<value = bool[1] {0}>() }> }"""
     with pytest.raises(Unsupported, match='changes "buffer" in place, a value of the graph around'):
         parsed(onnx.parser.parse_model(HEAD + text))
+
+
+def test_optimize_keeps_what_changes_its_input(tmp_path: Path) -> None:
+    text = """g (float[2] buffer, float[2] grad) => (float[2] y)
+      { y = Neg(grad) done = com.microsoft.InPlaceAccumulatorV2(buffer, grad) }"""
+    onnx.save(onnx.parser.parse_model(HEAD + text), tmp_path / "m.onnx")
+    atcpy.optimize(tmp_path / "m.onnx", tmp_path / "n.onnx", verify=False)
+    after = onnx.load(tmp_path / "n.onnx")
+    assert [node.op_type for node in after.graph.node] == ["Neg", "InPlaceAccumulatorV2"]
 
 
 def test_zeros_and_what_only_orders() -> None:
