@@ -16,6 +16,7 @@ from atcpy.errors import UsageError
 from atcpy.ir.decisions import AllReducePlan
 from atcpy.om.reader import parse_package, read_model
 from atcpy.options import AllReduceSplit, Network, SplitBy
+from atcpy.passes.prepare import allreduce_fusion
 from atcpy.passes.segments import (
     MAX_SEGMENTS,
     Member,
@@ -220,6 +221,24 @@ def test_what_became_of_allreduces_is_in_the_package() -> None:
     assert auto == decisions_of(text, allreduce_split="auto")
     # Computed gradients are made in their places, and their readers find the results there.
     assert (by_size.fused_copies, by_size.port_copies) == (auto.fused_copies, auto.port_copies) == (0, 0)
+
+
+def test_more_gradients_than_a_split_has_sizes_become_one_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allreduce_fusion, "MAX_DATA_ELEMENTS", 8)
+    monkeypatch.setattr(allreduce_fusion, "_BLOCK", 3)
+    count = 40
+    lines = [f'g{n} = Exp(x{n}) s{n} = HcomAllReduce<reduction = "sum">(g{n}) y{n} = Neg(s{n})' for n in range(count)]
+    ins, outs = (", ".join(f"float[2,3] {name}{n}" for n in range(count)) for name in "xy")
+    text = f"g ({ins}) => ({outs}) {{ {' '.join(lines)} }}"
+    made = read_model(parse_package(package(text, {"allreduce_split": "auto", "allreduce_cost": "alpha=1"})))
+    plan = made.graph.decisions.allreduce
+    assert plan is not None
+    assert (plan.collectives, plan.fused_copies, plan.port_copies) == (1, 0, 0)
+    assert len(made.task_nodes) == 2 * count + 1
+    # What is there once a gradient stands for that gradient alone.
+    views = [node for node in made.graph.nodes if node.op_type == "Reshape"]
+    assert len(views) == 2 * count
+    assert sum(len(node.sources) for node in views) < 6 * count
 
 
 def test_the_networks_numbers_decide() -> None:

@@ -17,6 +17,7 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
+from atcpy.ops.reference import MAX_DATA_ELEMENTS
 from atcpy.options import AllReduceSplit, Network, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -33,6 +34,8 @@ _FUSED = frozenset({"sum", "mean"})
 # What comes before a gradient, for the model of costs.
 _BYTES_PER_SECOND = 10e9
 _PRODUCTS_PER_SECOND = 25e9
+
+_BLOCK = 64  # few enough for SplitNotaskPass to look at all who use one
 
 
 @graph_pass(
@@ -179,15 +182,33 @@ def _join(graph: Graph, segment: Sequence[Node], name: str, finisher: Finisher) 
     """One collective in the place of the last one. A gradient that several of them read is sent once."""
     last = segment[-1]
     rw = Rewriter(graph, last, name, segment)
+    owners = {node.operand(0): node for node in reversed(segment)}
     gradients = list(dict.fromkeys(node.operand(0) for node in segment))
-    sizes = [value.desc.elements for value in gradients]
-    flat = [rw.insert("Reshape", value, rw.const([-1], dtype=DType.INT64)) for value in gradients]
+    flat = [_reshaped(rw, value, rw.const([-1], dtype=DType.INT64), owners[value]) for value in gradients]
     whole = rw.insert("Concat", *flat, axis=0) if len(flat) > 1 else flat[0]
     reduced = rw.insert("HcomAllReduce", whole, **last.attrs)
-    lengths = rw.const(sizes, name=f"{last.name}_sizes", dtype=DType.INT64)
-    parts = rw.insert_many("Split", reduced, lengths, outputs=len(sizes), axis=0) if len(sizes) > 1 else [reduced]
+    parts = _split(rw, reduced, [value.desc.elements for value in gradients])
     shaped: dict[Value, Value] = {}
     for value, part in zip(gradients, parts, strict=True):
         shape = rw.const(value.desc.static_shape, name=f"{value.name}_shape", dtype=DType.INT64)
-        shaped[value] = rw.insert("Reshape", part, shape)
+        shaped[value] = _reshaped(rw, part, shape, owners[value])
     finisher.finish(rw, [(node.output, shaped[node.operand(0)]) for node in segment], segment)
+
+
+def _reshaped(rw: Rewriter, value: Value, shape: Value, owner: Node) -> Value:
+    """A view that stands for one of the allreduces, not for all."""
+    reshaped = rw.insert("Reshape", value, shape)
+    reshaped.producer.sources = owner.sources
+    return reshaped
+
+
+def _split(rw: Rewriter, whole: Value, sizes: Sequence[int]) -> list[Value]:
+    """Parts of so many elements; very many are parts of larger ones, since the sizes of Split are a small constant."""
+    if len(sizes) == 1:
+        return [whole]
+    if len(sizes) <= MAX_DATA_ELEMENTS:
+        lengths = rw.const(sizes, name=f"{rw.root.name}_sizes", dtype=DType.INT64)
+        return rw.insert_many("Split", whole, lengths, outputs=len(sizes), axis=0)
+    blocks = [sizes[first : first + _BLOCK] for first in range(0, len(sizes), _BLOCK)]
+    wholes = _split(rw, whole, [sum(block) for block in blocks])
+    return [part for value, block in zip(wholes, blocks, strict=True) for part in _split(rw, value, block)]
