@@ -55,7 +55,12 @@ def _attrs(root: Node, borders: tuple[int, ...] | None) -> dict[str, object]:
 
 
 class PadConv(
-    Fusion, switch="PadConv2dFusionPass", stage=Stage.PREPARE, after=("ConvInputFusionPass",), makes=("Conv",)
+    Fusion,
+    switch="PadConv2dFusionPass",
+    stage=Stage.PREPARE,
+    after=("ConvInputFusionPass", "TransposeRegionPass"),
+    makes=("Conv",),
+    repeats=True,
 ):
     """Let a Conv add the border of zeros that a Pad makes."""
 

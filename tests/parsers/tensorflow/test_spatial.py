@@ -211,3 +211,33 @@ def test_refused(tmp_path: Path, op: str, attrs: dict[str, object], code: str) -
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add(op, g.input("x", "float32", (1, 4, 4, 4)), **attrs))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("length", [11, None])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_windows_over_one_dim_are_those_over_two(axis: int, length: int | None, tmp_path: Path) -> None:
+    g = TfBuilder()
+    line = np.random.default_rng(2).normal(size=(2, 11, 4)).astype(np.float32)
+    kernel = np.random.default_rng(3).normal(size=(3, 4, 6)).astype(np.float32)
+    x = g.add("ExpandDims", g.input("x", "float32", [None, length, 4]), g.const(axis, "int32"))
+    plane = g.input("plane", "float32", [None, *((1, length) if axis == 1 else (length, 1)), 4])
+    w, depthwise = (g.const(np.expand_dims(item, axis - 1)) for item in (kernel, kernel[..., :2]))
+    ends, f32 = list[str](), {"T": Type("float32")}
+
+    def both(op: str, *more: str, window: int = 0, stride: int = 1, **attrs: object) -> None:
+        steps = [1, 1, stride, 1] if axis == 1 else [1, stride, 1, 1]
+        sizes = {"ksize": [1, 1, window, 1] if axis == 1 else [1, window, 1, 1]} if window else {}
+        made = [g.add(op, data, *more, strides=steps, **sizes, **attrs, **f32) for data in (x, plane)]
+        ends.append(g.add("Squeeze", made[0], squeeze_dims=[axis - 4], **f32))
+        ends.append(g.add("Squeeze", made[1], squeeze_dims=[axis], **f32))
+
+    both("Conv2D", w, stride=2, padding="SAME")
+    both("Conv2D", w, padding="VALID", dilations=[1, 1, 2, 1] if axis == 1 else [1, 2, 1, 1])
+    borders = [0, 0, 2, 1] if axis == 1 else [2, 1, 0, 0]
+    both("Conv2D", w, padding="EXPLICIT", explicit_paddings=[0, 0, *borders, 0, 0])
+    both("DepthwiseConv2dNative", depthwise, stride=2, padding="SAME")
+    both("MaxPool", window=3, stride=2, padding="SAME")
+    both("AvgPool", window=3, stride=2, padding="VALID")
+    results = g.run(tmp_path, {"x": line, "plane": np.expand_dims(line, axis)}, *ends)
+    for one, two in zip(results[::2], results[1::2], strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and normalisation: ops that know which dim is that of the channels.
+"""Convolutions and pooling: ops that know which dim is that of the channels.
 
 TensorFlow has them last (NHWC) unless `data_format` says otherwise. Those of ONNX have them second: the values get a
 Transpose in front and one behind, which the optimizer cancels between two such ops.
@@ -6,7 +6,6 @@ Transpose in front and one behind, which the optimizer cancels between two such 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,11 +80,20 @@ class Steps:
                 return None
         return (*[total // 2 for total in totals], *[total - total // 2 for total in totals])
 
+    def without(self, dim: int) -> Steps:
+        """The same for what has one spatial dim less."""
+        pads = None if self.pads is None else _without(_without(self.pads, dim + len(self.strides)), dim)
+        return Steps(_without(self.strides, dim), _without(self.dilations, dim), pads)
+
     def attrs(self, sizes: Sequence[Dim], kernel: Sequence[int]) -> dict[str, object]:
         """The attributes of ONNX for a window of that size over dims of these sizes."""
         pads = self.same_pads(sizes, kernel) if self.pads is None else self.pads
         where: dict[str, object] = {"auto_pad": "SAME_UPPER"} if pads is None else {"pads": pads}
         return {"strides": self.strides, "dilations": self.dilations, **where}
+
+
+def _without(items: Sequence[int], place: int) -> tuple[int, ...]:
+    return (*items[:place], *items[place + 1 :])
 
 
 def steps_of(op: Op, layout: Layout, stated: Sequence[int] | None = None) -> Steps:
@@ -126,47 +134,87 @@ def whole_shape(op: Op, index: int, rank: int) -> tuple[int, ...]:
 # --- convolutions ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a window over two spatial dims moves over where one of them is there for the op only: `dim` of the spatial
+    ones, which is dim `axis` of the data.
+    """
+
+    layout: Layout
+    data: Value
+    dim: int
+    axis: int
+
+    def leave(self, op: Op, value: Value) -> Value:
+        """A result in the order of the op, with that dim again."""
+        return op.unsqueeze(self.layout.leave(op, value), self.axis)
+
+
+def _line(op: Op, layout: Layout, kernel: Sequence[int], steps: Steps) -> _Line | None:
+    """The line that the data are, behind an ExpandDims."""
+    made = op.input(0).producer
+    if layout.rank != 4 or made.op_type != "Unsqueeze" or made.operand(1).tensor is None:
+        return None
+    axes = [int(axis) % 4 for axis in made.operand(1).array.reshape(-1)]
+    dim = axes[0] - (2 if layout.is_first else 1)
+    if len(axes) > 1 or dim not in (0, 1) or kernel[dim] != 1 or any((steps.pads or (0,) * 4)[dim::2]):
+        return None
+    return _Line(Layout(3, layout.is_first), made.operand(0), dim, axes[0])
+
+
+def _convolution(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+    """Conv with weights OIHW, the data and the result being in the order of the op."""
+    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
+    steps = steps_of(op, layout)
+    line = _line(op, layout, taps, steps)
+    if line is None:
+        return layout.leave(op, _convolved(op, layout, layout.enter(op, op.input(0)), kernel, group))
+    x = line.layout.enter(op, line.data)
+    attrs = steps.without(line.dim).attrs(op.shape_of(x)[2:], _without(taps, line.dim))
+    return line.leave(op, op.add("Conv", x, op.squeeze(kernel, line.dim + 2), group=group, **attrs))
+
+
 def _convolved(op: Op, layout: Layout, x: Value, kernel: Value, group: int) -> Value:
     """Conv with weights OIHW; channels second."""
     taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
     return op.add("Conv", x, kernel, group=group, **steps_of(op, layout).attrs(op.shape_of(x)[2:], taps))
 
 
-def _with_filter(op: Op, layout: Layout) -> Value:
-    """Conv with the filter of input 1 (HWIO); channels second."""
+def _filter(op: Op, layout: Layout) -> tuple[Value, int]:
+    """The filter of input 1 (HWIO) as OIHW, and the number of groups."""
     w = whole_shape(op, 1, layout.rank)
-    x = layout.enter(op, op.input(0))
-    of_x, per_group = op.shape_of(x)[1], w[-2]
+    if op.rank(0) != layout.rank:
+        layout.enter(op, op.input(0))  # which refuses it
+    of_x, per_group = op.shape(0)[1 if layout.is_first else -1], w[-2]
     group = of_x // per_group if isinstance(of_x, int) and per_group and of_x % per_group == 0 else 1
-    kernel = op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
-    return _convolved(op, layout, x, kernel, group)
+    return op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2))), group
 
 
 @maps("Conv2D", "Conv3D")
 def conv(op: Op) -> Value:
     """Conv; the filter HWIO becomes OIHW, groups come from its size"""
     layout = layout_of(op, 4 if op.node.op == "Conv2D" else 5)
-    return layout.leave(op, _with_filter(op, layout))
+    return _convolution(op, layout, *_filter(op, layout))
 
 
-def _with_depthwise_filter(op: Op, layout: Layout) -> Value:
+def _depthwise_filter(op: Op) -> tuple[Value, int]:
     height, width, channels, multiplier = whole_shape(op, 1, 4)
     flat = op.reshape(op.input(1), (height, width, 1, channels * multiplier))
-    return _convolved(op, layout, layout.enter(op, op.input(0)), op.transpose(flat, (3, 2, 0, 1)), channels)
+    return op.transpose(flat, (3, 2, 0, 1)), channels
 
 
 @maps("DepthwiseConv2dNative")
 def depthwise(op: Op) -> Value:
     """Conv with a group for each channel"""
-    layout = layout_of(op, 4)
-    return layout.leave(op, _with_depthwise_filter(op, layout))
+    return _convolution(op, layout_of(op, 4), *_depthwise_filter(op))
 
 
 @maps("_FusedConv2D", "_FusedDepthwiseConv2dNative")
 def fused_conv(op: Op) -> Value:
     """Conv and what follows: BiasAdd or FusedBatchNorm, then an activation"""
     layout = layout_of(op, 4)
-    y = _with_filter(op, layout) if op.node.op == "_FusedConv2D" else _with_depthwise_filter(op, layout)
+    weights = _filter(op, layout) if op.node.op == "_FusedConv2D" else _depthwise_filter(op)
+    y = _convolved(op, layout, layout.enter(op, op.input(0)), *weights)
     steps = op.attr("fused_ops")
     for step in steps if isinstance(steps, tuple) else ():
         match step:
@@ -268,7 +316,10 @@ def pool(op: Op) -> Value:
     layout = layout_of(op, 5 if op.node.op.endswith("3D") else 4)
     kernel = _window(op, op.ints(1) if has_inputs else op.ints_attr("ksize"), layout)
     steps = steps_of(op, layout, op.ints(2) if has_inputs else None)
-    x = layout.enter(op, op.input(0))
+    line = _line(op, layout, kernel, steps)
+    if line is not None:
+        kernel, steps = _without(kernel, line.dim), steps.without(line.dim)
+    x = layout.enter(op, op.input(0)) if line is None else line.layout.enter(op, line.data)
     attrs = {"kernel_shape": kernel, **steps.attrs(op.shape_of(x)[2:], kernel)}
     dtype = x.desc.dtype
     x = op.cast(x, _EXACT.get(dtype, dtype))
@@ -276,7 +327,7 @@ def pool(op: Op) -> Value:
         pooled = op.add("MaxPool", x, **attrs)
     else:
         pooled = op.add("AveragePool", x, count_include_pad=0, **attrs)
-    return layout.leave(op, op.cast(pooled, dtype))
+    return (layout if line is None else line).leave(op, op.cast(pooled, dtype))
 
 
 @maps("MaxPoolWithArgmax")
@@ -303,70 +354,7 @@ def pool_with_places(op: Op) -> list[Value]:
     return [layout.leave(op, op.cast(pooled, dtype)), places]
 
 
-# --- normalisation -----------------------------------------------------------------------------------
-
-
-@maps("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
-def batch_norm(op: Op) -> list[Value | None]:
-    """BatchNormalization; while training, by the statistics of the batch"""
-    layout = layout_of(op, op.rank(0))
-    x = layout.enter(op, op.input(0))
-    scale, offset, mean, variance = (op.input(place) for place in range(1, 5))
-    epsilon = op.float_attr("epsilon")
-    if not op.bool_attr("is_training"):
-        y = op.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon)
-        return [layout.leave(op, y), mean, variance, mean, variance]
-    dtype = x.desc.dtype
-    wide = op.cast(x, DType.FLOAT32)
-    axes = op.const([0, *range(2, layout.rank)])
-    of_batch = op.add("ReduceMean", wide, axes, keepdims=0)
-    centred = op.add("Sub", wide, op.add("ReduceMean", wide, axes, keepdims=1))
-    spread = op.add("ReduceMean", op.add("Mul", centred, centred), axes, keepdims=0)
-    y = op.cast(op.add("BatchNormalization", wide, scale, offset, of_batch, spread, epsilon=epsilon), dtype)
-    factor = op.float_attr("exponential_avg_factor")
-    moments = [_moved(op, of_batch, mean, factor), _moved(op, _unbiased(op, spread, x), variance, factor)]
-    return [layout.leave(op, y), *moments, of_batch, spread]
-
-
-@maps("BatchNormWithGlobalNormalization")
-def old_batch_norm(op: Op) -> Value:
-    """BatchNormalization, without scale if it is told so"""
-    layout = Layout(4, is_first=False)
-    x, mean, variance, offset, scale = (op.input(place) for place in range(5))
-    if not op.bool_attr("scale_after_normalization"):
-        scale = op.add("Expand", op.like(1, mean), op.add("Shape", mean))
-    epsilon = op.float_attr("variance_epsilon")
-    x = layout.enter(op, x)
-    return layout.leave(op, op.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon))
-
-
-def _unbiased(op: Op, variance: Value, x: Value) -> Value:
-    """A variance over n elements with n − 1 in its denominator."""
-    rest = [size for axis, size in enumerate(op.shape_of(x)) if axis != 1]
-    sizes = [size for size in rest if isinstance(size, int)]
-    if len(sizes) == len(rest):
-        count = math.prod(sizes)
-        return op.add("Mul", variance, op.like(count / max(count - 1, 1), variance))
-    number = op.cast(op.add("Div", op.add("Size", x), op.add("Size", variance)), DType.FLOAT32)
-    less = op.add("Max", op.add("Sub", number, op.like(1, number)), op.like(1, number))
-    return op.add("Mul", variance, op.add("Div", number, less))
-
-
-def _moved(op: Op, new: Value, old: Value, factor: float) -> Value:
-    """The running statistic after this batch."""
-    if factor == 1:
-        return new
-    return op.add("Add", op.add("Mul", old, op.like(1 - factor, old)), op.add("Mul", new, op.like(factor, new)))
-
-
-@maps("LRN")
-def local_response(op: Op) -> Value:
-    """LRN over the channels"""
-    size = 2 * op.int_attr("depth_radius") + 1
-    layout = Layout(op.rank(0), is_first=False)
-    attrs = {"size": size, "alpha": op.float_attr("alpha") * size}
-    y = op.add("LRN", layout.enter(op, op.input(0)), bias=op.float_attr("bias"), beta=op.float_attr("beta"), **attrs)
-    return layout.leave(op, y)
+# --- blocks of pixels ------------------------------------------------------------------------
 
 
 @maps("DepthToSpace", "SpaceToDepth")
