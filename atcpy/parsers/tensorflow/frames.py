@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from atcpy.errors import ModelInvalid, Where
 from atcpy.parsers.tensorflow.conditions import Cut, free_name, kind, origin, with_conditions
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, find_marks
 
 # How many inputs the parts of rings have at least.
 _INPUTS = {"Switch": 2, "_SwitchN": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
@@ -35,6 +35,8 @@ class _Rings:
 
     def __init__(self, nodes: dict[str, TfNode]) -> None:
         self.nodes = nodes
+        self.marks = find_marks(nodes)
+        self.hanging: dict[str, list[str]] = {}  # by the mark on which they hang by control edges
         self.readers: dict[str, list[str]] = {}  # loops that became nodes are added, what they were made of stays
         self.switches: dict[str, list[TfNode]] = {}  # by the node that decides
         self.loops: list[_Loop] = []
@@ -43,6 +45,9 @@ class _Rings:
         for node in nodes.values():
             for ref in node.inputs:
                 self.readers.setdefault(ref.node, []).append(node.name)
+            for name in () if node.inputs else node.controls:
+                if name in self.marks:
+                    self.hanging.setdefault(name, []).append(node.name)
             if kind(node) == "Enter":
                 enters.setdefault(_frame(node), []).append(node)
             elif kind(node) == "Switch":
@@ -60,7 +65,7 @@ class _Rings:
                 if enter.name in self.loop_of:
                     continue
                 if len(loops) == 1:
-                    loops[0].enters.append(enter.name)
+                    loops[0].add_enter(enter)
                     self.loop_of[enter.name] = loops[0]
                 else:  # a graph that was imported twice: what does not vary is as good outside
                     nodes[enter.name] = replace(enter, op="Identity")
@@ -104,7 +109,7 @@ class _Loop:
         self.frame = b""
         self.enters: list[str] = []  # first those of what varies
         self.is_done = False
-        self._switches: dict[str, TfNode] = {}  # by the name of their Merge
+        self._switches: dict[str, TfNode] = {}  # by the name of their Merge, which stands for one that was pruned
         self._places: dict[str, str] = {}  # the Merge of a Switch
         self._entered: list[Ref] = []
         self._next: list[Ref] = []
@@ -114,11 +119,25 @@ class _Loop:
         for switch in rings.switches[cond.name]:
             self._add(switch)
 
+    def add_enter(self, enter: TfNode) -> None:
+        """Adds what enters without a Switch: what does not vary, or what the condition alone asks for."""
+        for merge in self._rings.read_by(enter.name):
+            sources = self._sources(merge)
+            if "NextIteration" in sources:
+                self._switches[merge.name] = merge
+                self._entered.append(enter.inputs[0])
+                self._next.append(sources["NextIteration"].inputs[0])
+        self.enters.append(enter.name)
+
+    def _sources(self, merge: TfNode | None) -> dict[str, TfNode]:
+        """What a Merge reads, by its op."""
+        if merge is None or kind(merge) != "Merge":
+            return {}
+        return {kind(node): node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
+
     def _add(self, switch: TfNode) -> None:
         merge = self._nodes.get(origin(self._nodes, switch.inputs[0]).node)
-        sources = {}
-        if merge is not None and kind(merge) == "Merge":
-            sources = {kind(node): node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
+        sources = self._sources(merge)
         where = Where(node=switch.name, op=switch.op)
         if merge is None or "Enter" not in sources or "NextIteration" not in sources:
             raise ModelInvalid("E13014", "a Switch of a loop without Enter, Merge and NextIteration", where=where)
@@ -135,8 +154,8 @@ class _Loop:
             self._next.append(sources["NextIteration"].inputs[0])
 
     def find(self) -> Iterator[_Loop]:
-        """Finds what reads, at any distance, what enters the loop: all that runs in its turns. Yields each loop that
-        stands inside, which must be a node when the search goes on.
+        """Finds what reads, at any distance, what enters the loop, or hangs on it: all that runs in its turns. Yields
+        each loop that stands inside, which must be a node when the search goes on.
         """
         stack = list(self.enters)
         while stack:
@@ -144,6 +163,7 @@ class _Loop:
             if name in self._inside:
                 continue
             self._inside.add(name)
+            stack.extend(self._rings.hanging.get(name, ()))
             for reader in self._rings.read_by(name):
                 inner = self._rings.loop_of.get(reader.name)
                 if inner is not None and inner is not self:
@@ -171,11 +191,23 @@ class _Loop:
         self._captured[name] = ref
         return name
 
+    def _add_marks(self, part: Cut) -> None:
+        """Adds to a part the sides of conditions in it on which its constants hang by control edges."""
+        waiting = [node for node in part.found.values() if not node.inputs]
+        while waiting:
+            for name in waiting.pop().controls:
+                if name in self._rings.marks and name in self._inside:
+                    before = len(part.found)
+                    part.run([Ref(name, 0)])
+                    waiting.extend([added for added in list(part.found.values())[before:] if not added.inputs])
+
     def replace(self) -> None:
         """Puts a While in the place of the nodes of the loop."""
         cond, body = Cut(self._nodes, self._stop), Cut(self._nodes, self._stop)
         cond.run(self._cond.inputs[:1])
         body.run(self._next)
+        for part in (cond, body):
+            self._add_marks(part)
         if any(kind(node) == "Exit" for part in (cond, body) for node in part.found.values()):
             raise ModelInvalid("E13014", "its loop has no end", where=self.where)
         arguments = [*self._switches, *self._captured]

@@ -332,6 +332,38 @@ def test_what_hangs_by_control_edges_alone_has_its_side(tmp_path: Path) -> None:
     assert run({"p": np.array(False)}) == [2, 1, 2, 0]
 
 
+def test_constants_on_both_sides_in_a_loop_and_what_only_its_condition_asks_for(tmp_path: Path) -> None:
+    g = TfBuilder()
+    start, n = g.input("start", "int32", ()), g.input("n", "int32", ())
+
+    def turn(values: list[str], _: list[str]) -> list[str]:
+        i, total, _ = values
+        is_small = g.add("Less", total, _const(g, np.array(3, np.int32), f"^{i}"))
+        pivot = g.add("Switch", is_small, is_small)
+        sides = g.add("Identity", f"{pivot}:1"), g.add("NoOp", f"^{g.add('Identity', pivot)}")
+        one, two = (_const(g, np.array(1 + place, np.int32), f"^{side}") for place, side in enumerate(sides))
+        added = g.add("AddV2", total, g.add("Merge", two, one, N=2))
+        goes_on = g.add("Less", added, _const(g, np.array(9, np.int32), f"^{i}"))
+        return [g.add("AddV2", i, _const(g, np.array(1, np.int32), f"^{i}")), added, goes_on]
+
+    def goes_on(values: list[str], held: list[str]) -> str:
+        return g.add("LogicalAnd", g.add("Less", values[0], held[0]), values[2])
+
+    starts = [g.const(0, "int32"), start, g.const(True)]
+    turns, total, unread = while_v1(g, starts, [n], goes_on, turn)
+    exits = {node.name: node for node in g.graph.node if node.name == unread}
+    dropped = {unread, exits[unread].input[0]}  # Grappler prunes the Switch of what nobody takes out of the loop
+    kept = [node for node in g.graph.node if node.name not in dropped and not dropped & {i[:-2] for i in node.input}]
+    del g.graph.node[:]
+    g.graph.node.extend(kept)
+    run = g.converted(tmp_path, turns, total)
+    for first, most in ((0, 20), (0, 2), (4, 20), (1, 0)):
+        expected, count = first, 0
+        while count < most and (expected < 9 or not count):
+            expected, count = expected + (1 if expected < 3 else 2), count + 1
+        assert run({"start": np.array(first, np.int32), "n": np.array(most, np.int32)}) == [count, expected]
+
+
 def test_a_case_that_was_lowered_is_one_again(tmp_path: Path) -> None:
     g = TfBuilder()
     x, k = g.input("x", "float32", (2, 3)), g.input("k", "int32", ())
