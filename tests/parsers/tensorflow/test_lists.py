@@ -219,3 +219,20 @@ def test_a_branch_that_writes_first_to_a_list_gives_its_elements_their_shape(tmp
     for number, last in ((1, array), (0, np.zeros_like(array))):
         (y,) = run({"x": array, "i": np.array(number, np.int32)})
         np.testing.assert_array_equal(y, [np.zeros_like(array), last])
+
+
+def test_sizes_of_elements_that_only_a_turn_knows(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, y = (g.input(name, "float32", (None, 3)) for name in "xy")
+    none, zero = g.const(-1, "int32"), g.const(0, "int32")
+    target = g.add("TensorListReserve", none, g.const(1, "int32"), **F32)
+    types = {"i": "int32", "out": "variant", "x": "float32", "y": "float32"}
+    cond, body = TfBuilder(), TfBuilder()
+    test = g.function("cond", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
+    item = body.add("Mul", body.add("AddV2", "x", "y"), body.add("Cast", "i", DstT=Type("float32")))
+    made = body.add("TensorListSetItem", "out", body.const(0, "int32"), item, **F32)
+    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), made, "x", "y")
+    loop = g.add("While", zero, target, x, y, cond=test, body=turn)
+    g.add("TensorListStack", f"{loop}:1", none, name="last", **F32)
+    (last,) = g.run(tmp_path, {"x": X, "y": X[:1]}, "last")
+    np.testing.assert_array_equal(last, [(X + X[:1]) * 2])

@@ -91,6 +91,8 @@ def _with_shapes(op: Op, graphs: Sequence[Graph], pair: tuple[Value, Value]) -> 
         raise op.refuse("branches that return different lists whose elements have no shape", "give element_shape")
     place = shapeless.index(True)
     made = give_shape(replace(op, graph=graphs[place]), pair[place], op.shape_of(pair[1 - place])[1:])
+    if made is None:
+        raise op.refuse("a list whose elements have a size that is known in one branch only", "give element_shape")
     return (made, pair[1]) if place == 0 else (pair[0], made)
 
 

@@ -32,10 +32,21 @@ def list_size(op: Op, value: Value) -> Value | None:
     return shape.producer.operand(0) if shape.producer.op_type == "Concat" else shape
 
 
-def give_shape(op: Op, value: Value, shape: Shape) -> Value:
-    """A list that had no shape, of zeros of this one, whose symbols are sizes of what is in the graph."""
-    sizes = [value, *[_size(op, dim) for dim in shape]]
-    return _shaped(_zeros(op, op.bodies.lists[value], op.add("Concat", *sizes, axis=0)), shape)
+def give_shape(op: Op, value: Value, shape: Shape) -> Value | None:
+    """A list that had no shape, of zeros of this one, whose symbols are sizes of what is in the graph; None if one of
+    them is not.
+    """
+    sizes = [_size(op, dim) for dim in shape]
+    found = [size for size in sizes if size is not None]
+    if len(found) < len(sizes):
+        return None
+    return _shaped(_zeros(op, op.bodies.lists[value], op.add("Concat", value, *found, axis=0)), shape)
+
+
+def give_shape_of(op: Op, value: Value, other: Value) -> Value:
+    """A list that had no shape, of zeros like the elements of another list."""
+    full = op.add("Concat", value, op.add("Shape", other, start=1), axis=0)
+    return _shaped(_zeros(op, op.bodies.lists[value], full), op.shape_of(other)[1:])
 
 
 def _shaped(made: Value, shape: Shape) -> Value:
@@ -45,8 +56,8 @@ def _shaped(made: Value, shape: Shape) -> Value:
     return made
 
 
-def _size(op: Op, dim: Dim) -> Value:
-    """The size of a dim when the model runs, as one element."""
+def _size(op: Op, dim: Dim) -> Value | None:
+    """The size of a dim when the model runs, as one element; None if nothing here has it."""
     if not isinstance(dim, Sym):
         return op.const([dim])
     nodes = reversed(list(op.graph.nodes))
@@ -56,9 +67,7 @@ def _size(op: Op, dim: Dim) -> Value:
         if dim in shape and not is_shapeless(op, value):
             axis = shape.index(dim)
             return op.add("Shape", value, start=axis, end=axis + 1)
-    raise op.refuse(
-        f"a list whose elements have a size {dim} that is known inside of a loop only", "give element_shape"
-    )
+    return None
 
 
 def _zeros(op: Op, dtype: DType, shape: Value) -> Value:

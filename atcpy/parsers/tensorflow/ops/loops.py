@@ -10,12 +10,13 @@ from atcpy.errors import AtcError, ModelInvalid, raise_all
 from atcpy.ir import DType, Graph, Node, Sym, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.ir.graph import walk
+from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.conditions import origin
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, needed, part
 from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.ops.control import run, truth
 from atcpy.parsers.tensorflow.ops.dropout import refusal
-from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless, list_size
+from atcpy.parsers.tensorflow.ops.lists import give_shape, give_shape_of, is_shapeless, list_size
 
 ROUNDS: Final = 4  # until the types that hold in every turn are found; then nothing is believed of their dims
 # What writes an element of a list: the places of the list, the index and the element.
@@ -220,7 +221,7 @@ class _Loop:
             if is_shapeless(op, value):
                 if is_shapeless(op, after):
                     raise op.refuse("a list whose elements have no shape in any turn", "give element_shape")
-                self.starts[index] = give_shape(op, self.starts[index], op.shape_of(after)[1:])
+                self.starts[index] = self._with_shape(index, op.shape_of(after)[1:])
                 self.descs[index], learnt = self.starts[index].desc, True
                 continue
             wider = common_desc(f"{op.node.name}.{index}", self.descs[index], after.desc)
@@ -231,6 +232,15 @@ class _Loop:
                 self.descs[index] = TensorDesc.plain(wider.dtype, None) if forget else wider
                 learnt = True
         return learnt
+
+    def _with_shape(self, index: int, shape: Shape) -> Value:
+        """A list before the first turn, whose elements get the shape that a turn gives them. Where only the turn knows
+        their sizes, they are those of a first turn that is read for nothing else: what it computes goes once these
+        are known.
+        """
+        op, start = self.op, self.starts[index]
+        made = give_shape(op, start, shape)
+        return give_shape_of(op, start, run(op, op.graph, self.body, self.starts)[index]) if made is None else made
 
     # --- how often ---------------------------------------------------------------------------------
 
