@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from atcpy.errors import AtcError, raise_all
+from atcpy.errors import AtcError, Unsupported, Where, raise_all
 from atcpy.options import ParseOptions
+from atcpy.parsers.tensorflow.conditions import origin
 from atcpy.parsers.tensorflow.endpoints import Endpoints, find_endpoints
 from atcpy.parsers.tensorflow.functions import Library, inline_calls
-from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, needed, read_graph
+from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, TfNode, needed, read_graph
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
 from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 
@@ -40,13 +41,35 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     ends = find_endpoints(nodes, file, options)
     fed = {node.name: node for node in ends.inputs.values()}
     whole = TfGraph({**nodes, **fed}, list(fed) if ends.all_inputs else [], list(ends.outputs.values()))
-    flat = _select(inline_calls(_select(whole, pivots), library), pivots)
+    inlined = inline_calls(_select(whole, pivots), library)
+    flat = _select(inlined, pivots)
+    raise_all(_kept_states(inlined, flat))
     inputs = {name: node for name, node in ends.inputs.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
     variables = Variables(file, nodes, library)
     if any(node.op in VARIABLES for node in flat.nodes.values()):
         variables.open()
     return TfModel(file, library, flat, Endpoints(inputs, outputs), variables)
+
+
+def _kept_states(inlined: TfGraph, flat: TfGraph) -> list[AtcError]:
+    """Errors for the variables that functions write and outputs depend on: a run would change the next one."""
+    written: dict[str, TfNode] = {}
+    for node in inlined.nodes.values():
+        if node.op in _WRITES and node.inputs and node.name not in flat.nodes:
+            handle = flat.nodes.get(origin(inlined.nodes, node.inputs[0]).node)
+            if handle is not None and handle.op in VARIABLES:
+                written.setdefault(handle.name, node)
+    hint = "export it without state: what is kept becomes an input and an output"
+    return [
+        Unsupported(
+            "E10055",
+            f'the model writes the variable "{name}", on which its outputs depend: a run would change the next one',
+            where=Where(node=node.name, op=node.op),
+            hint=hint,
+        )
+        for name, node in written.items()
+    ]
 
 
 def _select(graph: TfGraph, pivots: bool) -> TfGraph:
@@ -59,5 +82,11 @@ def _select(graph: TfGraph, pivots: bool) -> TfGraph:
     return found
 
 
+_WRITES: Final = frozenset(
+    {
+        "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterAdd", "ResourceScatterUpdate",
+        "ResourceScatterNdUpdate",
+    }
+)  # fmt: skip
 # Parts of branches and loops.
 _PIVOTS: Final = frozenset({"Identity", "Switch", "Merge", "LoopCond", "Enter", "NextIteration", "Exit"})

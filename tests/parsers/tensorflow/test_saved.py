@@ -341,3 +341,31 @@ def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
 
 def freeze(folder: Path) -> None:
     atcpy.freeze(folder / "m", folder / "f.pb")
+
+
+@pytest.mark.parametrize("target", ["seen", "calls"])
+def test_a_state_that_outputs_depend_on_is_refused(tmp_path: Path, target: str) -> None:
+    g, body = TfBuilder(), TfBuilder()
+    x = g.input("x", "float32", (2,))
+    handles = [g.add("VarHandleOp", name=name, dtype=Type("float32"), shape=shape_proto((2,))) for name in ("s", "n")]
+    f32 = {"dtype": Type("float32")}
+    held = body.add("ReadVariableOp", "seen", name="held", **f32)
+    body.add("AddV2", "x", f"{held}:value:0", name="sum")
+    body.add("AssignVariableOp", target, "sum:z:0", name="keep", **f32)
+    arguments = {"x": "float32", "seen": "resource", "calls": "resource"}
+    made = g.function("f", body, arguments)
+    made_of = g.graph.library.function[-1]
+    made_of.signature.output_arg.add(name="y", type=DataType.DT_FLOAT)
+    made_of.ret["y"] = "sum:z:0"
+    y = g.add("StatefulPartitionedCall", x, *handles, f=made, Tout=[Type("float32")])
+    path = write_saved_model(
+        tmp_path / "m",
+        {"serve": (g, {"serving_default": signature({"x": tensor_info("x:0", "float32", (2,))}, {"y": f"{y}:0"})}, "")},
+        {"s": B, "n": B},
+    )
+    if target == "calls":
+        assert np.array_equal(run(path, tmp_path, {"x": B})["y"], B + B)
+    else:
+        error = refused(path, tmp_path)
+        assert (error.code, error.where and error.where.op) == ("E10055", "AssignVariableOp")
+        assert 'writes the variable "s", on which its outputs depend' in str(error)
