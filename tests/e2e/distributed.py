@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -168,6 +169,27 @@ def test_the_time_limit_is_that_of_all_ranks(folder: Path, tmp_path: Path) -> No
     result = ran(folder, started("g.om", *FEEDS, "--ranks", 2, "--timeout", 4), env=path_before(tmp_path))
     assert result.code == 6
     assert "the time limit of 4 s is reached" in result.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_all_ranks(folder: Path, tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SITE.format("__import__('time').sleep(60)"))
+    process = subprocess.Popen(
+        list(map(str, started("g.om", *FEEDS, "--ranks", 2))),
+        cwd=folder,
+        env=path_before(tmp_path),
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + MOST_SECONDS
+    while len(still_there(process.pid)) < 5 and time.monotonic() < deadline:  # mpiexec, its proxy, two ranks
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=MOST_SECONDS)
+    assert process.returncode == 128 + number
+    assert err in ("", "interrupted\n")
+    assert not still_there(process.pid)
 
 
 @pytest.mark.parametrize("site", [SITE, AT_ONCE], ids=["at the collective", "at once"])

@@ -39,13 +39,14 @@ def test_each_spelling_is_its_reduction(tmp_path: Path) -> None:
     g.add("HcomAllReduce", x, name="ge", reduction="max", group="hccl_world_group")
     g.add("HorovodAllreduce", x, name="mean", reduce_op=0, prescale_factor=2.0)
     g.add("HorovodAllreduce", x, name="sum")
+    g.add("HorovodGroupedAllreduce", x, x, name="both", reduce_op=3, num_tensors=2)
     v2 = {"merge_op": "Add", "final_op": "Div", "T": Type("float32")}
     g.add("CollectiveReduceV2", x, size, key, instance, name="v2", **v2)
     g.add("NcclAllReduce", x, name="nccl", reduction="prod", num_devices=RANKS, shared_name="c0")
     g.add("HcomBroadcast", x, name="root", root_rank=2)
     every = np.stack([np.arange(6, dtype=np.float32) + rank + 1 for rank in range(RANKS)])
-    expected = [every.max(0), 2 * every.mean(0), every.sum(0), every.mean(0), every.prod(0), every[2]]
-    for results in run(g, tmp_path, "ge", "mean", "sum", "v2", "nccl", "root"):
+    expected = [every.max(0), 2 * every.mean(0), every.sum(0), every.mean(0), every.prod(0), every[2], every.min(0)]
+    for results in run(g, tmp_path, "ge", "mean", "sum", "v2", "nccl", "root", "both:1"):
         for result, array in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, array, rtol=1e-6)
 

@@ -17,8 +17,8 @@ _MERGED = {"Add": "sum", "Mul": "prod", "Min": "min", "Max": "max"}
 _KEYS = ("group_size", "group_key", "instance_key")
 
 
-def _all_reduce(op: Op, reduction: str, **attrs: object) -> Value:
-    return op.add("HcomAllReduce", op.input(0), reduction=_checked(op, reduction), kind=op.node.op, **attrs)
+def _all_reduce(op: Op, reduction: str, index: int = 0, **attrs: object) -> Value:
+    return op.add("HcomAllReduce", op.input(index), reduction=_checked(op, reduction), kind=op.node.op, **attrs)
 
 
 def _checked(op: Op, reduction: str) -> str:
@@ -72,15 +72,16 @@ def shared_out(op: Op) -> Value:
 # --- Horovod -----------------------------------------------------------------------------------------------------
 
 
-@maps("HorovodAllreduce")
-def horovod_all_reduce(op: Op) -> Value:
-    """HcomAllReduce; adasum is refused; the process set N is the group `process_set_N`"""
+@maps("HorovodAllreduce", "HorovodGroupedAllreduce")
+def horovod_all_reduce(op: Op) -> list[Value]:
+    """HcomAllReduce of each input; adasum is refused; the process set N is the group `process_set_N`"""
     number = op.int_attr("reduce_op") if op.attr("reduce_op") is not None else 1
     scales = {"prescale": op.attr("prescale_factor"), "postscale": op.attr("postscale_factor")}
     given = {name: scale for name, scale in scales.items() if scale is not None}
     known = 0 <= number < len(_HOROVOD) and _HOROVOD[number]
     reduction = known or ("adasum" if number == 2 else str(number))
-    return _all_reduce(op, reduction, group=_process_set(op), **given)
+    group = _process_set(op)
+    return [_all_reduce(op, reduction, index, group=group, **given) for index in range(max(1, len(op.inputs)))]
 
 
 @maps("HorovodBroadcast")
