@@ -7,6 +7,8 @@ which the run compares; Horovod by the number of a process set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Value
 from atcpy.ops.collectives import REDUCTIONS, WORLD
@@ -17,8 +19,9 @@ _MERGED = {"Add": "sum", "Mul": "prod", "Min": "min", "Max": "max"}
 _KEYS = ("group_size", "group_key", "instance_key")
 
 
-def _all_reduce(op: Op, reduction: str, index: int = 0, **attrs: object) -> Value:
-    return op.add("HcomAllReduce", op.input(index), reduction=_checked(op, reduction), kind=op.node.op, **attrs)
+def _all_reduce(op: Op, values: Sequence[Value], reduction: str, **attrs: object) -> list[Value]:
+    attrs = {"reduction": _checked(op, reduction), "kind": op.node.op, **attrs}
+    return [op.add("HcomAllReduce", value, **attrs) for value in values]
 
 
 def _checked(op: Op, reduction: str) -> str:
@@ -52,7 +55,8 @@ def _check_partners(op: Op, *keys: object) -> None:
 @maps("HcomAllReduce")
 def hcom_all_reduce(op: Op) -> Value:
     """HcomAllReduce"""
-    return _all_reduce(op, op.text_attr("reduction"), **{"group": WORLD, **_given(op, "group", "fusion", "fusion_id")})
+    attrs = {"group": WORLD, **_given(op, "group", "fusion", "fusion_id")}
+    return _all_reduce(op, [op.input(0)], op.text_attr("reduction"), **attrs)[0]
 
 
 @maps("HcomBroadcast")
@@ -80,8 +84,7 @@ def horovod_all_reduce(op: Op) -> list[Value]:
     given = {name: scale for name, scale in scales.items() if scale is not None}
     known = 0 <= number < len(_HOROVOD) and _HOROVOD[number]
     reduction = known or ("adasum" if number == 2 else str(number))
-    group = _process_set(op)
-    return [_all_reduce(op, reduction, index, group=group, **given) for index in range(max(1, len(op.inputs)))]
+    return _all_reduce(op, [op.input(0), *op.inputs[1:]], reduction, group=_process_set(op), **given)
 
 
 @maps("HorovodBroadcast")
@@ -104,7 +107,7 @@ def _process_set(op: Op) -> str:
 @maps("CollectiveReduceV2", "CollectiveReduce")
 def collective_reduce(op: Op) -> Value:
     """HcomAllReduce by `merge_op`; Add with the final Div is the mean; the group key K is the group `tf_group_K`"""
-    return _all_reduce(op, _merge(op), **_members(op))
+    return _all_reduce(op, [op.input(0)], _merge(op), **_members(op))[0]
 
 
 @maps("CollectiveReduceScatterV2")
@@ -129,7 +132,8 @@ def collective_broadcast(op: Op) -> Value:
 def nccl_all_reduce(op: Op) -> Value:
     """HcomAllReduce by all ranks, each of which is one of the `num_devices`"""
     _check_partners(op, *_given(op, "shared_name").values())
-    return _all_reduce(op, op.text_attr("reduction"), group=WORLD, rank_size=op.int_attr("num_devices"))
+    attrs = {"group": WORLD, "rank_size": op.int_attr("num_devices")}
+    return _all_reduce(op, [op.input(0)], op.text_attr("reduction"), **attrs)[0]
 
 
 def _merge(op: Op) -> str:
