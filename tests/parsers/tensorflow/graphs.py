@@ -36,6 +36,7 @@ NUMBERS: dict[str, int] = {
     "uint32": DataType.DT_UINT32,
     "uint64": DataType.DT_UINT64,
     "bool": DataType.DT_BOOL,
+    "string": DataType.DT_STRING,
     "complex64": DataType.DT_COMPLEX64,
     "resource": DataType.DT_RESOURCE,
     "variant": DataType.DT_VARIANT,

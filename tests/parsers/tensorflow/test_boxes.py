@@ -113,6 +113,23 @@ def test_crops(tmp_path: Path, size: tuple[int, int], method: str) -> None:
         np.testing.assert_allclose(y[box, row, column], expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("most", "limit", "least"), [(12, 0.6, 0.2), (2, 0.9, -1.0), (0, 0.5, 0.0)])
+def test_suppression_by_given_overlaps(tmp_path: Path, most: int, limit: float, least: float) -> None:
+    rng = np.random.default_rng(6)
+    overlaps, scores = rng.random((12, 12)).astype(F32), rng.integers(0, 9, 12).astype(F32) / 8
+    g = TfBuilder()
+    inputs = [g.input("o", "float32", (None, None)), g.input("s", "float32", (None,)), g.input("k", "int32", ())]
+    g.add("NonMaxSuppressionWithOverlaps", *inputs, g.const(F32(limit)), g.const(F32(least)), name="y")
+    run = g.converted(tmp_path, "y")
+    kept: list[int] = []
+    for index in np.argsort(-scores, kind="stable"):
+        if len(kept) < most and scores[index] > least and all(overlaps[index, k] <= limit for k in kept):
+            kept.append(int(index))
+    (y,) = run({"o": overlaps, "s": scores, "k": np.int32(most)})
+    np.testing.assert_array_equal(y, np.array(kept, np.int32))
+    assert run({"o": overlaps[:0, :0], "s": scores[:0], "k": np.int32(3)})[0].shape == (0,)
+
+
 def test_scores_that_fall_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     b, s = g.input("b", "float32", (5, 4)), g.input("s", "float32", (5,))

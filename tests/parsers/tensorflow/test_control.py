@@ -8,6 +8,7 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType, TensorProto
 from tests.parsers.tensorflow.graphs import Array, Function, TfBuilder, Type
 
 X = np.array([[1.5, -2, 3], [0, 4, -0.5]], np.float32)
@@ -423,6 +424,18 @@ def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "loop:1")
     assert caught.value.code == "E13014"
+
+
+def test_a_step_that_is_no_number_is_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    types = {"i": "int32"}
+    cond, body = TfBuilder(), TfBuilder()
+    less = g.function("less", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
+    step = body.add("Const", value=TensorProto(dtype=DataType.DT_STRING), dtype=Type("string"))
+    turn = g.function("turn", body, types, body.add("AddV2", "i", step))
+    g.add("While", g.input("i", "int32", ()), name="y", cond=less, body=turn)
+    with pytest.raises(AtcError, match="text"):
+        g.run(tmp_path, {}, "y")
 
 
 def test_what_nobody_reads_of_branches_and_loops_is_not_asked_for(tmp_path: Path) -> None:

@@ -106,6 +106,22 @@ SCATTERS = [
         [Either(ints(0, 3)), Const(ints(4).reshape(1)), Const(ints(7)), Const(ints(0))],
         ints(7, 0, 0, 7),
     ),
+    *[
+        Case(
+            "SparseTensorDenseMatMul",
+            [Either(np.array([[0, 1], [2, 3], [2, 0]])), np.float32([1, 2, -3]), Const([3, 4], "int64"), dense],
+            np.float32([[[0, 1, 0, 0], [0, 0, 0, 0], [-3, 0, 0, 2]], [[0, 0, -3], [1, 0, 0], [0, 0, 0], [0, 0, 2]]][a])
+            @ (dense.T if b else dense),
+            {"adjoint_a": bool(a), "adjoint_b": bool(b)},
+            tolerance=1e-5,
+        )
+        for a, b, dense in [
+            (0, 0, np.arange(8, dtype=np.float32).reshape(4, 2)),
+            (0, 1, np.arange(8, dtype=np.float32).reshape(2, 4)),
+            (1, 0, np.arange(6, dtype=np.float32).reshape(3, 2)),
+            (1, 1, np.arange(6, dtype=np.float32).reshape(2, 3)),
+        ]
+    ],
     Case("SparseToDense", [Either(ints(1)), Const(ints(3).reshape(1)), Const(ints(5)), Const(ints(9))], ints(9, 5, 9)),
 ]
 

@@ -45,6 +45,8 @@ def test_order_and_counts(tmp_path: Path) -> None:
             {"k": 1},
         ),
         Case("InTopKV2", [scores, targets, Const(1, "int32")], np.array([True, False, False, False])),
+        Case("NthElement", [scores, Const(1, "int32")], np.sort(scores)[:, 1], is_dynamic=True),
+        Case("NthElement", [scores, np.int32(0)], scores.max(1), {"reverse": True}),
         Case("InTopK", [scores, targets], np.array([True, True, False, False]), {"k": 2}),
         Case("InTopKV2", [scores[:2], np.int64([0, 3]), np.int64(3)], np.array([False, False]), is_dynamic=True),
         Case("Unique", [unsorted], (np.array([7, 3, -1]), np.int32([0, 1, 0, 2, 1]))),

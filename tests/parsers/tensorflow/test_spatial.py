@@ -195,6 +195,26 @@ def test_patches_and_dilation(tmp_path: Path, padding: str, stride: int, rate: i
     np.testing.assert_allclose(dilated, (under + f).max((3, 4)), atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["REFLECT", "SYMMETRIC"])
+def test_convolutions_that_pad_and_resize_are_what_they_join(tmp_path: Path, mode: str) -> None:
+    rng = np.random.default_rng(11)
+    x, w = rng.standard_normal((2, 6, 7, 3)).astype(np.float32), rng.standard_normal((3, 3, 3, 4)).astype(np.float32)
+    g = TfBuilder()
+    data, kernel = g.input("x", "float32", (None, 6, 7, 3)), g.const(w)
+    size, pads = g.const([9, 5], "int32"), g.const([[0, 0], [1, 2], [2, 1], [0, 0]], "int32")
+    attrs = {"strides": [1, 2, 1, 1], "padding": "VALID"}
+    resized = g.add("ResizeBilinear", data, size, align_corners=True)
+    names = [
+        g.add("FusedPadConv2D", data, pads, kernel, mode=mode, **attrs),
+        g.add("Conv2D", g.add("MirrorPad", data, pads, mode=mode), kernel, **attrs),
+        g.add("FusedResizeAndPadConv2D", data, size, pads, kernel, mode=mode, resize_align_corners=True, **attrs),
+        g.add("Conv2D", g.add("MirrorPad", resized, pads, mode=mode), kernel, **attrs),
+    ]
+    padded, alone, both, alone_again = g.run(tmp_path, {"x": x}, *names)
+    np.testing.assert_array_equal(padded, alone)
+    np.testing.assert_array_equal(both, alone_again)
+
+
 @pytest.mark.parametrize(
     ("op", "attrs", "code"),
     [

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Value
+from atcpy.ir import DType, Graph, TensorDesc, Value
 from atcpy.parsers.tensorflow.formula import Formula, counting, size
 from atcpy.parsers.tensorflow.op import Op, maps
+
+_CARRIED: Final = 2  # values that go from box to box: which are kept, and how many more may be
 
 
 def _best(op: Op, iou: Value, score: Value | None) -> Value:
@@ -49,6 +54,40 @@ def suppressed_and_counted(op: Op) -> list[Value]:
     if op.bool_attr("pad_to_max_output_size"):
         results = [_filled(op, value) for value in results]
     return [*results, count]
+
+
+@maps("NonMaxSuppressionWithOverlaps")
+def suppressed_by_overlaps(op: Op) -> Value:
+    """Scan over the boxes, the best first: one is kept if it overlaps none too much that is kept"""
+    overlaps, scores = op.input(0), op.input(1)
+    count = op.add("Shape", scores)
+    ranked, order = op.add_many("TopK", scores, count, outputs=2, axis=0)
+    rows = op.add("Gather", overlaps, order)
+    near = op.add("Greater", rows, op.input(3))
+    is_apt = op.add("Greater", ranked, op.input(4))
+    most = op.cast(op.reshape(op.input(2), []), DType.INT64)
+    nothing = op.add("Expand", op.const(False, DType.BOOL), count)
+    body = Graph(f"{op.node.name}/body", names=op.graph.names)
+    fed: list[Value] = []
+    starts = {"kept": nothing, "left": most, "place": order, "near": near, "apt": is_apt}
+    for index, (name, value) in enumerate(starts.items()):
+        data = body.append("Data", (), {"index": index}, name=f"{op.node.name}/{name}")
+        shape = op.shape_of(value)
+        data.output.desc = TensorDesc.plain(value.desc.dtype, shape if index < _CARRIED else shape[1:])
+        fed.append(data.output)
+    inner, (kept, left, place, close, apt) = replace(op, graph=body), fed
+    met = inner.add("ReduceMax", inner.cast(inner.add("And", kept, close), DType.UINT8), keepdims=0)
+    is_new = inner.add("And", inner.add("Not", inner.cast(met, DType.BOOL)), apt)
+    is_new = inner.add("And", is_new, inner.add("Greater", left, inner.const(0)))
+    marked = inner.add("ScatterElements", kept, inner.reshape(place, [1]), inner.reshape(is_new, [1]), axis=0)
+    rest = inner.add("Sub", left, inner.cast(is_new, DType.INT64))
+    body.append("NetOutput", [marked, rest, inner.add("Identity", is_new)], name="NetOutput", outputs=())
+    attrs = {"body": body, "num_scan_inputs": len(starts) - _CARRIED}
+    node = op.graph.append("Scan", list(starts.values()), attrs, name=f"{op.node.name}/Scan", outputs=("",) * 3)
+    node.sources = (op.node.name,)
+    for made, desc in zip(node.outputs, (nothing.desc, most.desc, is_apt.desc), strict=True):
+        made.desc = desc
+    return op.cast(op.add("Compress", order, node.outputs[2], axis=0), DType.INT32)
 
 
 @maps("CombinedNonMaxSuppression")

@@ -291,7 +291,9 @@ class _Loop:
         if counter not in terms:
             return False
         _, step = self._outside(self.body, terms[1 - terms.index(counter)])
-        return step is not None and step.tensor is not None and step.array.shape == () and int(step.array) == 1
+        if step is None or step.tensor is None or not step.desc.dtype.is_int or step.desc.shape != ():
+            return False
+        return int(step.array) == 1
 
 
 def _conjuncts(graph: TfGraph, ref: Ref) -> Iterator[Ref]:

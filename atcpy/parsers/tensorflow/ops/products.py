@@ -37,6 +37,15 @@ def _swapped(op: Op, place: int) -> Value:
     return op.transpose(op.input(place), (*range(rank - 2), rank - 1, rank - 2))
 
 
+@maps("SparseTensorDenseMatMul")
+def sparse_matmul(op: Op) -> Value:
+    """MatMul; ScatterND fills the sparse operand up with zeros"""
+    zeros = op.add("Expand", op.like(0, op.input(1)), op.shape_input(2))
+    a, b = op.add("ScatterND", zeros, op.shape_input(0), op.input(1), reduction="add"), op.input(3)
+    a, b = (op.transpose(x, (1, 0)) if op.bool_attr(name) else x for x, name in ((a, "adjoint_a"), (b, "adjoint_b")))
+    return op.add("MatMul", a, b)
+
+
 @maps("Einsum")
 def einsum(op: Op) -> Value:
     """Einsum"""

@@ -21,6 +21,14 @@ def top_k(op: Op) -> list[Value | None]:
     return [values, op.cast(places, index_type)]
 
 
+@maps("NthElement")
+def nth_element(op: Op) -> Value:
+    """The last of TopK"""
+    count = op.add("Add", op.reshape(op.shape_input(1), [1]), op.const([1]))
+    values, _ = op.add_many("TopK", op.input(0), count, outputs=2, axis=-1, largest=int(op.bool_attr("reverse")))
+    return op.add("Gather", values, op.const(-1), axis=-1)
+
+
 @maps("InTopK", "InTopKV2")
 def in_top_k(op: Op) -> Value:
     """Whether fewer than k classes are above the target's; false where anything is not finite"""
