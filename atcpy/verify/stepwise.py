@@ -28,8 +28,8 @@ from atcpy.verify.oracle import cannot_open, ort_errors
 WIDE = 200  # inputs; the time that ONNX Runtime takes grows with their square
 _FOLDS = frozenset({"Sum", "Max", "Min", "Concat"})  # they work through their inputs from the first to the last
 LARGE = 4000  # nodes; a smaller model is opened as a whole
-STRETCH = 32  # nodes
-OFTEN = 8  # to open a session takes as long as to run each of its nodes several times
+SHORTEST, LONGEST = 12, 64  # nodes of a stretch
+OFTEN = 4  # to open a session takes as long as to run each of its nodes several times
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 # Opens a model in memory.
 Open = Callable[[bytes], Any]
@@ -134,11 +134,12 @@ class Stepwise:
 
     def _stretched(self, steps: Sequence[_Step]) -> list[_Step]:
         """The steps, those of a stretch that comes often made one."""
-        pieces = [steps[at : at + STRETCH] for at in range(0, len(steps), STRETCH)]
-        joined = [self._joined(piece) for piece in pieces]
+        pieces = [(piece, tuple([step.form for step in piece])) for piece in _pieces(steps)]
+        often = Counter(forms for _, forms in pieces)
+        joined = [self._joined(piece) if often[forms] >= OFTEN else None for piece, forms in pieces]
         counts = Counter(step.form for step in joined if step is not None)
         found: list[_Step] = []
-        for piece, step in zip(pieces, joined, strict=True):
+        for (piece, _), step in zip(pieces, joined, strict=True):
             found += piece if step is None or counts[step.form] < OFTEN else (step,)
         return found
 
@@ -259,6 +260,18 @@ class Stepwise:
                     graph.value_info.add(name=names[name]).type.tensor_type.elem_type = declared
             _add_node(graph, part.proto, inputs, [names[name] if name else "" for name in part.proto.output])
         return [names[name] for name in step.makes]
+
+
+def _pieces(steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
+    """The steps in pieces. What the nodes are says where one ends, so that equal layers are cut alike."""
+    start = 0
+    for at in range(1, len(steps)):
+        length = at - start
+        may_end = length >= SHORTEST and hash((steps[at - 1].form, steps[at].form)) % SHORTEST == 0
+        if may_end or length >= LONGEST:
+            yield steps[start:at]
+            start = at
+    yield steps[start:]
 
 
 def _add_node(graph: onnx.GraphProto, proto: onnx.NodeProto, inputs: Iterable[str], outputs: Iterable[str]) -> None:

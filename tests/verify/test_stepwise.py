@@ -58,7 +58,10 @@ def random_feeds(model: onnx.ModelProto) -> dict[str, Any]:
     return {name: np.random.default_rng(0).standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
-def test_one_session_serves_equal_nodes(opened: list[onnx.ModelProto], tmp_path: Path) -> None:
+def test_one_session_serves_equal_nodes(
+    opened: list[onnx.ModelProto], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepwise, "LONGEST", 1)
     body = " ".join(f"v{i + 1} = {('Neg', 'Exp', 'Sin')[i % 3]}(v{i})" for i in range(60))
     text = f"{HEAD} g (float[2] v0) => (float[2] y) {{ {body} y = Neg(v60) }}"
     report = atcpy.optimize(onnx.parser.parse_model(text), tmp_path / "out.onnx")
@@ -95,7 +98,8 @@ def test_one_session_serves_equal_nodes(opened: list[onnx.ModelProto], tmp_path:
 )  # fmt: skip
 @pytest.mark.parametrize("nodes", [1, 2, 3, 100])
 def test_results_are_those_of_the_whole(text: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stepwise, "STRETCH", nodes)
+    for bound in ("SHORTEST", "LONGEST"):
+        monkeypatch.setattr(stepwise, bound, nodes)
     monkeypatch.setattr(stepwise, "OFTEN", 1)
     model = onnx.parser.parse_model(HEAD + text)
     feeds = random_feeds(model)
@@ -107,7 +111,8 @@ def test_results_are_those_of_the_whole(text: str, nodes: int, monkeypatch: pyte
 
 
 def test_one_session_serves_equal_stretches(opened: list[onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stepwise, "STRETCH", 6)
+    for bound in ("SHORTEST", "LONGEST"):
+        monkeypatch.setattr(stepwise, bound, 6)
     monkeypatch.setattr(stepwise, "OFTEN", 3)
     layers = [f"a{i} = Mul(v{i}, w) b{i} = Exp(a{i}) v{i + 1} = Sub(b{i}, v{max(i - 1, 0)})" for i in range(40)]
     body = " ".join(layers).replace("Exp(a7)", "Sin(a7)")
@@ -120,6 +125,20 @@ def test_one_session_serves_equal_stretches(opened: list[onnx.ModelProto], monke
     np.testing.assert_array_equal(found, open_model(model.SerializeToString()).run(["v40"], feeds))
     # One of two layers, and those of the stretches that differ: the first, and that of the Sin.
     assert sorted(len(model.graph.node) for model in opened) == [1, 1, 1, 1, 6]
+
+
+def test_layers_are_cut_alike(opened: list[onnx.ModelProto]) -> None:
+    """Wherever they begin: what comes before them is not of the length of a stretch."""
+    ops = "Neg Sin Abs Tanh Cos Neg Sigmoid Cos Abs Exp Neg Tanh Sin Sin Relu Abs Cos Sigmoid Neg Sigmoid Tanh".split()  # noqa: SIM905
+    made = ["Relu"] * 5 + ops * 12
+    body = " ".join(f"v{i + 1} = {op}(v{i})" for i, op in enumerate(made))
+    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[7] v{len(made)}) {{ {body} }}")
+    feeds, names = random_feeds(model), [f"v{len(made)}"]
+    found = Stepwise(model, {}, rewritten.open_session).run(names, feeds)
+    np.testing.assert_array_equal(found, open_model(model.SerializeToString()).run(names, feeds))
+    stretches = [len(model.graph.node) for model in opened if len(model.graph.node) > 1]
+    assert 1 <= len(stretches) <= 2
+    assert min(stretches) >= stepwise.SHORTEST
 
 
 @pytest.mark.parametrize(
@@ -160,7 +179,8 @@ def test_what_is_read_before_it_is_made(body: str) -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_wrong_type_is_found(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stepwise, "STRETCH", nodes)
+    for bound in ("SHORTEST", "LONGEST"):
+        monkeypatch.setattr(stepwise, bound, nodes)
     monkeypatch.setattr(stepwise, "OFTEN", 1)
     model = onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) <int64[2] a> {{ a = Neg(x) y = Neg(a) }}")
     with pytest.raises(AtcError, match=r"\"a\" is tensor\(float\), the model says tensor\(int64\)"):
@@ -208,15 +228,15 @@ def _missing_node(model: onnx.ModelProto, constants: list[Constant]) -> None:
     "spoil",
     [_another_op, _another_attribute, _another_constant, _another_input, _swapped_inputs, _missing_node],
 )
-@pytest.mark.parametrize("stretch", [5, 32])
+@pytest.mark.parametrize("longest", [1, 64])
 def test_a_wrong_rewrite_inside_a_large_model_is_found(
     spoil: Callable[[onnx.ModelProto, list[Constant]], None],
-    stretch: int,
+    longest: int,
     opened: list[onnx.ModelProto],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(stepwise, "STRETCH", stretch)
+    monkeypatch.setattr(stepwise, "LONGEST", longest)
     # Nothing fades: a difference of one value is one of all that come after it.
     ops = ("Sin(v{})", "Sub(w, v{})", "LeakyRelu<alpha = 0.9>(v{})", "Neg(v{})", "Mul(v{}, k)")
     body = " ".join(f"v{i + 1} = {ops[i % 5].format(i)}" for i in range(300))
