@@ -1,14 +1,9 @@
 """External data: weights in files beside the model, mapped and never copied.
 
-Only files inside the model's folder are opened, component by component from a descriptor of that
-folder and never through a link: a check of the path alone can be raced.
+Only files inside the model's folder are opened, and never through a link (`map_inside`).
 """
 
-import errno
 import math
-import mmap
-import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +13,9 @@ import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Where
 from atcpy.ir import DType
+from atcpy.parsers.files import map_inside
 from atcpy.parsers.onnx.text import are_texts, not_text
 
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ORT_MEMORY_MARKER = "_ORT_MEM_ADDR_"
 
 
@@ -100,33 +95,16 @@ class ExternalData:
 
     def _open(self, parts: list[str], what: str, where: Where) -> _DataFile:
         assert self._folder is not None
-        # The folder itself may be a link: it is the user's own word. What lies in it may not.
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for index, part in enumerate(parts):
-                flags = _FLAGS | (os.O_DIRECTORY if index < len(parts) - 1 else 0)
-                following = os.open(part, flags, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = following
-            return self._map(descriptor, what, where)
+            found = map_inside(self._folder, parts, allow_hardlinks=self._allow_hardlinks)
+        except FileNotFoundError:
+            return _DataFile(memoryview(b""), "it is missing")
         except OSError as error:
-            if error.errno == errno.ENOENT:
-                return _DataFile(memoryview(b""), "it is missing")
-            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                _refuse(f"{what} is refused: it is, or leads through, a link or something that is no folder", where)
             return _DataFile(memoryview(b""), (error.strerror or str(error)).lower())
-        finally:
-            os.close(descriptor)
-
-    def _map(self, descriptor: int, what: str, where: Where) -> _DataFile:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            _refuse(f"{what} is refused: it is no ordinary file", where)
-        if status.st_nlink != 1 and not self._allow_hardlinks:
-            _refuse(f"{what} is refused: the file has {status.st_nlink} names (hard links)", where, "--allow-hardlinks")
-        if status.st_size == 0:
-            return _DataFile(memoryview(b""))
-        return _DataFile(memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)))
+        if isinstance(found, str):
+            hint = "--allow-hardlinks" if "hard links" in found else _PLAIN_FILE
+            _refuse(f"{what} is refused: {found}", where, hint)
+        return _DataFile(found)
 
 
 def _components(location: str, what: str, where: Where) -> list[str]:
@@ -162,7 +140,10 @@ def _decimal(text: str, what: str, where: Where) -> int:
     return int(text)
 
 
-def _refuse(what: str, where: Where, hint: str = "keep the data in one plain file beside the model") -> NoReturn:
+_PLAIN_FILE = "keep the data in one plain file beside the model"
+
+
+def _refuse(what: str, where: Where, hint: str = _PLAIN_FILE) -> NoReturn:
     raise ModelInvalid("E13015", what, where=where, hint=hint)
 
 
