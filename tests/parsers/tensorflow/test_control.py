@@ -307,6 +307,26 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
         assert i == count + 1
 
 
+def test_a_condition_between_constants_stays_in_its_loop(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, n, p = g.input("x", "float32", (2, 3)), g.input("n", "int32", ()), g.input("p", "bool", ())
+
+    def turn(values: list[str], held: list[str]) -> list[str]:
+        pivot = g.add("Switch", held[1], held[1])
+        yes, no = g.add("Identity", f"{pivot}:1"), g.add("Identity", pivot)
+        two = _const(g, np.array(2, np.float32), f"^{yes}")
+        chosen = g.add("Merge", _const(g, np.array(3, np.float32), f"^{no}"), g.add("Neg", two), N=2)
+        return [g.add("AddV2", values[0], held[0]), g.add("Mul", values[1], chosen)]
+
+    one, zero = g.const(1, "int32"), g.const(0, "int32")
+    end = while_v1(g, [zero, x], [one, p, n], lambda v, h: g.add("Less", v[0], h[2]), turn)[1]
+    run = g.converted(tmp_path, end)
+    for condition, factor in ((True, -2), (False, 3)):
+        for count in (0, 1, 3):
+            (out,) = run({"x": X, "n": np.array(count, np.int32), "p": np.array(condition)})
+            np.testing.assert_array_equal(out, X * np.float32(factor**count))
+
+
 def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
