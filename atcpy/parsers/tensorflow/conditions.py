@@ -5,7 +5,7 @@ inside; what lies between those of a lowered Case becomes a Case.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -41,12 +41,14 @@ def origin(nodes: Mapping[str, TfNode], ref: Ref) -> Ref:
 
 @dataclass(slots=True)
 class Cut:
-    """Collects the nodes that some values need. `stop` says for a reference what stands for it: the name of an
-    argument, or None if the node belongs to what is cut out.
+    """Collects the nodes that some values need, and the `marks` on which constants among them hang by control edges.
+    `stop` says for a reference what stands for it: the name of an argument, or None if the node belongs to what is cut
+    out.
     """
 
     nodes: Mapping[str, TfNode]
     stop: Callable[[Ref], str | None]
+    marks: Collection[str] = ()
     found: dict[str, TfNode] = field(default_factory=dict)
 
     def run(self, roots: Iterable[Ref]) -> None:
@@ -60,7 +62,7 @@ class Cut:
             if node is None:
                 raise ModelInvalid("E12009", f'nothing makes "{ref.node}"', where=Where(node=ref.node))
             self.found[ref.node] = node
-            stack.extend(node.inputs)
+            stack.extend(node.inputs or [Ref(name, 0) for name in node.controls if name in self.marks])
 
     def graph(self, arguments: Sequence[str], outputs: Iterable[Ref]) -> TfGraph:
         """What was collected, as a graph with these arguments."""

@@ -191,23 +191,12 @@ class _Loop:
         self._captured[name] = ref
         return name
 
-    def _add_marks(self, part: Cut) -> None:
-        """Adds to a part the sides of conditions in it on which its constants hang by control edges."""
-        waiting = [node for node in part.found.values() if not node.inputs]
-        while waiting:
-            for name in waiting.pop().controls:
-                if name in self._rings.marks and name in self._inside:
-                    before = len(part.found)
-                    part.run([Ref(name, 0)])
-                    waiting.extend([added for added in list(part.found.values())[before:] if not added.inputs])
-
     def replace(self) -> None:
         """Puts a While in the place of the nodes of the loop."""
-        cond, body = Cut(self._nodes, self._stop), Cut(self._nodes, self._stop)
+        marks = self._rings.marks & self._inside
+        cond, body = Cut(self._nodes, self._stop, marks), Cut(self._nodes, self._stop, marks)
         cond.run(self._cond.inputs[:1])
         body.run(self._next)
-        for part in (cond, body):
-            self._add_marks(part)
         if any(kind(node) == "Exit" for part in (cond, body) for node in part.found.values()):
             raise ModelInvalid("E13014", "its loop has no end", where=self.where)
         arguments = [*self._switches, *self._captured]

@@ -285,20 +285,26 @@ def test_long_names_of_calls_in_calls_are_refused() -> None:
 def test_branches_that_become_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from atcpy.parsers.tensorflow import importer
 
-    monkeypatch.setattr(importer, "MAX_NODES", 10_000)
-    g = TfBuilder()
-    for level in range(30):
-        body = TfBuilder()
-        end = body.add("Neg", "a")
-        if level:
-            inside = Function(f"f{level - 1}")
-            end = body.add("If", "p", "p", end, then_branch=inside, else_branch=inside)
-        g.function(f"f{level}", body, {"p": "bool", "a": "float32"}, end)
-    p, x = g.input("p", "bool", ()), g.input("x", "float32", ())
-    g.add("If", p, p, x, name="y", then_branch=Function("f29"), else_branch=Function("f29"))
-    with pytest.raises(AtcError, match="loops and branches") as caught:
-        g.run(tmp_path, {}, "y")
-    assert caught.value.code == "R0001"
+    def nested(depth: int) -> str:
+        g = TfBuilder()
+        for level in range(depth):
+            body = TfBuilder()
+            end = body.add("Neg", "a")
+            if level:
+                inside = Function(f"f{level - 1}")
+                end = body.add("If", "p", "p", end, then_branch=inside, else_branch=inside)
+            g.function(f"f{level}", body, {"p": "bool", "a": "float32"}, end)
+        p, x = g.input("p", "bool", ()), g.input("x", "float32", ())
+        last = Function(f"f{depth - 1}")
+        g.add("If", p, p, x, name="y", then_branch=last, else_branch=last)
+        with pytest.raises(AtcError) as caught:
+            g.run(tmp_path, {}, "y")
+        assert caught.value.code == "R0001"
+        return str(caught.value)
+
+    assert "nodes when the functions that it calls are in place" in nested(30)
+    monkeypatch.setattr(importer, "MAX_NODES", 50)
+    assert "those of its loops and branches counted" in nested(5)
 
 
 def test_functions_that_call_each_other_are_named() -> None:
