@@ -103,6 +103,11 @@ def _on_ints(function: Callable[[int, int], int]) -> Combine:
     return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else UNNAMED
 
 
+def _one_of(choose: Callable[[int, int], int]) -> Combine:
+    on_ints = _on_ints(choose)
+    return lambda a, b: a if a == b else on_ints(a, b)
+
+
 def equal(a: Dim, b: Dim) -> Dim:
     """1 if equal, 0 if not, the unnamed size where that is unknown."""
     if isinstance(a, int) and isinstance(b, int):
@@ -203,7 +208,7 @@ def _register_arithmetic() -> None:
             ge_type,
             NUMBERS,
             evaluate=evaluate_with(function),
-            propagate=propagate_with(_on_ints(choose)),
+            propagate=propagate_with(_one_of(choose)),
             inplace=(0,),
         )
     _register(

@@ -80,7 +80,9 @@ def _sliced(node: Node, axis: int, size: Dim, start: Dim, end: Dim, step: int) -
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         return extent(node, size, start, end, step).count
     whole = start == 0 and step == 1 and (end == size or (isinstance(end, int) and end >= TO_THE_END))
-    return size if whole else unnamed_dim(node, axis)
+    at_last = isinstance(start, int) and (start == -1 or start >= TO_THE_END)
+    flipped = at_last and step == -1 and isinstance(end, int) and end <= -TO_THE_END
+    return size if whole or flipped else unnamed_dim(node, axis)
 
 
 def propagate_slice(node: Node, known: Known) -> tuple[Dim, ...] | None:

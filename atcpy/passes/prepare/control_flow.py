@@ -17,6 +17,7 @@ from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis, unnamed_dim
 from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.shape_values import UNNAMED
 
 # Infers and folds a body whose Data nodes have their types.
 Sweep = Callable[[Graph], None]
@@ -39,7 +40,7 @@ def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep, depth: in
         case "If":
             _infer_if(node, sweep)
         case "Loop":
-            _infer_loop(node, sweep, tried=depth < MAX_TRIED)
+            _infer_loop(node, known, sweep, tried=depth < MAX_TRIED)
         case "Scan":
             _infer_scan(node, sweep)
         case _:
@@ -104,7 +105,7 @@ def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
     return common_desc(value.name, a, b)
 
 
-def _infer_loop(node: Node, sweep: Sweep, *, tried: bool) -> None:
+def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, tried: bool) -> None:
     body = next(node.subgraphs)
     number, condition, *carried = [data.output for data in formal_inputs(body)]
     number.desc = TensorDesc.plain(DType.INT64, _one_element(number))
@@ -120,9 +121,28 @@ def _infer_loop(node: Node, sweep: Sweep, *, tried: bool) -> None:
     results = body.outputs
     for value, desc in zip(node.outputs, descs, strict=False):
         value.desc = desc
-    turns = unnamed_dim(node, 0)
+    turns = _number_of_turns(node, body, known)
     for value, made in zip(node.outputs[len(carried) :], results[1 + len(carried) :], strict=False):
         value.desc = _stacked(made.desc, turns, 0)
+
+
+def _number_of_turns(node: Node, body: Graph, known: KnownValues) -> Dim:
+    """How often a Loop turns, if it only counts, and to a number that is known or has a name of its own."""
+    elements, condition = known(node.input(0)), node.input(1)
+    again = body.outputs[0]
+    while again.producer.op_type == "Identity":
+        again = again.producer.operand(0)
+    goes_on = _is_true(again) or again is formal_inputs(body)[1].output
+    if elements is None or len(elements) != 1 or not goes_on or not (condition is None or _is_true(condition)):
+        return unnamed_dim(node, 0)
+    [count] = elements
+    if isinstance(count, int):
+        return max(count, 0)
+    return unnamed_dim(node, 0) if count == UNNAMED or count.name.startswith("(") else count
+
+
+def _is_true(value: Value) -> bool:
+    return value.tensor is not None and value.array.size == 1 and bool(value.array.item())
 
 
 def _types_of_all_turns(
