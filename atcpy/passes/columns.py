@@ -207,7 +207,7 @@ class Columns:
     def _moved(self, span: Span) -> Iterator[Span]:
         """Where they are one node earlier."""
         value, node = span.value, span.value.producer
-        if node.op_type in _SAME_ELEMENTS and value.index == 0:
+        if node.op_type in _SAME_ELEMENTS and value.index == 0 and not self._drops(node):
             source = node.operand(0)
             if width(source) == width(value) and rows(source) == rows(value):
                 yield Span(source, span.begin, span.end, span.at)
@@ -228,6 +228,14 @@ class Columns:
         else:
             before = self._first_column(node)
         yield Span(node.operand(0), span.begin + before, span.end + before, span.at)
+
+    def _drops(self, node: Node) -> bool:
+        """Is it a Dropout that may leave out elements?"""
+        training = node.input(2) if node.op_type == "Dropout" else None
+        if training is None:
+            return False
+        held = self.constant(training)
+        return held is None or bool(np.any(held))
 
     def _is_along_columns(self, node: Node) -> bool:
         """Does a node of _SAME_COLUMNS leave the rows as they are?"""

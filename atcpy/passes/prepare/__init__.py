@@ -7,6 +7,7 @@ from atcpy.passes.prepare import (
     attention_groups,
     attention_heads,
     batchnorm_affine,
+    bidirectional,
     cast_chain,
     channel_order,
     clip,
