@@ -24,7 +24,8 @@ def verify(
     run: Invocation,
     package: Annotated[str, typer.Argument(metavar="F.om", help="The package.")],
     against: Annotated[
-        str | None, typer.Option("--against", metavar="M", help="The model; default: <package>.onnx beside it.")
+        str | None,
+        typer.Option("--against", metavar="M", help="The model; default: that of the package's name beside it."),
     ] = None,
     input_data: Annotated[
         str | None, typer.Option("--input_data", metavar="NPZ", help="Inputs by name, in one file.")

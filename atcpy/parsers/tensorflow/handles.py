@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
@@ -40,6 +41,8 @@ _RUNS: Final[Mapping[str, tuple[str, int, tuple[str, ...]]]] = {
     "PartitionedCall": ("Tin", 0, ("f",)),
     "StatefulPartitionedCall": ("Tin", 0, ("f",)),
 }
+
+_WRITES: Final = re.compile("Assign|Resource(Sparse)?(Apply|Scatter)|Scatter")
 
 TextOf = Callable[[str, str, int], str]  # node, name of the output, its index → how an input says it
 
@@ -175,7 +178,9 @@ class Rewriter:
             case op if op in _GIVES_ON:
                 attr["T"].CopyFrom(dtype)
             case _:
-                what = f'the model writes the variable "{node.input[0]}", or uses it as a frozen graph cannot'
+                what = f'the model writes the variable "{node.input[0]}"'
+                if not _WRITES.match(node.op):
+                    what = f'"{node.input[0]}" is a variable here, for which a frozen graph can have no value'
                 where = Where(node=node.name, op=node.op)
                 self._problems.append(Unsupported("E10055", what, where=where, hint="take other outputs: --out_nodes"))
 

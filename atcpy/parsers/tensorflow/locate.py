@@ -17,6 +17,7 @@ from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import CheckpointState
 
 META: Final = ".meta"
 TEXT_SUFFIX: Final = ".pbtxt"
+_SUFFIXES: Final = frozenset({".pb", TEXT_SUFFIX})
 STATE: Final = "checkpoint"  # the file of a folder that says which of its checkpoints is the newest
 _SAVED_MODEL: Final = "saved_model"
 _FILES_OF_PREFIX: Final = re.compile(r"(\.index|\.meta|\.data-\d{5}-of-\d{5})$")
@@ -47,9 +48,11 @@ class Place:
 
 
 def is_tensorflow(path: Path) -> bool:
-    """Is this a TensorFlow graph, by what it holds?"""
+    """Is this a TensorFlow graph, by what it holds? A file that is nothing, or something else, is one to its user if
+    its name says so.
+    """
     try:
-        return find_place(path) is not None
+        return find_place(path) is not None or path.suffix in _SUFFIXES
     except (OSError, AtcError):
         return is_state(path)  # whose reader says why it cannot be read
 

@@ -177,7 +177,7 @@ def test_what_is_wrong_with_a_checkpoint_is_told_once(tmp_path: Path) -> None:
 def test_unknown_ops_have_alternatives_or_a_way_around(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (1, 3))
-    ops = ["Reluu", "QuantizeAndDequantizeV9", "RandomUniform", "RandomNormalX", "StringJoin", "Svd", "Unheard"]
+    ops = ["Reluu", "QuantizeAndDequantizeV9", "RandomGammaX", "RandomNormalX", "StringJoin", "Svd", "Unheard"]
     for op in ops:
         g.add(op, x, name=op)
     with pytest.raises(AtcError) as caught:
@@ -187,7 +187,7 @@ def test_unknown_ops_have_alternatives_or_a_way_around(tmp_path: Path) -> None:
     assert 'QuantizeAndDequantizeV9 (1, as "QuantizeAndDequantizeV9"; there is QuantizeAndDequantizeV' in str(error)
     assert 'Svd (1, as "Svd")' in str(error)
     assert 'Unheard (1, as "Unheard")' in str(error)
-    assert "RandomUniform, RandomNormalX: drawn at random" in error.hint
+    assert "RandomGammaX, RandomNormalX: drawn at random" in error.hint
     assert "StringJoin: texts" in error.hint
 
 
