@@ -30,7 +30,8 @@ def with_gelu(graph: TfGraph) -> TfGraph:
 
 def _find(nodes: dict[str, TfNode], product: TfNode) -> Ref | None:
     """The x of a product that is Gelu(x)."""
-    tolerance = 4e-3 if product.attrs.get("T") in _NARROW else 1e-6
+    dtype = product.attrs.get("T")
+    tolerance = 4e-3 if isinstance(dtype, int) and dtype in _NARROW else 1e-6
     for half, tail in (product.inputs, product.inputs[::-1]):
         erfc = nodes.get(tail.node)
         if erfc is None or erfc.op != "Erfc" or not erfc.inputs:
@@ -38,7 +39,7 @@ def _find(nodes: dict[str, TfNode], product: TfNode) -> Ref | None:
         x = _factor(nodes, half, 0.5, tolerance)
         negated = _factor(nodes, erfc.inputs[0], sqrt(0.5), tolerance)
         minus = nodes.get(negated.node) if negated is not None else None
-        if minus is not None and minus.op == "Neg" and x is not None and x == minus.inputs[0]:
+        if minus is not None and minus.op == "Neg" and x is not None and (x,) == minus.inputs:
             return x
     return None
 
@@ -53,6 +54,11 @@ def _factor(nodes: dict[str, TfNode], product: Ref, number: float, tolerance: fl
         if cast is not None and cast.op == "Cast" and cast.inputs:
             constant = cast.inputs[0]
         array = constant_of(nodes, constant)
-        if array is not None and array.shape == () and isclose(float(array), number, rel_tol=tolerance):
+        if (
+            array is not None
+            and array.shape == ()
+            and array.dtype.kind in "fV"
+            and isclose(float(array), number, rel_tol=tolerance)
+        ):
             return other
     return None

@@ -82,6 +82,27 @@ def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
         g.run(tmp_path, {}, "y")
 
 
+@pytest.mark.parametrize(
+    ("op", "shapes", "code"),
+    [("Reverse", [(2, 3), ()], "E10055"), ("CombinedNonMaxSuppression", [(5, 4), (5,), (), (), (), ()], "EZ8888")],
+)
+def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]], code: str, tmp_path: Path) -> None:
+    g = TfBuilder()
+    inputs = [g.input(f"x{place}", "float32", shape) for place, shape in enumerate(shapes)]
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, g.add(op, *inputs))
+    assert caught.value.code == code
+
+
+def test_what_is_almost_a_gelu_is_read_as_it_stands(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (3,))
+    tail = g.add("Erfc", g.add("Mul", g.add("Neg", x), g.const(np.float32(np.sqrt(0.5)))))
+    odd = g.add("Mul", g.add("Mul", x, g.const(np.float32(0.5))), tail, T=g.graph.node[0].attr["shape"].shape)
+    (y,) = g.run(tmp_path, {"x": np.float32([1, 2, 3])}, odd)
+    np.testing.assert_allclose(y, [0.8413447, 1.9544997, 2.9959503], 1e-6)
+
+
 @pytest.mark.parametrize("count", [2000])
 def test_long_chains_are_read(count: int, tmp_path: Path) -> None:
     g = TfBuilder()

@@ -93,6 +93,8 @@ def suppressed_by_overlaps(op: Op) -> Value:
 @maps("CombinedNonMaxSuppression")
 def suppressed_by_class(op: Op) -> list[Value]:
     """NonMaxSuppression of all classes, and the best of all by TopK"""
+    if op.rank(0) != 4 or op.rank(1) != 3:
+        raise ModelInvalid("EZ8888", f"boxes of {op.rank(0)} dims, scores of {op.rank(1)}", where=op.where)
     n, variants = op.shape(0)[1:3]
     classes = op.shape(1)[2]
     if not (isinstance(n, int) and isinstance(variants, int) and isinstance(classes, int)):

@@ -255,7 +255,7 @@ def reverse(op: Op) -> Value:
     """Slice with steps of −1"""
     rank = op.rank(0)
     if op.node.op == "Reverse":
-        axes: Sequence[int] = [axis for axis, is_turned in enumerate(op.array(1)) if is_turned]
+        axes: Sequence[int] = [axis for axis, is_turned in enumerate(op.array(1).reshape(-1)) if is_turned]
     else:
         axes = op.axes(1, rank)
     start, end, step = (integers(op, [number]) for number in (HIGHEST, LOWEST, -1))
