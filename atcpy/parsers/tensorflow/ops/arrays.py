@@ -19,6 +19,7 @@ from atcpy.parsers.tensorflow.integers import (
     sizes_of,
 )
 from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.ops.upsampling import enlarged
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
 from atcpy.parsers.tensorflow.tensors import read_shape
 
@@ -27,8 +28,9 @@ from atcpy.parsers.tensorflow.tensors import read_shape
 
 @maps("Reshape")
 def reshape(op: Op) -> Value:
-    """Reshape; a 0 is a size of 0"""
-    return op.add("Reshape", op.input(0), op.shape_input(1), allowzero=1)
+    """Reshape; a 0 is a size of 0. The last of those that repeat rows and columns of images, Resize"""
+    reshaped = op.add("Reshape", op.input(0), op.shape_input(1), allowzero=1)
+    return enlarged(op, reshaped) or reshaped
 
 
 @maps("EnsureShape")

@@ -1,0 +1,42 @@
+"""Images enlarged by whole factors, as Keras says it: rows and then columns are repeated.
+
+Reshape(Tile(Unsqueeze(Reshape(Tile(Unsqueeze(x, 2))), 3)))     becomes     Resize(x) {nearest}
+"""
+
+from __future__ import annotations
+
+from atcpy.ir import DType, Value
+from atcpy.parsers.tensorflow.evaluation import find_constant
+from atcpy.parsers.tensorflow.op import Op
+
+_TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def enlarged(op: Op, columns: Value) -> Value | None:
+    """The images, channels last, of which `columns` is the last Reshape; None if it is no such."""
+    wide = _repeated(op, columns, 2)
+    high = None if wide is None else _repeated(op, wide[0], 1)
+    if wide is None or high is None or not columns.desc.dtype.is_float:
+        return None
+    scales = op.const([1, 1, high[1], wide[1]], dtype=DType.FLOAT32)
+    x = op.transpose(high[0], _TO_FIRST)
+    attrs = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return op.transpose(op.add("Resize", x, None, scales, **attrs), _TO_LAST)
+
+
+def _repeated(op: Op, value: Value, axis: int) -> tuple[Value, int] | None:
+    """What is repeated along a dim of four, and how often."""
+    made = value.producer
+    tile = made.operand(0).producer if made.op_type == "Reshape" else made
+    unsqueeze = tile.operand(0).producer if tile.op_type == "Tile" else made
+    if unsqueeze.op_type != "Unsqueeze" or unsqueeze.operand(1).tensor is None:
+        return None
+    x, places = unsqueeze.operand(0), unsqueeze.operand(1).array.reshape(-1).tolist()
+    before, after = x.desc.shape or (), value.desc.shape or ()
+    if len(before) != 4 or len(after) != 4 or places not in ([axis + 1], [axis - 4]):
+        return None
+    # With all other dims as they were, the copies can only have gone into this one.
+    counts = find_constant(tile.operand(1), op.known)
+    same = all(a == b for place, (a, b) in enumerate(zip(before, after, strict=True)) if place != axis)
+    others = counts is not None and [count for place, count in enumerate(counts.tolist()) if place != axis + 1]
+    return (x, int(counts[axis + 1])) if same and counts is not None and others == [1] * 4 else None
