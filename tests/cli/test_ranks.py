@@ -94,6 +94,14 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(folder: Path) -> None:
 
 
 @needs_mpi
+def test_a_rank_that_dies_before_mpi_starts_is_not_waited_for(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text('import os\nif os.environ.get("PMI_RANK") == "1":\n    os._exit(7)\n')
+    there = {"PYTHONPATH": os.pathsep.join((str(tmp_path), environment()["PYTHONPATH"]))}
+    ran = finish(spawn("run", "g.om", "--ranks", "2", *FEEDS, cwd=folder, env=environment() | there))
+    assert (ran.code, ran.out, ran.err) == (6, "", "atcpy: rank 1 of 2: it ended: exit code 7\n")
+
+
+@needs_mpi
 def test_another_package_on_one_rank(folder: Path) -> None:
     command = [str(Path(sys.executable).parent / "mpiexec")]
     for name in ("g.om", "other.om"):
