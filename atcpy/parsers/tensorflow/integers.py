@@ -119,8 +119,10 @@ def integers(op: Op, items: int | Sequence[int] | Array) -> Integers:
 
 def size_of(op: Op, value: Value, axis: int) -> Integers:
     """The size of a dim, as a list of one."""
-    dim = op.shape_of(value)[axis]
-    at = axis % len(op.shape_of(value))
+    shape = op.shape_of(value)
+    if not -len(shape) <= axis < len(shape):
+        raise ModelInvalid("E13014", f'"{value.name}" has {len(shape)} dims, none of them is {axis}', where=op.where)
+    dim, at = shape[axis], axis % len(shape)
     return integers(op, [dim]) if isinstance(dim, int) else Integers(op, op.add("Shape", value, start=at, end=at + 1))
 
 

@@ -84,7 +84,11 @@ def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("op", "shapes", "code"),
-    [("Reverse", [(2, 3), ()], "E10055"), ("CombinedNonMaxSuppression", [(5, 4), (5,), (), (), (), ()], "EZ8888")],
+    [
+        ("Reverse", [(2, 3), ()], "E10055"),
+        ("CombinedNonMaxSuppression", [(5, 4), (5,), (), (), (), ()], "EZ8888"),
+        ("MatrixSetDiag", [(3,), ()], "E13014"),
+    ],
 )
 def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]], code: str, tmp_path: Path) -> None:
     g = TfBuilder()
@@ -92,6 +96,17 @@ def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]],
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add(op, *inputs))
     assert caught.value.code == code
+
+
+def test_constants_of_another_rank_are_told(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, w = g.input("x", "float32", (1, 4, 4, 2)), g.const(np.zeros((3, 3, 5, 2), np.float32))
+    attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+    g.add("Conv2DBackpropInput", g.const(7, "int32"), w, x, name="y", **attrs)
+    g.add("SegmentMean", x, g.const(0, "int32"), name="z")
+    with pytest.raises(AtcError) as caught:
+        g.run(tmp_path, {}, "y", "z")
+    assert {problem.code for problem in caught.value.problems} <= {"E13014", "EZ8888"}
 
 
 def test_what_is_almost_a_gelu_is_read_as_it_stands(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def matrix_diag_part(op: Op) -> Value:
     if op.node.op[-2] == "V":
         low, high = _diagonals(op, 1)
         filler = op.input(2)
-    rows, columns = sizes_of(op, x)[-2:]
+    rows, columns = size_of(op, x, -2), size_of(op, x, -1)
     longest = (rows + min(high, 0)).at_most(columns - max(low, 0))
     band = _Band(op, low, high, rows, columns, longest, low == high)
     places, inside = band.of_band()
@@ -169,7 +169,7 @@ def matrix_set_diag(op: Op) -> Value:
     """Gather and Where; any band, any align"""
     x, values = op.input(0), op.input(1)
     low, high = _diagonals(op, 2) if op.node.op[-2] == "V" else (0, 0)
-    rows, columns = sizes_of(op, x)[-2:]
+    rows, columns = size_of(op, x, -2), size_of(op, x, -1)
     band = _Band(op, low, high, rows, columns, size_of(op, values, -1), low == high)
     _check(band, values)
     return _pick(op, values, 1 if band.is_vector else 2, *band.of_matrix(), x)

@@ -72,7 +72,7 @@ def sparse_segment(op: Op) -> Value:
 
 def _folded(op: Op, rows: Value, ids: Value, kind: str, count: Value | None = None) -> Value:
     dtype = rows.desc.dtype
-    if ids.tensor is not None and np.any(np.diff(ids.array) < 0):
+    if ids.tensor is not None and np.any(np.diff(ids.array.reshape(-1)) < 0):
         raise ModelInvalid("E13014", "the ids of the segments do not increase", where=op.where)
     places = op.cast(ids, DType.INT64)
     if count is None:

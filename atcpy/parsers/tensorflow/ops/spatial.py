@@ -257,6 +257,8 @@ def _scattered(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
     taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(taps, steps.dilations, strict=True)]
     asked = op.known(op.input(0))
+    if op.rank(0) != 1:
+        raise ModelInvalid("E13014", f"input_sizes has {op.rank(0)} dims", where=op.where)
     if asked is not None and len(asked) not in {layout.rank, layout.rank - 2}:
         raise ModelInvalid("E13014", f"input_sizes has {len(asked)} of {layout.rank} numbers", where=op.where)
     sizes = () if asked is None else layout.spatial_dims(asked)
