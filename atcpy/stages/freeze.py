@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from atcpy.errors import AtcError, UsageError, Where
+from atcpy.errors import AtcError, UsageError, Where, raise_all
 from atcpy.om.atomic import atomic_write
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow.frozen import freeze_graph
@@ -31,6 +31,7 @@ def freeze(model: Path, target: Path, options: ParseOptions) -> FreezeReport:
     """Writes `model` to `target` with its variables as constants."""
     try:
         opened = open_model(model, options, pivots=True)
+        raise_all(opened.states)
         graph = freeze_graph(opened)
     except AtcError as error:
         raise error.located(file=str(model)) from error.__cause__

@@ -35,7 +35,7 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         nodes = recognized(model.graph, importer.problems)
         raise_all(importer.problems)
         results = importer.read_main(nodes, known, graph)
-        raise_all(importer.problems)
+        raise_all([*importer.problems, *model.states])
         _end(graph, dict(zip(model.ends.outputs, results, strict=True)))
         close_bodies(graph)
     except AtcError as error:

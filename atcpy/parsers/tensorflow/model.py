@@ -19,7 +19,7 @@ from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 @dataclass(frozen=True, slots=True)
 class TfModel:
     """The nodes in an order in which each comes after what it reads; calls of functions are in place. The inputs of
-    `ends` are those that belong to the graph.
+    `ends` are those that belong to the graph. `states` has the errors for what it keeps from run to run.
     """
 
     file: TfFile
@@ -27,6 +27,7 @@ class TfModel:
     graph: TfGraph
     ends: Endpoints
     variables: Variables
+    states: list[AtcError]
 
 
 def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> TfModel:
@@ -43,13 +44,12 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     whole = TfGraph({**nodes, **fed}, list(fed) if ends.all_inputs else [], list(ends.outputs.values()))
     inlined = inline_calls(_select(whole, pivots), library)
     flat = _select(inlined, pivots)
-    raise_all(_kept_states(inlined, flat))
     inputs = {name: node for name, node in ends.inputs.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
     variables = Variables(file, nodes, library)
     if any(node.op in VARIABLES for node in flat.nodes.values()):
         variables.open()
-    return TfModel(file, library, flat, Endpoints(inputs, outputs), variables)
+    return TfModel(file, library, flat, Endpoints(inputs, outputs), variables, _kept_states(inlined, flat))
 
 
 def _kept_states(inlined: TfGraph, flat: TfGraph) -> list[AtcError]:

@@ -369,3 +369,5 @@ def test_a_state_that_outputs_depend_on_is_refused(tmp_path: Path, target: str) 
         error = refused(path, tmp_path)
         assert (error.code, error.where and error.where.op) == ("E10055", "AssignVariableOp")
         assert 'writes the variable "s", on which its outputs depend' in str(error)
+        with pytest.raises(AtcError, match='writes the variable "s"'):
+            atcpy.freeze(str(path), str(tmp_path / "frozen.pb"))
