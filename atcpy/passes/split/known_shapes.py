@@ -119,6 +119,8 @@ class _Cut:
             return True
         if not all(value.desc.is_static or value.producer.op_type == "Data" for value in node.operands):
             return False  # once what comes before has run, its operands' types are known
+        if _runs_in_plan(node) and not _is_cheap(node) and all(has_memory(value.desc) for value in node.operands):
+            return False  # it is compiled with what comes after those that are not, such as a Loop of known results
         decisive = [value for value in node.operands if _decides_shapes(value)]
         if not decisive or _is_cheap(node) or not all(_is_numeric(value.desc.dtype) for value in node.operands):
             return True
