@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Value
@@ -13,8 +12,6 @@ from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import TfGraph, part
 from atcpy.parsers.tensorflow.op import Op, maps
 from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless
-
-ROUNDS: Final = 4  # until the types that hold in every turn are found; then nothing is believed of their dims
 
 
 @maps("If", "StatelessIf")
