@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TURN_SECONDS = 0.25  # for each rank before this one, which may have the same to say
 _MOST_TURNS = 8
-_COMMON_SECONDS = 3.0  # for rank 0 to say what all of them found
+_COMMON_SECONDS = 3.0  # for all ranks to have found what is wrong for all
 
 
 def main(path: str) -> None:
@@ -82,12 +82,21 @@ def _end_all(failure: RankFailed, teller: Teller | None) -> NoReturn:
     """Tells why this rank fails, and ends it in the way that mpiexec notices: without waiting for the others."""
     if teller is not None:
         teller.failed(failure)
+    elif failure.is_common and failure.has_mpi:
+        from atcpy.runtime.mpi_world import meet
+
+        if failure.rank == 0:
+            _say(failure)
+        meet(_COMMON_SECONDS)
     elif failure.rank == 0 or failure.has_mpi:
-        if failure.rank:  # whoever says the same before it ends this one
-            time.sleep(_COMMON_SECONDS if failure.is_common else _TURN_SECONDS * min(failure.rank, _MOST_TURNS))
-        sys.stderr.write(f"{failure}\n")
-        sys.stderr.flush()
+        time.sleep(_TURN_SECONDS * min(failure.rank, _MOST_TURNS))  # whoever says the same before it ends this one
+        _say(failure)
     os._exit(as_known_error(failure.error).exit_code)
+
+
+def _say(failure: RankFailed) -> None:
+    sys.stderr.write(f"{failure}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

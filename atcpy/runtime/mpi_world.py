@@ -39,6 +39,13 @@ def check_size(ranks: int) -> None:
         raise UsageError("EI0005", what, hint="start them with the mpiexec of the MPI that mpi4py uses")
 
 
+def meet(seconds: float) -> None:
+    """Waits until all ranks come here, at most so many seconds: mpiexec stops nobody where all end at once."""
+    everyone, deadline = MPI.COMM_WORLD.Ibarrier(), time.monotonic() + seconds
+    while not everyone.Test() and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+
+
 class MpiWorld:
     """All ranks that mpiexec started. `groups` has the ranks of each group; every rank must give the same.
 

@@ -52,6 +52,7 @@ if os.environ.get("PMI_RANK") == "1":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("distributed")
     (folder / "g.om").write_bytes(package(MODEL))
+    (folder / "other.om").write_bytes(package(MODEL, {"oo_level": "O0"}))
     (folder / "grouped.om").write_bytes(package(GROUPED))
     (folder / "groups.json").write_text(json.dumps(GROUPS))
     np.save(folder / "0.npy", np.array([0]))
@@ -139,6 +140,12 @@ def test_by_hand_what_is_wrong_everywhere_is_said_once(folder: Path) -> None:
     assert (result.code != 0, result.err) == (True, "atcpy: rank 0 of 3: nothing.npy: nothing.npy does not exist\n")
     result = ran(folder, by_hand(3, "g.om", *FEEDS, "--ranks", 2))
     assert (result.code != 0, result.err.count("\n")) == (True, 1)
+
+
+def test_by_hand_another_package_is_said_once_by_all(folder: Path) -> None:
+    first, *rest = by_hand(1, "g.om", *FEEDS), ":", *by_hand(2, "other.om", *FEEDS)[1:]
+    result = ran(folder, [*first, *rest])
+    assert (result.code, result.err) == (3, "atcpy: ranks 1, 2 run another package than rank 0\n")
 
 
 def test_groups(folder: Path, tmp_path: Path) -> None:
