@@ -55,12 +55,12 @@ def count(model: Path, feeds: Feeds) -> Counts:
 def _package_tasks(model: Path, feeds: Feeds, om: Path) -> Counter[str] | None:
     try:
         atcpy.convert(str(model), str(om))
+        session = atcpy.InferenceSession(str(om))
+        if not session.tasks:
+            session.run(None, feeds)  # compiles for these shapes
     except AtcError as error:
         print(f"{model}: {str(error).partition(chr(10))[0]}")
         return None
-    session = atcpy.InferenceSession(str(om))
-    if not session.tasks:
-        session.run(None, feeds)  # compiles for these shapes
     return Counter([*(task.op_type for task in session.tasks), *(node.op_type for node in session.eager_nodes)])
 
 
