@@ -22,6 +22,7 @@ from atcpy.cli.launch import Several
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.rank import together
 from atcpy.cli.rank_folder import Order, RankFolder, Told, outcome_of
+from atcpy.cli.signals import TERMINATED
 from atcpy.errors import ResourceLimit
 from atcpy.runtime.failures import RankFailed, no_mpi
 
@@ -29,6 +30,7 @@ _SECONDS = 600.0  # that a run takes at most without --timeout
 _GRACE_SECONDS = 1.0  # for mpiexec to notice itself that a rank is gone
 _STOP_SECONDS = 5.0
 _LOOK_SECONDS = 0.25
+_STOPPED = (0, signal.SIGKILL, signal.SIGTERM, TERMINATED << 8)  # how ranks end that mpiexec stops
 # A rank has its pipe from its first moment, as standard input.
 _WITH_PIPE = 'exec "$@" 0>"$0/rank${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"'
 
@@ -73,17 +75,23 @@ def _why(watch: "_Watch", limit: float) -> RankFailed:
     if watch.failure is not None:
         return watch.failure
     if watch.gone is not None:
-        return RankFailed(watch.gone, ranks, ResourceLimit("EI0007", f"it ended: {_exit_of(watch.gone, text)}"))
+        codes = _exit_codes(text)
+        # Ranks that end at nearly the same time: the one with a code of its own was not stopped by mpiexec.
+        own = [rank for rank, code in enumerate(codes) if code not in _STOPPED]
+        rank = watch.gone if watch.gone in own or not own else own[0]
+        how = _how(codes[rank]) if rank < len(codes) else "nobody saw how"
+        return RankFailed(rank, ranks, ResourceLimit("EI0007", f"it ended: {how}"))
     return RankFailed(-1, ranks, ResourceLimit("EI0007", f"mpiexec ended with the code {watch.process.returncode}"))
 
 
-def _exit_of(rank: int, text: str) -> str:
-    """How a rank ended, by the list of MPICH's mpiexec."""
+def _exit_codes(text: str) -> list[int]:
+    """How the ranks ended, by the list of MPICH's mpiexec, as `wait` has it."""
     found = re.search(r"Exit codes: \[\S+\] ([\d,]+)", text)
-    codes = [int(code) for code in found[1].split(",")] if found else []
-    if rank >= len(codes):
-        return "nobody saw how"
-    number = os.waitstatus_to_exitcode(codes[rank])
+    return [int(code) for code in found[1].split(",")] if found else []
+
+
+def _how(status: int) -> str:
+    number = os.waitstatus_to_exitcode(status)
     return f"exit code {number}" if number >= 0 else f"{signal.strsignal(-number)} (signal {-number})"
 
 
