@@ -1,7 +1,7 @@
 """What goes between ranks and who started them: a file says what to do, and each rank has a pipe to tell how it goes.
 
-A rank that closes its pipe without a last word has ended. The kernel keeps the order in which pipes are closed, so that
-the one that ended first is known, whomever MPI stops after it.
+A rank that closes its pipe without a last word has ended. Pipes are seen in the order in which they are closed, so that
+the one that ended first is known, whomever MPI stops after it; but not always where they close at nearly the same time.
 """
 
 import json

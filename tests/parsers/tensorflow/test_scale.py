@@ -87,6 +87,15 @@ def ops(graph: TfGraph) -> list[str]:
     return [item.op for item in graph.nodes.values()]
 
 
+def depth_of(graph: TfGraph, op: str, body: str) -> int:
+    """How deep nodes of this op are in each other, of which each graph has one at most."""
+    depth = 0
+    while inner := [item for item in graph.nodes.values() if item.op == op]:
+        assert len(inner) == 1
+        graph, depth = inner[0].bodies[body], depth + 1
+    return depth
+
+
 @pytest.mark.parametrize("in_a_row", [True, False])
 def test_thousands_of_loops(in_a_row: bool) -> None:
     g = Sketch()
@@ -111,11 +120,7 @@ def test_loops_in_loops_two_hundred_deep() -> None:
     graph = g.graph(value)
     with within(5):
         found = structured(graph)
-    depth = 0
-    while inner := [item for item in found.nodes.values() if item.op == "While"]:
-        assert len(inner) == 1
-        found, depth = inner[0].bodies["body"], depth + 1
-    assert depth == 200
+    assert depth_of(found, "While", "body") == 200
 
 
 def test_many_loops_inside_one() -> None:
@@ -174,11 +179,7 @@ def test_conditions_in_conditions_two_hundred_deep() -> None:
     graph = g.graph(value)
     with within(5):
         found = with_conditions(graph)
-    depth = 0
-    while branches := [item for item in found.nodes.values() if item.op == "If"]:
-        assert len(branches) == 1
-        found, depth = branches[0].bodies["then_branch"], depth + 1
-    assert depth == 200
+    assert depth_of(found, "If", "then_branch") == 200
 
 
 def test_many_values_of_one_condition_share_what_they_need() -> None:
