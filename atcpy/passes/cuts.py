@@ -67,6 +67,12 @@ def insert_slice(rw: Rewriter, x: Value, cut: Cut) -> Value:
     return rw.insert("Slice", x, *operands)
 
 
+def insert_flip(rw: Rewriter, x: Value, axis: int) -> Value:
+    """The Slice that takes a dim of any size from its end to its start."""
+    bounds = (-1, -(2**63) + 1, axis, -1)
+    return rw.insert("Slice", x, *[rw.const(np.array([number], np.int64)) for number in bounds])
+
+
 def _end(part: Extent) -> int:
     """The bound behind the last place, as ONNX counts: what lies before the first place is far below zero."""
     if not part.count:

@@ -16,6 +16,7 @@ from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.recurrent import DEFAULT_ACTIVATIONS
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
+from atcpy.passes.cuts import insert_flip
 from atcpy.passes.folding import Finisher
 
 _WEIGHTS: Final = {"LSTM": (1, 2, 3, 7), "GRU": (1, 2, 3), "RNN": (1, 2, 3)}  # places of what is constant
@@ -122,7 +123,6 @@ def _joined(rw: Rewriter, forward: Node, backward: Node, x: Value) -> list[tuple
             continue
         first, second = rw.insert_many("Split", made[place], outputs=2, axis=int(place == 0), num_outputs=2)
         if place == 0:
-            limits = [rw.const(np.array([number])) for number in (-1, -(2**63) + 1, 0, -1)]
-            second = rw.insert("Slice", second, *limits)
+            second = insert_flip(rw, second, 0)
         pairs += [(old, new) for old, new in zip(values, (first, second), strict=True) if old is not None]
     return pairs

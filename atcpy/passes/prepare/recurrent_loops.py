@@ -21,6 +21,7 @@ from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
 from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.columns import NotACell
+from atcpy.passes.cuts import insert_flip
 from atcpy.passes.fills import is_zero
 from atcpy.passes.folding import NAME as FOLDING
 from atcpy.passes.folding import Finisher
@@ -168,7 +169,7 @@ class _Writer:
             rank = len(sequence.tensor.desc.shape or ())
             others = [axis for axis in range(rank) if axis != sequence.axis]
             x = self.rw.insert("Transpose", x, perm=(sequence.axis, *others))
-        return self._flipped(x, 0) if sequence.is_reversed is not self.is_reversed else x
+        return insert_flip(self.rw, x, 0) if sequence.is_reversed is not self.is_reversed else x
 
     def _cut(self, sequence: Sequence) -> Value:
         """What the turns take of a sequence."""
@@ -244,7 +245,7 @@ class _Writer:
             first = rw.insert("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
             held = self._picked(first, self.counts, y)
             y = held if result.is_held else rw.insert("Where", self.runs, held, rw.const(np.float32(0)))
-        y = self._flipped(y, 0) if self.is_reversed is not is_reversed else y
+        y = insert_flip(self.rw, y, 0) if self.is_reversed is not is_reversed else y
         return self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
 
     def _list(self, steps: Value, state: Carried) -> Value:
@@ -275,10 +276,6 @@ class _Writer:
 
     def _slice(self, value: Value, begin: Value, end: Value, axis: int) -> Value:
         return self.rw.insert("Slice", value, begin, end, self._integers(axis))
-
-    def _flipped(self, value: Value, axis: int) -> Value:
-        ends = (self._integers(number) for number in (-1, -_LARGEST, axis, -1))
-        return self.rw.insert("Slice", value, *ends)
 
     def _moved(self, value: Value, ops: tuple[str, str], shape: Shape, at: int) -> Value:
         """Between dims of `shape` behind `at` others and [batch, columns]: takes away dims of 1, or puts one in."""
