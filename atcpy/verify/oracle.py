@@ -15,6 +15,7 @@ from atcpy.ops.custom import CustomOps
 from atcpy.verify.arbiter import evaluate_in_float64
 from atcpy.verify.custom import with_custom_ops
 from atcpy.verify.inputs import Array, Feeds
+from atcpy.verify.ort import oracle_options
 
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -130,12 +131,7 @@ def _onnxruntime(path: Path, model: onnx.ModelProto, outputs: Sequence[str], thr
     own = {value.name for value in model.graph.output}
 
     def open_at(level: onnxruntime.GraphOptimizationLevel) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = level
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        return open_onnxruntime(path, options, [name for name in outputs if name not in own])
+        return open_onnxruntime(path, oracle_options(level, threads), [name for name in outputs if name not in own])
 
     def run(session: Any, feeds: Feeds, names: Sequence[str]) -> list[Any]:
         try:

@@ -22,6 +22,7 @@ from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.compare import compare
 from atcpy.verify.inputs import Fill, Port, make_array
+from atcpy.verify.ort import oracle_options
 
 _OPSET = 17
 _OPSET_OF = {"Col2Im": 18}
@@ -228,10 +229,9 @@ def _run(ops: str, model: onnx.ModelProto) -> CaseReport:
     ports = [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
     feeds = {port.name: make_array(port, Fill(), 5 if port.dtype is DType.INT64 else None) for port in ports}
     names = [value.name for value in model.graph.output]
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    oracle = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    oracle = onnxruntime.InferenceSession(
+        model.SerializeToString(), oracle_options(), providers=["CPUExecutionProvider"]
+    )
     expected = oracle.run(names, feeds)
     reports = [compare(n, a, np.asarray(e)) for n, a, e in zip(names, session.run(names, feeds), expected, strict=True)]
     used = tuple(dict.fromkeys(task.kernel for plan in session.plans for task in plan.tasks))

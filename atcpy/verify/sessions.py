@@ -12,6 +12,7 @@ import onnx
 from atcpy.exporters.onnx import Constant
 from atcpy.ir import DType
 from atcpy.verify.oracle import cannot_open, first_line, ort_errors
+from atcpy.verify.ort import oracle_options
 
 _SHARED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT64, DType.INT32, DType.INT8, DType.UINT8, DType.BOOL)
 
@@ -59,11 +60,7 @@ def open_session(
     """A session of a model, or of the file at a path; constants that are `shared` stay where they are."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
+    options = oracle_options(threads=threads)
     options.enable_mem_pattern = False  # a plan for memory pays off from the second run on
     options.add_session_config_entry("session.disable_prepacking", "1")  # it copies the weights
     if folder:

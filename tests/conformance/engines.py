@@ -13,6 +13,7 @@ import onnx
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
 from atcpy.om.weights import pack_bits, unpack_bits
+from tests.ort import open_ort
 
 ORT_IR = 13
 FOREIGN = ("bfloat16", "float8", "float4", "int4", "int2")  # as ONNX Runtime spells types that numpy lacks
@@ -51,10 +52,7 @@ def onnxruntime(model: onnx.ModelProto) -> Runner:
     readable.CopyFrom(model)
     readable.ir_version = min(model.ir_version, ORT_IR)
 
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(readable.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(readable, optimized=True)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         feeds = dict(zip(_fed(model), inputs, strict=False))

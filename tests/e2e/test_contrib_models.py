@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 import atcpy
+from tests.ort import open_ort
 
 HIDDEN, HEADS, WORDS, ROWS = 64, 4, 50, 9
 Array = npt.NDArray[np.generic]
@@ -50,9 +50,7 @@ class Builder:
 def assert_as_in_ort(model: onnx.ModelProto, feeds: dict[str, Array], target: Path) -> Any:
     report = atcpy.convert(model, target)
     got = atcpy.InferenceSession(target).run(None, feeds)
-    settings = ort.SessionOptions()
-    settings.log_severity_level = 4
-    want = ort.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"]).run(None, feeds)
+    want = open_ort(model, optimized=True).run(None, feeds)
     for have, expected in zip(got, want, strict=True):
         np.testing.assert_allclose(have, expected, rtol=1e-3, atol=2e-5)
     return report

@@ -16,6 +16,7 @@ from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
+from tests.ort import open_ort
 
 Make = Callable[[], onnx.ModelProto]
 
@@ -218,10 +219,7 @@ def test_an_odd_model_computes_what_onnxruntime_computes(name: str, tmp_path: Pa
     judged.CopyFrom(model)
     for node in judged.graph.node:
         node.ClearField("name")  # onnxruntime refuses two nodes of one name
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    oracle = onnxruntime.InferenceSession(judged.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    oracle = open_ort(judged)
     feeds = feeds_for(oracle)
     expected = oracle.run(None, feeds)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
+from tests.ort import open_ort
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
 import synthetic_graphs
@@ -30,10 +30,7 @@ def converted(model: onnx.ModelProto) -> tuple[InferenceSession, int]:
 
 def run_both(session: InferenceSession, model: onnx.ModelProto) -> tuple[np.ndarray, np.ndarray]:
     """Our result and that of onnxruntime without its optimizer, which is quadratic here and there."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    oracle = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    oracle = open_ort(model)
     port = session.get_inputs()[0]
     feeds = {port.name: np.random.default_rng(1).uniform(-1, 1, port.shape).astype(np.float32)}
     return session.run(None, feeds)[0], oracle.run(None, feeds)[0]

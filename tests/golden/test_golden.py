@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -19,6 +18,7 @@ from atcpy.om import writer
 from atcpy.options import Stage
 from atcpy.passes.base import passes_of
 from tests.golden.golden import compile_text, read_golden, write_golden
+from tests.ort import open_ort
 
 FILES = sorted(Path(__file__).parent.glob("*.golden"))
 PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
@@ -55,7 +55,7 @@ def oracle_of(model: onnx.ModelProto, kind: str) -> Oracle:
         for node in model.graph.node:
             if node.op_type in {"AllReduce", "HcomAllReduce"}:
                 node.CopyFrom(onnx.helper.make_node("Identity", node.input, node.output))
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return open_ort(model, optimized=True)
 
 
 def check_numbers(model: onnx.ModelProto, package: bytes, oracle_kind: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import onnxruntime
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -14,6 +13,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant, to_node_proto
 from tests.harness import make_node, reference_op, run_op
+from tests.ort import open_ort
 
 ITEMS = [np.uint8, np.float16, np.float32, np.int64, np.complex128]
 
@@ -74,9 +74,7 @@ def onnxruntime_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     model = helper.make_model(
         helper.make_graph([proto], "op", inputs, outputs), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
     )
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model)
     return list(session.run(None, feeds))
 
 

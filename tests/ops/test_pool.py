@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
+from tests.ort import open_ort
 
 Attrs = dict[str, object]
 
@@ -32,9 +32,7 @@ def ort_pool(op_type: str, x: Array, attrs: Attrs) -> Array:
     )
     graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model, optimized=True)
     result: Array = session.run(None, {"x": x})[0]
     return result
 

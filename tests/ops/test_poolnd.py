@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
+from tests.ort import open_ort
 
 Attrs = dict[str, object]
 
@@ -30,9 +30,7 @@ def ort(op_type: str, arrays: list[Array], attrs: Attrs, outputs: int = 1) -> li
         [helper.make_tensor_value_info(name, dtype, None) for name, dtype in zip("yj", types, strict=True)][:outputs],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model, optimized=True)
     results: list[Array] = session.run(None, dict(zip("xis", arrays, strict=False)))
     return results
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 
@@ -16,6 +15,7 @@ from atcpy.options import Deadline, ParseOptions, PrepareOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model as text_model
+from tests.ort import open_ort
 from tests.random_moves import move_models
 
 
@@ -27,10 +27,7 @@ def prepared(model: onnx.ModelProto) -> Graph:
 
 
 def run(model: onnx.ModelProto, x: Array) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model)
     results: list[Array] = session.run(None, {"x": x})
     return results
 

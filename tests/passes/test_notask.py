@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from atcpy.options import convert_options
 from atcpy.passes.compile import notask
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
+from tests.ort import open_ort
 from tests.random_models import OPSET, Sketch
 
 SWITCHES = ("SplitNotaskPass", "ConcatNotaskPass")
@@ -96,9 +96,7 @@ def test_nothing_changes_but_copies_go(proto: onnx.ModelProto) -> None:
         )
         for port in proto.graph.input
     }
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    oracle = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    oracle = open_ort(proto)
     ours, copied = compiled(proto), compiled(proto, skip_pass=",".join(SWITCHES))
     for name, result, theirs in zip(
         [port.name for port in proto.graph.output],

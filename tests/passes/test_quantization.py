@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper, parser
 
@@ -13,6 +12,7 @@ from atcpy.om import reader, writer
 from atcpy.options import ConvertOptions
 from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
+from tests.ort import open_ort
 
 CONV = """(float[1,16,9,9] x) => (uint8[1,24,9,9] y)
 <uint8[24,16,3,3] w, uint8[24] wz, float[24] b> {
@@ -78,9 +78,7 @@ def test_is_within_one_step(text: str, family: str, seed: int) -> None:
     used = {task.kernel for task in reader.parse_package(package).tasks}
     assert family in used
     assert not used & {"conv2d", "depthwise2d", "matmul", "host"}
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    oracle = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    oracle = open_ort(model)
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
     ours, theirs = (session.run(None, feeds)[0] for session in (InferenceSession(package, threads=1), oracle))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 
@@ -20,6 +19,7 @@ from atcpy.options import Stage, convert_options
 from atcpy.passes.base import passes_of
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from tests.ort import open_ort
 from tests.random_models import cnn_models
 
 OPTIONAL = [entry.name for stage in Stage for entry in passes_of(stage) if not entry.required]
@@ -40,11 +40,7 @@ def feeds_of(model: onnx.ModelProto) -> dict[str, Array]:
 
 def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     """What ONNX Runtime gives; its own fusions are off: that of Pad into a pool refuses some models."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model)
     results: list[Array] = session.run(None, dict(feeds))
     return results
 

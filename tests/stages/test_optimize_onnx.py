@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -19,6 +18,7 @@ from atcpy.ir import Graph, PassRecord
 from atcpy.options import Stage
 from atcpy.passes import base
 from atcpy.passes.base import graph_pass
+from tests.ort import open_ort
 from tests.random_models import cnn_models
 
 
@@ -39,10 +39,7 @@ def kinds(model: onnx.ModelProto) -> list[str]:
 
 
 def run(model: onnx.ModelProto | Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    source = str(model) if isinstance(model, Path) else model.SerializeToString()
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    return open_ort(model).run(None, feeds)
 
 
 X = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}

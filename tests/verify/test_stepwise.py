@@ -18,6 +18,7 @@ from atcpy.exporters.onnx import Constant
 from atcpy.stages import optimize_onnx
 from atcpy.verify import rewritten, sessions, stepwise
 from atcpy.verify.stepwise import Stepwise
+from tests.ort import open_ort
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> '
 TEXT = """g (float[2,4] x) => (float[2,4] y, float[2,4] early)
@@ -44,9 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[onnx.ModelProto]:
 
 
 def open_model(model: bytes) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return open_ort(model, optimized=True)
 
 
 def stepwise_of(model: onnx.ModelProto) -> Stepwise:

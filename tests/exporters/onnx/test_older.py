@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from atcpy.exporters.onnx import export_in_words
@@ -16,6 +15,7 @@ from atcpy.options import Deadline, ParseOptions, PrepareOptions
 from atcpy.parsers.onnx import upgrade
 from atcpy.stages.parse import parse
 from atcpy.stages.prepare import prepare
+from tests.ort import open_ort
 
 RENAMED = {("Upsample", 10), ("Scatter", 11)}  # their way back begins at the op that they became
 
@@ -100,9 +100,7 @@ def written_anew(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_ort(model)
     rng = np.random.default_rng(0)
     feeds = {
         arg.name: rng.standard_normal([2 if isinstance(dim, str) else dim for dim in arg.shape]).astype(np.float32)

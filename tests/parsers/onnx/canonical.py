@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 
 from atcpy.exporters.onnx import export_model
@@ -16,6 +15,7 @@ from atcpy.ir.verify import violations
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
+from tests.ort import open_ort
 
 Array = npt.NDArray[Any]
 REAL = Path(__file__).parents[4] / "shared" / "models" / "real"
@@ -36,10 +36,7 @@ def ops_of(graph: Graph) -> list[str]:
 
 
 def run_ort(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    settings = ort.SessionOptions()
-    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    settings.log_severity_level = 4
-    return ort.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"]).run(None, dict(feeds))
+    return open_ort(model).run(None, dict(feeds))
 
 
 def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:

@@ -1,0 +1,23 @@
+"""ONNX Runtime set up as an oracle: its numbers must not depend on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def oracle_options(level: Any = None, threads: int = 1) -> Any:
+    """Return `onnxruntime.SessionOptions` for exact results; `level` is a `GraphOptimizationLevel`, by default none.
+
+    On x86 CPUs without VNNI, ONNX Runtime multiplies uint8 by int8 with instructions that saturate the sums of two
+    products at 16 bits, unless `session.x64quantprecision` asks for exact sums, which its optimizer then chooses. At
+    the level "none" they still saturate: there `verify` asks its arbiter.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL if level is None else level
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return options
