@@ -192,9 +192,10 @@ def test_integers_without_scale() -> None:
 def test_lstm_of_quantized_weights(direction: str, per_column: bool) -> None:
     sides, hidden = 1 + (direction == "bidirectional"), 8
     x, bias = floats(5, 2, 6), floats(sides, 8 * hidden)
-    w, r = (integers(-127, 127, sides, rows, 4 * hidden, dtype="int8") for rows in (6, hidden))
+    # Seven bits: ONNX Runtime's sums of two products saturate at 16 bits on CPUs without VNNI.
+    w, r = (integers(-63, 63, sides, rows, 4 * hidden, dtype="int8") for rows in (6, hidden))
     shape = (sides, 4 * hidden) if per_column else (sides,)
-    scales, zeros = np.full(shape, 0.004, np.float32), np.zeros(shape, np.int8)
+    scales, zeros = np.full(shape, 0.008, np.float32), np.zeros(shape, np.int8)
     arrays = [x, w, r, bias, None, None, None, None, scales, zeros, scales, zeros]
     attrs = {"hidden_size": hidden, "direction": direction}
     # ONNX Runtime rounds the activations to 8 bits, too.
