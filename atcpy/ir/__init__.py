@@ -1,5 +1,6 @@
 """The intermediate representation: graph, nodes, values, types, and the records between stages."""
 
+from atcpy.ir.builder import Builder
 from atcpy.ir.compiled import CompiledModel, MemoryPlan, Port, Region, Slot, Source, Task, Weight
 from atcpy.ir.decisions import Decisions, PassRecord, Reject
 from atcpy.ir.desc import TensorDesc
@@ -20,6 +21,7 @@ __all__ = [
     "ND",
     "NHWC",
     "Border",
+    "Builder",
     "CompiledModel",
     "DType",
     "Decisions",

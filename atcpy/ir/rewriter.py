@@ -1,79 +1,62 @@
-"""The one way for passes to replace nodes: provenance is carried along here, not by the passes."""
+"""Rewriter: the builder of passes, which also replaces values and records what a pass changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 import numpy.typing as npt
 
+from atcpy.ir.builder import Builder
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
 from atcpy.ir.origin import may_vanish
-from atcpy.ir.tensor import Tensor
 
 
-class Rewriter:
-    """Makes new nodes before `root` on behalf of one pass and finally puts one value in the place
-    of another. What is made stands for the `sources` of the nodes that it replaces.
+class Rewriter(Builder):
+    """Creates nodes before `anchor` on behalf of one pass and replaces values by their outputs. The new nodes get the
+    sources and passes of the nodes that they replace, and the pass itself. Types are inferred after the rewrite.
     """
 
-    def __init__(self, graph: Graph, root: Node, pass_name: str, replaced: Iterable[Node] = ()) -> None:
-        self.graph = graph
-        self.root = root
-        self.pass_name = pass_name
-        self.created: dict[Node, None] = {}  # in order, asked for each value that is replaced
-        nodes = list(replaced) or [root]
-        self._sources = merge_names(*(node.sources for node in nodes))
-        self._passes = merge_names(*(node.passes for node in nodes), (pass_name,))
+    anchor: Node
 
-    def insert(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
-        """Adds a node before the root and returns its output; the frame infers its type."""
-        return self.insert_many(op_type, *inputs, outputs=1, **attrs)[0]
-
-    def insert_from(self, domain: str, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
-        """The same for an op of another domain."""
-        return self._insert(domain, op_type, inputs, 1, attrs)[0]
-
-    def insert_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
-        """The same with so many outputs."""
-        return self._insert("", op_type, inputs, outputs, attrs)
-
-    def _insert(
-        self, domain: str, op_type: str, inputs: Sequence[Value | None], outputs: int, attrs: Mapping[str, object]
-    ) -> list[Value]:
-        while inputs and inputs[-1] is None:
-            inputs = inputs[:-1]
-        node = self.graph.insert_before(
-            self.root, op_type, inputs, attrs, name=self.root.name, outputs=("",) * outputs, domain=domain
+    def __init__(self, graph: Graph, anchor: Node, pass_name: str, replaced: Iterable[Node] = ()) -> None:
+        nodes = list(replaced) or [anchor]
+        super().__init__(
+            graph,
+            anchor,
+            name=anchor.name,
+            sources=merge_names(*(node.sources for node in nodes)),
+            passes=merge_names(*(node.passes for node in nodes), (pass_name,)),
         )
-        node.sources, node.passes = self._sources, self._passes
-        self.created[node] = None
-        return list(node.outputs)
+        self.pass_name = pass_name
 
     def const(
-        self, array: npt.ArrayLike, *, like: Value | None = None, name: str = "", dtype: DType | None = None
+        self, array: npt.ArrayLike, dtype: DType | None = None, *, like: Value | None = None, name: str = ""
     ) -> Value:
-        """Adds a constant; `like` lends its name, and its element type unless `dtype` is given."""
-        if dtype is None and like is not None:
-            dtype = like.desc.dtype
-        wanted = name or (like.name if like is not None else f"{self.root.name}_const")
-        value = self.graph.add_const(Tensor.of(array, dtype), wanted, before=self.root)
-        if like is not None:
-            value.producer.sources = like.producer.sources
+        """Create a constant of this pass; it has sources only where `like` has some."""
+        value = super().const(array, dtype, like=like, name=name)
         value.producer.passes = (self.pass_name,)
+        if like is None:
+            value.producer.sources = ()
         return value
 
     def replace(self, old: Value, new: Value) -> None:
-        """Makes the readers of `old` read `new`; a value made here takes over the name."""
+        """Make the readers of `old` read `new`; a value created here takes over the name."""
         self.graph.replace_uses(old, new)
         if new.producer in self.created:
             self.graph.take_name(new, old)
             if new.desc.shape is None:
                 new.desc = old.desc
         elif new.producer.op_type not in {"Data", "Const"}:
-            new.producer.sources = merge_names(new.producer.sources, self._sources)
-            new.producer.passes = merge_names(new.producer.passes, self._passes)
+            new.producer.sources = merge_names(new.producer.sources, self.sources)
+            new.producer.passes = merge_names(new.producer.passes, self.passes)
+
+    def _node_name(self, op_type: str) -> str:
+        return self.name
+
+    def _const_name(self) -> str:
+        return f"{self.name}_const"
 
 
 def erase_dead(graph: Graph, roots: Iterable[Node], why: str | None = None) -> int:

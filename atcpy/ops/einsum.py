@@ -146,7 +146,7 @@ class _Writer:
         shape = term.value.desc.shape or ()
         spread = [axis for axis, label in enumerate(term.labels) if shape[axis] == 1 and self._sizes[label] != 1]
         if spread:
-            value = self._rw.insert("Squeeze", term.value, self._ints(spread))
+            value = self._rw.op("Squeeze", term.value, self._ints(spread))
             term = _Term(value, tuple(label for axis, label in enumerate(term.labels) if axis not in spread))
         for label in dict.fromkeys(term.labels):
             while term.labels.count(label) > 1:
@@ -160,13 +160,13 @@ class _Writer:
             raise _SizeUnknown(label)
         axes = [axis for axis, own in enumerate(term.labels) if own == label][:2]
         order = axes + [axis for axis in range(len(term.labels)) if axis not in axes]
-        value = self._rw.insert("Transpose", term.value, perm=tuple(order))
+        value = self._rw.op("Transpose", term.value, perm=tuple(order))
         labels = tuple(term.labels[axis] for axis in order[1:])
         if n > 0:
             pair = self._reshaped(value, [[n * n], *[[own] for own in labels[1:]]])
-            value = self._rw.insert("Slice", pair, *map(self._ints, ([0], [n * n], [0], [n + 1])))
+            value = self._rw.op("Slice", pair, *map(self._ints, ([0], [n * n], [0], [n + 1])))
         else:
-            value = self._rw.insert("ReduceSum", value, self._ints([0]), keepdims=0)
+            value = self._rw.op("ReduceSum", value, self._ints([0]), keepdims=0)
         return _Term(value, labels)
 
     def _summed(self, term: _Term, keep: Iterable[str]) -> _Term:
@@ -175,14 +175,14 @@ class _Writer:
         axes = [axis for axis, label in enumerate(term.labels) if label not in wanted]
         if not axes:
             return term
-        value = self._rw.insert("ReduceSum", term.value, self._ints(axes), keepdims=0)
+        value = self._rw.op("ReduceSum", term.value, self._ints(axes), keepdims=0)
         return _Term(value, tuple(label for label in term.labels if label in wanted))
 
     def _ordered(self, term: _Term, labels: Labels) -> _Term:
         if term.labels == labels:
             return term
         perm = tuple(term.labels.index(label) for label in labels)
-        return _Term(self._rw.insert("Transpose", term.value, perm=perm), labels)
+        return _Term(self._rw.op("Transpose", term.value, perm=perm), labels)
 
     def _join(self, left: _Term, right: _Term, keep: set[str]) -> _Term:
         left = self._summed(left, keep | set(right.labels))
@@ -197,12 +197,12 @@ class _Writer:
         left = self._ordered(left, (*batch, *rows, *inner))
         right = right if turned else self._ordered(right, (*batch, *inner, *columns))
         if not inner:
-            return _Term(self._rw.insert("Mul", self._spread(left, labels), self._spread(right, labels)), labels)
+            return _Term(self._rw.op("Mul", self._spread(left, labels), self._spread(right, labels)), labels)
         groups = [[label] for label in batch]
         a = self._reshaped(left.value, [*groups, rows, inner], left.labels)
         sides = [columns, inner] if turned else [inner, columns]  # constant weights are turned once and for all
         b = self._reshaped(right.value, [*groups, *sides], right.labels)
-        product = self._rw.insert("FusedMatMul", a, b, transB=1) if turned else self._rw.insert("MatMul", a, b)
+        product = self._rw.op("FusedMatMul", a, b, transB=1) if turned else self._rw.op("MatMul", a, b)
         if len(rows) == 1 and len(columns) == 1:
             return _Term(product, labels)
         return _Term(self._reshaped(product, [[label] for label in labels]), labels)
@@ -210,7 +210,7 @@ class _Writer:
     def _spread(self, term: _Term, labels: Labels) -> Value:
         """The term with dims of size 1 for the labels that it lacks."""
         axes = [axis for axis, label in enumerate(labels) if label not in term.labels]
-        return self._rw.insert("Unsqueeze", term.value, self._ints(axes)) if axes else term.value
+        return self._rw.op("Unsqueeze", term.value, self._ints(axes)) if axes else term.value
 
     def _reshaped(self, value: Value, groups: Sequence[Sequence[str | int]], labels: Labels | None = None) -> Value:
         """One dim for each group of labels or numbers; nothing is done where each of `labels` is a group."""
@@ -228,7 +228,7 @@ class _Writer:
             dims.append(dim)
         if dims.count(-1) > 1 or (-1 in dims and 0 in dims):
             raise _SizeUnknown(str(self._node.attrs.get("equation")))
-        return self._rw.insert("Reshape", value, self._ints(dims), allowzero=1)
+        return self._rw.op("Reshape", value, self._ints(dims), allowzero=1)
 
     def _ints(self, numbers: Sequence[int]) -> Value:
         return self._rw.const(np.array(numbers, np.int64))

@@ -38,12 +38,12 @@ def expand_flex_attention(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     precision = DType.from_onnx(given) if isinstance(given, int) else own
     scale = rw.const(math.sqrt(node.float_attr("scale", 1 / math.sqrt(width))), dtype=q.desc.dtype)
     k, v = (_repeated(value, q.desc.static_shape[1], rw) for value in (k, v))
-    turned = rw.insert("Transpose", rw.insert("Mul", k, scale), perm=(0, 1, 3, 2))
-    scores = rw.insert("Cast", rw.insert("MatMul", rw.insert("Mul", q, scale), turned), to=precision.onnx)
-    probs = rw.insert("Softmax", _through(node, "score_mod", scores, rw), axis=-1)
+    turned = rw.op("Transpose", rw.op("Mul", k, scale), perm=(0, 1, 3, 2))
+    scores = rw.op("Cast", rw.op("MatMul", rw.op("Mul", q, scale), turned), to=precision.onnx)
+    probs = rw.op("Softmax", _through(node, "score_mod", scores, rw), axis=-1)
     probs = _through(node, "prob_mod", probs, rw)
-    result = rw.insert("MatMul", probs, rw.insert("Cast", v, to=precision.onnx))
-    return [rw.insert("Cast", result, to=node.operand(2).desc.dtype.onnx)]
+    result = rw.op("MatMul", probs, rw.op("Cast", v, to=precision.onnx))
+    return [rw.op("Cast", result, to=node.operand(2).desc.dtype.onnx)]
 
 
 def _repeated(value: Value, heads: int, rw: Rewriter) -> Value:
@@ -51,9 +51,9 @@ def _repeated(value: Value, heads: int, rw: Rewriter) -> Value:
     batch, own, length, width = value.desc.static_shape
     if own == heads:
         return value
-    apart = rw.insert("Unsqueeze", value, rw.const([2], dtype=DType.INT64))
-    spread = rw.insert("Expand", apart, rw.const([batch, own, heads // own, length, width], dtype=DType.INT64))
-    return rw.insert("Reshape", spread, rw.const([batch, heads, length, width], dtype=DType.INT64))
+    apart = rw.op("Unsqueeze", value, rw.const([2], dtype=DType.INT64))
+    spread = rw.op("Expand", apart, rw.const([batch, own, heads // own, length, width], dtype=DType.INT64))
+    return rw.op("Reshape", spread, rw.const([batch, heads, length, width], dtype=DType.INT64))
 
 
 def _through(node: Node, name: str, value: Value, rw: Rewriter) -> Value:
@@ -70,7 +70,7 @@ def _through(node: Node, name: str, value: Value, rw: Rewriter) -> Value:
         elif inner.op_type != "NetOutput":
             inputs = [None if read is None else values[read] for read in inner.inputs]
             count = len(inner.outputs)
-            made = rw.insert_many(inner.op_type, *inputs, outputs=count, **inner.attrs)
+            made = rw.ops(inner.op_type, *inputs, outputs=count, **inner.attrs)
             values.update(zip(inner.outputs, made, strict=True))
     (result,) = body.outputs
     found = values[result]

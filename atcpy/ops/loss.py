@@ -11,8 +11,8 @@ from atcpy.ops.opdef import OpDef, register_operator
 def expand_loss(node: Node, rw: Rewriter) -> Sequence[Value]:
     """The likelihood's loss of the logarithms, and these, which a backward pass reads."""
     scores, *others = node.inputs
-    log_prob = rw.insert("LogSoftmax", scores, axis=1)
-    return [rw.insert("NegativeLogLikelihoodLoss", log_prob, *others, **node.attrs), log_prob]
+    log_prob = rw.op("LogSoftmax", scores, axis=1)
+    return [rw.op("NegativeLogLikelihoodLoss", log_prob, *others, **node.attrs), log_prob]
 
 
 register_operator(OpDef(name="SoftmaxCrossEntropyLoss", ge_type="SoftmaxCrossEntropyLoss", expand=expand_loss))

@@ -241,15 +241,14 @@ def expand_training(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None
     if x.desc.shape is None:
         return Reject("shape-unknown", node.name)
     axes = rw.const(np.array([axis for axis in range(len(x.desc.shape)) if axis != 1]))
-    mean = rw.insert("ReduceMean", x, axes, keepdims=1)
-    apart = rw.insert("Sub", x, mean)
-    now = [rw.insert("ReduceMean", value, axes, keepdims=0) for value in (x, rw.insert("Mul", apart, apart))]
+    mean = rw.op("ReduceMean", x, axes, keepdims=1)
+    apart = rw.op("Sub", x, mean)
+    now = [rw.op("ReduceMean", value, axes, keepdims=0) for value in (x, rw.op("Mul", apart, apart))]
     epsilon, momentum = node.float_attr("epsilon", 1e-5), node.float_attr("momentum", 0.9)
-    y = rw.insert("BatchNormalization", x, scale, bias, *now, epsilon=epsilon)
+    y = rw.op("BatchNormalization", x, scale, bias, *now, epsilon=epsilon)
     kept, taken = (rw.const(part, dtype=before[0].desc.dtype) for part in (momentum, 1 - momentum))
     running = [
-        rw.insert("Add", rw.insert("Mul", old, kept), rw.insert("Mul", new, taken))
-        for old, new in zip(before, now, strict=True)
+        rw.op("Add", rw.op("Mul", old, kept), rw.op("Mul", new, taken)) for old, new in zip(before, now, strict=True)
     ]
     return [y, *running]
 
@@ -259,9 +258,9 @@ def expand_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     x, kind = node.operand(0), {1: "ReduceL1", 2: "ReduceL2"}.get(node.int_attr("p", 2))
     if kind is None:
         raise ModelInvalid("E13014", where=node, what=f"p = {node.int_attr('p', 2)}")
-    norm = rw.insert(kind, x, rw.const(np.array([node.int_attr("axis", -1)])), keepdims=1)
+    norm = rw.op(kind, x, rw.const(np.array([node.int_attr("axis", -1)])), keepdims=1)
     zero, one = (rw.const(number, dtype=x.desc.dtype) for number in (0, 1))
-    return [rw.insert("Div", x, rw.insert("Where", rw.insert("Equal", norm, zero), one, norm))]
+    return [rw.op("Div", x, rw.op("Where", rw.op("Equal", norm, zero), one, norm))]
 
 
 def expand_mean_variance(node: Node, rw: Rewriter) -> Sequence[Value] | None:
@@ -269,13 +268,13 @@ def expand_mean_variance(node: Node, rw: Rewriter) -> Sequence[Value] | None:
     x = node.operand(0)
     if x.desc.dtype is DType.FLOAT32:
         return None
-    wide = x if x.desc.dtype in FLOATS else rw.insert("Cast", x, to=DType.FLOAT32.onnx)
+    wide = x if x.desc.dtype in FLOATS else rw.op("Cast", x, to=DType.FLOAT32.onnx)
     axes = rw.const(np.array(node.ints_attr("axes", (0, 2, 3))))
-    apart = rw.insert("Sub", wide, rw.insert("ReduceMean", wide, axes, keepdims=1))
-    deviation = rw.insert("Sqrt", rw.insert("ReduceMean", rw.insert("Mul", apart, apart), axes, keepdims=1))
+    apart = rw.op("Sub", wide, rw.op("ReduceMean", wide, axes, keepdims=1))
+    deviation = rw.op("Sqrt", rw.op("ReduceMean", rw.op("Mul", apart, apart), axes, keepdims=1))
     least = rw.const(1e-9, dtype=x.desc.dtype if x.desc.dtype in FLOATS else DType.FLOAT32)
-    y = rw.insert("Div", apart, rw.insert("Add", deviation, least))
-    return [y if wide is x else rw.insert("Cast", y, to=x.desc.dtype.onnx)]
+    y = rw.op("Div", apart, rw.op("Add", deviation, least))
+    return [y if wide is x else rw.op("Cast", y, to=x.desc.dtype.onnx)]
 
 
 # --- records -----------------------------------------------------------------------------------

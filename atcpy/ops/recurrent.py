@@ -74,14 +74,14 @@ def expand_recurrent(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
         raise ModelInvalid("E13014", where=node, what=f"R of shape {list(r.desc.static_shape)} does not fit")
     attrs = _attributes(node, kind, hidden)
     late = bool(attrs["linear_before_reset"])
-    weights = rw.insert("Transpose", w, perm=(2, 0, 1))  # [inputs, directions, gates · hidden]
-    weights = rw.insert("Reshape", weights, rw.const(np.array([0, d * kind.gates * hidden])))
+    weights = rw.op("Transpose", w, perm=(2, 0, 1))  # [inputs, directions, gates · hidden]
+    weights = rw.op("Reshape", weights, rw.const(np.array([0, d * kind.gates * hidden])))
     bias, reset_bias = _biases(rw, b, kind, d, hidden, late=late)
-    sums = rw.insert("FusedMatMul", x, weights, *([] if bias is None else [bias]))
-    steps = rw.insert("Reshape", r, rw.const(np.array([d, kind.gates, hidden, hidden])))
-    steps = rw.insert("Transpose", steps, perm=(0, 1, 3, 2))
+    sums = rw.op("FusedMatMul", x, weights, *([] if bias is None else [bias]))
+    steps = rw.op("Reshape", r, rw.const(np.array([d, kind.gates, hidden, hidden])))
+    steps = rw.op("Transpose", steps, perm=(0, 1, 3, 2))
     inputs = [sums, steps, reset_bias, node.input(kind.p), node.input(4), node.input(5), node.input(kind.c)]
-    return rw.insert_many("Recurrence", *inputs, outputs=len(node.outputs), **attrs)
+    return rw.ops("Recurrence", *inputs, outputs=len(node.outputs), **attrs)
 
 
 def _attributes(node: Node, kind: _Kind, hidden: int) -> dict[str, object]:
@@ -134,21 +134,21 @@ def _biases(
     """What is added to the product with the inputs, and what GRU adds to that with h before it resets."""
     if b is None:
         return None, None
-    both = rw.insert("Reshape", b, rw.const(np.array([d, 2, kind.gates * hidden])))
-    inputs, states = (rw.insert("Gather", both, rw.const(np.array(half)), axis=1) for half in (0, 1))
+    both = rw.op("Reshape", b, rw.const(np.array([d, 2, kind.gates * hidden])))
+    inputs, states = (rw.op("Gather", both, rw.const(np.array(half)), axis=1) for half in (0, 1))
     reset: Value | None = None
     if late:
         reset = _columns(rw, states, 2 * hidden, 3 * hidden)
         rest = _columns(rw, states, 0, 2 * hidden)
         pads = rw.const(np.array([0, 0, 0, hidden]))
-        states = rw.insert("Pad", rest, pads)
-    total = rw.insert("Add", inputs, states)
-    return rw.insert("Reshape", total, rw.const(np.array([-1]))), reset
+        states = rw.op("Pad", rest, pads)
+    total = rw.op("Add", inputs, states)
+    return rw.op("Reshape", total, rw.const(np.array([-1]))), reset
 
 
 def _columns(rw: Rewriter, matrix: Value, begin: int, end: int) -> Value:
     limits = (rw.const(np.array([number])) for number in (begin, end, 1))
-    return rw.insert("Slice", matrix, *limits)
+    return rw.op("Slice", matrix, *limits)
 
 
 # --- Recurrence --------------------------------------------------------------------------------

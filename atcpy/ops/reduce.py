@@ -279,10 +279,10 @@ def expand_global_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
         raise ModelInvalid("E13014", where=node, what=f"p = {p}")
     axes = rw.const(np.arange(2, len(x.desc.shape)))
     if p in _LP:
-        return [rw.insert(_LP[p], x, axes, keepdims=1)]
+        return [rw.op(_LP[p], x, axes, keepdims=1)]
     power, root = (rw.const(exponent, dtype=x.desc.dtype) for exponent in (p, 1 / p))
-    total = rw.insert("ReduceSum", rw.insert("Pow", rw.insert("Abs", x), power), axes, keepdims=1)
-    return [rw.insert("Pow", total, root)]
+    total = rw.op("ReduceSum", rw.op("Pow", rw.op("Abs", x), power), axes, keepdims=1)
+    return [rw.op("Pow", total, root)]
 
 
 # --- records -----------------------------------------------------------------------------------

@@ -72,8 +72,8 @@ def expand_rotary(node: Node, rw: Rewriter) -> Sequence[Value] | None:
     positions = node.input(_POSITIONS)
     if positions is None:
         return None
-    angles = [rw.insert("Gather", node.operand(place), positions, axis=0) for place in (_COS, _SIN)]
-    return [rw.insert("RotaryEmbedding", node.operand(0), *angles, **node.attrs)]
+    angles = [rw.op("Gather", node.operand(place), positions, axis=0) for place in (_COS, _SIN)]
+    return [rw.op("RotaryEmbedding", node.operand(0), *angles, **node.attrs)]
 
 
 register_operator(

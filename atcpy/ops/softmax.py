@@ -67,8 +67,8 @@ def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     if not isinstance(size, int):
         return Reject("shape-unknown", node.name)
     places = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
-    largest = rw.insert("ArgMax", x, axis=axis, keepdims=1)
-    return [rw.insert("Cast", rw.insert("Equal", places, largest), to=x.desc.dtype.onnx)]
+    largest = rw.op("ArgMax", x, axis=axis, keepdims=1)
+    return [rw.op("Cast", rw.op("Equal", places, largest), to=x.desc.dtype.onnx)]
 
 
 register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax))

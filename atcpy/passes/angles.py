@@ -30,12 +30,12 @@ def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
     if once is not None:
         result = rw.const(once, like=result)
     elif interleaved:
-        result = rw.insert("Squeeze", result, rw.const([-1], dtype=DType.INT64))
+        result = rw.op("Squeeze", result, rw.const([-1], dtype=DType.INT64))
     for node in reversed(chain):
         inputs = [result, *node.inputs[1:]]
         if node.op_type == "Mul" and node.operand(0).tensor is not None:
             inputs = [node.operand(0), result]
-        result = rw.insert(node.op_type, *inputs, **node.attrs)
+        result = rw.op(node.op_type, *inputs, **node.attrs)
     return result
 
 

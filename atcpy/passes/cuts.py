@@ -62,15 +62,15 @@ def insert_slice(rw: Rewriter, x: Value, cut: Cut) -> Value:
     if any(part.step != 1 for part in parts):
         columns["steps"] = [part.step for part in parts]
     operands = [
-        rw.const(np.array(numbers, np.int64), name=f"{rw.root.name}_{name}") for name, numbers in columns.items()
+        rw.const(np.array(numbers, np.int64), name=f"{rw.anchor.name}_{name}") for name, numbers in columns.items()
     ]
-    return rw.insert("Slice", x, *operands)
+    return rw.op("Slice", x, *operands)
 
 
 def insert_flip(rw: Rewriter, x: Value, axis: int) -> Value:
     """The Slice that takes a dim of any size from its end to its start."""
     bounds = (-1, -(2**63) + 1, axis, -1)
-    return rw.insert("Slice", x, *[rw.const(np.array([number], np.int64)) for number in bounds])
+    return rw.op("Slice", x, *[rw.const(np.array([number], np.int64)) for number in bounds])
 
 
 def _end(part: Extent) -> int:

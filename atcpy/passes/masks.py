@@ -50,11 +50,11 @@ def mask_of(m: Match, rw: Rewriter, scores: Shape) -> tuple[Value | None, bool]:
     parts = [*terms, *(m[name] for name in choices)]
     mask = terms[0] if terms else None
     if len(terms) == 2:
-        mask = rw.insert("Add", *terms)
+        mask = rw.op("Add", *terms)
     for name in choices:
         mask = _chosen(m, rw, name, mask)
     if mask is not None and len(scores) == 3 and any(_is_a_head(part.desc.shape) for part in parts):
-        mask = rw.insert("Unsqueeze", mask, rw.const([1], dtype=DType.INT64))
+        mask = rw.op("Unsqueeze", mask, rw.const([1], dtype=DType.INT64))
     return mask, bool(causal)
 
 
@@ -70,7 +70,7 @@ def _chosen(m: Match, rw: Rewriter, name: str, bias: Value | None) -> Value:
         return rw.const(kept, like=m[name])
     base = rw.const(0, like=m["fill"]) if bias is None else bias
     pair = (base, m["fill"]) if name == "kept" else (m["fill"], base)
-    return rw.insert("Where", m[name], *pair)
+    return rw.op("Where", m[name], *pair)
 
 
 def _kept(m: Match) -> Array | None:

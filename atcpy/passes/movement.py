@@ -35,8 +35,8 @@ class Step:
     def insert(self, rw: Rewriter, x: Value) -> Value:
         """Adds the node."""
         if self.op_type == "Transpose":
-            return rw.insert("Transpose", x, perm=self.numbers)
-        return rw.insert(self.op_type, x, rw.const(np.array(self.numbers, np.int64), name=f"{rw.root.name}_dims"))
+            return rw.op("Transpose", x, perm=self.numbers)
+        return rw.op(self.op_type, x, rw.const(np.array(self.numbers, np.int64), name=f"{rw.anchor.name}_dims"))
 
 
 @dataclass(eq=False, slots=True)

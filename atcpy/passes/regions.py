@@ -91,7 +91,7 @@ class Turn:
                 inputs += [None] * (at + 1 - len(inputs))
                 inputs[at] = rw.const(array, name=f"{node.name}_dims")
             attrs = {**node.attrs, **change.attrs}
-            results = rw.insert_many(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
+            results = rw.ops(node.op_type, *inputs, outputs=len(node.outputs), **attrs)
             infer_node(results[0].producer, KnownValues())
             new.update(zip(node.outputs, results, strict=True))
         members = set(nodes)

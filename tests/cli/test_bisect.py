@@ -42,7 +42,7 @@ def broken_relu() -> Iterator[str]:
 
             def replacement(self, m: Match, rw: Rewriter) -> Value:
                 self.seen += 1
-                return rw.insert("LeakyRelu", m["x"], alpha=0.5 if self.seen == BROKEN_MATCH else 0.0)
+                return rw.op("LeakyRelu", m["x"], alpha=0.5 if self.seen == BROKEN_MATCH else 0.0)
 
         yield BrokenRelu.switch
 
@@ -58,7 +58,7 @@ def lost_bias() -> Iterator[str]:
             pattern = op("Gemm", var("x"), const("w"), const("b"), name="gemm")
 
             def replacement(self, m: Match, rw: Rewriter) -> Value:
-                return rw.insert("Gemm", m["x"], m["w"], **m.node("gemm").attrs)
+                return rw.op("Gemm", m["x"], m["w"], **m.node("gemm").attrs)
 
         yield LostBias.switch
 

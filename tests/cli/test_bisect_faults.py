@@ -135,19 +135,19 @@ def raises(patch: pytest.MonkeyPatch) -> str:
 def wrong_epsilon_of_norm(patch: pytest.MonkeyPatch) -> str:
     def wrong(m: Match, rw: Rewriter) -> Value:
         scale = rw.const([1.0] * 8, like=m["epsilon"])
-        return rw.insert("LayerNormalization", m["x"], scale, axis=-1, epsilon=0.1)
+        return rw.op("LayerNormalization", m["x"], scale, axis=-1, epsilon=0.1)
 
     return broken(patch, LayerNorm, "na1_one", wrong)
 
 
 def other_gelu(patch: pytest.MonkeyPatch) -> str:
-    return broken(patch, Gelu, "act2", lambda m, rw: rw.insert("Gelu", m["x"], approximate="tanh"))
+    return broken(patch, Gelu, "act2", lambda m, rw: rw.op("Gelu", m["x"], approximate="tanh"))
 
 
 def other_scale(patch: pytest.MonkeyPatch) -> str:
     def wrong(m: Match, rw: Rewriter) -> Value:
-        k = rw.insert("Transpose", m["k"], perm=(0, 1, 3, 2))
-        return rw.insert("Attention", m["q"], k, m["v"], scale=0.4)
+        k = rw.op("Transpose", m["k"], perm=(0, 1, 3, 2))
+        return rw.op("Attention", m["q"], k, m["v"], scale=0.4)
 
     return broken(patch, Attention, "soft1", wrong)
 

@@ -96,9 +96,9 @@ def _tokens(m: Match) -> Value:
 
 
 def _replace(rw: Rewriter, finisher: Finisher, m: Match) -> None:
-    node = rw.root
+    node = rw.anchor
     x, _, *past = (*node.inputs, *[None] * TOKENS)[:TOKENS]
     attrs = {**node.attrs, "fill": float(m["fill"].array.reshape(())), "linear": int("sub" in m.nodes)}
-    made = rw.insert_many(node.op_type, x, m.get("mask"), *past, _tokens(m), outputs=len(node.outputs), **attrs)
+    made = rw.ops(node.op_type, x, m.get("mask"), *past, _tokens(m), outputs=len(node.outputs), **attrs)
     made[0].producer.engine = node.engine
     finisher.finish(rw, list(zip(node.outputs, made, strict=True)), [node, *m.nodes.values()])

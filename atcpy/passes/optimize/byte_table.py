@@ -83,7 +83,7 @@ def _replace(graph: Graph, nodes: Sequence[Node]) -> None:
             floats = np.asarray(evaluate(node, arrays)[0], np.float32).reshape(-1)
     rw = Rewriter(graph, last, NAME, nodes)
     table = rw.const(steps_of(last).quantize(floats), name=f"{last.name}_table")
-    found: Value = rw.insert("ByteTable", source.operand(0), table)
+    found: Value = rw.op("ByteTable", source.operand(0), table)
     found.producer.engine, table.producer.engine = last.engine, Engine.GE_LOCAL
     infer_node(found.producer, KnownValues())
     rw.replace(last.output, found)

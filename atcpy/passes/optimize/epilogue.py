@@ -93,6 +93,6 @@ def fused(
     inputs = [m["x"], m["w"], bias, residual, m.get("scale")]
     while inputs[-1] is None and len(inputs) > 3:
         inputs.pop()
-    value = rw.insert(op_type, *inputs, **attrs)
+    value = rw.op(op_type, *inputs, **attrs)
     value.producer.engine = m.node("cube").engine
     return value

@@ -124,14 +124,14 @@ def _rejects(found: _Sum, total: Value, norm: Node) -> Iterator[Reject]:
 
 
 def _replace(rw: Rewriter, finisher: Finisher, terms: Sequence[_Term], total: Value) -> None:
-    norm = rw.root
+    norm = rw.anchor
     left_out = [None] * (MOST_TERMS - len(terms))
     first, *more = (term.value for term in terms)
     operands = (first, norm.operand(1), norm.input(2), *(_indices(term, rw) for term in terms), *left_out, *more)
     is_read = total.use_count > 1
     rank = len(total.desc.static_shape)
     attrs: Mapping[str, object] = {**norm.attrs, "axis": norm.int_attr("axis", -1) % rank - rank}
-    made = rw.insert_many(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
+    made = rw.ops(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
     made[0].producer.engine = norm.engine
     taken = [node for term in terms for node in term.taken]
     finisher.finish(rw, zip((norm.outputs[0], total), made, strict=False), [norm, total.producer, *taken])
@@ -143,6 +143,6 @@ def _indices(term: _Term, rw: Rewriter) -> Value | None:
     if term.indices is None or term.indices.desc.shape == wanted:
         return term.indices
     shape = rw.const(wanted, name=f"{term.indices.name}_shape", dtype=DType.INT64)
-    indices = rw.insert("Reshape", term.indices, shape)
+    indices = rw.op("Reshape", term.indices, shape)
     indices.producer.engine = shape.producer.engine = Engine.GE_LOCAL
     return indices

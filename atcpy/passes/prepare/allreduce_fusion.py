@@ -185,8 +185,8 @@ def _join(graph: Graph, segment: Sequence[Node], name: str, finisher: Finisher) 
     owners = {node.operand(0): node for node in reversed(segment)}
     gradients = list(dict.fromkeys(node.operand(0) for node in segment))
     flat = [_reshaped(rw, value, rw.const([-1], dtype=DType.INT64), owners[value]) for value in gradients]
-    whole = rw.insert("Concat", *flat, axis=0) if len(flat) > 1 else flat[0]
-    reduced = rw.insert("HcomAllReduce", whole, **last.attrs)
+    whole = rw.op("Concat", *flat, axis=0) if len(flat) > 1 else flat[0]
+    reduced = rw.op("HcomAllReduce", whole, **last.attrs)
     parts = _split(rw, reduced, [value.desc.elements for value in gradients])
     shaped: dict[Value, Value] = {}
     for value, part in zip(gradients, parts, strict=True):
@@ -197,7 +197,7 @@ def _join(graph: Graph, segment: Sequence[Node], name: str, finisher: Finisher) 
 
 def _reshaped(rw: Rewriter, value: Value, shape: Value, owner: Node) -> Value:
     """A view that stands for one of the allreduces, not for all."""
-    reshaped = rw.insert("Reshape", value, shape)
+    reshaped = rw.op("Reshape", value, shape)
     reshaped.producer.sources = owner.sources
     return reshaped
 
@@ -207,8 +207,8 @@ def _split(rw: Rewriter, whole: Value, sizes: Sequence[int]) -> list[Value]:
     if len(sizes) == 1:
         return [whole]
     if len(sizes) <= MAX_DATA_ELEMENTS:
-        lengths = rw.const(sizes, name=f"{rw.root.name}_sizes", dtype=DType.INT64)
-        return rw.insert_many("Split", whole, lengths, outputs=len(sizes), axis=0)
+        lengths = rw.const(sizes, name=f"{rw.anchor.name}_sizes", dtype=DType.INT64)
+        return rw.ops("Split", whole, lengths, outputs=len(sizes), axis=0)
     blocks = [sizes[first : first + _BLOCK] for first in range(0, len(sizes), _BLOCK)]
     wholes = _split(rw, whole, [sum(block) for block in blocks])
     return [part for value, block in zip(wholes, blocks, strict=True) for part in _split(rw, value, block)]

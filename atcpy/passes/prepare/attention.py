@@ -72,7 +72,7 @@ class Attention(Fusion, switch="AttentionFusionPass", stage=Stage.PREPARE, after
             attrs["is_causal"] = 1
         if len(scores) == 3:  # the batch has the heads in it
             attrs |= {"q_num_heads": 1, "kv_num_heads": 1}
-        return rw.insert("Attention", m["q"], _turned(m["k"], rw), m["v"], *([] if mask is None else [mask]), **attrs)
+        return rw.op("Attention", m["q"], _turned(m["k"], rw), m["v"], *([] if mask is None else [mask]), **attrs)
 
 
 def _are_heads(m: Match) -> bool:
@@ -114,4 +114,4 @@ def _turned(k: Value, rw: Rewriter) -> Value:
         perm = list(k.producer.ints_attr("perm", tuple(reversed(perm))))
         k = k.producer.operand(0)
     perm[-2:] = reversed(perm[-2:])
-    return k if perm == list(range(rank)) else rw.insert("Transpose", k, perm=tuple(perm))
+    return k if perm == list(range(rank)) else rw.op("Transpose", k, perm=tuple(perm))

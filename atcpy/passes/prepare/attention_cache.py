@@ -62,8 +62,8 @@ def _requirements(node: Node) -> Iterator[Reject]:
 
 
 def _replace(rw: Rewriter, finisher: Finisher, joins: Sequence[Node]) -> None:
-    node = rw.root
+    node = rw.anchor
     past, new = ([join.operand(side) for join in joins] for side in range(2))
-    made = rw.insert_many("Attention", node.operand(0), *new, node.input(_MASK), *past, outputs=3, **node.attrs)
+    made = rw.ops("Attention", node.operand(0), *new, node.input(_MASK), *past, outputs=3, **node.attrs)
     old: list[Value] = [node.outputs[0], *(join.output for join in joins)]
     finisher.finish(rw, zip(old, made, strict=True), [node, *joins])

@@ -38,7 +38,7 @@ class AttentionGroups(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         operands = [m["q"], *(_once(m[name], rw) for name in ("k", "v")), *([m["mask"]] if m.get("mask") else [])]
-        return rw.insert("Attention", *operands, **m.root.attrs)
+        return rw.op("Attention", *operands, **m.root.attrs)
 
 
 def _repeats_heads(m: Match, name: str) -> bool:
@@ -59,4 +59,4 @@ def _once(value: Value, rw: Rewriter) -> Value:
     shape, view = value.desc.shape or (), value.producer
     if view.op_type in VIEWS and view.operand(0).desc.shape == (*shape[:2], *shape[3:]):
         return view.operand(0)
-    return rw.insert("Squeeze", value, rw.const([2], dtype=DType.INT64))
+    return rw.op("Squeeze", value, rw.const([2], dtype=DType.INT64))

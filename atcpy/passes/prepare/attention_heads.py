@@ -68,15 +68,15 @@ class AttentionHeads(
         if whole is None:
             operands = [_rows_of(value, at) for value in _three(m)]
         else:
-            operands = at.insert_many("Split", _rows(whole, at), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
+            operands = at.ops("Split", _rows(whole, at), outputs=_PARTS, axis=-1, num_outputs=_PARTS)
         others = [m.get(name) for name in _OTHERS]
         attrs = {**attention.attrs, **heads}
-        made = at.insert_many("Attention", *operands, *others, outputs=len(attention.outputs), **attrs)
+        made = at.ops("Attention", *operands, *others, outputs=len(attention.outputs), **attrs)
         if at is not rw:
             rw.created |= at.created
         for old, new in zip(attention.outputs[1:], made[1:], strict=True):
             at.replace(old, new)
-        return made[0] if _keeps_rows(m) else rw.insert("Reshape", made[0], m["shape"])
+        return made[0] if _keeps_rows(m) else rw.op("Reshape", made[0], m["shape"])
 
 
 def _keeps_rows(m: Match) -> bool:
@@ -118,7 +118,7 @@ def _rows_of(value: Value, rw: Rewriter) -> Value:
     if apart is value:
         return rows
     attrs = {**value.producer.attrs, "num_heads": (value.desc.shape or ())[1]}
-    return rw.insert("RotaryEmbedding", rows, *value.producer.inputs[1:], **attrs)
+    return rw.op("RotaryEmbedding", rows, *value.producer.inputs[1:], **attrs)
 
 
 def _together(m: Match) -> Value | None:
@@ -159,4 +159,4 @@ def _rows(value: Value, rw: Rewriter, count: int = 0) -> Value:
         wanted = (shape[0], count or shape[1])
         if before.desc.shape is not None and len(before.desc.shape) == 3 and before.desc.shape[:2] == wanted:
             return before
-    return rw.insert("Reshape", value, rw.const([0, count, -1], dtype=DType.INT64))
+    return rw.op("Reshape", value, rw.const([0, count, -1], dtype=DType.INT64))

@@ -57,7 +57,7 @@ class BatchnormAffine(
         numbers = (whole.k, whole.c, np.zeros_like(whole.k), np.ones_like(whole.k))
         names = [value for key in ("gamma", "beta", "mean", "var") if (value := _norm_part(m, key)) is not None]
         constants = (rw.const(array, like=name, dtype=dtype) for array, name in zip(numbers, names, strict=True))
-        return rw.insert("BatchNormalization", m["x"], *constants, epsilon=0.0)
+        return rw.op("BatchNormalization", m["x"], *constants, epsilon=0.0)
 
     @staticmethod
     def _gamma(m: Match) -> Value:

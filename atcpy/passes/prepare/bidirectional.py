@@ -107,7 +107,7 @@ def _reasons(*layers: Node) -> list[Reject]:
 
 def _joined(rw: Rewriter, forward: Node, backward: Node, x: Value) -> list[tuple[Value, Value]]:
     """The results of both layers, and what takes their places."""
-    inputs: list[Value | None] = [x if rw.root is backward else forward.operand(0), *[None] * 7]
+    inputs: list[Value | None] = [x if rw.anchor is backward else forward.operand(0), *[None] * 7]
     for place in _WEIGHTS[forward.op_type]:
         first, second = forward.input(place), backward.input(place)
         if first is not None and second is not None:
@@ -116,12 +116,12 @@ def _joined(rw: Rewriter, forward: Node, backward: Node, x: Value) -> list[tuple
     assert isinstance(activations, tuple)
     attrs = {**forward.attrs, "direction": "bidirectional", "activations": activations * 2}
     results = list(zip_longest(forward.outputs, backward.outputs))
-    made = rw.insert_many(forward.op_type, *inputs, outputs=len(results), **attrs)
+    made = rw.ops(forward.op_type, *inputs, outputs=len(results), **attrs)
     pairs: list[tuple[Value, Value]] = []
     for place, values in enumerate(results):
         if not any(value is not None and value.use_count for value in values):
             continue
-        first, second = rw.insert_many("Split", made[place], outputs=2, axis=int(place == 0), num_outputs=2)
+        first, second = rw.ops("Split", made[place], outputs=2, axis=int(place == 0), num_outputs=2)
         if place == 0:
             second = insert_flip(rw, second, 0)
         pairs += [(old, new) for old, new in zip(values, (first, second), strict=True) if old is not None]

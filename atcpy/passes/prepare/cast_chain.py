@@ -44,7 +44,7 @@ class CastChain(
         second = m.node("second")
         if second.output.desc.dtype is m["x"].desc.dtype:
             return m["x"]
-        return rw.insert("Cast", m["x"], **second.attrs)
+        return rw.op("Cast", m["x"], **second.attrs)
 
 
 def holds(kind: DType, wide: DType) -> bool:

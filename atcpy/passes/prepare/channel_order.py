@@ -57,7 +57,7 @@ def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
             axis, order = found
             rw = Rewriter(graph, node, record.name, chain[::-1])
             indices = rw.const(order, name=f"{node.name}_order")
-            finisher.finish(rw, [(node.output, rw.insert("Gather", chain[-1].operand(0), indices, axis=axis))], [node])
+            finisher.finish(rw, [(node.output, rw.op("Gather", chain[-1].operand(0), indices, axis=axis))], [node])
 
 
 def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
@@ -96,7 +96,7 @@ def order_parts(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
             rw = Rewriter(graph, node, record.name, [split, node])
             indices = rw.const(order, name=f"{node.name}_order")
             axis = node.int_attr("axis", 0)
-            finisher.finish(rw, [(node.output, rw.insert("Gather", split.operand(0), indices, axis=axis))], [node])
+            finisher.finish(rw, [(node.output, rw.op("Gather", split.operand(0), indices, axis=axis))], [node])
 
 
 def _order_of_parts(node: Node, split: Node) -> Array | None:
@@ -137,7 +137,7 @@ class GatherGather(
             yield Reject("other-axes", outer.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Gather", m["x"], rw.const(m["i"].array[m["j"].array], like=m["i"]), **m.root.attrs)
+        return rw.op("Gather", m["x"], rw.const(m["i"].array[m["j"].array], like=m["i"]), **m.root.attrs)
 
 
 class GatherConv(
@@ -163,7 +163,7 @@ class GatherConv(
         conv = m.node("conv")
         weights = np.ascontiguousarray(m["w"].array[:, np.argsort(_places(m))])
         bias = [] if m.get("b") is None else [m["b"]]
-        return rw.insert("Conv", m["x"], rw.const(weights, like=m["w"]), *bias, **conv.attrs)
+        return rw.op("Conv", m["x"], rw.const(weights, like=m["w"]), *bias, **conv.attrs)
 
 
 def _places(m: Match) -> list[int]:
@@ -199,7 +199,7 @@ class ConvGather(
         order = m["order"].array
         arrays = [value for value in (m["w"], m.get("b")) if value is not None]
         operands = [rw.const(np.ascontiguousarray(value.array[order]), like=value) for value in arrays]
-        return rw.insert("Conv", m["x"], *operands, **m.node("conv").attrs)
+        return rw.op("Conv", m["x"], *operands, **m.node("conv").attrs)
 
 
 def _takes_channels(gather: Node, order: Value) -> Iterator[Reject]:

@@ -37,7 +37,7 @@ class Relu(Fusion, switch="ReluFusionPass", stage=Stage.PREPARE, after=("PrunePa
         yield from constant_is(m["zero"], 0.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Relu", m["x"])
+        return rw.op("Relu", m["x"])
 
 
 class Clip(
@@ -70,11 +70,11 @@ class Clip(
         low, high = max(low, low_after), min(high, high_after)
         if "Clip" in (m.node("inner").op_type, m.node("outer").op_type) or (-inf < low and high < inf):
             wanted = [None if abs(bound) == inf else rw.const(bound, dtype=m["x"].desc.dtype) for bound in (low, high)]
-            return rw.insert("Clip", m["x"], *wanted[: 1 if wanted[1] is None else 2])
+            return rw.op("Clip", m["x"], *wanted[: 1 if wanted[1] is None else 2])
         if (low, high) == (0.0, inf):
-            return rw.insert("Relu", m["x"])
+            return rw.op("Relu", m["x"])
         kind, bound = ("Max", low) if high == inf else ("Min", high)
-        return rw.insert(kind, m["x"], rw.const(bound, dtype=m["x"].desc.dtype))
+        return rw.op(kind, m["x"], rw.const(bound, dtype=m["x"].desc.dtype))
 
 
 def _bounds(m: Match, name: str, low: str, high: str) -> tuple[float, float]:

@@ -52,8 +52,8 @@ class _Behind:
         if (affine.k != 1).any():
             w = rw.const(as_weights(conv, scale_outputs(weights_of(conv), affine.k)), like=w)
         if b is None and affine.is_scale:
-            return rw.insert(conv.op_type, m["x"], w, **conv.attrs)
-        return rw.insert(conv.op_type, m["x"], w, rw.const(bias, like=lender(m), dtype=w.desc.dtype), **conv.attrs)
+            return rw.op(conv.op_type, m["x"], w, **conv.attrs)
+        return rw.op(conv.op_type, m["x"], w, rw.const(bias, like=lender(m), dtype=w.desc.dtype), **conv.attrs)
 
     @staticmethod
     def _affine(m: Match) -> Affine | None:

@@ -51,8 +51,8 @@ class CustomOpFusion(Fusion):
             yield from self._own_requirements(m, root)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        attrs = self._attributes(m, rw.root)
-        return rw.insert_from(self.operator.domain, self.operator.name, *self._inputs(m), **attrs)
+        attrs = self._attributes(m, rw.anchor)
+        return rw.op(f"{self.operator.domain}::{self.operator.name}", *self._inputs(m), **attrs)
 
     def _inputs(self, m: Match) -> list[Value | None]:
         """The values of the pattern in the order of `forward`'s parameters."""

@@ -47,7 +47,7 @@ class DepthToSpace(
         form = _form(m)
         assert form is not None
         op_type, attrs, block = form
-        return rw.insert(op_type, m["x"], blocksize=block, **attrs)
+        return rw.op(op_type, m["x"], blocksize=block, **attrs)
 
 
 def _form(m: Match) -> tuple[str, dict[str, str], int] | None:

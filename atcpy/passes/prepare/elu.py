@@ -40,7 +40,7 @@ class Elu(Fusion, switch="EluFusionPass", stage=Stage.PREPARE, after=("ReluFusio
         yield from fits_attribute(m, factor_of(m, "alpha", "inverse"))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
+        return rw.op("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
 
 
 class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("Celu", "Elu")):
@@ -58,7 +58,7 @@ class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFus
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         alpha = factor_of(m, "alpha", "inverse")
-        return rw.insert("Elu" if factor_of(m, "slope", "width") == 1 else "Celu", m["x"], alpha=alpha)
+        return rw.op("Elu" if factor_of(m, "slope", "width") == 1 else "Celu", m["x"], alpha=alpha)
 
 
 class Selu(
@@ -78,7 +78,7 @@ class Selu(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         alpha = m.node("elu").float_attr("alpha", 1.0)
-        return rw.insert("Selu", m["x"], alpha=alpha, gamma=number(m["gamma"]))
+        return rw.op("Selu", m["x"], alpha=alpha, gamma=number(m["gamma"]))
 
 
 class ThresholdedRelu(
@@ -99,4 +99,4 @@ class ThresholdedRelu(
         yield from fits_attribute(m, number(m["limit"]))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("ThresholdedRelu", m["x"], alpha=number(m["limit"]))
+        return rw.op("ThresholdedRelu", m["x"], alpha=number(m["limit"]))

@@ -128,7 +128,7 @@ def _insert(part: onnx.NodeProto, values: dict[str, Value | None], rw: Rewriter)
         values[part.output[0]] = rw.const(array, dtype=dtype)
         return
     inputs = [values[name] for name in part.input]
-    results = rw.insert_many(part.op_type, *inputs, outputs=len(part.output), **attrs)
+    results = rw.ops(part.op_type, *inputs, outputs=len(part.output), **attrs)
     values.update(zip(part.output, results, strict=True))
 
 

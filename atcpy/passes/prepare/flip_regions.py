@@ -191,6 +191,6 @@ def _turned(rw: Rewriter, value: Value, perm: Perm, rank: int) -> Value:
 
 
 def _transposed(rw: Rewriter, value: Value, perm: Perm) -> Value:
-    result = rw.insert("Transpose", value, perm=perm)
+    result = rw.op("Transpose", value, perm=perm)
     infer_node(result.producer, KnownValues())
     return result

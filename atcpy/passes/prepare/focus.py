@@ -47,9 +47,9 @@ def name_focus(graph: Graph, record: PassRecord, options: PrepareOptions) -> Non
             slices = [value.producer for value in node.operands]
             record.fire([node, *slices])
             rw = Rewriter(graph, node, record.name, [*slices, node])
-            value = rw.insert("SpaceToDepth", x, blocksize=block)
+            value = rw.op("SpaceToDepth", x, blocksize=block)
             if not (np.diff(order) == 1).all():
-                value = rw.insert("Gather", value, rw.const(order, name=f"{node.name}_order"), axis=1)
+                value = rw.op("Gather", value, rw.const(order, name=f"{node.name}_order"), axis=1)
             finisher.finish(rw, [(node.output, value)], [node])
 
 

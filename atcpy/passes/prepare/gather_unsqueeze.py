@@ -39,7 +39,7 @@ class GatherUnsqueeze(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         index = rw.const(np.reshape(m["index"].array, 1), like=m["index"])
-        return rw.insert("Gather", m["x"], index, **m.node("gather").attrs)
+        return rw.op("Gather", m["x"], index, **m.node("gather").attrs)
 
 
 def _kept(shape: tuple[object, ...], axis: int) -> tuple[object, ...]:

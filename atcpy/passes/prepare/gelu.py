@@ -47,7 +47,7 @@ class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePa
         yield from is_formula(m, half=0.5, two=2.0, one=1.0, root_half=sqrt(0.5), root_two=sqrt(2))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Gelu", m["x"])
+        return rw.op("Gelu", m["x"])
 
 
 class GeluTanh(Fusion, switch="TanhGeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
@@ -60,4 +60,4 @@ class GeluTanh(Fusion, switch="TanhGeluFusionPass", stage=Stage.PREPARE, after=(
         yield from is_formula(m, **numbers, small=0.044715, root=sqrt(2 / pi))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Gelu", m["x"], approximate="tanh")
+        return rw.op("Gelu", m["x"], approximate="tanh")

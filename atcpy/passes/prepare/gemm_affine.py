@@ -66,8 +66,8 @@ def insert_product(m: Match, rw: Rewriter, w: Array | None, bias: Array | None, 
     weights = m["w"] if w is None else rw.const(as_weights(node, w), like=m["w"])
     attrs = {name: value for name in ("transA", "transB") if (value := node.int_attr(name, 0))}
     if bias is None:
-        return rw.insert(node.op_type, m["x"], weights, **attrs)
-    return rw.insert("Gemm", m["x"], weights, rw.const(bias, like=like, dtype=m["x"].desc.dtype), **attrs)
+        return rw.op(node.op_type, m["x"], weights, **attrs)
+    return rw.op("Gemm", m["x"], weights, rw.const(bias, like=like, dtype=m["x"].desc.dtype), **attrs)
 
 
 def affine_requirements(m: Match, affine: Affine | None) -> Iterator[Reject]:

@@ -42,7 +42,7 @@ class HardSigmoid(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         alpha, beta = _line(m)
-        return rw.insert("HardSigmoid", m["x"], alpha=alpha, beta=beta)
+        return rw.op("HardSigmoid", m["x"], alpha=alpha, beta=beta)
 
 
 def _line(m: Match) -> tuple[float, float]:
@@ -64,7 +64,7 @@ class HardSwishRelu6(
         yield from fits_attribute(m, *_line(m))  # which it has inside
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("HardSwish", m["x"])
+        return rw.op("HardSwish", m["x"])
 
 
 class HardSwish(
@@ -82,4 +82,4 @@ class HardSwish(
             yield Reject("other-slope", gate.name, f"alpha = {alpha:.4g}, beta = {beta:.4g}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("HardSwish", m["x"])
+        return rw.op("HardSwish", m["x"])

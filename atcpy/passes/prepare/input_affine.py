@@ -71,7 +71,7 @@ class ConvInput(
         if not affine.is_scale:
             whole = response(w, affine.c) + (0.0 if b is None else b.array.astype(np.float64))
             bias = [rw.const(whole, like=lender(m), dtype=m["w"].desc.dtype)]
-        return rw.insert(conv.op_type, m["x"], scaled, *bias, **conv.attrs)
+        return rw.op(conv.op_type, m["x"], scaled, *bias, **conv.attrs)
 
     @staticmethod
     def _affine(m: Match) -> Affine | None:

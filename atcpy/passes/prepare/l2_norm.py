@@ -40,7 +40,7 @@ def _requirements(m: Match) -> Iterator[Reject]:
 
 
 def _reduced(m: Match, rw: Rewriter, op_type: str) -> Value:
-    return rw.insert(op_type, m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
+    return rw.op(op_type, m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
 
 
 class SumSquare(
@@ -110,5 +110,5 @@ class L2Normalize(
         length = _reduced(m, rw, "ReduceL2")
         if "epsilon" in m.values:
             epsilon = rw.const(sqrt(number(m["epsilon"])), like=m["epsilon"])
-            length = rw.insert("Max", length, epsilon)
-        return rw.insert("Div", m["y"], length)
+            length = rw.op("Max", length, epsilon)
+        return rw.op("Div", m["y"], length)

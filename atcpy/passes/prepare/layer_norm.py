@@ -149,13 +149,13 @@ def _insert(m: Match, rw: Rewriter, op_type: str) -> Value:
         a_channel = [
             rw.const(array, like=lender) for array, lender in zip(_along_channels(m) or [], lenders, strict=True)
         ]
-        return rw.insert("InstanceNormalization", m["x"], *a_channel, epsilon=epsilon)
+        return rw.op("InstanceNormalization", m["x"], *a_channel, epsilon=epsilon)
     perm = (*(axis for axis in range(rank) if axis not in axes), *axes)
     is_last = perm == tuple(range(rank))
-    x = m["x"] if is_last else rw.insert("Transpose", m["x"], perm=perm)
+    x = m["x"] if is_last else rw.op("Transpose", m["x"], perm=perm)
     constants = [rw.const(array, like=lender) for array, lender in zip(vectors, lenders, strict=False)]
-    y = rw.insert(op_type, x, *constants, axis=-len(axes), epsilon=epsilon)
-    return y if is_last else rw.insert("Transpose", y, perm=inverse(perm))
+    y = rw.op(op_type, x, *constants, axis=-len(axes), epsilon=epsilon)
+    return y if is_last else rw.op("Transpose", y, perm=inverse(perm))
 
 
 class LayerNorm(

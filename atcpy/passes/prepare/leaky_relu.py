@@ -49,7 +49,7 @@ class LeakyRelu(
             yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("LeakyRelu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
+        return rw.op("LeakyRelu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
 
 
 def _slope_times(part: Pattern) -> Pattern:
@@ -79,4 +79,4 @@ class PRelu(Fusion, switch="PReluFusionPass", stage=Stage.PREPARE, after=("ReluF
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         is_negative = m.root.op_type == "Add" and "left" in m.nodes
         slope = rw.const(-m["slope"].array, like=m["slope"]) if is_negative else m["slope"]
-        return rw.insert("PRelu", m["x"], slope)
+        return rw.op("PRelu", m["x"], slope)

@@ -56,7 +56,7 @@ class Mean(
             yield Reject("other-constant", y.name, f"is not 1/{count}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("ReduceMean", m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
+        return rw.op("ReduceMean", m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
 
 
 def _count(reduction: Node) -> int:
@@ -174,7 +174,7 @@ class _Region:
             rw = Rewriter(graph, node, name, [node])
             attrs = {**node.attrs, "keepdims": 1} if self._is_reduction(node) else node.attrs
             inputs = [made.get(value, value) if value is not None else None for value in node.inputs]
-            made[node.output] = rw.insert(node.op_type, *inputs, **attrs)
+            made[node.output] = rw.op(node.op_type, *inputs, **attrs)
             infer_node(made[node.output].producer, KnownValues())
         for view in self.views:
             rw = Rewriter(graph, view, name, [view])
@@ -205,7 +205,7 @@ class GlobalMean(
             yield Reject("dtype", mean.name, desc.dtype.long)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        pooled = rw.insert("GlobalAveragePool", m["x"])
+        pooled = rw.op("GlobalAveragePool", m["x"])
         if m.node("mean").int_attr("keepdims", 1):
             return pooled
-        return rw.insert("Squeeze", pooled, rw.const(_axes(m.node("mean")), dtype=DType.INT64))
+        return rw.op("Squeeze", pooled, rw.const(_axes(m.node("mean")), dtype=DType.INT64))

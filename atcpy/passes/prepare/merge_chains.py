@@ -63,7 +63,7 @@ class ConstantChain(
         a, b = m["a"].array, m["b"].array
         with np.errstate(over="ignore"):  # of integers, which go round
             both = a + b if m.root.op_type == "Add" else a * b
-        return rw.insert(m.root.op_type, m["x"], rw.const(both, like=m["b"]))
+        return rw.op(m.root.op_type, m["x"], rw.const(both, like=m["b"]))
 
 
 def _are_addends(a: Array, b: Array) -> bool:
@@ -86,7 +86,7 @@ class TileTile(Fusion, switch="TileTileFusionPass", stage=Stage.PREPARE, after=(
         yield from only_read_by(m.node("inner").output, m.node("outer"))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Tile", m["x"], rw.const(m["a"].array * m["b"].array, like=m["b"]))
+        return rw.op("Tile", m["x"], rw.const(m["a"].array * m["b"].array, like=m["b"]))
 
 
 class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
@@ -101,7 +101,7 @@ class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", stage=Stage.PREPARE,
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         shape = np.array(m.node("outer").output.desc.static_shape, np.int64)
-        return rw.insert("Expand", m["x"], rw.const(shape, name=f"{m.root.name}_shape"))
+        return rw.op("Expand", m["x"], rw.const(shape, name=f"{m.root.name}_shape"))
 
 
 class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", stage=Stage.PREPARE, after=("LayerNormFusionPass",)):
@@ -130,7 +130,7 @@ class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", stage=Stage.PREPARE,
         if not axes:
             return m["x"]
         operand = rw.const(np.array(axes, np.int64), name=f"{m.root.name}_axes")
-        return rw.insert(m.root.op_type, m["x"], operand, keepdims=_keeps(m, "inner"))
+        return rw.op(m.root.op_type, m["x"], operand, keepdims=_keeps(m, "inner"))
 
 
 def _keeps(m: Match, name: str) -> int:

@@ -43,7 +43,7 @@ def merge_joins(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
             replaced = [node, *(value.producer for value in node.operands if value.producer.op_type == "Concat")]
             record.fire(replaced)
             rw = Rewriter(graph, node, record.name, replaced)
-            joined = parts[0] if len(parts) == 1 else rw.insert("Concat", *parts, axis=node.int_attr("axis", 0))
+            joined = parts[0] if len(parts) == 1 else rw.op("Concat", *parts, axis=node.int_attr("axis", 0))
             finisher.finish(rw, [(node.output, joined)], [node])
 
 

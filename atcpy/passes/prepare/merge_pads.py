@@ -57,7 +57,7 @@ class PadPad(
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         rank = len(m["x"].desc.shape or ())
         pads = _all_pads(m["p"], m.get("i"), rank) + _all_pads(m["q"], m.get("j"), rank)
-        return rw.insert("Pad", m["x"], rw.const(pads, like=m["q"]), *([m["v"]] if m.get("v") else []))
+        return rw.op("Pad", m["x"], rw.const(pads, like=m["q"]), *([m["v"]] if m.get("v") else []))
 
 
 def _all_pads(pads: Value, axes: Value | None, rank: int) -> Array:
@@ -134,4 +134,4 @@ def _padded(node: Node, fills: Sequence[Array | None], rw: Rewriter) -> Value:
     operands = [rw.const(pads, name=f"{node.name}_pads")]
     if number != 0 or np.signbit(number):
         operands.append(rw.const(number, dtype=node.output.desc.dtype, name=f"{node.name}_value"))
-    return rw.insert("Pad", node.operand(place), *operands)
+    return rw.op("Pad", node.operand(place), *operands)

@@ -86,7 +86,7 @@ def _take_from_parts(graph: Graph, node: Node, cut: Cut, concat: Node, record: P
         rest = {**cut, axis: Extent(taken.start - begin, taken.step, taken.count)}
         if whole:
             del rest[axis]
-        value = parts[0] if first == last else rw.insert("Concat", *parts, axis=axis)
+        value = parts[0] if first == last else rw.op("Concat", *parts, axis=axis)
         finisher.finish(rw, [(node.output, insert_slice(rw, value, rest) if rest else value)], [node])
 
 

@@ -31,7 +31,7 @@ class Softplus(Fusion, switch="SoftplusFusionPass", stage=Stage.PREPARE, after=(
         yield from is_formula(m, one=1.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Softplus", m["x"])
+        return rw.op("Softplus", m["x"])
 
 
 class Softsign(Fusion, switch="SoftsignFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Softsign",)):
@@ -43,7 +43,7 @@ class Softsign(Fusion, switch="SoftsignFusionPass", stage=Stage.PREPARE, after=(
         yield from is_formula(m, one=1.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Softsign", m["x"])
+        return rw.op("Softsign", m["x"])
 
 
 class Mish(Fusion, switch="MishFusionPass", stage=Stage.PREPARE, after=("SoftplusFusionPass",), makes=("Mish",)):
@@ -55,4 +55,4 @@ class Mish(Fusion, switch="MishFusionPass", stage=Stage.PREPARE, after=("Softplu
         yield from is_formula(m)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Mish", m["x"])
+        return rw.op("Mish", m["x"])

@@ -61,8 +61,8 @@ def _constant(m: Match, rw: Rewriter, name: str) -> Value:
 
 def _again(m: Match, rw: Rewriter, *vectors: Value) -> Value:
     """The normalization with other constants, and the Transpose behind it."""
-    y = rw.insert(m.node("norm").op_type, m["x"], *vectors, **m.node("norm").attrs)
-    return rw.insert("Transpose", y, perm=_perm(m)) if "turned" in m.nodes else y
+    y = rw.op(m.node("norm").op_type, m["x"], *vectors, **m.node("norm").attrs)
+    return rw.op("Transpose", y, perm=_perm(m)) if "turned" in m.nodes else y
 
 
 class NormScale(
@@ -131,7 +131,7 @@ class InstanceNorm(
         scale = one_a_channel(m["factor"], m["x"].desc.shape)
         bias = rw.const(np.zeros(scale.shape), like=m["factor"])
         epsilon = m.node("norm").float_attr("epsilon", 1e-5)
-        return rw.insert("InstanceNormalization", m["x"], rw.const(scale, like=m["factor"]), bias, epsilon=epsilon)
+        return rw.op("InstanceNormalization", m["x"], rw.const(scale, like=m["factor"]), bias, epsilon=epsilon)
 
 
 class InstanceNormAffine(
@@ -161,7 +161,7 @@ class InstanceNormAffine(
         # float64: what is known is rounded once.
         scale, bias, wide = (array.astype(np.float64) for array in (m["scale"].array, m["bias"].array, c))
         scaled, moved = (scale * wide, bias * wide) if m.node("y").op_type == "Mul" else (scale, bias + wide)
-        return rw.insert(
+        return rw.op(
             m.node("norm").op_type,
             m["x"],
             rw.const(scaled, like=m["scale"]),
@@ -211,7 +211,7 @@ class GroupNorm(
             for array, lender in zip(one_a_group, lenders, strict=True)
         ]
         epsilon = m.node("norm").float_attr("epsilon", 1e-5)
-        return rw.insert("GroupNormalization", m["x"], *vectors, num_groups=grouped[1], epsilon=epsilon)
+        return rw.op("GroupNormalization", m["x"], *vectors, num_groups=grouped[1], epsilon=epsilon)
 
 
 def _are_groups(shape: Shape | None, grouped: Shape | None) -> bool:

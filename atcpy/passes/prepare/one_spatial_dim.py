@@ -118,7 +118,7 @@ def _attrs(node: Node) -> dict[str, object]:
 
 
 def _insert(rw: Rewriter, op_type: str, inputs: Sequence[Value | None], attrs: Mapping[str, object]) -> Value:
-    value = rw.insert(op_type, *inputs, **attrs)
+    value = rw.op(op_type, *inputs, **attrs)
     infer_node(value.producer, KnownValues())
     return value
 

@@ -73,7 +73,7 @@ class PadConv(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         bias = [] if m.get("b") is None else [m["b"]]
-        return rw.insert("Conv", m["x"], m["w"], *bias, **_attrs(m.root, _borders(m)))
+        return rw.op("Conv", m["x"], m["w"], *bias, **_attrs(m.root, _borders(m)))
 
 
 class PadPool(
@@ -94,7 +94,7 @@ class PadPool(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         counted = {"count_include_pad": 1} if m.root.op_type == "AveragePool" else {}
-        return rw.insert(m.root.op_type, m["x"], **_attrs(m.root, _borders(m)), **counted)
+        return rw.op(m.root.op_type, m["x"], **_attrs(m.root, _borders(m)), **counted)
 
 
 def _average_requirements(m: Match) -> Iterator[Reject]:

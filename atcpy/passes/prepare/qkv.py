@@ -97,9 +97,9 @@ def _requirements(parts: list[_Part]) -> Iterator[Reject]:
 def _merged(parts: list[_Part], rw: Rewriter) -> list[Value]:
     first = parts[0]
     whole = np.concatenate([part.weights.array for part in parts], axis=1)
-    result = rw.insert("MatMul", first.product.operand(0), rw.const(whole, like=first.weights))
+    result = rw.op("MatMul", first.product.operand(0), rw.const(whole, like=first.weights))
     biases = [part.bias for part in parts if part.bias is not None]
     if biases:
-        result = rw.insert("Add", result, rw.const(np.concatenate([b.array for b in biases]), like=biases[0]))
+        result = rw.op("Add", result, rw.const(np.concatenate([b.array for b in biases]), like=biases[0]))
     sizes = rw.const([part.weights.desc.static_shape[1] for part in parts], dtype=DType.INT64)
-    return rw.insert_many("Split", result, sizes, outputs=_PARTS, axis=-1)
+    return rw.ops("Split", result, sizes, outputs=_PARTS, axis=-1)

@@ -40,4 +40,4 @@ class QLinearBinary(
             step_values(m.node(name), rw) for name in ("x_node", "w_node", "y_node")
         )
         operands = [m["x"], a_scale, a_zero, m["w"], b_scale, b_zero, y_scale, y_zero]
-        return rw.insert_from("com.microsoft", f"QLinear{m.node('binary').op_type}", *operands)
+        return rw.op(f"com.microsoft::QLinear{m.node('binary').op_type}", *operands)

@@ -106,4 +106,4 @@ class QLinearConv(
         )
         operands = [m["x"], x_scale, x_zero, m["w"], w_scale, w_zero, y_scale, y_zero]
         bias = bias_value(m, rw)
-        return rw.insert("QLinearConv", *operands, *([] if bias is None else [bias]), **m.node("conv").attrs)
+        return rw.op("QLinearConv", *operands, *([] if bias is None else [bias]), **m.node("conv").attrs)

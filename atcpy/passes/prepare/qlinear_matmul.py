@@ -44,7 +44,7 @@ class QLinearMatMul(
         (x_scale, x_zero), (w_scale, w_zero), (y_scale, y_zero) = (
             step_values(m.node(name), rw) for name in ("x_node", "w_node", "y_node")
         )
-        return rw.insert("QLinearMatMul", m["x"], x_scale, x_zero, m["w"], w_scale, w_zero, y_scale, y_zero)
+        return rw.op("QLinearMatMul", m["x"], x_scale, x_zero, m["w"], w_scale, w_zero, y_scale, y_zero)
 
 
 class QGemm(
@@ -74,4 +74,4 @@ class QGemm(
         if m.node("gemm").int_attr("transB", 0):
             w = rw.const(np.ascontiguousarray(w.array.T), like=w)
         operands = [m["x"], x_scale, x_zero, w, w_scale, w_zero, bias_value(m, rw), y_scale, y_zero]
-        return rw.insert_from("com.microsoft", "QGemm", *operands)
+        return rw.op("com.microsoft::QGemm", *operands)

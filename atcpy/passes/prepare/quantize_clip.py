@@ -48,11 +48,11 @@ class QuantizeClip(
             None if value is None else float(value.array.reshape(())) for value in (m.get("low"), m.get("high"))
         )
         low = 0.0 if clip.op_type == "Relu" else low
-        q = rw.insert("QuantizeLinear", m["x"], m["scale"], m.get("zero"), **quantize.attrs)
+        q = rw.op("QuantizeLinear", m["x"], m["scale"], m.get("zero"), **quantize.attrs)
         info = np.iinfo(steps.zero.dtype)
         least = None if low is None else steps.quantize(low)
         most = None if high is None else steps.quantize(high)
         if (least is None or least == info.min) and (most is None or most == info.max):
             return q
         bounds = [None if bound is None else rw.const(bound, name=f"{clip.name}_bound") for bound in (least, most)]
-        return rw.insert("Clip", q, *bounds)
+        return rw.op("Clip", q, *bounds)

@@ -49,8 +49,8 @@ class QuantizedMove(
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         dequantize, move = m.node("dequantize"), m.node("move")
-        moved = rw.insert(move.op_type, m["x"], *move.inputs[1:], **move.attrs)
-        return rw.insert("DequantizeLinear", moved, m["scale"], m.get("zero"), **dequantize.attrs)
+        moved = rw.op(move.op_type, m["x"], *move.inputs[1:], **move.attrs)
+        return rw.op("DequantizeLinear", moved, m["scale"], m.get("zero"), **dequantize.attrs)
 
 
 @graph_pass("QuantizedConcatPass", Stage.PREPARE, after=("IdentityPass",), is_neutral=False)
@@ -72,8 +72,8 @@ def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOpt
         record.fire([node, concat])
         rw = Rewriter(graph, node, record.name, (node, concat))
         scale, zero = node.operand(1), node.input(2)
-        parts = [rw.insert("QuantizeLinear", value, scale, zero, **node.attrs) for value in concat.operands]
-        joined = rw.insert("Concat", *parts, **concat.attrs)
+        parts = [rw.op("QuantizeLinear", value, scale, zero, **node.attrs) for value in concat.operands]
+        joined = rw.op("Concat", *parts, **concat.attrs)
         for created in rw.created:
             infer_node(created, KnownValues())
         rw.replace(node.output, joined)

@@ -135,23 +135,23 @@ class _Writer:
     def _op(self, cell: Cell) -> list[Value]:
         rw, layer = self.rw, self.layer
         inputs = [self._input(source) for source in cell.sources]
-        x = inputs[0] if len(inputs) == 1 else rw.insert("Concat", *inputs, axis=2)
+        x = inputs[0] if len(inputs) == 1 else rw.op("Concat", *inputs, axis=2)
         w, r, b = (
-            rw.const(array.astype(np.float32), name=f"{rw.root.name}_{name}") if name != "b" or array.any() else None
+            rw.const(array.astype(np.float32), name=f"{rw.anchor.name}_{name}") if name != "b" or array.any() else None
             for name, array in operands(cell)
         )
         if layer.mask is not None and layer.mask.lengths is not None and self.lengths is None:
             self.lengths = self._lengths(x, layer.mask.lengths)
         states = [self._state(layer.states[state.old].start) for state in (cell.h, cell.c) if state is not None]
         peeps = peepholes(cell)
-        p = None if peeps is None else rw.const(peeps.astype(np.float32)[None], name=f"{rw.root.name}_p")
+        p = None if peeps is None else rw.const(peeps.astype(np.float32)[None], name=f"{rw.anchor.name}_p")
         attrs: dict[str, object] = {"hidden_size": cell.hidden, **_activations(cell)}
         if self.is_reversed:
             attrs["direction"] = "reverse"
         if cell.gates[-1].is_late:
             attrs["linear_before_reset"] = 1
         count = 1 + _STATE_PLACES[cell.op_type]
-        return rw.insert_many(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=count, **attrs)
+        return rw.ops(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=count, **attrs)
 
     def _input(self, source: Value) -> Value:
         """The steps of a source as [steps, batch, columns]."""
@@ -168,7 +168,7 @@ class _Writer:
         if sequence.axis:
             rank = len(sequence.tensor.desc.shape or ())
             others = [axis for axis in range(rank) if axis != sequence.axis]
-            x = self.rw.insert("Transpose", x, perm=(sequence.axis, *others))
+            x = self.rw.op("Transpose", x, perm=(sequence.axis, *others))
         return insert_flip(self.rw, x, 0) if sequence.is_reversed is not self.is_reversed else x
 
     def _cut(self, sequence: Sequence) -> Value:
@@ -180,35 +180,35 @@ class _Writer:
 
     def _count(self, limit: Value) -> Value:
         """The number of turns as one element."""
-        one = self.rw.insert("Reshape", limit, self._integers(1))
-        return self.rw.insert("Max", one, self._integers(0))
+        one = self.rw.op("Reshape", limit, self._integers(1))
+        return self.rw.op("Max", one, self._integers(0))
 
     def _lengths(self, x: Value, lengths: Value) -> Value:
         """The lengths as the op wants them: not longer than the sequence."""
         rw = self.rw
-        count = rw.insert("Shape", x, start=0, end=1)
-        flat = rw.insert("Reshape", rw.insert("Cast", lengths, to=DType.INT64.onnx), self._integers(-1))
-        held = rw.insert("Max", rw.insert("Min", flat, count), self._integers(0))
-        return rw.insert("Cast", held, to=DType.INT32.onnx)
+        count = rw.op("Shape", x, start=0, end=1)
+        flat = rw.op("Reshape", rw.op("Cast", lengths, to=DType.INT64.onnx), self._integers(-1))
+        held = rw.op("Max", rw.op("Min", flat, count), self._integers(0))
+        return rw.op("Cast", held, to=DType.INT32.onnx)
 
     def _read_steps(self, mask: Mask, steps: Sequence, element: Value) -> None:
         """Where the steps are that run, and how many they are in each row."""
         rw, shape = self.rw, element.desc.shape or ()
         runs = self._taken(steps)
         if shape[-1:] != (1,):
-            runs, shape = rw.insert("Unsqueeze", runs, self._integers(-1)), (*shape, 1)
+            runs, shape = rw.op("Unsqueeze", runs, self._integers(-1)), (*shape, 1)
         runs = self._moved(runs, ("Squeeze", "Unsqueeze"), shape, 1)
-        self.runs = rw.insert("Not", runs) if mask.skipped else runs
-        ones = rw.insert("Cast", self.runs, to=DType.INT64.onnx)
-        self.counts = rw.insert("CumSum", ones, rw.const(np.array(0, np.int64)))
-        total = rw.insert("ReduceSum", ones, self._integers(0, 2), keepdims=0)
-        self.lengths = rw.insert("Cast", total, to=DType.INT32.onnx)
-        _, self.order = rw.insert_many("TopK", ones, rw.insert("Shape", ones, start=0, end=1), outputs=2, axis=0)
+        self.runs = rw.op("Not", runs) if mask.skipped else runs
+        ones = rw.op("Cast", self.runs, to=DType.INT64.onnx)
+        self.counts = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)))
+        total = rw.op("ReduceSum", ones, self._integers(0, 2), keepdims=0)
+        self.lengths = rw.op("Cast", total, to=DType.INT32.onnx)
+        _, self.order = rw.ops("TopK", ones, rw.op("Shape", ones, start=0, end=1), outputs=2, axis=0)
 
     def _picked(self, x: Value, steps: Value, like: Value) -> Value:
         """The steps of each row that are named for it."""
-        places = self.rw.insert("Expand", steps, self.rw.insert("Shape", like))
-        return self.rw.insert("GatherElements", x, places, axis=0)
+        places = self.rw.op("Expand", steps, self.rw.op("Shape", like))
+        return self.rw.op("GatherElements", x, places, axis=0)
 
     def _state(self, start: Value) -> Value | None:
         """A state to begin with, as [1, batch, hidden]; None for zero."""
@@ -228,7 +228,7 @@ class _Writer:
             y = self._steps(result, cell, of.item.desc.shape or (), is_reversed=of.is_reversed)
             axis = of.axis % (len(of.item.desc.shape or ()) + 1)
             perm = [*range(1, axis + 1), 0, *range(axis + 1, len(of.item.desc.shape or ()) + 1)]
-            return self.rw.insert("Transpose", y, perm=tuple(perm)) if axis else y
+            return self.rw.op("Transpose", y, perm=tuple(perm)) if axis else y
         shape = of.old.desc.shape or ()
         if result.what is What.FRONT:
             return self._list(self._steps(result, cell, shape[1:], is_reversed=False), of)
@@ -242,9 +242,9 @@ class _Writer:
         rw = self.rw
         y = self._view(self.made[cell][0], "Squeeze", [1])
         if self.counts is not None:
-            first = rw.insert("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
+            first = rw.op("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
             held = self._picked(first, self.counts, y)
-            y = held if result.is_held else rw.insert("Where", self.runs, held, rw.const(np.float32(0)))
+            y = held if result.is_held else rw.op("Where", self.runs, held, rw.const(np.float32(0)))
         y = insert_flip(self.rw, y, 0) if self.is_reversed is not is_reversed else y
         return self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
 
@@ -255,16 +255,16 @@ class _Writer:
         if turns.count is not None and (state.start.desc.shape or (None,))[0] == turns.count:
             return steps
         rest = self._slice(state.start, self._count(turns.limit), self._integers(_LARGEST), 0)
-        return self.rw.insert("Concat", steps, rest, axis=0)
+        return self.rw.op("Concat", steps, rest, axis=0)
 
     def _counter(self, state: Carried) -> Value:
         """Where a counter ends."""
         rw, turns = self.rw, self.layer.turns
         step = turns.step(state)
         assert turns.limit is not None and step is not None
-        count = rw.insert("Reshape", self._count(turns.limit), rw.const(np.zeros(0, np.int64)))
-        moved = rw.insert("Mul", count, rw.const(np.array(step, np.int64)))
-        return rw.insert("Add", state.start, rw.insert("Cast", moved, to=state.start.desc.dtype.onnx))
+        count = rw.op("Reshape", self._count(turns.limit), rw.const(np.zeros(0, np.int64)))
+        moved = rw.op("Mul", count, rw.const(np.array(step, np.int64)))
+        return rw.op("Add", state.start, rw.op("Cast", moved, to=state.start.desc.dtype.onnx))
 
     # --- nodes -------------------------------------------------------------------------------------
 
@@ -272,10 +272,10 @@ class _Writer:
         return self.rw.const(np.array(numbers, np.int64))
 
     def _view(self, value: Value, op_type: str, axes: list[int]) -> Value:
-        return self.rw.insert(op_type, value, self._integers(*axes)) if axes else value
+        return self.rw.op(op_type, value, self._integers(*axes)) if axes else value
 
     def _slice(self, value: Value, begin: Value, end: Value, axis: int) -> Value:
-        return self.rw.insert("Slice", value, begin, end, self._integers(axis))
+        return self.rw.op("Slice", value, begin, end, self._integers(axis))
 
     def _moved(self, value: Value, ops: tuple[str, str], shape: Shape, at: int) -> Value:
         """Between dims of `shape` behind `at` others and [batch, columns]: takes away dims of 1, or puts one in."""

@@ -79,15 +79,15 @@ class Rotary(
         rows = [_rows(angle, len(m["cos"].desc.shape or ()), layout is _Layout.JOINED, rw) for angle in angles]
         attrs: dict[str, object] = {"interleaved": int(interleaved)}
         if layout is _Layout.HEADS_FIRST:
-            return rw.insert("RotaryEmbedding", x, *rows, **attrs)
+            return rw.op("RotaryEmbedding", x, *rows, **attrs)
         if layout is _Layout.JOINED:
             heads, sizes, back = x.desc.shape[2], [0, 0, -1], [0, 0, x.desc.shape[2], x.desc.shape[3]]
             attrs["num_heads"] = heads
         else:
             sizes, back = [1, -1, 0, 0], [-1, x.desc.shape[1], 0, 0]
-        viewed = rw.insert("Reshape", x, rw.const(sizes, dtype=DType.INT64))
-        y = rw.insert("RotaryEmbedding", viewed, *rows, **attrs)
-        return rw.insert("Reshape", y, rw.const([int(str(dim)) for dim in back], dtype=DType.INT64))
+        viewed = rw.op("Reshape", x, rw.const(sizes, dtype=DType.INT64))
+        y = rw.op("RotaryEmbedding", viewed, *rows, **attrs)
+        return rw.op("Reshape", y, rw.const([int(str(dim)) for dim in back], dtype=DType.INT64))
 
 
 class _Layout(Enum):
@@ -118,12 +118,12 @@ def _layout(m: Match, shape: Shape) -> _Layout | None:
 def _rows(angle: Value, rank: int, is_joined: bool, rw: Rewriter) -> Value:
     """[batch, rows, angles] of what is combined with heads."""
     if rank == 4:
-        return rw.insert("Squeeze", angle, rw.const([2 if is_joined else 1], dtype=DType.INT64))
+        return rw.op("Squeeze", angle, rw.const([2 if is_joined else 1], dtype=DType.INT64))
     if rank == 3 and not is_joined:
         return angle
     if rank == 3:
-        angle = rw.insert("Squeeze", angle, rw.const([1], dtype=DType.INT64))
-    return rw.insert("Unsqueeze", angle, rw.const([0], dtype=DType.INT64))
+        angle = rw.op("Squeeze", angle, rw.const([1], dtype=DType.INT64))
+    return rw.op("Unsqueeze", angle, rw.const([0], dtype=DType.INT64))
 
 
 def _turned(m: Match) -> Value | None:
@@ -185,4 +185,4 @@ class RotaryPart(
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         whole, first = places_of(m["x"])
         attrs = {**m.node("rotary").attrs, _PART: first.count}
-        return rw.insert("RotaryEmbedding", whole, m["cos"], m["sin"], **attrs)
+        return rw.op("RotaryEmbedding", whole, m["cos"], m["sin"], **attrs)

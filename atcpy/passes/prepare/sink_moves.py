@@ -48,8 +48,8 @@ def sink_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> Non
             rw = Rewriter(graph, node, record.name, [node, move])
             inputs = [move.operand(0) if value is move.output else value for value in node.inputs]
             attrs = {**node.attrs, "axis": axis} if axis >= 0 else node.attrs
-            result = rw.insert(node.op_type, *inputs, **attrs)
-            moved = rw.insert(move.op_type, result, *move.inputs[1:], **move.attrs)
+            result = rw.op(node.op_type, *inputs, **attrs)
+            moved = rw.op(move.op_type, result, *move.inputs[1:], **move.attrs)
             finisher.finish(rw, [(node.output, moved)], [node, move])
 
 

@@ -70,7 +70,7 @@ class Softmax(
             yield Reject("other-formula", m.node("exp").name, "the largest is not taken off")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Softmax", m["x"], axis=_axis(m, "sum"))
+        return rw.op("Softmax", m["x"], axis=_axis(m, "sum"))
 
 
 class LogSoftmax(
@@ -87,4 +87,4 @@ class LogSoftmax(
         yield from _requirements(m)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("LogSoftmax", m["x"], axis=_axis(m, "both" if "both" in m.nodes else "sum"))
+        return rw.op("LogSoftmax", m["x"], axis=_axis(m, "both" if "both" in m.nodes else "sum"))

@@ -50,7 +50,7 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
             sizes = rw.const(
                 np.array([end - start for start, end, _ in pieces], np.int64), name=f"{nodes[0].name}_sizes"
             )
-            parts = rw.insert_many("Split", value, sizes, outputs=len(nodes), axis=axis)
+            parts = rw.ops("Split", value, sizes, outputs=len(nodes), axis=axis)
             finisher.finish(rw, zip((node.output for node in nodes), parts, strict=True), nodes)
 
 

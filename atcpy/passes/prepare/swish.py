@@ -38,7 +38,7 @@ class Sigmoid(Fusion, switch="SigmoidFusionPass", stage=Stage.PREPARE, after=("P
         yield from is_formula(m, one=1.0, one_=1.0, minus_one=-1.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Sigmoid", m["x"])
+        return rw.op("Sigmoid", m["x"])
 
 
 class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("SigmoidFusionPass",), makes=("Swish",)):
@@ -54,7 +54,7 @@ class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("Sigmo
         yield from fits_attribute(m, _alpha(m))
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Swish", m["x"], alpha=_alpha(m))
+        return rw.op("Swish", m["x"], alpha=_alpha(m))
 
 
 def _alpha(m: Match) -> float:

@@ -39,7 +39,7 @@ class ReduceTranspose(
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         reduce, perm = m.node("reduce"), _perm(m)
         axes = rw.const(np.array(sorted(perm[axis] for axis in _axes(reduce)), np.int64), like=m["axes"])
-        return rw.insert(reduce.op_type, m["x"], axes, **reduce.attrs)
+        return rw.op(reduce.op_type, m["x"], axes, **reduce.attrs)
 
 
 class GemmTranspose(
@@ -61,7 +61,7 @@ class GemmTranspose(
         gemm = m.node("gemm")
         side = "transA" if gemm.operand(0).producer is m.node("transpose") else "transB"
         flags = {side: 1 - gemm.int_attr(side, 0)}
-        return rw.insert("Gemm", m["a"], m["b"], m.get("c"), **{**gemm.attrs, **flags})
+        return rw.op("Gemm", m["a"], m["b"], m.get("c"), **{**gemm.attrs, **flags})
 
 
 def _perm(m: Match) -> tuple[int, ...]:

@@ -29,4 +29,4 @@ class TransposeWeights(Fusion, switch="TransposeWeightsPass", stage=Stage.PREPAR
         w, c = m["w"], m.get("c")
         turned = rw.const(np.ascontiguousarray(w.array.T), like=w)
         inputs = [m["a"], turned] if c is None else [m["a"], turned, c]
-        return rw.insert("Gemm", *inputs, **(m.node("gemm").attrs | {"transB": 0}))
+        return rw.op("Gemm", *inputs, **(m.node("gemm").attrs | {"transB": 0}))

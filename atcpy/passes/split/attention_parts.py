@@ -36,7 +36,7 @@ def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
             ]
             others = [node.input(place) for place in _OTHERS]
             attrs = {**node.attrs, "head_size": widths[0], "v_head_size": widths[-1]}
-            made = rw.insert_many("FusedAttention", split.operand(0), *others, outputs=len(node.outputs), **attrs)
+            made = rw.ops("FusedAttention", split.operand(0), *others, outputs=len(node.outputs), **attrs)
             finisher.finish(rw, list(zip(node.outputs, made, strict=True)), [node])
 
 

@@ -35,4 +35,4 @@ class ConvScale(Fusion, switch="ConvScaleFusionPass", stage=Stage.SPLIT, after=(
         k, bias = factor_and_bias(m)
         wide_bias = rw.const(bias, like=m["beta"], dtype=DType.FLOAT32)
         scale = rw.const(k, like=m["gamma"], dtype=DType.FLOAT32)
-        return rw.insert("FusedConv", m["x"], m["w"], wide_bias, None, scale, **m.node("conv").attrs)
+        return rw.op("FusedConv", m["x"], m["w"], wide_bias, None, scale, **m.node("conv").attrs)

@@ -52,7 +52,7 @@ class MatMulScale(Fusion, switch="MatMulScaleFusionPass", stage=Stage.SPLIT, aft
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         factor = float(m["factor"].array.reshape(()))
         scale = 1 / factor if m.node("scaled").op_type == "Div" else factor
-        return rw.insert("FusedMatMul", m["a"], m["b"], scale=scale)
+        return rw.op("FusedMatMul", m["a"], m["b"], scale=scale)
 
 
 class MatMulTranspose(Fusion, switch="MatMulTransposeFusionPass", stage=Stage.SPLIT, after=("MatMulScaleFusionPass",)):
@@ -73,5 +73,5 @@ class MatMulTranspose(Fusion, switch="MatMulTransposeFusionPass", stage=Stage.SP
         *outer, j, i = permutation(turn, len(turn.output.desc.shape or ()))
         perm = (*outer, i, j)
         if list(perm) != sorted(perm):
-            x = rw.insert("Transpose", x, perm=perm)
-        return rw.insert("FusedMatMul", m["a"], x, **(dict(product.attrs) | {"transB": 1}))
+            x = rw.op("Transpose", x, perm=perm)
+        return rw.op("FusedMatMul", m["a"], x, **(dict(product.attrs) | {"transB": 1}))

@@ -42,7 +42,7 @@ class PowReciprocal(
         yield from constant_is(m["power"], -1.0)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Reciprocal", m["x"])
+        return rw.op("Reciprocal", m["x"])
 
 
 class PowSqrt(Fusion, switch="PowSqrtFusionPass", stage=Stage.SPLIT, after=_AFTER, before=("EnginePlacerPass",)):
@@ -57,7 +57,7 @@ class PowSqrt(Fusion, switch="PowSqrtFusionPass", stage=Stage.SPLIT, after=_AFTE
             yield Reject("sign-unknown", m.root.name, m["x"].name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.insert("Sqrt", m["x"])
+        return rw.op("Sqrt", m["x"])
 
 
 class DivPowerOfTwo(Fusion, switch="DivToMulFusionPass", stage=Stage.SPLIT, after=_AFTER, before=("EnginePlacerPass",)):
@@ -76,7 +76,7 @@ class DivPowerOfTwo(Fusion, switch="DivToMulFusionPass", stage=Stage.SPLIT, afte
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         inverse = 1 / np.asarray(m["divisor"].array, np.float64)
-        return rw.insert("Mul", m["x"], rw.const(inverse, like=m["divisor"]))
+        return rw.op("Mul", m["x"], rw.const(inverse, like=m["divisor"]))
 
 
 def _has_exact_inverse(divisor: float, dtype: DType) -> bool:
