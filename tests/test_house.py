@@ -35,6 +35,14 @@ def test_each_code_in_the_source_is_in_the_table(path: Path) -> None:
     assert [text for text in texts(path) if CODE.fullmatch(text) and text not in CODES] == []
 
 
+FOLDERS = sorted({path.parent for path in SOURCES if path.is_relative_to(ROOT / "passes")})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative_name)
+def test_folders_stay_small(folder: Path) -> None:
+    assert len(list(folder.glob("*.py"))) <= 30
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=relative_name)
 def test_modules_are_named_after_what_they_hold(path: Path) -> None:
     assert path.stem not in {"utils", "util", "common", "misc", "helpers", "helper"}
@@ -105,11 +113,7 @@ def test_tests_mirror_the_tree(path: Path) -> None:
     assert not folder.parts or folder.parts[0] in own or (ROOT / folder).is_dir()
 
 
-REGISTRIES = [
-    name
-    for name in ("ops", "formats", "passes/prepare", "passes/split", "passes/optimize", "passes/compile")
-    if (ROOT / name / "__init__.py").exists()
-]
+REGISTRIES = ["ops", "formats", *(f"passes/{stage}" for stage in ("prepare", "split", "optimize", "compile"))]
 
 
 @pytest.mark.parametrize("name", REGISTRIES)
@@ -118,8 +122,9 @@ def test_each_module_of_a_registry_is_imported_by_its_package(name: str) -> None
     script = f"import sys, {package}; print(*(m for m in sys.modules if m.startswith('{package}.')))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPO)
     # An op's module without a record may wait until it is needed.
-    paths = [p for p in (ROOT / name).glob("*.py") if name != "ops" or "register_operator(" in p.read_text("utf-8")]
-    modules = {f"{package}.{path.stem}" for path in paths if path.stem != "__init__"}
+    nested = (ROOT / name).rglob("*.py") if name.startswith("passes/") else (ROOT / name).glob("*.py")
+    paths = [p for p in nested if name != "ops" or "register_operator(" in p.read_text("utf-8")]
+    modules = {".".join(p.relative_to(REPO).with_suffix("").parts) for p in paths if p.stem != "__init__"}
     assert modules - set(run.stdout.split()) == set()
 
 

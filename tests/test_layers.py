@@ -68,6 +68,14 @@ def test_stage_folders_do_not_import_each_other(path: Path) -> None:
         assert not imported & set(STAGE_FOLDERS), f"passes/{own} is below the stage folders"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "passes").glob("*/*/*.py")), ids=relative_name)
+def test_families_of_passes_do_not_import_each_other(path: Path) -> None:
+    stage, own = path.relative_to(ROOT / "passes").parts[:2]
+    imported = {parts[2] for parts in imported_modules(path) if parts[:2] == ("passes", stage) and len(parts) > 2}
+    families = {folder.name for folder in (ROOT / "passes" / stage).iterdir() if folder.is_dir()}
+    assert not (imported & families) - {own}, f"passes/{stage}/{own} imports {sorted(imported - {own})}"
+
+
 @pytest.mark.parametrize(
     ("source", "package"),
     [

@@ -21,7 +21,7 @@ from atcpy.errors import AtcError, VerifyFailed, Where
 from atcpy.ir.decisions import Matched
 from atcpy.options import OPTIONS, convert_options
 from atcpy.parsers.onnx import read_model
-from atcpy.passes.prepare.custom_op import custom_passes
+from atcpy.passes.prepare.recognise.custom_op import custom_passes
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of
 from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, model_ports

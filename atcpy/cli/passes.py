@@ -97,7 +97,7 @@ def all_passes(modules: list[str] | None) -> list[dict[str, Any]]:
     """Every pass in the order in which they run, those of custom operators included."""
     from atcpy.options import Stage
     from atcpy.passes.base import passes_of
-    from atcpy.passes.prepare.custom_op import custom_passes
+    from atcpy.passes.prepare.recognise.custom_op import custom_passes
     from atcpy.stages import pipeline
 
     first = custom_passes(custom_ops.load(modules))

@@ -28,7 +28,7 @@ from atcpy.options import AllReduceSplit, ConvertOptions, Deadline, MemoryLimit,
 from atcpy.passes.base import check_switches
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
-from atcpy.passes.prepare.custom_op import custom_passes
+from atcpy.passes.prepare.recognise.custom_op import custom_passes
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
 from atcpy.stages.collector import collector_paused

@@ -23,7 +23,10 @@ from tests.ort import open_ort
 FILES = sorted(Path(__file__).parent.glob("*.golden"))
 PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
 # Reasons that no model in ONNX text can lead to, and the test that shows each.
-SHOWN_ELSEWHERE = {"not-standard": "passes/test_assign_engines.py", "crowded": "passes/test_notask.py"}
+SHOWN_ELSEWHERE = {
+    "not-standard": "passes/split/test_assign_engines.py",
+    "crowded": "passes/compile/test_in_place_concat.py",
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

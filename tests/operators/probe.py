@@ -16,7 +16,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.opdef import ENGINE_COST
 from atcpy.options import PrepareOptions
-from atcpy.passes.prepare.expand import expand
+from atcpy.passes.prepare.fold.expand import expand
 from atcpy.passes.split.assign_engines import place
 from tests.harness import make_node
 from tests.operators.samples import Sample

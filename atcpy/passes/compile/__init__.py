@@ -1,3 +1,11 @@
 """The stage compile: kernels, memory, tasks."""
 
-from atcpy.passes.compile import emit_tasks, homes, lower, notask, plan_memory, uses
+from atcpy.passes.compile import (
+    access_intervals,
+    assign_streams,
+    buffer_assignment,
+    emit_tasks,
+    in_place_concat,
+    lower,
+    plan_memory,
+)

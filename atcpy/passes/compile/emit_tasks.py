@@ -29,7 +29,7 @@ from atcpy.ops import is_view
 from atcpy.options import CompileOptions, Deadline, Stage
 from atcpy.passes.base import run_passes
 from atcpy.passes.compile.assign_streams import assign_streams
-from atcpy.passes.compile.homes import Homes, Lowered
+from atcpy.passes.compile.buffer_assignment import Homes, Lowered
 from atcpy.passes.compile.lower import Launch, lower
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset

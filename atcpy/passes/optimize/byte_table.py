@@ -19,7 +19,7 @@ from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.options import OptimizeOptions, Stage
 from atcpy.passes.base import graph_pass
-from atcpy.passes.quantization import rejects_bytes, rejects_steps, steps_of
+from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, steps_of
 
 NAME = "ByteTableFusionPass"
 _UNARY = frozenset(

@@ -9,5 +9,5 @@ from atcpy.passes.split import (
     insert_cast,
     known_shapes,
     matmul_operands,
-    strength,
+    strength_reduction,
 )

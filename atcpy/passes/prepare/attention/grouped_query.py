@@ -1,0 +1,62 @@
+"""Let Attention share heads of keys and values among heads of queries, where a model repeats them.
+
+Attention(q, r(k), r(v))  →  Attention(q, k, v),   r(x) = Reshape(Expand(Unsqueeze(x, 2)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import Op, op, var
+from atcpy.ops.shape_values import UNNAMED
+from atcpy.options import Stage
+from atcpy.passes.fusion import Fusion
+from atcpy.passes.layout_chain import VIEWS
+
+
+def _repeated(name: str) -> Op:
+    repeated = op("Expand", var(name), var(f"{name} repeats"), name=f"{name} repeated")
+    return op("Reshape", repeated, var(f"{name} dims"), name=f"{name} heads")
+
+
+class AttentionGroups(
+    Fusion,
+    switch="AttentionGroupsFusionPass",
+    stage=Stage.PREPARE,
+    after=("AttentionFusionPass",),
+    before=("AttentionHeadsFusionPass",),
+    makes=("Attention",),
+):
+    """Let Attention read keys and values that are repeated for heads of queries."""
+
+    pattern = op("Attention", var("q"), _repeated("k"), _repeated("v"), var("mask", optional=True), name="attention")
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        if not all(_repeats_heads(m, name) for name in ("k", "v")):
+            yield Reject("heads", m.root.name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        operands = [m["q"], *(_once(m[name], rw) for name in ("k", "v")), *([m["mask"]] if m.get("mask") else [])]
+        return rw.op("Attention", *operands, **m.root.attrs)
+
+
+def _repeats_heads(m: Match, name: str) -> bool:
+    """Are [batch, heads, 1, rows, size] repeated along the third dim, which becomes part of the second?"""
+    once, repeated, heads = (
+        value.desc.shape for value in (m[name], m.node(f"{name} repeated").output, m.node(f"{name} heads").output)
+    )
+    if once is None or repeated is None or heads is None or len(once) != 5 or len(heads) != 4 or UNNAMED in repeated:
+        return False
+    batch, groups, _, *matrix = once
+    if not isinstance(groups, int) or not isinstance(repeated[2], int) or once[2] != 1:
+        return False
+    return repeated == (batch, groups, repeated[2], *matrix) and heads == (batch, groups * repeated[2], *matrix)
+
+
+def _once(value: Value, rw: Rewriter) -> Value:
+    """[batch, heads, rows, size] of what has a dim of 1 behind its heads."""
+    shape, view = value.desc.shape or (), value.producer
+    if view.op_type in VIEWS and view.operand(0).desc.shape == (*shape[:2], *shape[3:]):
+        return view.operand(0)
+    return rw.op("Squeeze", value, rw.const([2], dtype=DType.INT64))

@@ -1,0 +1,187 @@
+"""Matrices that are computed at run time and of which two numbers are known: those up to the diagonal of each row, and
+those behind it. Masks of what comes later are such, whatever their size:
+
+Trilu(Expand(1, [n, n]))       Where(Trilu(…) = 0, −∞, 0)       Range(n) ≤ Unsqueeze(Range(n), 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atcpy.ir import DType, Node, Value
+from atcpy.ir.shape import Shape
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.ops.shape_values import UNNAMED
+from atcpy.passes.layout_chain import VIEWS
+
+_MOST = 64  # values of which a mask is made, that are looked at
+_COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
+_LARGEST = 1 << 22  # elements of a constant that are looked at
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "Less": lambda a, b: a < b,
+    "LessOrEqual": lambda a, b: a <= b,
+    "Greater": lambda a, b: a > b,
+    "GreaterOrEqual": lambda a, b: a >= b,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """What all elements are whose column is not beyond their row, and what the others are."""
+
+    low: Array
+    high: Array
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if all elements are one number: then it may have any dims."""
+        return bool(np.array_equal(self.low, self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ramp:
+    """start, start + 1, start + 2 … along a dim, which is counted from the last."""
+
+    axis: int
+    start: int
+
+
+def triangle_of(value: Value) -> Triangle | None:
+    """What is known of a value whose last two dims are a matrix; None if that is something else, or nothing."""
+    known = _known(value, {})
+    return known if isinstance(known, Triangle) else None
+
+
+def _known(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
+    if value not in found:
+        if len(found) == _MOST:
+            return None
+        found[value] = None
+        found[value] = _made(value, found)
+    return found[value]
+
+
+def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
+    node, shape = value.producer, value.desc.shape
+    if value.tensor is not None:
+        return _of_constant(value)
+    if node.domain or shape is None or UNNAMED in shape or value.index:
+        return None
+    if node.op_type == "ConstantOfShape":
+        fill = node.attrs.get("value")
+        one = np.float32(0) if fill is None else getattr(fill, "array", np.zeros(0)).reshape(-1)[0]
+        return Triangle(np.asarray(one), np.asarray(one))
+    if node.op_type == "Range":
+        start, step = node.operand(0), node.operand(2)
+        counts = start.tensor is not None and step.tensor is not None and step.array == 1
+        return _Ramp(-1, int(start.array)) if counts and int(start.array) == start.array else None
+    opdef = find_opdef(node)
+    if node.op_type not in _OF_FIRST and (opdef is None or not opdef.is_elementwise):
+        return None
+    above: list[Triangle | _Ramp] = []
+    for operand in node.operands[: 1 if node.op_type in _OF_FIRST else None]:
+        known = _known(operand, found)
+        if known is None:
+            return None
+        above.append(known)
+    if node.op_type == "Trilu":
+        return _cut(node, above[0])
+    if node.op_type in _OF_FIRST:
+        return _seen(node.operand(0).desc.shape, shape, above[0])
+    return _combined(node, above)
+
+
+_OF_FIRST = VIEWS | {"Expand", "Trilu"}
+
+
+def _of_constant(value: Value) -> Triangle | None:
+    array = value.array
+    if array.size == 1:
+        return Triangle(array.reshape(()), array.reshape(()))
+    if array.ndim < 2 or not 0 < array.size <= _LARGEST or array.size != array.shape[-1] * array.shape[-2]:
+        return None
+    rows, columns = array.shape[-2:]
+    matrix = array.reshape(rows, columns)
+    low = np.tri(rows, columns, dtype=bool)
+    known = Triangle(matrix[0, 0], matrix[0, -1])
+    return known if np.array_equal(matrix, np.where(low, known.low, known.high)) else None
+
+
+def _cut(node: Node, above: Triangle | _Ramp) -> Triangle | None:
+    """What Trilu leaves, if it cuts beside the diagonal."""
+    k, upper = node.input(1), bool(node.int_attr("upper", 1))
+    if not isinstance(above, Triangle) or (k is not None and k.tensor is None):
+        return None
+    if (0 if k is None else int(k.array)) != int(upper):
+        return None
+    return replace(above, low=np.zeros_like(above.low)) if upper else replace(above, high=np.zeros_like(above.high))
+
+
+def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triangle | _Ramp | None:
+    """The same behind a view or Expand."""
+    if isinstance(known, Triangle):
+        return known if known.is_uniform or (before is not None and before[-2:] == after[-2:]) else None
+    if before is None:
+        return None
+    old = [axis - len(before) for axis, dim in enumerate(before) if dim != 1]
+    new = [axis - len(after) for axis, dim in enumerate(after) if dim != 1]
+    if old != [known.axis] or len(new) != 1 or before[known.axis] != after[new[0]]:
+        return None
+    return _Ramp(new[0], known.start)
+
+
+def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | None:
+    """What an elementwise op makes of its operands."""
+    opdef, shape = find_opdef(node), node.output.desc.shape
+    if opdef is None or shape is None or None in node.inputs:
+        return None
+    for value, known in zip(node.operands, above, strict=True):
+        have, axes = value.desc.shape or (), (known.axis,) if isinstance(known, _Ramp) else (-2, -1)
+        if isinstance(known, Triangle) and known.is_uniform:
+            continue
+        if any(len(have) < -axis or have[axis] != shape[axis] for axis in axes):
+            return None
+    triangles = [known for known in above if isinstance(known, Triangle)]
+    if len(triangles) == len(above):
+        arrays = [np.stack([known.low, known.high]) for known in triangles]
+        low, high = (opdef.evaluate or evaluate_by_onnx)(node, arrays)[0]
+        return Triangle(np.asarray(low), np.asarray(high))
+    if node.op_type == "Cast":
+        return above[0] if node.output.desc.dtype in _COUNTING else None
+    if len(above) != 2:
+        return None
+    return _compared(node.op_type, *above) or _moved(node.op_type, *above)
+
+
+def _compared(op_type: str, a: Triangle | _Ramp, b: Triangle | _Ramp) -> Triangle | None:
+    """Rows compared with columns: a step, which must lie behind the diagonal."""
+    if (
+        op_type not in _COMPARISONS
+        or not isinstance(a, _Ramp)
+        or not isinstance(b, _Ramp)
+        or {a.axis, b.axis} != {-2, -1}
+    ):
+        return None
+    steps = [
+        _COMPARISONS[op_type](a.start + (ahead if a.axis == -1 else 0), b.start + (ahead if b.axis == -1 else 0))
+        for ahead in (-1, 0, 1, 2)
+    ]
+    is_step = steps[0] == steps[1] != steps[2] == steps[3]
+    return Triangle(np.asarray(steps[1]), np.asarray(steps[2])) if is_step else None
+
+
+def _moved(op_type: str, a: Triangle | _Ramp, b: Triangle | _Ramp) -> _Ramp | None:
+    """A ramp and a number."""
+    if op_type == "Add" and isinstance(a, Triangle):
+        a, b = b, a
+    if op_type not in {"Add", "Sub"} or not isinstance(a, _Ramp) or not isinstance(b, Triangle) or not b.is_uniform:
+        return None
+    number = float(b.low)
+    if number != int(number):
+        return None
+    return _Ramp(a.axis, a.start + int(number) if op_type == "Add" else a.start - int(number))

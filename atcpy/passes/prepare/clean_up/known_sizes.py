@@ -1,0 +1,115 @@
+"""Shape arithmetic whose result is known by names: what exporters write around a Reshape with an open batch.
+
+Reshape(x, Concat(Gather(Shape(x), 0), −1, 8))  →  Reshape(x, [0, −1, 8])
+Expand(x, s), where s asks for what x has         →  Expand(x, constant)
+two computations of the same sizes                →  one
+
+A size is what symbolic inference says; where it says nothing, or only at run time, all stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, erase_dead
+from atcpy.ir.shape import Dim
+from atcpy.ops.infer import KnownValues, infer_node, propagate
+from atcpy.ops.shape_values import UNNAMED
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.layout_chain import is_told, view_step
+
+_LARGEST = 2**63 - 1  # what a Slice to the end is written with
+
+
+@graph_pass(
+    "ShapeSubgraphPass",
+    Stage.PREPARE,
+    after=("IdentityPass",),
+    before=("CommonSubexpressionEliminationPass", "TransposeReshapeMergePass"),
+    repeats=True,
+)
+def simplify_sizes(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace shape arithmetic by constants where names of sizes prove it, and do what is left once."""
+    known = KnownValues()
+    first: dict[Hashable, Value] = {}
+    for node in graph.nodes:
+        if node.op_type in _RECIPES and not node.domain:
+            _replace_operand(graph, node, known, record)
+        if node.op_type == "Const" or not node.outputs or not node.output.desc.dtype.is_int:
+            continue
+        propagate(node, known)
+        elements = known(node.output)
+        if not elements or UNNAMED in elements or not any(isinstance(item, Sym) for item in elements):
+            continue
+        key = (node.output.desc.dtype, node.output.desc.shape, elements)
+        twin = first.get(key)
+        if twin is None or twin.producer.graph is None:  # nobody reads it any more
+            first[key] = node.output
+        elif record.may_apply() and all(value.use_count == 0 for value in node.outputs[1:]):
+            record.matched += 1
+            record.fire([node])
+            graph.replace_uses(node.output, twin)
+            erase_dead(graph, [node], "folded")
+
+
+def _replace_operand(graph: Graph, node: Node, known: KnownValues, record: PassRecord) -> None:
+    """Makes the operand that holds sizes a constant."""
+    place = _RECIPES[node.op_type]
+    sizes = node.input(place)
+    elements = known(sizes)
+    if sizes is None or sizes.tensor is not None or elements is None:
+        return
+    record.matched += 1
+    wanted = _recipe(node, elements)
+    if wanted is None:
+        record.reject(Reject("sizes-differ", node.name))
+        return
+    if not record.may_apply():
+        return
+    record.fire([node, sizes.producer])
+    rw = Rewriter(graph, node, record.name, [node])
+    graph.set_input(node, place, rw.const(np.array(wanted, np.int64), name=f"{node.name}_sizes"))
+    node.attrs.pop("allowzero", None)
+    node.passes = (*node.passes, record.name)
+    declared = node.output.desc
+    infer_node(node, known)
+    node.output.desc = declared  # sizes that −1 stands for keep their names
+    erase_dead(graph, [sizes.producer], "folded")
+
+
+def _recipe(node: Node, elements: tuple[Dim, ...]) -> tuple[int, ...] | None:
+    """Numbers that ask for the same as elements with names."""
+    before, after = node.operand(0).desc.shape, node.output.desc.shape
+    if before is None or after is None:
+        return None
+    if node.op_type == "Reshape":
+        step = view_step(before, after) if is_told(after) and is_told(before) else None
+        return step.numbers if step is not None and step.op_type == "Reshape" else None
+    if node.op_type == "Expand":
+        aligned = ((1,) * len(elements) + before)[-len(elements) :] if elements else ()
+        wanted = [1 if item == have != UNNAMED else item for item, have in zip(elements, aligned, strict=True)]
+    else:
+        axes = known_axes(node, len(elements))
+        if axes is None:
+            return None
+        wanted = [
+            _LARGEST if item == before[axis] != UNNAMED else item for item, axis in zip(elements, axes, strict=True)
+        ]
+    numbers = tuple(item for item in wanted if isinstance(item, int))
+    return numbers if len(numbers) == len(elements) else None
+
+
+def known_axes(node: Node, count: int) -> tuple[int, ...] | None:
+    """The axes of a Slice that goes forwards; None if they or its steps come at run time."""
+    axes, steps = node.input(3), node.input(4)
+    if any(value is not None and value.tensor is None for value in (axes, steps)):
+        return None
+    if steps is not None and (steps.array <= 0).any():
+        return None
+    return tuple(range(count)) if axes is None else tuple(int(axis) for axis in axes.array)
+
+
+_RECIPES = {"Reshape": 1, "Expand": 1, "Slice": 2}  # where the sizes are

@@ -1,0 +1,144 @@
+"""Take at once what is taken in steps, and from where it was before it was joined with something else.
+
+Slice(Slice(x, 2 … 9), 1 … 3)           →  Slice(x, 3 … 5)
+Slice(Slice(x, rows), columns)          →  Slice(x, rows and columns)
+Slice(Concat(a, b), within b)           →  Slice(b),            or b
+Slice(Concat(a, b, c), those of a, b)   →  Concat(a, b)
+Split(x), if one part alone is read     →  Slice(x)
+Gather(x, [4, 6, 8])                    →  Slice(x, 4 … 9, step 2)
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
+from atcpy.ops.slice import Extent
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
+from atcpy.passes.slices import Cut, cut_of, insert_slice, joined
+
+
+@graph_pass(
+    "SliceMergePass",
+    Stage.PREPARE,
+    after=("IdentityPass",),
+    before=("SliceSplitFusionPass",),
+    repeats=True,
+)
+def merge_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Take by one Slice what several take, from the part of a Concat that has it."""
+    finisher = Finisher(graph, record, options)
+    others: dict[Node, Node | None] = {}  # of a Slice, a reader that is none
+    for node in graph.nodes_of("Slice", "Split"):
+        if node.op_type == "Split":
+            _take_one_part(graph, node, record, finisher)
+        cut = cut_of(node)
+        above = node.operand(0).producer if cut else None
+        if cut is None or above is None or above.domain:
+            continue
+        if above.op_type == "Slice":
+            if above not in others:
+                others[above] = next((user for user in above.output.users if cut_of(user) is None), None)
+            _merge(graph, node, cut, others[above], record, finisher)
+        elif above.op_type == "Concat":
+            _take_from_parts(graph, node, cut, above, record, finisher)
+
+
+def _merge(graph: Graph, node: Node, cut: Cut, other: Node | None, record: PassRecord, finisher: Finisher) -> None:
+    """Merges a Slice with the one above, which goes: as `other` says, Slices alone read it."""
+    above = node.operand(0).producer
+    before = cut_of(above)
+    if before is None:
+        return
+    record.matched += 1
+    if other is not None:
+        record.reject(Reject("second-consumer", above.name, other.name))
+    elif record.may_apply():
+        record.fire([node, above])
+        rw = Rewriter(graph, node, record.name, [node, above])
+        finisher.finish(rw, [(node.output, insert_slice(rw, above.operand(0), joined(before, cut)))], [node])
+
+
+def _take_from_parts(graph: Graph, node: Node, cut: Cut, concat: Node, record: PassRecord, finisher: Finisher) -> None:
+    """Slices those parts of a Concat in which all lies that is taken."""
+    axis = concat.int_attr("axis", 0) % len(node.operand(0).desc.shape or (0,))
+    taken = cut.get(axis)
+    shapes = [part.desc.shape for part in concat.operands]
+    sizes = [None if shape is None else shape[axis] for shape in shapes]
+    if taken is None or not taken.count or not all(isinstance(size, int) for size in sizes):
+        return
+    record.matched += 1
+    ends = list(accumulate(size for size in sizes if isinstance(size, int)))
+    places = taken.start, taken.start + (taken.count - 1) * taken.step
+    first, last = (next(at for at, end in enumerate(ends) if place < end) for place in (min(places), max(places)))
+    begin = ends[first - 1] if first else 0
+    whole = taken.step == 1 and taken.start == begin and taken.count == ends[last] - begin
+    if first != last and not (whole and len(cut) == 1 and concat.output.use_count == 1):
+        record.reject(Reject("not-a-partition", node.name, f"{taken.count} places of {last - first + 1} parts"))
+    elif record.may_apply():
+        record.fire([node, concat])
+        rw = Rewriter(graph, node, record.name, [node, concat])
+        parts = concat.operands[first : last + 1]
+        rest = {**cut, axis: Extent(taken.start - begin, taken.step, taken.count)}
+        if whole:
+            del rest[axis]
+        value = parts[0] if first == last else rw.op("Concat", *parts, axis=axis)
+        finisher.finish(rw, [(node.output, insert_slice(rw, value, rest) if rest else value)], [node])
+
+
+def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finisher) -> None:
+    """Makes a Split of which one part alone is read a Slice."""
+    read = [value for value in node.outputs if value.use_count]
+    if len(read) != 1 or len(node.outputs) == 1:
+        return
+    shapes = [value.desc.shape for value in node.outputs[: read[0].index + 1]]
+    axis = node.int_attr("axis", 0) % len(shapes[0] or (0,))
+    sizes = [size for shape in shapes if shape is not None and isinstance(size := shape[axis], int)]
+    if len(sizes) < len(shapes):
+        return
+    record.matched += 1
+    if record.may_apply():
+        record.fire([node])
+        rw = Rewriter(graph, node, record.name, [node])
+        cut = {axis: Extent(sum(sizes[:-1]), 1, sizes[-1])}
+        finisher.finish(rw, [(read[0], insert_slice(rw, node.operand(0), cut))], [node])
+
+
+@graph_pass(
+    "GatherSliceFusionPass",
+    Stage.PREPARE,
+    after=("AttentionHeadsFusionPass", "ConvGatherFusionPass"),
+    makes=("Slice",),
+)
+def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Replace Gather by Slice where the places follow each other in equal steps."""
+    finisher = Finisher(graph, record, options)
+    for node in graph.nodes_of("Gather"):
+        cut = _run_of(node)
+        if cut is None:
+            continue
+        record.matched += 1
+        if record.may_apply():
+            record.fire([node])
+            rw = Rewriter(graph, node, record.name, [node])
+            finisher.finish(rw, [(node.output, insert_slice(rw, node.operand(0), cut))], [node])
+
+
+def _run_of(node: Node) -> Cut | None:
+    """What a Gather takes, if its places, two at least, follow each other in equal steps."""
+    shape, places = node.operand(0).desc.shape, node.operand(1)
+    if shape is None or places.tensor is None or len(places.desc.shape or ()) != 1 or places.desc.elements < 2:
+        return None
+    axis = node.int_attr("axis", 0) % len(shape)
+    size = shape[axis]
+    if not isinstance(size, int):
+        return None
+    numbers = np.where(places.array < 0, places.array.astype(np.int64) + size, places.array)
+    step = int(numbers[1] - numbers[0])
+    if step == 0 or (np.diff(numbers) != step).any():
+        return None
+    return {axis: Extent(int(numbers[0]), step, len(numbers))}

@@ -1,0 +1,68 @@
+"""One Split for Slices that cut a value into pieces.
+
+Slice(x, 0 … 8, axis), Slice(x, 8 … 16, axis)  →  Split(x, [8, 8], axis),   where x has 16 places there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.options import PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
+from atcpy.passes.slices import cut_of
+
+_Piece = tuple[int, int, Node]  # from, to
+
+
+@graph_pass(
+    "SliceSplitFusionPass",
+    Stage.PREPARE,
+    after=("TransposeRegionPass",),
+    before=("CommonSubexpressionEliminationPass",),
+    repeats=True,
+)
+def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Cut a value by one Split where Slices take all of its pieces."""
+    finisher = Finisher(graph, record, options)
+    groups: dict[tuple[Value, int], list[_Piece]] = {}
+    for node in graph.nodes_of("Slice"):
+        piece = _piece(node)
+        if piece is not None:
+            axis, start, end = piece
+            groups.setdefault((node.operand(0), axis), []).append((start, end, node))
+    for (_, axis), found in groups.items():
+        if len(found) < 2:
+            continue
+        value = found[0][2].operand(0)  # what it is now: it may have been cut itself
+        record.matched += 1
+        pieces = sorted(found, key=lambda piece: piece[:2])
+        if not _is_partition(pieces, value.desc.shape[axis] if value.desc.shape else None):
+            record.reject(Reject("not-a-partition", pieces[0][2].name))
+        elif record.may_apply():
+            nodes = [node for _, _, node in pieces]
+            record.fire(nodes)
+            rw = Rewriter(graph, found[0][2], record.name, nodes)
+            sizes = rw.const(
+                np.array([end - start for start, end, _ in pieces], np.int64), name=f"{nodes[0].name}_sizes"
+            )
+            parts = rw.ops("Split", value, sizes, outputs=len(nodes), axis=axis)
+            finisher.finish(rw, zip((node.output for node in nodes), parts, strict=True), nodes)
+
+
+def _piece(node: Node) -> tuple[int, int, int] | None:
+    """The axis of a Slice that takes each place of a range, and the range; None for other nodes."""
+    cut = cut_of(node)
+    if cut is None or len(cut) != 1:
+        return None
+    ((axis, taken),) = cut.items()
+    return (axis, taken.start, taken.start + taken.count) if taken.step == 1 and taken.count else None
+
+
+def _is_partition(pieces: Sequence[_Piece], size: object) -> bool:
+    gapless = all(before[1] == after[0] for before, after in pairwise(pieces))
+    return gapless and pieces[0][0] == 0 and pieces[-1][1] == size

@@ -1,0 +1,95 @@
+"""Shapes, small values and constants in one sweep over the nodes in topological order.
+
+When a node is reached, everything that it reads is final; so one visit each is the fixed point.
+A node whose inputs are all constant becomes a constant: `passes/folding.py`.
+"""
+
+from __future__ import annotations
+
+from atcpy.errors import AtcError, InternalError, raise_all
+from atcpy.ir import Graph, Node, PassRecord, Value
+from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.options import OoLevel, PrepareOptions, Stage
+from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import FOLDED_LATER, NAME, NEVER_FOLDED, Budget, fold
+from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies, inline
+
+
+@graph_pass(NAME, Stage.PREPARE, required=True)
+def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Infer shapes, propagate small values and fold constants."""
+    _Sweep(record, options, Budget(graph, options), FOLDED_LATER).run(graph)
+
+
+@graph_pass(
+    "DequantizedConstantFoldingPass",
+    Stage.PREPARE,
+    after=("QGemmFusionPass", "QLinearBinaryFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
+    is_neutral=False,
+)
+def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
+    """Fold what depends on quantised constants that no integer kernel took."""
+    if any(_may_have_dequantized(node) for node in graph.nodes):
+        _Sweep(record, options, Budget(graph, options), NEVER_FOLDED).run(graph)
+
+
+def _may_have_dequantized(node: Node) -> bool:
+    if node.has_subgraphs:
+        return True
+    return node.op_type == "DequantizeLinear" and node.operand(0).tensor is not None
+
+
+class _Sweep:
+    """One walk over a graph and, as it comes to them, the bodies in it."""
+
+    def __init__(self, record: PassRecord, options: PrepareOptions, budget: Budget, kept: frozenset[str]) -> None:
+        self._record = record
+        self._options = options
+        self._budget = budget
+        self._kept = kept
+        self._known = KnownValues()
+        self._depth = -1  # of the graph that is swept: in how many bodies it is
+
+    def run(self, graph: Graph) -> None:
+        """Every problem of the graph in one error."""
+        problems: list[AtcError] = []
+        unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
+        self._depth += 1
+        for node in graph.nodes:
+            if node.op_type != "Const":  # whose type was set when it was made
+                self._visit(graph, node, problems, unknown)
+        self._depth -= 1
+        raise_all(problems)
+
+    def _visit(self, graph: Graph, node: Node, problems: list[AtcError], unknown: set[Value]) -> None:
+        if problems and any(value in unknown for value in node.operands):
+            unknown.update(node.outputs)
+            return
+        try:
+            if node.has_subgraphs:
+                chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
+                if chosen is None:
+                    infer_through_bodies(node, self._known, self.run, self._depth)
+                    return
+                self._record.matched += 1
+                self._record.applied += 1
+                for inner in inline(node, chosen):
+                    self._visit(graph, inner, problems, unknown)
+                return
+            infer_node(node, self._known)
+            if node.op_type not in self._kept and self._options.level >= OoLevel.O1:
+                fold(graph, node, self._known, self._budget, self._record)
+        except AtcError as error:
+            problems.append(error)
+            unknown.update(node.outputs)
+        except EVALUATION_ERRORS as error:
+            raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
+
+
+def _chosen_branch(node: Node) -> Graph | None:
+    """The body of an If whose condition is constant."""
+    condition = node.operand(0).tensor if node.op_type == "If" else None
+    if condition is None or condition.array.size != 1:
+        return None
+    return branch(node, bool(condition.array.reshape(-1)[0]))

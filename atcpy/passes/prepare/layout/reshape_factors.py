@@ -1,0 +1,146 @@
+"""Ops that work on dims regrouped as well: what must change in a node then.
+
+A view regroups dims: it joins a run of them to one, cuts one into several, adds or leaves out dims of size 1. A dim
+that it leaves alone may be of another size in other values: so Split and Concat work on both sides of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from atcpy.ir import Node
+from atcpy.ir.shape import Dim, Shape
+from atcpy.ops import find_opdef
+from atcpy.ops.shape_values import product, quotient
+from atcpy.passes.layout_chain import is_told
+
+_ALONG_AXIS = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Split": 0, "Concat": 0}  # and what axis is by default
+_FROM_AXIS = frozenset({"LayerNormalization", "RMSNormalization"})  # and to the last
+
+_ONE_PLACE = _FROM_AXIS | {"Clip", "CastLike", "Split"}  # ops whose other operands are no data
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Dims that become others together; None for both sides of one that is left alone."""
+
+    before: tuple[Dim | None, ...]
+    after: tuple[Dim | None, ...]
+
+
+_ALONE = _Run((None,), (None,))
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """How a view regroups dims, which are `rank` before."""
+
+    runs: tuple[_Run, ...]
+    rank: int
+
+    def shape(self, shape: Shape) -> Shape | None:
+        """What becomes of a shape; None if its dims do not go together so. Fewer dims stand for ones before them."""
+        if len(shape) > self.rank:
+            return None
+        rest = (1,) * (self.rank - len(shape)) + shape
+        result: list[Dim] = []
+        for run in self.runs:
+            dims, rest = rest[: len(run.before)], rest[len(run.before) :]
+            if run is _ALONE:
+                result += dims
+            elif dims == run.before:
+                result += [dim for dim in run.after if dim is not None]
+            elif all(dim == 1 for dim in dims):
+                result += [1] * len(run.after)
+            else:
+                return None
+        return tuple(result)
+
+    def axis(self, axis: int) -> int | None:
+        """Where a dim is afterwards that is left alone; None for another one."""
+        before = after = 0
+        for run in self.runs:
+            if before == axis and run is _ALONE:
+                return after
+            before += len(run.before)
+            after += len(run.after)
+        return None
+
+
+def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
+    """How one shape becomes another with the same elements; None where that cannot be told."""
+    if before is None or after is None or not (is_told(before) and is_told(after)):
+        return None
+    old, new = list(before[::-1]), list(after[::-1])
+    runs = []
+    while old or new:
+        run = _next_run(old, new)
+        if run is None:
+            return None
+        runs.append(run)
+    return Regroup(tuple(runs), len(before))
+
+
+def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
+    """Takes from the ends what goes together."""
+    if old and new and old[-1] == new[-1]:
+        old.pop()
+        new.pop()
+        return _ALONE
+    if old and old[-1] == 1:
+        old.pop()
+        return _Run((1,), ())
+    if new and new[-1] == 1:
+        new.pop()
+        return _Run((), (1,))
+    if not old or not new:
+        return None
+    before, after = [old.pop()], [new.pop()]
+    while product(before) != product(after):
+        if old and quotient(after, before) is not None:
+            before.append(old.pop())
+        elif new and quotient(before, after) is not None:
+            after.append(new.pop())
+        elif not _extend(before, after, old, new):
+            return None
+    return _Run(tuple(before), tuple(after))
+
+
+def _extend(before: list[Dim], after: list[Dim], old: list[Dim], new: list[Dim]) -> bool:
+    """Takes one more dim on the smaller side, where both are numbers."""
+    left, right = product(before), product(after)
+    if not isinstance(left, int) or not isinstance(right, int):
+        return False
+    side, rest = (before, old) if left < right else (after, new)
+    if not rest:
+        return False
+    side.append(rest.pop())
+    return True
+
+
+def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
+    """The attributes that are new where the node works on dims regrouped; None if it does not."""
+    opdef = find_opdef(node)
+    rank, shape = change.rank, node.output.desc.shape
+    if shape is None or len(shape) > rank:
+        return None
+    if node.op_type in _ALONG_AXIS:
+        axis = change.axis(node.int_attr("axis", _ALONG_AXIS[node.op_type]) % rank)
+        return None if axis is None else {"axis": axis}
+    if node.op_type in _FROM_AXIS:
+        if len(node.outputs) > 1:
+            return None
+        first = node.int_attr("axis", -1) % rank
+        places = [change.axis(axis) for axis in range(first, rank)]
+        last = sum(len(run.after) for run in change.runs)
+        begin = last - len(places)
+        return {"axis": begin} if places == list(range(begin, last)) else None
+    return {} if opdef is not None and opdef.is_elementwise else None
+
+
+def regrouped_places(node: Node) -> Sequence[int]:
+    """The operands whose dims are those of the result."""
+    if node.op_type in _ONE_PLACE:
+        return (0,)
+    return range(node.input_count)

@@ -1,0 +1,58 @@
+"""Quantise before clipping, which is then done by saturation, or on integers.
+
+QuantizeLinear(Relu(x))  →  QuantizeLinear(x),               where the zero point is the least integer
+QuantizeLinear(Clip(x))  →  Clip(QuantizeLinear(x), q(low), q(high))
+
+Rounding keeps order, so that it does not matter which comes first: this is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir.pattern import const, op, var
+from atcpy.options import Stage
+from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, steps_of
+
+
+class QuantizeClip(
+    Fusion, switch="QuantizeClipFusionPass", stage=Stage.PREPARE, after=("QuantizedMovePass",), is_neutral=False
+):
+    """Clip integers, or let them saturate, in the place of floats."""
+
+    pattern = op(
+        "QuantizeLinear",
+        op(("Relu", "Clip"), var("x"), const("low", optional=True), const("high", optional=True), name="clip"),
+        var("scale"),
+        var("zero", optional=True),
+        name="quantize",
+    )
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        quantize = m.node("quantize")
+        yield from only_read_by(m.node("clip").output, quantize)
+        yield from rejects_bytes(quantize)
+        yield from rejects_steps(quantize)
+        for bound in (m.get("low"), m.get("high")):
+            if bound is not None and bound.desc.elements != 1:
+                yield Reject("bound-not-scalar", m.node("clip").name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        quantize, clip = m.node("quantize"), m.node("clip")
+        steps = steps_of(quantize)
+        low, high = (
+            None if value is None else float(value.array.reshape(())) for value in (m.get("low"), m.get("high"))
+        )
+        low = 0.0 if clip.op_type == "Relu" else low
+        q = rw.op("QuantizeLinear", m["x"], m["scale"], m.get("zero"), **quantize.attrs)
+        info = np.iinfo(steps.zero.dtype)
+        least = None if low is None else steps.quantize(low)
+        most = None if high is None else steps.quantize(high)
+        if (least is None or least == info.min) and (most is None or most == info.max):
+            return q
+        bounds = [None if bound is None else rw.const(bound, name=f"{clip.name}_bound") for bound in (least, most)]
+        return rw.op("Clip", q, *bounds)
