@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from atcpy import backend, errors
     from atcpy.ir.specialization import Specialize
     from atcpy.ops.custom import OpContext, TensorType, register_operator
+    from atcpy.rewrite.report import OptimizeReport
     from atcpy.runtime import InferenceSession
     from atcpy.stages.freeze import FreezeReport
-    from atcpy.stages.optimize_onnx import OptimizeReport
     from atcpy.stages.report import ConvertReport
     from atcpy.verify.operator_check import check_operator
 
@@ -124,10 +124,11 @@ def optimize(
     """
     from pathlib import Path
 
-    from atcpy.stages.optimize_onnx import optimize_onnx, rewrite_options
+    from atcpy.rewrite.optimize import optimize_model
+    from atcpy.rewrite.options import rewrite_options
     from atcpy.verify.rewritten import check_rewritten
 
-    return optimize_onnx(_model(model), Path(output), rewrite_options(options), check_rewritten)
+    return optimize_model(_model(model), Path(output), rewrite_options(options), check_rewritten)
 
 
 def _compiler(cmdline: str) -> "Specialize":

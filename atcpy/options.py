@@ -210,16 +210,12 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions:
-    """What reading a model needs. `for_export`: the graph is to be written as ONNX again, so unknown ops and those
-    named by `keep` become barriers, and the defaults of inputs stay what a caller may override.
-    """
+    """What reading a model needs."""
 
     input_shape: Mapping[str, InputDims] = field(default_factory=dict)
     out_nodes: tuple[str, ...] = ()
     static: bool = False
     allow_hardlinks: bool = False
-    for_export: bool = False
-    keep: tuple[str, ...] = ()
     framework: Framework | None = None  # None: by content
     input_format: str = ""  # that of the framework
     signature: str = ""

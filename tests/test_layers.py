@@ -12,7 +12,7 @@ LAYERS = [
     {"ir"},
     {"ops", "formats", "kernels"},
     {"parsers", "exporters", "passes", "om"},
-    {"stages", "runtime"},
+    {"stages", "rewrite", "runtime"},
     {"verify", "report", "bench", "debug"},
     {"cli", "backend", "ge", "jit"},
 ]

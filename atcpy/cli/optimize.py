@@ -10,7 +10,8 @@ from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where
 
 if TYPE_CHECKING:
-    from atcpy.stages.optimize_onnx import Check, OptimizeReport
+    from atcpy.rewrite.optimize import Check
+    from atcpy.rewrite.report import OptimizeReport
 
 TABLE = ("input_shape", "max_const", "max_growth")
 
@@ -40,20 +41,21 @@ def optimize(
     **options: Any,
 ) -> Outcome:
     """Make a model smaller for any runtime: standard ONNX in, standard ONNX out."""
-    from atcpy.stages.optimize_onnx import optimize_onnx, rewrite_options
+    from atcpy.rewrite.optimize import optimize_model
+    from atcpy.rewrite.options import rewrite_options
 
     given: dict[str, object] = {k: v for k, v in (options | run.common).items() if v not in (None, False)}
     given |= {"level": level, "passes": passes, "skip": skip, "keep": keep, "verify": verify, "check": check}
     asked = rewrite_options(given)
     path = target_path(target, output, "the optimised model", "atcpy optimize M.onnx N.onnx")
-    report = optimize_onnx(Path(model), path, asked, _checker() if verify else None, run.progress.step)
+    report = optimize_model(Path(model), path, asked, _checker() if verify else None, run.progress.step)
     return Outcome(_result(report), lines(report, model), warnings=report.warnings)
 
 
 def _checker() -> "Check":
     from functools import partial
 
-    from atcpy.cli.early import running
+    from atcpy.verify.early_run import running
     from atcpy.verify.rewritten import check_rewritten
 
     return partial(check_rewritten, begin=running)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy.typing as npt
 
+from atcpy.ir.barrier import may_vanish
 from atcpy.ir.builder import Builder
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
-from atcpy.ir.origin import may_vanish
 
 
 class Rewriter(Builder):

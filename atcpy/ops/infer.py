@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import DType, Node, TensorDesc, Value
+from atcpy.ir.barrier import is_barrier
 from atcpy.ir.desc import UNKNOWN
-from atcpy.ir.origin import is_barrier
 from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES

@@ -14,8 +14,8 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
+from atcpy.ir.barrier import PURE
 from atcpy.ir.desc import UNKNOWN
-from atcpy.ir.origin import PURE
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import Known

@@ -1,4 +1,4 @@
-"""What every reader of models hands over."""
+"""The result of every importer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 from atcpy.errors import AtcWarning
 from atcpy.ir import Graph, Source
-from atcpy.ir.origin import ModelWords
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedModel:
-    """The graph of a model at the canonical opset, where it came from, and what there is to say about it; with
-    `words` if the options ask for what it takes to write the graph as ONNX again.
-    """
+    """The imported graph at the canonical opset, where it came from, and the warnings collected while reading it."""
 
     graph: Graph
     source: Source
     warnings: tuple[AtcWarning, ...]
-    words: ModelWords | None = None

@@ -16,7 +16,7 @@ __all__ = ["ParsedModel", "names_tensorflow", "parse"]
 
 
 def parse(model: Path | onnx.ModelProto | ModelFile, options: ParseOptions, custom: CustomOps) -> ParsedModel:
-    """Reads a model, or goes on with its file. NetOutput keeps the names of the outputs, so that no pass has to."""
+    """Read a model, or go on with its file."""
     if isinstance(model, Path) and names_tensorflow(model, options):
         from atcpy.parsers.tensorflow import import_tensorflow
 
@@ -24,8 +24,6 @@ def parse(model: Path | onnx.ModelProto | ModelFile, options: ParseOptions, cust
     else:
         parsed = import_onnx(model, options, custom)
     choose_format(parsed.graph, parsed.source.framework, options)
-    net_output = parsed.graph.net_output
-    net_output.attrs.setdefault("names", tuple(value.name for value in net_output.operands))
     return parsed
 
 

@@ -19,6 +19,7 @@ import onnx
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
+from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
@@ -26,16 +27,16 @@ from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
 from atcpy.options import AllReduceSplit, ConvertOptions, Deadline, MemoryLimit, Stage
 from atcpy.passes.base import check_switches
+from atcpy.passes.bodies import prepare_bodies
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
 from atcpy.passes.prepare.recognise.custom_op import custom_passes
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
-from atcpy.stages.collector import collector_paused
 from atcpy.stages.compile import compile_graph, keep_unknown
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
-from atcpy.stages.prepare import prepare, prepare_bodies
+from atcpy.stages.prepare import prepare
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import place, split
 

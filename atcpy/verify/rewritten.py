@@ -19,13 +19,15 @@ import numpy as np
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, VerifyFailed, group
-from atcpy.exporters.onnx import Rewritten
 from atcpy.ir import DType, Source
-from atcpy.ir.origin import ModelWords
 from atcpy.options import default_threads
 from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.parsers.parsed import ParsedModel
-from atcpy.stages.optimize_onnx import RewriteOptions, Verdict
+from atcpy.rewrite.export import RewrittenModel
+from atcpy.rewrite.optimize import Compare
+from atcpy.rewrite.options import RewriteOptions
+from atcpy.rewrite.report import Verdict
+from atcpy.rewrite.source_model import SourceModel
 from atcpy.verify import stepwise
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
@@ -52,53 +54,54 @@ Begin = Callable[[Path, bool], AbstractContextManager[EarlyRun | None]]
 @contextmanager
 def check_rewritten(
     model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, *, begin: Begin | None = None
-) -> Iterator[Callable[[ParsedModel, Rewritten], Verdict]]:
+) -> Iterator[Compare]:
     """Compares the outputs of a model with those of what becomes of it. `begin` lets a large one run elsewhere until
     they are asked for.
     """
     with _early_run(model, file, options, begin) as early:
-        yield lambda parsed, rewritten: _check(model, parsed, rewritten, options, early)
+        yield lambda parsed, source, rewritten: _check(model, parsed, source, rewritten, options, early)
 
 
 def _check(
     model: Path | onnx.ModelProto,
     parsed: ParsedModel,
-    rewritten: Rewritten,
+    source: SourceModel,
+    rewritten: RewrittenModel,
     options: RewriteOptions,
     early: EarlyRun | None,
 ) -> Verdict:
     """`error` is set if the outputs differ, `why` if they could not be compared."""
     import onnxruntime
 
-    words = parsed.words
-    assert words is not None
     name = f"onnxruntime {onnxruntime.__version__}"
-    why = too_new(words.model) or too_new(rewritten.model) or _not_fed(rewritten.model)
+    why = too_new(source.model) or too_new(rewritten.model) or _not_fed(rewritten.model)
     if why:
         return Verdict(verified=False, why=why)
-    if (run := _in_steps(parsed.source, words, rewritten, early)) is not None:
+    if (run := _in_steps(parsed.source, source, rewritten, early)) is not None:
         with suppress(_NotInSteps):
-            return replace(_compare(model, words, rewritten, run, options), oracle=name)
+            return replace(_compare(model, source, rewritten, run, options), oracle=name)
     threads = options.shared.threads or default_threads()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        source = pool.submit(_open_source, model, words, folder, threads)
+        opening = pool.submit(_open_source, model, source, folder, threads)
         result = pool.submit(open_whole, rewritten.model, rewritten.constants, folder, threads)
         try:
-            oracle = source.result()
+            oracle = opening.result()
         except ModelInvalid as error:
             return Verdict(verified=False, why=error.what)
         try:
             ours = result.result()
         except ModelInvalid as error:
             raise VerifyFailed("V0001", f"the result cannot be opened: {error.what}") from error
-        return replace(_compare(model, words, rewritten, _both(oracle, ours), options), oracle=name)
+        return replace(_compare(model, source, rewritten, _both(oracle, ours), options), oracle=name)
 
 
-def _open_source(model: Path | onnx.ModelProto, words: ModelWords, folder: str, threads: int) -> Any:
+def _open_source(model: Path | onnx.ModelProto, source: SourceModel, folder: str, threads: int) -> Any:
     try:
-        return open_whole(words.model, constants_of(words.model, words.inline, words.read).values(), folder, threads)
+        return open_whole(
+            source.model, constants_of(source.model, source.inline, source.read).values(), folder, threads
+        )
     except ModelInvalid:
-        if isinstance(model, Path) and words.is_external:
+        if isinstance(model, Path) and source.is_external:
             return open_session(str(model), threads=threads)  # bodies have external data, too
         raise
 
@@ -143,25 +146,25 @@ def _both(oracle: Any, ours: Any) -> RunBoth:
     return run
 
 
-def _in_steps(origin: Source, words: ModelWords, rewritten: Rewritten, early: EarlyRun | None) -> RunBoth | None:
+def _in_steps(origin: Source, source: SourceModel, rewritten: RewrittenModel, early: EarlyRun | None) -> RunBoth | None:
     """Runs both node by node; None if they are small."""
-    if len(words.model.graph.node) < stepwise.LARGE:
+    if len(source.model.graph.node) < stepwise.LARGE:
         return None
-    constants = constants_of(words.model, words.inline, words.read)
+    constants = constants_of(source.model, source.inline, source.read)
     ours = None
-    if not is_unchanged(words.model, constants, rewritten):
+    if not is_unchanged(source.model, constants, rewritten):
         ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
 
     @cache
-    def source() -> Stepwise:
-        return Stepwise(words.model, constants, open_session)
+    def original() -> Stepwise:
+        return Stepwise(source.model, constants, open_session)
 
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         try:
             actual = ours.run(names, feeds) if ours is not None else None
             expected = early.outputs(origin.sha256, names, feeds) if early is not None else None
             if expected is None:
-                expected = source().run(names, feeds)
+                expected = original().run(names, feeds)
             return expected, expected if actual is None else actual
         except stepwise_errors() as error:
             raise _NotInSteps from error
@@ -171,21 +174,21 @@ def _in_steps(origin: Source, words: ModelWords, rewritten: Rewritten, early: Ea
 
 def _compare(
     model: Path | onnx.ModelProto,
-    words: ModelWords,
-    rewritten: Rewritten,
+    source: SourceModel,
+    rewritten: RewrittenModel,
     run: RunBoth,
     options: RewriteOptions,
 ) -> Verdict:
-    names = [info.name for info in words.model.graph.output]
+    names = [info.name for info in source.model.graph.output]
     # Each of these walks the model: where no op of it asks for that, it is spared.
-    random = behind_random(words.model) if RANDOM.intersection(words.ops) else frozenset()
-    steps = quantization_steps(words.model) if "DequantizeLinear" in words.ops else {}
+    random = behind_random(source.model) if RANDOM.intersection(source.ops) else frozenset()
+    steps = quantization_steps(source.model) if "DequantizeLinear" in source.ops else {}
     ports = _ports(rewritten.model, {constant.proto.name for constant in rewritten.constants})
     tried: list[str] = []
     worst = 0.0
     refused = ""
     for sized in _sizes(ports, options.checks):
-        feeds = feeds_of(words.model, sized, len(tried))
+        feeds = feeds_of(source.model, sized, len(tried))
         try:
             expected, actual = run(names, feeds)
         except _Refused as error:

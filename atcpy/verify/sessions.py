@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from atcpy.exporters.onnx import Constant
 from atcpy.ir import DType
+from atcpy.rewrite.export import Constant
 from atcpy.verify.oracle import cannot_open, first_line, ort_errors
 from atcpy.verify.ort import oracle_options
 

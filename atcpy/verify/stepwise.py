@@ -18,10 +18,10 @@ import onnx
 from onnx import numpy_helper
 
 from atcpy.errors import ModelInvalid
-from atcpy.exporters.onnx import Constant
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType
 from atcpy.parsers.onnx.order import captured_names
+from atcpy.rewrite.export import Constant
 from atcpy.verify.inputs import Feeds
 from atcpy.verify.oracle import cannot_open, ort_errors
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 import onnx
 
-from atcpy.exporters.onnx import Constant, Rewritten
 from atcpy.parsers.onnx.order import captured_names
+from atcpy.rewrite.export import Constant, RewrittenModel
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
-def is_unchanged(source: onnx.ModelProto, constants: Mapping[str, Constant], rewritten: Rewritten) -> bool:
+def is_unchanged(source: onnx.ModelProto, constants: Mapping[str, Constant], rewritten: RewrittenModel) -> bool:
     """Are the nodes of the result the source's in their order, whose `constants` these are, and what they read, too?"""
     result = rewritten.model
     if _meanings(source) != _meanings(result):

@@ -14,8 +14,8 @@ from onnx import numpy_helper
 
 import atcpy
 from atcpy.errors import AtcError
-from atcpy.exporters.onnx import Constant
-from atcpy.stages import optimize_onnx
+from atcpy.rewrite import optimize
+from atcpy.rewrite.export import Constant
 from atcpy.verify import rewritten, sessions, stepwise
 from atcpy.verify.stepwise import Stepwise
 from tests.ort import open_ort
@@ -241,7 +241,7 @@ def test_a_wrong_rewrite_inside_a_large_model_is_found(
     body = " ".join(f"v{i + 1} = {ops[i % 5].format(i)}" for i in range(300))
     constants = "float[8] w = {-4, -3, -2, -1, 1, 2, 3, 4}, float k = {1.3}"
     text = f"{HEAD} g (float[8] v0) => (float[8] v300) <{constants}> {{ {body} }}"
-    export = optimize_onnx.export_in_words
+    export = optimize.export_rewritten
     spoilt: list[object] = []
 
     def wrong(*arguments: Any, **options: Any) -> Any:
@@ -252,7 +252,7 @@ def test_a_wrong_rewrite_inside_a_large_model_is_found(
 
     model = onnx.parser.parse_model(text)
     assert atcpy.optimize(model, tmp_path / "right.onnx").verified
-    monkeypatch.setattr(optimize_onnx, "export_in_words", wrong)
+    monkeypatch.setattr(optimize, "export_rewritten", wrong)
     opened.clear()
     with pytest.raises(AtcError) as refused:
         atcpy.optimize(model, tmp_path / "wrong.onnx")

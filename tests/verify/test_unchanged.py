@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from atcpy.exporters.onnx import Constant, Rewritten
+from atcpy.rewrite.export import Constant, RewrittenModel
 from atcpy.verify.unchanged import is_unchanged
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
@@ -19,10 +19,14 @@ g (float[2] x, bool c) => (float[2] y, float[2] z) <float[2] w = {1, 2}> {
   y = Clip(d, , a) z = Sub(b, x) }"""
 
 
-def parts() -> tuple[onnx.ModelProto, dict[str, Constant], Rewritten]:
+def parts() -> tuple[onnx.ModelProto, dict[str, Constant], RewrittenModel]:
     source, result = onnx.parser.parse_model(TEXT), onnx.parser.parse_model(TEXT)
     constants = [Constant(tensor) for tensor in [*result.graph.initializer]]
-    return source, {tensor.name: Constant(tensor) for tensor in source.graph.initializer}, Rewritten(result, constants)
+    return (
+        source,
+        {tensor.name: Constant(tensor) for tensor in source.graph.initializer},
+        RewrittenModel(result, constants),
+    )
 
 
 def test_the_same_nodes() -> None:
@@ -36,50 +40,50 @@ def test_nodes_that_nobody_needs_are_gone() -> None:
     assert is_unchanged(source, constants, result)
 
 
-def _another_op(result: Rewritten) -> None:
+def _another_op(result: RewrittenModel) -> None:
     result.model.graph.node[1].op_type = "Abs"
 
 
-def _another_op_in_a_body(result: Rewritten) -> None:
+def _another_op_in_a_body(result: RewrittenModel) -> None:
     result.model.graph.node[2].attribute[0].g.node[0].op_type = "Abs"
 
 
-def _another_input(result: Rewritten) -> None:
+def _another_input(result: RewrittenModel) -> None:
     result.model.graph.node[1].input[0] = "x"
 
 
-def _another_constant(result: Rewritten) -> None:
+def _another_constant(result: RewrittenModel) -> None:
     result.constants[0] = Constant(numpy_helper.from_array(np.ones(2, np.float32), "w"))
 
 
-def _other_bytes(result: Rewritten) -> None:
+def _other_bytes(result: RewrittenModel) -> None:
     result.constants[0] = Constant(result.constants[0].proto, memoryview(b"other"))
 
 
-def _no_constant(result: Rewritten) -> None:
+def _no_constant(result: RewrittenModel) -> None:
     result.constants.clear()
 
 
-def _another_order(result: Rewritten) -> None:
+def _another_order(result: RewrittenModel) -> None:
     first = onnx.NodeProto()
     first.CopyFrom(result.model.graph.node[1])
     del result.model.graph.node[1]
     result.model.graph.node.append(first)  # the If reads its value
 
 
-def _no_output(result: Rewritten) -> None:
+def _no_output(result: RewrittenModel) -> None:
     del result.model.graph.node[4]
 
 
-def _another_node(result: Rewritten) -> None:
+def _another_node(result: RewrittenModel) -> None:
     result.model.graph.node.add(op_type="Neg", input=["x"], output=["more"])
 
 
-def _another_opset(result: Rewritten) -> None:
+def _another_opset(result: RewrittenModel) -> None:
     result.model.opset_import[0].version = 18
 
 
-def _no_input(result: Rewritten) -> None:
+def _no_input(result: RewrittenModel) -> None:
     del result.model.graph.input[1]
 
 
@@ -90,7 +94,7 @@ def _no_input(result: Rewritten) -> None:
         _another_order, _no_output, _another_node, _another_opset, _no_input,
     ],
 )  # fmt: skip
-def test_something_is_new(change: Callable[[Rewritten], None]) -> None:
+def test_something_is_new(change: Callable[[RewrittenModel], None]) -> None:
     source, constants, result = parts()
     change(result)
     assert not is_unchanged(source, constants, result)

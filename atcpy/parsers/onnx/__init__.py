@@ -6,28 +6,29 @@ import onnx
 
 from atcpy.errors import AtcError, raise_all
 from atcpy.ir.closure import close_bodies
-from atcpy.ir.origin import ModelWords
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import choose_inputs, choose_outputs
-from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
+from atcpy.parsers.onnx.recorder import Recorder
 from atcpy.parsers.parsed import ParsedModel
 
 __all__ = ["import_onnx", "read_model"]
 
 
 def import_onnx(
-    model: Path | str | onnx.ModelProto | ModelFile, options: ParseOptions, custom: CustomOps | None = None
+    model: Path | str | onnx.ModelProto | ModelFile,
+    options: ParseOptions,
+    custom: CustomOps | None = None,
+    recorder: Recorder | None = None,
 ) -> ParsedModel:
     """Reads a model, or goes on with its file; raises one error that holds all of its problems. `custom` are the users'
-    operators in it.
+    operators in it; `recorder` observes the nodes that are read.
     """
     custom = custom or CustomOps()
     file = model if isinstance(model, ModelFile) else read_model(model, allow_hardlinks=options.allow_hardlinks)
-    keeper = WordKeeper(_words(file), options.keep) if options.for_export else None
-    importer = Importer(file.model, file.external, custom, keeper)
+    importer = Importer(file.model, file.external, custom, recorder)
     try:
         imported = importer.run()
         problems = importer.problems
@@ -42,18 +43,6 @@ def import_onnx(
         if file.path is not None:
             error.located(file=str(file.path))
         raise
-    return ParsedModel(
-        imported.named.graph, file.source, imported.warnings, keeper.words if keeper is not None else None
-    )
-
-
-def _words(file: ModelFile) -> ModelWords:
-    initializers = file.model.graph.initializer
-    inline = file.external.inline
-    return ModelWords(
-        file.model,
-        inline=inline,
-        read=file.external.read,
-        nbytes=file.model.ByteSize() + sum(map(len, inline.values())),
-        is_external=any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in initializers),
-    )
+    net_output = imported.named.graph.net_output
+    net_output.attrs["names"] = tuple(value.name for value in net_output.operands)  # whatever passes rename
+    return ParsedModel(imported.named.graph, file.source, imported.warnings)

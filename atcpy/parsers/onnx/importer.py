@@ -13,18 +13,17 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.ir.origin import StoredTensor
 from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.ops.custom import CustomOps
 from atcpy.parsers.choices import NamedGraph
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
-from atcpy.parsers.onnx.barriers import WordKeeper
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
+from atcpy.parsers.onnx.recorder import Recorder
 from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
@@ -119,8 +118,8 @@ class Imported:
 
 
 class Importer:
-    """Reads one model; `problems` has all that is wrong with it. With a `keeper` the graph is to be written as ONNX
-    again: what has no form of one node in the IR becomes a barrier.
+    """Reads one model; `problems` has all that is wrong with it. A `recorder` takes part in reading a graph that is to
+    be written as ONNX again.
     """
 
     def __init__(
@@ -128,13 +127,13 @@ class Importer:
         model: onnx.ModelProto,
         external: ExternalData,
         custom: CustomOps,
-        keeper: WordKeeper | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.problems: list[AtcError] = []
         self._model = model
         self._custom = custom
         self._external = external
-        self._keeper = keeper
+        self._recorder = recorder
         self._types = Types(chain(model.graph.value_info, model.graph.output))
         self._bodies: deque[_Body] = deque()
         self._first_ops: dict[Graph, Node] = {}
@@ -260,7 +259,7 @@ class Importer:
     def _is_default(self, name: str, scope: _Scope) -> bool:
         """Is a constant the default of an input? It is what the caller says then, and `optimize` keeps it that."""
         is_dense = isinstance(scope.constants[name].proto, onnx.TensorProto)
-        return self._keeper is not None and scope.parent is None and self._model.ir_version >= 4 and is_dense
+        return self._recorder is not None and scope.parent is None and self._model.ir_version >= 4 and is_dense
 
     def _duplicate(self, what: str, scope: _Scope) -> None:
         self.problems.append(ModelInvalid("E13009", what, where=Where(graph=scope.path)))
@@ -297,9 +296,9 @@ class Importer:
         results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
         must_change = op.must_change and len(self.problems) == told_before
-        if self._keeper is not None:
+        if self._recorder is not None:
             proto = self._as_inlined(node, item, scope) if scope.prefix else item.proto
-            results = self._keeper.keep(node, proto, op.opset, self._types, unknown=op.unknown, changes=must_change)
+            results = self._recorder.node(node, proto, op.opset, self._types, unknown=op.unknown, changes=must_change)
         elif must_change:
             results = self._upgrade(node, item, scope, op.opset)
         for name, value in zip(item.outputs, results, strict=False):
@@ -370,7 +369,7 @@ class Importer:
             return _Op(custom_rule(custom), opset or 0, custom.domain, must_change=False)
         rule = find_rule(op_type, domain, opset)
         if isinstance(rule, AtcError):
-            unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._keeper is not None
+            unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._recorder is not None
             error = None if unknown else rule
             return _Op(FREE, opset or 0, domain, must_change=False, error=error, unknown=unknown)
         must_change = not rule.is_free and needs_upgrade(op_key(op_type, domain), opset or 0)
@@ -437,8 +436,8 @@ class Importer:
         except AtcError as error:
             self.problems.append(error.located(value=name))
             return None
-        if self._keeper is not None:
-            self._keeper.words.tensors[tensor] = StoredTensor(constant.proto, constant.inline)
+        if self._recorder is not None:
+            self._recorder.constant(tensor, constant.proto, constant.inline)
         return tensor
 
     def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, before: Node | None) -> Value:

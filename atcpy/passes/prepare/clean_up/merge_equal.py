@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
-from atcpy.ir.origin import is_barrier
+from atcpy.ir.barrier import is_barrier
 from atcpy.ops import find_opdef
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes.base import graph_pass

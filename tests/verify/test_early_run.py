@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 from atcpy.cli.app import execute
-from atcpy.cli.early import EarlyRun, running
 from atcpy.parsers.onnx import read_model
 from atcpy.verify import rewritten, stepwise
+from atcpy.verify.early_run import EarlyRun, running
 from atcpy.verify.inputs import Feeds, feeds_of, model_ports
 
 

@@ -1,7 +1,7 @@
-"""Reading a model whose graph is to be written as ONNX again: what cannot be one node of the IR becomes a barrier.
+"""Records while a model is read where each node comes from, and turns what the IR cannot express into barriers.
 
-A node is upgraded as always. If that makes several nodes of it, or fails, it is undone: the node stays whole, under
-a name that no pass knows. So do ops of other domains than the standard's own, and the nodes that the user names.
+A node is upgraded as always. If that results in several nodes, or fails, it is undone: the node stays whole, as an op
+that no pass knows. So do ops outside the standard domain, and the nodes that the user names with --keep.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,11 +11,12 @@ from functools import cache, cached_property
 import onnx
 
 from atcpy.errors import AtcError
-from atcpy.ir import Graph, Node, Value
-from atcpy.ir.origin import BARRIER, PURE, ModelWords, Origin
+from atcpy.ir import Graph, Node, Tensor, Value
+from atcpy.ir.barrier import BARRIER, PURE
 from atcpy.parsers.onnx.microsoft.table import IN_PLACE
 from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import Upgrade, run_upgrade
+from atcpy.rewrite.source_model import Origin, SourceModel, StoredTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,18 @@ class _Before:
     names: tuple[str, ...]
 
 
-class WordKeeper:
-    """Notes the origin of each node in `words`, and makes the barriers."""
+class SourceRecorder:
+    """Notes the origin of each node and constant in `source`, and creates the barriers."""
 
-    def __init__(self, words: ModelWords, keep: Iterable[str]) -> None:
-        self.words = words
+    def __init__(self, source: SourceModel, keep: Iterable[str]) -> None:
+        self.source = source
         self._keep = frozenset(keep)
 
-    def keep(
+    def constant(self, tensor: Tensor, proto: onnx.TensorProto, data: memoryview | None) -> None:
+        """Notes how the model stores a constant."""
+        self.source.tensors[tensor] = StoredTensor(proto, data)
+
+    def node(
         self,
         node: Node,
         proto: onnx.NodeProto,
@@ -46,14 +51,16 @@ class WordKeeper:
         unknown: bool,
         changes: bool,
     ) -> list[Value | None]:
-        """Upgrades a node that has just been read if it `changes`; the values that its outputs became."""
-        ops, op_type = self.words.ops, node.op_type
+        """Upgrade a node that has just been read if its op `changes` up to the canonical opset; return the values that
+        its outputs became.
+        """
+        ops, op_type = self.source.ops, node.op_type
         ops[op_type] = ops.get(op_type, 0) + 1
         if not (changes or unknown or node.domain or self._keep):
             inputs = node.inputs
-            places = _all_places(len(inputs)) if None not in inputs else _places_of(inputs)
-            self.words.origins[node] = Origin(
-                proto, op_type, dict(node.attrs), inputs, places, len(node.outputs), opset
+            indices = _all_indices(len(inputs)) if None not in inputs else _present_indices(inputs)
+            self.source.origins[node] = Origin(
+                proto, op_type, dict(node.attrs), inputs, indices, len(node.outputs), opset
             )
             return [*node.outputs]
         before = _Before(
@@ -61,7 +68,7 @@ class WordKeeper:
         )
         name = proto.name or node.name
         if name in self._keep or node.name in self._keep:
-            self.words.kept.add(name)
+            self.source.kept.add(name)
             _make_barrier(node, before, node.domain, opset, pure=False)
         elif node.domain:
             stays = unknown or (node.domain, node.op_type) in IN_PLACE
@@ -70,7 +77,7 @@ class WordKeeper:
             _make_barrier(node, before, "", opset, pure=False)
         elif changes:
             state = Upgrade(node, types)
-            if _upgrades_to_one(state, opset) and not any(proto.output[index] in self._reads for index in state.gone):
+            if _upgrades_to_one(state, opset) and not any(proto.output[i] in self._names_read for i in state.gone):
                 self._note(node, proto, before, opset)
                 return state.results
             _undo(state, before)
@@ -79,36 +86,38 @@ class WordKeeper:
         return list(before.outputs)
 
     @cached_property
-    def _reads(self) -> frozenset[str]:
+    def _names_read(self) -> frozenset[str]:
         """Every name that a node or a graph of the model reads."""
-        return frozenset(_names_read(self.words.model))
+        return frozenset(_names_read(self.source.model))
 
     def _note(self, node: Node, proto: onnx.NodeProto, before: _Before, opset: int) -> None:
-        places: list[int | None] = []
+        indices: list[int | None] = []
         free = list(range(node.input_count))
         for value in before.inputs:
-            place = None if value is None else next((i for i in free if node.inputs[i] is value), -1)
-            if place == -1:
-                return  # an input became something else: the exporter says it anew
-            if place is not None:
-                free.remove(place)
-            places.append(place)
-        self.words.origins[node] = Origin(
-            proto, node.op_type, dict(node.attrs), node.inputs, tuple(places), len(node.outputs), opset
+            index = None if value is None else next((i for i in free if node.inputs[i] is value), -1)
+            if index == -1:
+                return  # an input became something else: the exporter writes the node anew
+            if index is not None:
+                free.remove(index)
+            indices.append(index)
+        self.source.origins[node] = Origin(
+            proto, node.op_type, dict(node.attrs), node.inputs, tuple(indices), len(node.outputs), opset
         )
 
 
 @cache
-def _all_places(count: int) -> tuple[int | None, ...]:
+def _all_indices(count: int) -> tuple[int | None, ...]:
     return tuple(range(count))
 
 
-def _places_of(inputs: Iterable[Value | None]) -> tuple[int | None, ...]:
-    return tuple([None if value is None else place for place, value in enumerate(inputs)])
+def _present_indices(inputs: Iterable[Value | None]) -> tuple[int | None, ...]:
+    return tuple([None if value is None else index for index, value in enumerate(inputs)])
 
 
 def _upgrades_to_one(state: Upgrade, opset: int) -> bool:
-    """Runs the upgrade; True if what it added beside the node computes constants, or the Shape of Shape(start, end)."""
+    """Run the upgrade; return whether all that it added beside the node computes constants, or is the Shape of
+    Shape(start, end).
+    """
     try:
         run_upgrade(state, opset)
     except AtcError:
@@ -125,15 +134,15 @@ def _upgrades_to_one(state: Upgrade, opset: int) -> bool:
 
 
 def _undo(state: Upgrade, before: _Before) -> None:
-    """The node as it was, and nothing of what the upgrade added."""
+    """Restore the node as it was, and remove what the upgrade added."""
     graph, node = state.graph, state.node
-    made = [each for each in (*state.added, node) if each.graph is graph]
-    for each in made:
+    present = [each for each in (*state.added, node) if each.graph is graph]
+    for each in present:
         graph.set_inputs(each, ())
     node.outputs[:] = before.outputs
     for value, name in zip(before.outputs, before.names, strict=True):
         value.name = name
-    for each in made:
+    for each in present:
         if each is not node:
             graph.erase(each)
     if node.graph is None:

@@ -6,14 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
-from atcpy.exporters.onnx import export_in_words
-from atcpy.exporters.onnx.form import NoOlderForm, form_at, oldest_opset, reverted
-from atcpy.exporters.onnx.stream import streams
 from atcpy.ir import Graph
-from atcpy.ops.custom import CustomOps
-from atcpy.options import Deadline, ParseOptions, PrepareOptions
-from atcpy.parsers.onnx import upgrade
-from atcpy.stages.parse import parse
+from atcpy.options import Deadline, PrepareOptions
+from atcpy.parsers.onnx import read_model, upgrade
+from atcpy.rewrite.export import export_rewritten
+from atcpy.rewrite.opset_form import CannotDowngrade, downgraded_versions, form_at, oldest_opset
+from atcpy.rewrite.optimize import read_source
+from atcpy.rewrite.options import RewriteOptions
+from atcpy.rewrite.serialize import serialize
 from atcpy.stages.prepare import prepare
 from tests.ort import open_ort
 
@@ -88,15 +88,14 @@ def model_of(name: str) -> onnx.ModelProto:
 
 def written_anew(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model through the IR, without one node copied."""
-    parsed = parse(model, ParseOptions(for_export=True), CustomOps())
-    assert parsed.words is not None
+    parsed, source = read_source(read_model(model), RewriteOptions())
     prepare(
         parsed.graph, PrepareOptions(), deadline=Deadline(), wanted=lambda entry: entry.name == "ConstantFoldingPass"
     )
-    parsed.words.origins.clear()
-    made = export_in_words(parsed.graph, parsed.words)
+    source.origins.clear()
+    made = export_rewritten(parsed.graph, source)
     assert made.raised == ""
-    return onnx.ModelProto.FromString(b"".join(streams(made, "data", external=False).model))
+    return onnx.ModelProto.FromString(b"".join(serialize(made, "data", external=False).model))
 
 
 def run(model: onnx.ModelProto) -> np.ndarray:
@@ -123,7 +122,7 @@ def test_the_way_back(name: str) -> None:
 
 def test_every_step_up_has_one_down() -> None:
     up = {(op, version) for op, steps in upgrade._ADAPTERS.items() for version, _ in steps if "::" not in op}
-    assert up - RENAMED <= reverted()
+    assert up - RENAMED <= downgraded_versions()
 
 
 @pytest.mark.parametrize(
@@ -145,5 +144,5 @@ def test_what_has_no_older_form(op_type: str, attrs: dict[str, object], rank: in
     node = graph.append(op_type, [x, *shape], attrs, name="n")
     assert oldest_opset(node, 7) == (oldest, why)
     if why:
-        with pytest.raises(NoOlderForm, match=why):
+        with pytest.raises(CannotDowngrade, match=why):
             form_at(node, 7)

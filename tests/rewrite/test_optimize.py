@@ -13,11 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import atcpy
 from atcpy.errors import AtcError, VerifyFailed
-from atcpy.exporters.onnx import stream
 from atcpy.ir import Graph, PassRecord
 from atcpy.options import Stage
 from atcpy.passes import base
 from atcpy.passes.base import graph_pass
+from atcpy.rewrite import serialize
 from tests.ort import open_ort
 from tests.random_models import cnn_models
 
@@ -285,7 +285,7 @@ def test_a_model_in_one_file_stays_in_one(tmp_path: Path) -> None:
 
 
 def test_what_no_message_holds_becomes_external(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "MAX_MESSAGE", 1 << 20)
+    monkeypatch.setattr(serialize, "MAX_MESSAGE", 1 << 20)
     report = atcpy.optimize(big_model(), tmp_path / "out.onnx")
     assert report.external_data == "out.onnx.data"
     np.testing.assert_array_equal(run(tmp_path / "out.onnx", X)[0], run(big_model(), X)[0])

@@ -1,7 +1,7 @@
-"""The outputs of a large model, computed by another process while this one still rewrites the model.
+"""Computes the outputs of a large model in another process while this one still rewrites the model.
 
-`python -m atcpy.cli.early MODEL FOLDER HARDLINKS` runs the model as the check begins and leaves inputs, outputs and the
-hash of what it ran in the folder. Whatever goes wrong there, who asks for what is not there computes it himself.
+`python -m atcpy.verify.early_run MODEL FOLDER HARDLINKS` runs the model as the check begins and leaves inputs, outputs
+and the hash of the model in the folder. Callers compute the outputs themselves when the process failed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from atcpy.ir.collector import collector_paused
 from atcpy.parsers.onnx.reader import read_model
-from atcpy.stages.collector import collector_paused
 from atcpy.verify.inputs import Feeds, feeds_of, model_ports
 from atcpy.verify.sessions import constants_of, open_session
 from atcpy.verify.sizes import is_open

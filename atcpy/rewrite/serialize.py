@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from atcpy.exporters.onnx.in_its_words import Constant, Rewritten
+from atcpy.rewrite.export import Constant, RewrittenModel
 
 MAX_MESSAGE = 2**31 - 1
 ALIGNMENT = 4096  # of tensors in a data file: they can be mapped
@@ -21,7 +21,7 @@ _LENGTH = 2
 
 
 @dataclass(slots=True)
-class Streams:
+class SerializedModel:
     """The parts of the model's file, and of the data file beside it if there is one."""
 
     model: list[bytes | memoryview] = field(default_factory=list)
@@ -38,15 +38,15 @@ class Streams:
         return self.model_bytes + sum(map(len, self.data))
 
 
-def streams(rewritten: Rewritten, data_name: str, *, external: bool) -> Streams:
+def serialize(rewritten: RewrittenModel, data_name: str, *, external: bool) -> SerializedModel:
     """The file's parts. Constants go into the file `data_name` if they shall be external or the file would be larger
     than protobuf reads.
     """
     if not external:
-        inline = Streams(list(_model_parts(rewritten.model, rewritten.constants)))
+        inline = SerializedModel(list(_model_parts(rewritten.model, rewritten.constants)))
         if inline.model_bytes <= MAX_MESSAGE:
             return inline
-    found = Streams()
+    found = SerializedModel()
     at = 0
     constants: list[Constant] = []
     for constant in rewritten.constants:

@@ -1,22 +1,22 @@
-"""What the ops were below the opsets that changed them, newest first; the parser's `opset_<n>.py` are the way here."""
+"""Downgrades of single ops, newest opset first; the inverse of `parsers/onnx/opset_<n>.py`."""
 
 import numpy as np
 import onnx
 
-from atcpy.exporters.onnx.form import Form, NoOlderForm, constant, reverts
 from atcpy.ir import DType
+from atcpy.rewrite.opset_form import CannotDowngrade, OpsetForm, constant, downgrades
 
 # --- 21, 20, 18, 16, 14 -----------------------------------------------------------------------
 
 
-@reverts("GroupNormalization", 21)
-def scaled_each_group(form: Form) -> None:
+@downgrades("GroupNormalization", 21)
+def scaled_each_group(form: OpsetForm) -> None:
     """Below, scales were one a group."""
-    raise NoOlderForm("it scaled each group, not each channel")
+    raise CannotDowngrade("it scaled each group, not each channel")
 
 
-@reverts("DFT", 20)
-def axis_to_attr(form: Form) -> None:
+@downgrades("DFT", 20)
+def axis_to_attr(form: OpsetForm) -> None:
     """Input 2 → axis, 1 by default."""
     axes = form.ints(2)
     axis = -2 if axes is None else axes[0]
@@ -25,29 +25,31 @@ def axis_to_attr(form: Form) -> None:
     form.keep_inputs(2)
 
 
-@reverts("GridSample", 20)
-def modes_of_images(form: Form) -> None:
+@downgrades("GridSample", 20)
+def modes_of_images(form: OpsetForm) -> None:
     """linear → bilinear, cubic → bicubic, for images only."""
     if form.rank() != 4:
-        raise NoOlderForm("it sampled images only")
+        raise CannotDowngrade("it sampled images only")
     mode = form.attrs.get("mode", "linear")
     form.attrs["mode"] = {"linear": "bilinear", "cubic": "bicubic"}.get(str(mode), mode)
 
 
-@reverts("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare", 18)
-@reverts("ReduceSum", 13)
-def reduced_axes_to_attr(form: Form) -> None:
+@downgrades(
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare", 18
+)
+@downgrades("ReduceSum", 13)
+def reduced_axes_to_attr(form: OpsetForm) -> None:
     """Input 1 → axes."""
     axes = form.ints(1)
     if form.attrs.pop("noop_with_empty_axes", 0) and not axes:
-        raise NoOlderForm("no axes were all axes")
+        raise CannotDowngrade("no axes were all axes")
     form.keep_inputs(1)
     if axes:
         form.attrs["axes"] = axes
 
 
-@reverts("Split", 18)
-def equal_parts(form: Form) -> None:
+@downgrades("Split", 18)
+def equal_parts(form: OpsetForm) -> None:
     """num_outputs is the number of outputs; parts without sizes were equal."""
     count = form.attrs.pop("num_outputs", None)
     if count is None:
@@ -56,57 +58,57 @@ def equal_parts(form: Form) -> None:
     assert isinstance(axis, int)
     size = None if shape is None else shape[axis]
     if not isinstance(size, int) or size % len(form.outputs):
-        raise NoOlderForm("its parts are perhaps not equal")
+        raise CannotDowngrade("its parts are perhaps not equal")
 
 
-@reverts("RoiAlign", 16)
-def shifted_never(form: Form) -> None:
+@downgrades("RoiAlign", 16)
+def shifted_never(form: OpsetForm) -> None:
     """Boxes were not shifted."""
     if form.attrs.pop("coordinate_transformation_mode", "half_pixel") != "output_half_pixel":
-        raise NoOlderForm("boxes were not shifted by half a pixel")
+        raise CannotDowngrade("boxes were not shifted by half a pixel")
 
 
-@reverts("BatchNormalization", 14)
-def inference_only(form: Form) -> None:
+@downgrades("BatchNormalization", 14)
+def inference_only(form: OpsetForm) -> None:
     """More than one output meant training."""
     form.drop("training_mode", 0)
     if len(form.outputs) > 1:
-        raise NoOlderForm("it trains")
+        raise CannotDowngrade("it trains")
 
 
 # --- 13 ---------------------------------------------------------------------------------------
 
 
-@reverts("Squeeze Unsqueeze", 13)
-def axes_to_attr(form: Form) -> None:
+@downgrades("Squeeze Unsqueeze", 13)
+def axes_to_attr(form: OpsetForm) -> None:
     """Input 1 → axes."""
     form.ints_to_attr(1, "axes")
 
 
-@reverts("Split", 13)
-def sizes_to_attr(form: Form) -> None:
+@downgrades("Split", 13)
+def sizes_to_attr(form: OpsetForm) -> None:
     """Input 1 → split."""
     form.ints_to_attr(1, "split")
 
 
-@reverts("Softmax LogSoftmax Hardmax", 13)
-def of_the_last_axis(form: Form) -> None:
+@downgrades("Softmax LogSoftmax Hardmax", 13)
+def of_the_last_axis(form: OpsetForm) -> None:
     """The axes from `axis` on were flattened: one alone is the last."""
     axis, rank = form.attrs.get("axis", -1), form.rank()
     if axis not in (-1, rank - 1):
-        raise NoOlderForm("axes from the given one on were flattened")
+        raise CannotDowngrade("axes from the given one on were flattened")
     form.attrs["axis"] = rank - 1
 
 
 # --- 12, 11, 10 -------------------------------------------------------------------------------
 
 
-@reverts("Dropout", 12)
-def ratio_to_attr(form: Form) -> None:
+@downgrades("Dropout", 12)
+def ratio_to_attr(form: OpsetForm) -> None:
     """Input 1 → ratio; the mask is no longer made."""
     training = form.array(2)
     if len(form.outputs) > 1 or (training is not None and training.any()):
-        raise NoOlderForm("it trains, or somebody reads its mask")
+        raise CannotDowngrade("it trains, or somebody reads its mask")
     ratio = form.array(1)
     if ratio is not None:
         form.attrs["ratio"] = float(ratio.reshape(-1)[0])
@@ -114,8 +116,8 @@ def ratio_to_attr(form: Form) -> None:
     form.keep_inputs(1)
 
 
-@reverts("Clip", 11)
-def limits_to_attrs(form: Form) -> None:
+@downgrades("Clip", 11)
+def limits_to_attrs(form: OpsetForm) -> None:
     """Inputs 1, 2 → min, max."""
     for index, name in ((1, "min"), (2, "max")):
         limit = form.array(index)
@@ -124,8 +126,8 @@ def limits_to_attrs(form: Form) -> None:
     form.keep_inputs(1)
 
 
-@reverts("Pad", 11)
-def pads_to_attr(form: Form) -> None:
+@downgrades("Pad", 11)
+def pads_to_attr(form: OpsetForm) -> None:
     """Inputs 1, 2 → pads, value."""
     form.drop_inputs(3)
     filler = form.array(2)
@@ -136,8 +138,8 @@ def pads_to_attr(form: Form) -> None:
     form.keep_inputs(1)
 
 
-@reverts("Resize", 13)
-def all_inputs(form: Form) -> None:
+@downgrades("Resize", 13)
+def all_inputs(form: OpsetForm) -> None:
     """What is left out was empty."""
     empty = constant([], DType.FLOAT32)
     inputs = [*form.inputs, None, None, None][:4]
@@ -146,63 +148,63 @@ def all_inputs(form: Form) -> None:
     form.keep_inputs(4)
 
 
-@reverts("Resize", 11)
-def from_the_corner(form: Form) -> None:
+@downgrades("Resize", 11)
+def from_the_corner(form: OpsetForm) -> None:
     """Opset 10 was `asymmetric`, took the pixel before the point when growing, behind it when shrinking."""
     form.drop_inputs(3)
     scales = form.array(2)
     mode = form.attrs.pop("mode", "nearest")
     nearest = form.attrs.pop("nearest_mode", "round_prefer_floor")
     if form.attrs.pop("coordinate_transformation_mode", "half_pixel") != "asymmetric":
-        raise NoOlderForm("coordinates began at the corner")
+        raise CannotDowngrade("coordinates began at the corner")
     if scales is None or mode not in ("nearest", "linear"):
-        raise NoOlderForm("it took scales, of mode nearest or linear")
+        raise CannotDowngrade("it took scales, of mode nearest or linear")
     rounds = {"floor": (scales >= 1).all(), "ceil": (scales <= 1).all()}
     if mode == "nearest" and not rounds.get(str(nearest), False):
-        raise NoOlderForm("it took the pixel before the point when growing, behind it when shrinking")
+        raise CannotDowngrade("it took the pixel before the point when growing, behind it when shrinking")
     if form.attrs.pop("cubic_coeff_a", None) or form.attrs.pop("exclude_outside", 0):
-        raise NoOlderForm("cubic is newer")
+        raise CannotDowngrade("cubic is newer")
     form.attrs.pop("extrapolation_value", None)
     form.attrs["mode"] = mode
     form.inputs = [form.inputs[0], form.inputs[2]]
 
 
-@reverts("Resize", 10)
-def upsample(form: Form) -> None:
+@downgrades("Resize", 10)
+def upsample(form: OpsetForm) -> None:
     """What only grows is an Upsample."""
     scales = form.array(1)
     if scales is None or not (scales >= 1).all():
-        raise NoOlderForm("there was Upsample, which does not shrink")
+        raise CannotDowngrade("there was Upsample, which does not shrink")
     form.op_type = "Upsample"
 
 
-@reverts("ScatterElements", 11)
-def scatter(form: Form) -> None:
+@downgrades("ScatterElements", 11)
+def scatter(form: OpsetForm) -> None:
     """Renamed."""
     form.op_type = "Scatter"
 
 
-@reverts("Slice", 10)
-def bounds_to_attrs(form: Form) -> None:
+@downgrades("Slice", 10)
+def bounds_to_attrs(form: OpsetForm) -> None:
     """Inputs 1, 2, 3 → starts, ends, axes; steps were 1."""
     steps, axes = form.ints(4), form.ints(3)
     if steps is not None and set(steps) - {1}:
-        raise NoOlderForm("steps were 1")
+        raise CannotDowngrade("steps were 1")
     form.attrs["starts"], form.attrs["ends"] = form.ints(1) or (), form.ints(2) or ()
     if axes is not None:
         form.attrs["axes"] = axes
     form.keep_inputs(1)
 
 
-@reverts("TopK", 11)
-def largest_and_sorted(form: Form) -> None:
+@downgrades("TopK", 11)
+def largest_and_sorted(form: OpsetForm) -> None:
     """There was no choice."""
     form.drop("largest", 1)
     form.drop("sorted", 1)
 
 
-@reverts("TopK", 10)
-def k_to_attr(form: Form) -> None:
+@downgrades("TopK", 10)
+def k_to_attr(form: OpsetForm) -> None:
     """Input 1 → k."""
     k = form.ints(1)
     assert k is not None
@@ -210,8 +212,8 @@ def k_to_attr(form: Form) -> None:
     form.keep_inputs(1)
 
 
-@reverts("Concat Gather Flatten ArgMax ArgMin Compress", 11)
-def axis_from_the_front(form: Form) -> None:
+@downgrades("Concat Gather Flatten ArgMax ArgMin Compress", 11)
+def axis_from_the_front(form: OpsetForm) -> None:
     """Axes were counted from the front."""
     axis = form.attrs.get("axis")
     if isinstance(axis, int) and axis < 0:
@@ -221,8 +223,8 @@ def axis_from_the_front(form: Form) -> None:
 # --- 9, 7 and below ---------------------------------------------------------------------------
 
 
-@reverts("Upsample", 9)
-def scales_to_attr(form: Form) -> None:
+@downgrades("Upsample", 9)
+def scales_to_attr(form: OpsetForm) -> None:
     """Input 1 → scales."""
     scales = form.array(1)
     assert scales is not None
@@ -230,103 +232,103 @@ def scales_to_attr(form: Form) -> None:
     form.keep_inputs(1)
 
 
-@reverts("BatchNormalization", 9)
-def channels_only(form: Form) -> None:
+@downgrades("BatchNormalization", 9)
+def channels_only(form: OpsetForm) -> None:
     """`spatial` was 1 by default."""
 
 
-@reverts("Add Sub Mul Div And Or Xor Equal Greater Less Pow", 7)
-def one_sided_broadcast(form: Form) -> None:
+@downgrades("Add Sub Mul Div And Or Xor Equal Greater Less Pow", 7)
+def one_sided_broadcast(form: OpsetForm) -> None:
     """The second operand was broadcast, where the node says so."""
     a, b = form.shape(0), form.shape(1)
     if a is None or b is None:
-        raise NoOlderForm("broadcasting was asked for by an attribute")
+        raise CannotDowngrade("broadcasting was asked for by an attribute")
     if a == b:
         return
     if len(b) > len(a) or b != a[len(a) - len(b) :]:
-        raise NoOlderForm("only the second operand was broadcast, along the last axes")
+        raise CannotDowngrade("only the second operand was broadcast, along the last axes")
     form.attrs["broadcast"] = 1
 
 
-@reverts("Gemm", 7)
-def broadcast_bias(form: Form) -> None:
+@downgrades("Gemm", 7)
+def broadcast_bias(form: OpsetForm) -> None:
     """C was broadcast where the node says so."""
     form.attrs["broadcast"] = 1
 
 
-@reverts("PRelu", 7)
-def slope_of_one_or_each(form: Form) -> None:
+@downgrades("PRelu", 7)
+def slope_of_one_or_each(form: OpsetForm) -> None:
     """One slope, or one a channel."""
     if form.shape(1) not in ((), (1,)):
-        raise NoOlderForm("slopes were one, or one a channel")
+        raise CannotDowngrade("slopes were one, or one a channel")
 
 
-@reverts("BatchNormalization Dropout", 7)
-def is_test(form: Form) -> None:
+@downgrades("BatchNormalization Dropout", 7)
+def is_test(form: OpsetForm) -> None:
     """Inference was asked for."""
     form.attrs["is_test"] = 1
 
 
-@reverts("LSTM GRU RNN", 7)
-def output_sequence(form: Form) -> None:
+@downgrades("LSTM GRU RNN", 7)
+def output_sequence(form: OpsetForm) -> None:
     """The outputs of all steps were asked for."""
     form.attrs["output_sequence"] = 1
 
 
-@reverts("Selu", 6)
-def old_constants(form: Form) -> None:
+@downgrades("Selu", 6)
+def old_constants(form: OpsetForm) -> None:
     """The defaults had four digits."""
     form.attrs.setdefault("alpha", float(np.float32(1.67326319217681884765625)))
     form.attrs.setdefault("gamma", float(np.float32(1.05070102214813232421875)))
 
 
-@reverts("Cast", 6)
-def type_by_name(form: Form) -> None:
+@downgrades("Cast", 6)
+def type_by_name(form: OpsetForm) -> None:
     """to = 1 → to = "FLOAT"."""
     number = form.attrs["to"]
     assert isinstance(number, int)
     form.attrs["to"] = onnx.TensorProto.DataType.Name(number)
 
 
-@reverts("Reshape", 5)
-def shape_to_attr(form: Form) -> None:
+@downgrades("Reshape", 5)
+def shape_to_attr(form: OpsetForm) -> None:
     """Input 1 → shape."""
     form.ints_to_attr(1, "shape")
 
 
-@reverts("Concat", 4)
-def axis_was_named(form: Form) -> None:
+@downgrades("Concat", 4)
+def axis_was_named(form: OpsetForm) -> None:
     """An axis that is named was possible, too."""
 
 
-@reverts("Pad", 2)
-def pads_were_paddings(form: Form) -> None:
+@downgrades("Pad", 2)
+def pads_were_paddings(form: OpsetForm) -> None:
     """pads → paddings."""
     form.attrs["paddings"] = form.attrs.pop("pads")
 
 
-@reverts("LpPool GlobalLpPool", 2)
-def fractional_p(form: Form) -> None:
+@downgrades("LpPool GlobalLpPool", 2)
+def fractional_p(form: OpsetForm) -> None:
     """p was a float."""
     p = form.attrs.get("p", 2)
     assert isinstance(p, int)
     form.attrs["p"] = float(p)
 
 
-@reverts(
+@downgrades(
     """Abs Add Ceil Clip Div Dropout Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Max Mean Min Mul Neg
     PRelu Reciprocal Relu Sigmoid Sqrt Sub Sum Tanh""",
     6,
 )
-def no_hint(form: Form) -> None:
+def no_hint(form: OpsetForm) -> None:
     """`consumed_inputs` could be left out."""
 
 
-@reverts("Tile BatchNormalization", 6)
-@reverts("Scan", 9)
-@reverts("Upsample", 7)
-@reverts("Split", 2)
-@reverts("GRU", 3)
-def another_op(form: Form) -> None:
+@downgrades("Tile BatchNormalization", 6)
+@downgrades("Scan", 9)
+@downgrades("Upsample", 7)
+@downgrades("Split", 2)
+@downgrades("GRU", 3)
+def another_op(form: OpsetForm) -> None:
     """It meant something else."""
-    raise NoOlderForm("it was another op")
+    raise CannotDowngrade("it was another op")

@@ -1,8 +1,8 @@
-"""How a node is written at an older opset: the way back of what the parser's `opset_<n>.py` do.
+"""How a node is written at an older opset; the inverse of `parsers/onnx/opset_<n>.py`.
 
-`@reverts("Squeeze", 13)` registers the function that gives a node in the form of opset 13 the one that the op has
-below. A node passes the functions of all versions above the opset that is wanted, newest first; where none is
-registered and a newer version of the op only added types, attributes and inputs, what a node has decides.
+`@downgrades("Squeeze", 13)` registers the function that turns a Squeeze of opset 13 into one of opset 12. A node passes
+the functions of all versions above the target opset, newest first. Where none is registered, and the newer version of
+the op only added types, attributes or inputs, a node that does not use them can be written as it is.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from atcpy.ops.reference import type_name
 Operand = Value | Tensor | None
 
 
-class NoOlderForm(Exception):
+class CannotDowngrade(Exception):
     """Why a node cannot be written for an older opset."""
 
 
 @dataclass(slots=True)
-class Form:
-    """A node on its way: what a function that reverts sees and may change."""
+class OpsetForm:
+    """A node on its way: what a function that downgrades sees and may change."""
 
     op_type: str
     attrs: dict[str, object]
@@ -51,7 +51,7 @@ class Form:
         """The rank of an input, without which there is no older form."""
         shape = self.shape(index)
         if shape is None:
-            raise NoOlderForm("the rank of its input is not known")
+            raise CannotDowngrade("the rank of its input is not known")
         return len(shape)
 
     def array(self, index: int) -> npt.NDArray[Any] | None:
@@ -59,7 +59,7 @@ class Form:
         operand = self.input(index)
         tensor = operand.tensor if isinstance(operand, Value) else operand
         if tensor is None and operand is not None:
-            raise NoOlderForm(f"input {index} is computed")
+            raise CannotDowngrade(f"input {index} is computed")
         return None if tensor is None else tensor.array
 
     def ints(self, index: int) -> tuple[int, ...] | None:
@@ -83,47 +83,47 @@ class Form:
     def drop(self, name: str, default: object) -> None:
         """Drops an attribute that the older op does not have, if it says what that op does."""
         if self.attrs.pop(name, default) != default:
-            raise NoOlderForm(f"{name} is not {default}")
+            raise CannotDowngrade(f"{name} is not {default}")
 
     def drop_inputs(self, *indices: int) -> None:
         """Refuses inputs that the older op does not have."""
         for index in indices:
             if self.input(index) is not None:
-                raise NoOlderForm(f"input {index} is given")
+                raise CannotDowngrade(f"input {index} is given")
 
 
 _NEWEST = onnx.defs.onnx_opset_version()
 
-Reverter = Callable[[Form], None]
-_REVERTERS: dict[tuple[str, int], Reverter] = {}
+Downgrade = Callable[[OpsetForm], None]
+_DOWNGRADES: dict[tuple[str, int], Downgrade] = {}
 
 
-def reverts(op_types: str, version: int) -> Callable[[Reverter], Reverter]:
+def downgrades(op_types: str, version: int) -> Callable[[Downgrade], Downgrade]:
     """Registers a function that brings nodes of these ops (space-separated) from their form of `version` to the one
     before.
     """
 
-    def register(reverter: Reverter) -> Reverter:
+    def register(downgrade: Downgrade) -> Downgrade:
         for op_type in op_types.split():
-            assert (op_type, version) not in _REVERTERS
-            _REVERTERS[op_type, version] = reverter
-        return reverter
+            assert (op_type, version) not in _DOWNGRADES
+            _DOWNGRADES[op_type, version] = downgrade
+        return downgrade
 
     return register
 
 
-def reverted() -> frozenset[tuple[str, int]]:
+def downgraded_versions() -> frozenset[tuple[str, int]]:
     """The ops and versions with a function of their own."""
-    return frozenset(_REVERTERS)
+    return frozenset(_DOWNGRADES)
 
 
-def form_at(node: Node, opset: int) -> Form:
-    """A node of the standard as it is written at an opset; NoOlderForm says why it cannot be."""
+def form_at(node: Node, opset: int) -> OpsetForm:
+    """A node of the standard as it is written at an opset; CannotDowngrade says why it cannot be."""
     form = _form_of(node)
     for version in _versions_above(form, opset):
         _step(form, version)
     if not onnx.defs.has(form.op_type, opset):
-        raise NoOlderForm(f"{form.op_type} is newer")
+        raise CannotDowngrade(f"{form.op_type} is newer")
     return form
 
 
@@ -133,19 +133,19 @@ def oldest_opset(node: Node, opset: int) -> tuple[int, str]:
     for version in _versions_above(form, opset):
         try:
             _step(form, version)
-        except NoOlderForm as why:
+        except CannotDowngrade as why:
             return version, str(why)
     return opset, ""
 
 
-def _form_of(node: Node) -> Form:
+def _form_of(node: Node) -> OpsetForm:
     inputs: list[Operand] = list(node.inputs)
     if node.has_subgraphs:  # without what the bodies capture
         del inputs[own_operands(node) :]
-    return Form(node.op_type, dict(node.attrs), inputs, node.outputs)
+    return OpsetForm(node.op_type, dict(node.attrs), inputs, node.outputs)
 
 
-def _versions_above(form: Form, opset: int) -> Iterator[int]:
+def _versions_above(form: OpsetForm, opset: int) -> Iterator[int]:
     """The versions above an opset at which the op changed, newest first. An op that gets another name on the way
     goes on with that one's.
     """
@@ -160,7 +160,7 @@ def _versions_above(form: Form, opset: int) -> Iterator[int]:
 def _changes(op_type: str) -> tuple[int, ...]:
     """The versions of an op and those with a function, newest first."""
     known = {schema.since_version for schema in _history().get(op_type, ())}
-    return tuple(sorted(known | {version for name, version in _REVERTERS if name == op_type}, reverse=True))
+    return tuple(sorted(known | {version for name, version in _DOWNGRADES if name == op_type}, reverse=True))
 
 
 @cache
@@ -172,23 +172,23 @@ def _history() -> dict[str, list[onnx.defs.OpSchema]]:
     return found
 
 
-def _step(form: Form, version: int) -> None:
-    reverter = _REVERTERS.get((form.op_type, version))
-    if reverter is not None:
-        reverter(form)
+def _step(form: OpsetForm, version: int) -> None:
+    downgrade = _DOWNGRADES.get((form.op_type, version))
+    if downgrade is not None:
+        downgrade(form)
         return
     older = _before(form.op_type, version)
     if older is None:
-        raise NoOlderForm(f"{form.op_type} is newer")
+        raise CannotDowngrade(f"{form.op_type} is newer")
     for name in [name for name in form.attrs if name not in older.attributes]:
         default = older.new_defaults.get(name)
         if default is None or default != _as_onnx(form.attrs.pop(name)):
-            raise NoOlderForm(f"{name} is newer")
+            raise CannotDowngrade(f"{name} is newer")
     if not older.inputs[0] <= len(form.inputs) <= older.inputs[1] or len(form.outputs) > older.outputs:
-        raise NoOlderForm("it had other inputs and outputs")
+        raise CannotDowngrade("it had other inputs and outputs")
     for index, operand in enumerate(form.inputs):
         if operand is not None and not older.takes(_dtype(operand), index):
-            raise NoOlderForm(f"it did not take {_dtype(operand).long}")
+            raise CannotDowngrade(f"it did not take {_dtype(operand).long}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""ir.Graph → the ONNX model that it was read from, with what passes changed.
+"""Writes a rewritten graph as the ONNX model that it was read from, with what passes changed.
 
-What no pass touched is copied from the model: nodes, constants, inputs and outputs with their docs. A node that is
-new or changed is written at the model's opset, by the functions of `older.py`; where it has no form there the opset
-is raised as far as it must be.
+What no pass touched is copied from the source model: nodes, constants, inputs and outputs with their docs. A node that
+is new or changed is written at the model's opset, by the functions of `downgrades.py`; where it has no form there, the
+opset is raised as little as possible.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from atcpy.exporters.onnx import older as _registers_the_functions  # noqa: F401
 from atcpy.exporters.onnx.exporter import add_attributes, fill_attr, tensor_to_proto
-from atcpy.exporters.onnx.form import Form, NoOlderForm, form_at, means_the_same, oldest_opset
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
+from atcpy.ir.barrier import is_barrier
 from atcpy.ir.closure import captured_value
-from atcpy.ir.origin import ModelWords, Origin, is_barrier
+from atcpy.rewrite import downgrades as _downgrades  # registers the functions
+from atcpy.rewrite.opset_form import CannotDowngrade, OpsetForm, form_at, means_the_same, oldest_opset
+from atcpy.rewrite.source_model import Origin, SourceModel
 
+assert _downgrades
 _ATTR = onnx.AttributeProto
 _STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 _SHAPE_OF_A_RANGE = 15  # the opset from which on Shape can return some of the dims
@@ -44,7 +46,7 @@ class Constant:
 
 
 @dataclass(slots=True)
-class Rewritten:
+class RewrittenModel:
     """A model without the constants of its main graph, and these. `ops` says how often the nodes of the model and its
     bodies are of each op, without Constant. `raised` says which node asked for a newer opset than the model's, and
     why, `raised_by` which passes made such nodes.
@@ -57,9 +59,9 @@ class Rewritten:
     raised_by: set[str] = field(default_factory=set)
 
 
-def export_in_words(graph: Graph, words: ModelWords, *, retyped: bool = False) -> Rewritten:
+def export_rewritten(graph: Graph, source: SourceModel, *, retyped: bool = False) -> RewrittenModel:
     """The graph as a model. `retyped`: inputs have other shapes than the model says."""
-    return _Exporter(graph, words, retyped=retyped).run()
+    return _Exporter(graph, source, retyped=retyped).run()
 
 
 @dataclass(slots=True)
@@ -72,26 +74,26 @@ class _Range:
 
 
 class _Exporter:
-    def __init__(self, graph: Graph, words: ModelWords, *, retyped: bool) -> None:
-        self._result = Rewritten(onnx.ModelProto())
+    def __init__(self, graph: Graph, source: SourceModel, *, retyped: bool) -> None:
+        self._result = RewrittenModel(onnx.ModelProto())
         self._graph = graph
-        self._words = words
+        self._source = source
         self._retyped = retyped
         self._nodes = [node for node in walk(graph) if node.op_type not in _STRUCTURAL]
-        self._own_opset = next((e.version for e in words.model.opset_import if e.domain in ("", "ai.onnx")), 0)
+        self._own_opset = next((e.version for e in source.model.opset_import if e.domain in ("", "ai.onnx")), 0)
         self._names: dict[Value, str] = {}
         self._placed: dict[Tensor, str] = {}
         self._ranges: dict[Node, _Range] = {}
         self._unread: set[Node] = set()
         self._copied: set[Node] = set()  # nodes that are written as the model has them
-        self._inputs = {info.name: info for info in words.model.graph.input}
+        self._inputs = {info.name: info for info in source.model.graph.input}
 
     @cached_property
     def _docs(self) -> Mapping[str, onnx.NodeProto]:
         """The model's nodes by the names that they have in the IR, which are their own if they have any."""
-        return {node.name: origin.proto for node, origin in self._words.origins.items()}
+        return {node.name: origin.proto for node, origin in self._source.origins.items()}
 
-    def run(self) -> Rewritten:
+    def run(self) -> RewrittenModel:
         """The whole model."""
         self._opset, self._result.raised = self._choose_opset()
         self._find_ranges()
@@ -112,7 +114,7 @@ class _Exporter:
             needed = opset
             self._copied.clear()
             for node in self._nodes:
-                origin = self._words.origins.get(node)
+                origin = self._source.origins.get(node)
                 if is_barrier(node):
                     self._check_barrier(node, origin, opset)
                     continue
@@ -137,11 +139,11 @@ class _Exporter:
             raise CannotExport(f"{proto.op_type} {proto.name} cannot be brought from opset {origin.opset} to {opset}")
 
     def _is_copied(self, node: Node, opset: int) -> bool:
-        origin = self._words.origins.get(node)
+        origin = self._source.origins.get(node)
         if origin is None:
             return False
         same = origin.opset == opset or means_the_same(origin.proto.op_type, "", origin.opset, opset)
-        return same and origin.still_is(node)
+        return same and origin.matches(node)
 
     # --- Shape(start, end) -------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class _Exporter:
             readers = [use.node for use in node.output.uses]
             found = {reader: _range_of(reader, node) for reader in readers}
             kept = [reader for reader in readers if found[reader] is None or reader.graph is not node.graph]
-            if kept and any(self._words.origins.get(reader) for reader in readers):
+            if kept and any(self._source.origins.get(reader) for reader in readers):
                 continue
             self._ranges.update((reader, made) for reader, made in found.items() if made and reader not in kept)
             if not kept:
@@ -164,7 +166,7 @@ class _Exporter:
     # --- the model ---------------------------------------------------------------------------
 
     def _copy_header(self, model: onnx.ModelProto) -> None:
-        source = self._words.model
+        source = self._source.model
         model.ir_version = max(source.ir_version, 4)  # from IR 4 on constants are not inputs as well
         for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
             if source.HasField(name):
@@ -191,7 +193,7 @@ class _Exporter:
     def _import_more(self, model: onnx.ModelProto) -> None:
         """The domains that only functions of the model imported."""
         known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import}
-        for function in self._words.model.functions:
+        for function in self._source.model.functions:
             for entry in function.opset_import:
                 if entry.domain not in known | {"ai.onnx"}:
                     known.add(entry.domain)
@@ -265,7 +267,7 @@ class _Exporter:
             proto.initializer.append(self._constant(tensor, name).proto)
 
     def _constant(self, tensor: Tensor, name: str) -> Constant:
-        stored = self._words.tensors.get(tensor)
+        stored = self._source.tensors.get(tensor)
         if stored is not None and stored.proto.data_location != onnx.TensorProto.EXTERNAL:
             if stored.proto.name == name:
                 return Constant(stored.proto, stored.data)
@@ -293,7 +295,7 @@ class _Exporter:
 
     def _add_outputs(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
         names = node.attrs.get("names")
-        declared = {info.name: info for info in self._words.model.graph.output} if is_main else {}
+        declared = {info.name: info for info in self._source.model.graph.output} if is_main else {}
         used: set[str] = set()
         for index, value in enumerate(node.operands):
             name = self._name(value)
@@ -315,7 +317,7 @@ class _Exporter:
 
     def _add_value_infos(self, proto: onnx.GraphProto) -> None:
         """What the model says of values that are still there."""
-        source = self._words.model.graph
+        source = self._source.model.graph
         if not source.value_info and not source.quantization_annotation:
             return
         made = {name for node in proto.node for name in node.output}
@@ -330,7 +332,7 @@ class _Exporter:
     def _add_node(
         self, node: Node, made: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
-        origin = self._words.origins.get(node)
+        origin = self._source.origins.get(node)
         if node in self._ranges:
             self._write_range(node, made)
             return []
@@ -338,7 +340,7 @@ class _Exporter:
             return self._copy_node(node, origin, made)
         try:
             form = form_at(node, self._opset)
-        except NoOlderForm as why:
+        except CannotDowngrade as why:
             raise CannotExport(f"{node.op_type} {node.name} has no form at opset {self._opset}: {why}") from why
         return self._write_form(node, form, made, body)
 
@@ -356,7 +358,8 @@ class _Exporter:
             made.CopyFrom(source)
         read = node.inputs
         inputs = [
-            "" if place is None or (value := read[place]) is None else self._name(value) for place in origin.places
+            "" if index is None or (value := read[index]) is None else self._name(value)
+            for index in origin.input_indices
         ]
         if inputs != list(made.input):
             del made.input[:]
@@ -398,7 +401,7 @@ class _Exporter:
         self._copy_docs(node, made)
 
     def _write_form(
-        self, node: Node, form: Form, made: onnx.NodeProto, body: onnx.GraphProto | None
+        self, node: Node, form: OpsetForm, made: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
         made.name, made.op_type, made.domain = node.name, form.op_type, node.domain
         for index, operand in enumerate(form.inputs):

@@ -1,0 +1,1 @@
+"""`atcpy optimize`: an ONNX model becomes a smaller ONNX model of the same meaning."""
