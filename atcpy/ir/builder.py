@@ -6,12 +6,12 @@ Importers, op expansions, rewrites and custom ops all build through this class, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from atcpy.errors import Where
+from atcpy.errors import ModelInvalid, Unsupported, Where
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
@@ -46,11 +46,6 @@ class Builder:
         self.created: dict[Node, None] = {}  # all but constants, in order; a dict for fast lookups
         self._infer = infer
 
-    @property
-    def where(self) -> Where | Node:
-        """The node that errors name."""
-        return self.anchor or Where(graph=self.graph.name, node=self.name)
-
     # --- nodes and constants ------------------------------------------------------------------
 
     def op(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
@@ -73,23 +68,132 @@ class Builder:
         return list(node.outputs)
 
     def const(
-        self, array: npt.ArrayLike, dtype: DType | None = None, *, like: Value | None = None, name: str = ""
+        self,
+        array: npt.ArrayLike,
+        dtype: DType | None = None,
+        *,
+        like: Value | None = None,
+        name: str = "",
+        label: str = "const",
     ) -> Value:
-        """Create a constant. `like` lends its name, and its element type unless `dtype` is given. Without either,
-        the element type is that of the array; that of Python integers, or of an empty list, is int64.
+        """Create a constant. `like` lends its name, and its element type unless `dtype` is given. Without either, the
+        element type is that of the array; that of Python integers, or of an empty list, is int64. A constant without
+        a name is called after the builder and `label`.
         """
         if dtype is None and like is not None:
             dtype = like.desc.dtype
         elements = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)
         if elements.size == 0 and dtype is None and not isinstance(array, np.ndarray):
             elements = elements.astype(np.int64)
-        name = name or (like.name if like is not None else self._const_name())
+        name = name or (like.name if like is not None else self._const_name(label))
         value = self.graph.add_const(Tensor.of(elements, dtype), name, before=self.anchor)
         value.producer.sources = self.sources if like is None else like.producer.sources
         return value
 
+    def like(self, number: float, value: Value) -> Value:
+        """Create a scalar of the element type of `value`, by CastLike where that is not known yet. Raises ModelInvalid
+        if the type cannot hold the number.
+        """
+        dtype = self.dtype_of(value)
+        if dtype is None:
+            return self.op("CastLike", self.const(number, DType.FLOAT32, label="number"), value)
+        if not dtype.can_hold(number):
+            raise self.invalid(f'{number:g} is no number of the type of "{value.name}", {dtype.long}')
+        return self.const(number, dtype, label="number")
+
+    # --- types and shapes ---------------------------------------------------------------------
+
+    def dtype_of(self, value: Value) -> DType | None:
+        """Return the element type of a value, or None if it is not known yet."""
+        return None if value.desc.dtype is DType.UNDEFINED else value.desc.dtype
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """Convert a value to an element type; one that has it already is returned as it is."""
+        return value if self.dtype_of(value) is dtype else self.op("Cast", value, to=dtype.onnx)
+
+    def cast_like(self, value: Value, like: Value) -> Value:
+        """Convert a value to the element type of another, by CastLike where that is not known yet."""
+        dtype = self.dtype_of(like)
+        return self.op("CastLike", value, like) if dtype is None else self.cast(value, dtype)
+
+    def reshape(self, value: Value, shape: Sequence[int], *, allowzero: bool = False) -> Value:
+        """Change the shape. One −1 stands for the size that is left; 0 keeps the dim, unless `allowzero` makes it a
+        size.
+        """
+        attrs = {"allowzero": 1} if allowzero else {}
+        return self.op("Reshape", value, self.const(shape, DType.INT64, label="shape"), **attrs)
+
+    def scalar(self, value: Value) -> Value:
+        """Drop all dims of a value with one element."""
+        return value if value.desc.shape == () else self.reshape(value, ())
+
+    def squeeze(self, value: Value, *axes: int) -> Value:
+        """Drop dims of size 1."""
+        return self.op("Squeeze", value, self.const(axes, label="axes"))
+
+    def unsqueeze(self, value: Value, *axes: int) -> Value:
+        """Insert dims of size 1, which have these axes in the result."""
+        return self.op("Unsqueeze", value, self.const(axes, label="axes"))
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """Permute the dims. The identity creates no node, and a Transpose of a Transpose becomes one."""
+        inner = value.producer
+        if inner.op_type == "Transpose" and len(first := inner.ints_attr("perm")) == len(perm):
+            return self.transpose(inner.operand(0), [first[axis] for axis in perm])
+        return value if list(perm) == list(range(len(perm))) else self.op("Transpose", value, perm=tuple(perm))
+
+    def slice(self, value: Value, start: Value | int, end: Value | int, axis: int) -> Value:
+        """Cut `value[start:end]` out of one axis; bounds that are values are lists of one element."""
+        bounds = [self.const([bound], label="bound") if isinstance(bound, int) else bound for bound in (start, end)]
+        return self.op("Slice", value, *bounds, self.const([axis], label="axes"))
+
+    def dim(self, value: Value, axis: int) -> Value:
+        """Return the size of an axis as an int64 list of one element: a constant where it is known."""
+        shape = value.desc.shape
+        if shape is not None and -len(shape) <= axis < len(shape) and isinstance(size := shape[axis], int):
+            return self.const([size], label="dim")
+        return self.slice(self.op("Shape", value), axis, axis + 1 if axis != -1 else INT64_MAX, 0)
+
+    # --- arithmetic ---------------------------------------------------------------------------
+
+    def scale(self, value: Value, factor: float) -> Value:
+        """Multiply a value by a number of its element type; by 1 creates no node."""
+        return value if factor == 1.0 else self.op("Mul", value, self.like(factor, value))
+
+    def sum(self, first: Value, *others: Value | None) -> Value:
+        """Add up those values that are not None."""
+        for other in others:
+            if other is not None:
+                first = self.op("Add", first, other)
+        return first
+
+    def zeros(self, shape: Value, like: Value) -> Value:
+        """Create zeros of the element type of `like`; the shape is a list of integers."""
+        return self.op("Expand", self.like(0.0, like), self.cast(shape, DType.INT64))
+
+    def iota(self, count: Value, start: Value | None = None) -> Value:
+        """Create the int64 list 0, 1, … of `count` numbers, or start, start + 1, …; both have one element."""
+        zero, one = self.const(0, label="zero"), self.const(1, label="one")
+        numbers = self.op("Range", zero, self.scalar(count), one)
+        return numbers if start is None else self.op("Add", numbers, start)
+
+    # --- errors and names ---------------------------------------------------------------------
+
+    @property
+    def where(self) -> Where | Node:
+        """The node that errors name."""
+        return self.anchor or Where(graph=self.graph.name, node=self.name)
+
+    def invalid(self, what: str) -> ModelInvalid:
+        """Return the error that says what is wrong with the node."""
+        return ModelInvalid("E13014", what, where=self.where)
+
+    def unsupported(self, what: str, hint: str = "") -> Unsupported:
+        """Return the error that says what cannot be converted, and what to do instead."""
+        return Unsupported("E10055", what, where=self.where, hint=hint)
+
     def _node_name(self, op_type: str) -> str:
         return f"{self.name}/{op_type}"
 
-    def _const_name(self) -> str:
-        return f"{self.name}/const"
+    def _const_name(self, label: str) -> str:
+        return f"{self.name}/{label}"

@@ -1,6 +1,7 @@
 """Element types: every one of the ONNX standard, with its numpy type and its name in dumps."""
 
 from enum import Enum
+from math import isfinite
 
 import ml_dtypes
 import numpy as np
@@ -62,6 +63,17 @@ class DType(Enum):
     def nbytes(self, elements: int) -> int:
         """Bytes that `elements` of this type take in memory."""
         return (elements * self.bits + 7) // 8
+
+    def can_hold(self, number: float) -> bool:
+        """Whether an element may be this number, but for rounding: an integer type holds the whole numbers of its
+        range, a float type all that are not above its largest one. Infinities and NaN count as numbers of any float.
+        """
+        if self.is_int:
+            low = 0 if self.short.startswith("u") else -(2 ** (self.bits - 1))
+            return float(number).is_integer() and low <= number < low + 2**self.bits
+        if self.is_float:
+            return not isfinite(number) or abs(number) <= float(ml_dtypes.finfo(self.numpy).max)  # type: ignore[no-untyped-call]
+        return self is not DType.STRING
 
     @staticmethod
     def from_onnx(number: int) -> "DType":

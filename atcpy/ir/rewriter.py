@@ -32,10 +32,16 @@ class Rewriter(Builder):
         self.pass_name = pass_name
 
     def const(
-        self, array: npt.ArrayLike, dtype: DType | None = None, *, like: Value | None = None, name: str = ""
+        self,
+        array: npt.ArrayLike,
+        dtype: DType | None = None,
+        *,
+        like: Value | None = None,
+        name: str = "",
+        label: str = "const",
     ) -> Value:
         """Create a constant of this pass; it has sources only where `like` has some."""
-        value = super().const(array, dtype, like=like, name=name)
+        value = super().const(array, dtype, like=like, name=name, label=label)
         value.producer.passes = (self.pass_name,)
         if like is None:
             value.producer.sources = ()
@@ -55,8 +61,8 @@ class Rewriter(Builder):
     def _node_name(self, op_type: str) -> str:
         return self.name
 
-    def _const_name(self) -> str:
-        return f"{self.name}_const"
+    def _const_name(self, label: str) -> str:
+        return f"{self.name}_{label}"
 
 
 def erase_dead(graph: Graph, roots: Iterable[Node], why: str | None = None) -> int:
