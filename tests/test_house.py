@@ -16,7 +16,7 @@ REPO = Path(__file__).parent.parent
 ROOT = REPO / "atcpy"
 CSRC = ROOT / "kernels" / "csrc"
 SOURCES = sorted(path for path in ROOT.rglob("*.py") if not path.name.endswith("_pb2.py"))
-C_FILES = sorted(CSRC.glob("*.c"))
+C_FILES = sorted(CSRC.rglob("*.c"))
 
 CODE = re.compile(r"E\d{5}|E2100C|EZ\d{4}|[PDVRCWX]\d{4}")
 
@@ -86,8 +86,12 @@ def test_the_binding_is_one_file(path: Path) -> None:
 
 
 def test_each_c_file_is_built() -> None:
-    listed = re.findall(r"'(\w+\.c)'", (CSRC / "meson.build").read_text(encoding="utf-8"))
-    assert sorted(listed) == [path.name for path in C_FILES]
+    listed = [
+        build.parent / name
+        for build in CSRC.rglob("meson.build")
+        for name in re.findall(r"'([\w/]+\.c)'", build.read_text(encoding="utf-8"))
+    ]
+    assert sorted(listed) == C_FILES
 
 
 def test_each_data_file_is_installed() -> None:

@@ -11,7 +11,7 @@ from atcpy.ir.tensor import Tensor
 
 
 class Region(IntEnum):
-    """Where the bytes of a task's operand lie; numbers as in kernels/csrc/task.h."""
+    """Where the bytes of a task's operand lie; numbers as in kernels/csrc/core/task.h."""
 
     NONE = 0
     ARENA = 1

@@ -147,7 +147,7 @@ def pack_task(
     event_wait: int = 0,
     event_record: int = 0,
 ) -> bytes:
-    """A task record of TASK_BYTES bytes, as csrc/task.h lays it out."""
+    """A task record of TASK_BYTES bytes, as csrc/core/task.h lays it out."""
     if len(src) + len(dst) > _kernels.MAX_SLOTS:
         raise InternalError(f"a task of {family} has {len(src) + len(dst)} operands")
     head = _HEADER.pack(family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0)

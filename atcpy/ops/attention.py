@@ -72,7 +72,7 @@ def _keys(node: Node, k: Shape) -> Dim:
 
 # --- engines and lowering ----------------------------------------------------------------------
 
-MOST_OF_HEAD = 1024  # csrc/attention.h
+MOST_OF_HEAD = 1024  # csrc/attention/attention.h
 _MASK = 3
 # Attributes that the kernel knows one value of; and inputs that it does not know.
 _PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}

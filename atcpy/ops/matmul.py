@@ -24,7 +24,7 @@ from atcpy.ops.half import HALF_DTYPES, supports_weights
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
-BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul.h
+BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
 KERNEL_DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
 _PLACES = ("a", "b", "bias", "residual")
 

@@ -21,7 +21,7 @@ from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_opera
 from atcpy.ops.strided import item_bytes
 
 FUSED = {"LayerNormalization": "FusedLayerNormalization", "RMSNormalization": "FusedRMSNormalization"}
-MOST_TERMS = 3  # csrc/normalize.h
+MOST_TERMS = 3  # csrc/norm/normalize.h
 _SCALE, _BIAS = 1, 2
 _TERMS, _INDICES = (0, 6, 7), (3, 4, 5)
 _OPERANDS = 8

@@ -2,7 +2,7 @@
 
 LSTM(x, w, r, b, lens, h, c, p)  →  Recurrence(x·wᵀ + b, rᵀ, rb, p, lens, h, c) {kind=lstm …}
 
-Recurrence's operands are those of the kernel family `recurrent` (csrc/recurrent.h), which says what it computes.
+Recurrence's operands are those of the kernel family `recurrent`; csrc/recurrent/recurrent.h says what it computes.
 """
 
 from __future__ import annotations

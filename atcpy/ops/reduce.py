@@ -24,12 +24,12 @@ _FOLDS: dict[str, Callable[[list[int]], int]] = {
     "ReduceMin": min,
 }
 _LP = {1: "ReduceL1", 2: "ReduceL2"}
-REDUCE_DIMS = 4  # kept and reduced dims that the kernel steps through; csrc/reduce.h
+REDUCE_DIMS = 4  # kept and reduced dims that the kernel steps through; csrc/reduce/reduce.h
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What a reduction op is: its kind in csrc/reduce.h, its types, its name in GE."""
+    """What a reduction op is: its kind in csrc/reduce/reduce.h, its types, its name in GE."""
 
     kind: str
     dtypes: frozenset[DType]

@@ -8,8 +8,8 @@
  * With -records it also starts from the records of real models (seed_records.py), whose operands
  * get an arena of just the size that they reach into.
  */
-#include "cpu.h"
-#include "plan.h"
+#include "core/cpu.h"
+#include "core/plan.h"
 
 #include <fcntl.h>
 #include <stdio.h>

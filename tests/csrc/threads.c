@@ -1,7 +1,7 @@
 /* Callers that share one worker pool: each item of each job is done exactly once, also when the
  * workers are busy with another caller, and after a fork. Built with -fsanitize=thread.
  */
-#include "pool.h"
+#include "core/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

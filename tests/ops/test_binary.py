@@ -21,7 +21,7 @@ from tests.isa import ISAS
 
 ARITHMETIC = ["Add", "Sub", "Mul", "Div", "Max", "Min", "Mod", "PRelu"]
 COMPARISONS = ["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"]
-DIVISION_BY_ZERO = 2  # FAULT_DIVISION_BY_ZERO of csrc/kernel.h
+DIVISION_BY_ZERO = 2  # FAULT_DIVISION_BY_ZERO of csrc/core/kernel.h
 SIZES = [0, 1, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 33]
 
 

@@ -1,0 +1,264 @@
+/* The attention family: its checker and its cut into blocks of queries. */
+#include "attention/attention.h"
+
+#include <string.h>
+
+DESCRIBE_PARAMS(attention, ATTENTION_FIELDS)
+
+/* Elements of a mask that is read with these strides. */
+static int64_t mask_reach(const struct attention_params *p)
+{
+    const int64_t dims[] = {p->batch, p->heads, p->q_len};
+    int64_t elements = p->kv_len;
+    for (int i = 0; i < 3; i++)
+        elements = atc_add(elements, atc_mul(dims[i] - 1, p->mask[i]));
+    return elements;
+}
+
+/* True if a joined operand's heads lie within its rows. */
+static bool lies_in_rows(const struct attention_params *p, int operand, int64_t heads,
+                         int64_t width)
+{
+    return atc_add(p->at[operand], atc_mul(heads, width)) <= p->row[operand];
+}
+
+/* Elements of a row of an operand: all heads, or as many as the record says. */
+static int64_t row_elements(const struct attention_params *p, int operand, int64_t heads,
+                            int64_t width)
+{
+    return p->joined ? p->row[operand] : atc_mul(heads, width);
+}
+
+static bool holds(const struct task_view *task, int operand, int64_t rows, int64_t heads,
+                  int64_t width)
+{
+    const struct attention_params *p = task->params;
+    const int64_t elements = atc_mul(rows, row_elements(p, operand, heads, width));
+    return atc_holds(task->src + operand, DTYPE_F32, elements, 4);
+}
+
+/* True if `slot` has heads of so many rows, or is left out where there are none. */
+static bool holds_heads(const struct attention_params *p, const struct atc_slot *slot, int64_t rows,
+                        int64_t width)
+{
+    const int64_t heads = atc_mul(p->batch, p->kv_heads);
+    if (rows == 0)
+        return slot->region == REGION_NONE;
+    return atc_holds(slot, DTYPE_F32, atc_mul(heads, atc_mul(rows, width)), 4);
+}
+
+static const char *check_tokens(const struct task_view *task)
+{
+    const struct attention_params *p = task->params;
+    const struct atc_slot *tokens = task->src + ATTENTION_TOKENS;
+    if ((tokens->region != REGION_NONE) != (p->token_item > 0))
+        return "tokens are missing";
+    if (p->token_item == 0)
+        return NULL;
+    if (p->linear < 0 || p->linear > 1)
+        return "a flag is neither 0 nor 1";
+    if (p->tokens_step != 0 && p->tokens_step != p->kv_len)
+        return "tokens_step fits neither way";
+    if (task->src[ATTENTION_KEPT].region != REGION_NONE)
+        return "tokens beside a mask of bools";
+    const int64_t rows = p->tokens_step == 0 ? 1 : p->batch;
+    if (!atc_is_index(tokens, p->token_item) ||
+        !atc_holds(tokens, DTYPE_ANY, atc_mul(rows, p->kv_len), p->token_item))
+        return "tokens are too small or neither int32 nor int64";
+    return NULL;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct attention_params *p = task->params;
+    const int64_t sizes[] = {p->batch,  p->heads, p->kv_heads, p->q_len,
+                             p->kv_len, p->head,  p->v_head};
+    if (task->n_src != ATTENTION_OPERANDS || (task->n_dst != 1 && task->n_dst != ATTENTION_RESULTS))
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, 7, 1) || !atc_sizes_ok(p->mask, 3, 0) || !atc_sizes_ok(p->row, 3, 0) ||
+        !atc_sizes_ok(p->at, 3, 0) || p->past < 0 || p->past >= p->kv_len)
+        return "a size is out of range";
+    if (p->head > ATTENTION_HEAD || p->v_head > ATTENTION_HEAD)
+        return "a head is too wide";
+    if (p->heads % p->kv_heads != 0)
+        return "the heads of q do not share those of k evenly";
+    if (p->joined < 0 || p->joined > 1 || p->causal < 0 || p->causal > 1)
+        return "a flag is neither 0 nor 1";
+    if (p->joined && (!lies_in_rows(p, ATTENTION_Q, p->heads, p->head) ||
+                      !lies_in_rows(p, ATTENTION_K, p->kv_heads, p->head) ||
+                      !lies_in_rows(p, ATTENTION_V, p->kv_heads, p->v_head)))
+        return "the heads leave their rows";
+    const int64_t queries = atc_mul(p->batch, p->q_len),
+                  keys = atc_mul(p->batch, p->kv_len - p->past);
+    if (!holds(task, ATTENTION_Q, queries, p->heads, p->head) ||
+        !holds(task, ATTENTION_K, keys, p->kv_heads, p->head) ||
+        !holds(task, ATTENTION_V, keys, p->kv_heads, p->v_head) ||
+        !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, atc_mul(p->heads, p->v_head)), 4))
+        return "an operand is too small or of another type";
+    if (!holds_heads(p, task->src + ATTENTION_PAST_K, p->past, p->head) ||
+        !holds_heads(p, task->src + ATTENTION_PAST_V, p->past, p->v_head))
+        return "the past is too small or of another type";
+    if (task->n_dst == ATTENTION_RESULTS &&
+        (!holds_heads(p, task->dst + ATTENTION_ALL_K, p->kv_len, p->head) ||
+         !holds_heads(p, task->dst + ATTENTION_ALL_V, p->kv_len, p->v_head)))
+        return "there is no room for all keys and values";
+    const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
+    if (added->region != REGION_NONE && kept->region != REGION_NONE)
+        return "there are two masks";
+    if ((added->region != REGION_NONE && !atc_holds(added, DTYPE_F32, mask_reach(p), 4)) ||
+        (kept->region != REGION_NONE && !atc_holds(kept, DTYPE_BOOL, mask_reach(p), 1)))
+        return "the mask is too small or of another type";
+    return check_tokens(task);
+}
+
+static int64_t chunks(const struct attention_params *p)
+{
+    return ceil_div(p->q_len, ATTENTION_ROWS);
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct attention_params *p = params;
+    (void)cpu;
+    return p->batch * p->heads * chunks(p);
+}
+
+static int64_t work(const void *params)
+{
+    const struct attention_params *p = params;
+    const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
+    return atc_mul(scores, 4 + (p->head + p->v_head) / 16);
+}
+
+static int64_t in_panels(int64_t columns)
+{
+    return ceil_div(columns, 16) * 16;
+}
+
+struct attention_scratch attention_scratch(const struct attention_params *p)
+{
+    const int64_t rows = min_i64(p->q_len, ATTENTION_ROWS);
+    const int64_t keys = min_i64(p->kv_len, ATTENTION_KEYS);
+    return (struct attention_scratch){
+        .q = in_panels(rows * p->head),
+        .scores = rows * ATTENTION_SCORE_ROW,
+        .k = in_panels(keys) * p->head,
+        .v = in_panels(p->v_head) * keys,
+        .tokens = p->token_item > 0 ? p->kv_len : 0,
+    };
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct attention_scratch s = attention_scratch(params);
+    return (s.q + s.scores + s.k + s.v + s.tokens) * (int64_t)sizeof(float);
+}
+
+/* Elements from one batch to the next, from head to head and from row to row; where the first is.
+ */
+struct steps {
+    int64_t batch, head, row, at;
+};
+
+static struct steps steps(const struct attention_params *p, int64_t heads, int64_t rows,
+                          int64_t width, int64_t row, int64_t at)
+{
+    if (p->joined)
+        return (struct steps){rows * row, width, row, at};
+    return (struct steps){heads * rows * width, rows * width, width, 0};
+}
+
+static int64_t first_of(const struct steps *s, int64_t batch, int64_t head, int64_t row)
+{
+    return s->at + batch * s->batch + head * s->head + row * s->row;
+}
+
+/* Where part `part` of `parts` of nearly equal size begins, without a product that could overflow.
+ */
+static int64_t cut_at(int64_t n, int64_t parts, int64_t part)
+{
+    return n / parts * part + min_i64(part, n % parts);
+}
+
+struct attention_item attention_item_at(const struct attention_params *p, int64_t item)
+{
+    const int64_t parts = chunks(p), part = item % parts;
+    const int64_t head = item / parts % p->heads, batch = item / parts / p->heads;
+    const int64_t group = p->heads / p->kv_heads, shared = head / group;
+    const int64_t keys = p->kv_len - p->past;
+    /* Who keeps which rows: all items that read a head share its rows. */
+    const int64_t keepers = group * parts, keeper = head % group * parts + part;
+    const int64_t *row = p->row, *at = p->at;
+    const struct steps q = steps(p, p->heads, p->q_len, p->head, row[0], at[0]);
+    const struct steps k = steps(p, p->kv_heads, keys, p->head, row[1], at[1]);
+    const struct steps v = steps(p, p->kv_heads, keys, p->v_head, row[2], at[2]);
+    const struct steps y = steps(p, p->heads, p->q_len, p->v_head, p->heads * p->v_head, 0);
+    struct attention_item it = {
+        .q_row = q.row,
+        .k_row = k.row,
+        .v_row = v.row,
+        .y_row = y.row,
+        .row = cut_at(p->q_len, parts, part),
+        .rows = cut_at(p->q_len, parts, part + 1) - cut_at(p->q_len, parts, part),
+        .head = batch * p->kv_heads + shared,
+        .kept = cut_at(p->kv_len, keepers, keeper),
+        .kept_end = cut_at(p->kv_len, keepers, keeper + 1),
+    };
+    it.q = first_of(&q, batch, head, it.row);
+    it.y = first_of(&y, batch, head, it.row);
+    it.k = first_of(&k, batch, shared, 0);
+    it.v = first_of(&v, batch, shared, 0);
+    it.tokens = batch * p->tokens_step;
+    it.mask = batch * p->mask[0] + head * p->mask[1] + it.row * p->mask[2];
+    return it;
+}
+
+/* Rows of an operand from `first` on: of the past, or of what is new. */
+static struct attention_rows rows_from(const struct attention_params *p,
+                                       const struct attention_item *it, const float *past,
+                                       const float *now, int64_t now_row, int64_t width,
+                                       int64_t first)
+{
+    if (first < p->past)
+        return (struct attention_rows){past + (it->head * p->past + first) * width, width};
+    return (struct attention_rows){now + (first - p->past) * now_row, now_row};
+}
+
+struct attention_rows attention_keys_from(const struct kernel_args *args,
+                                          const struct attention_item *it, int64_t first)
+{
+    const struct attention_params *p = args->params;
+    return rows_from(p, it, args->src[ATTENTION_PAST_K],
+                     (const float *)args->src[ATTENTION_K] + it->k, it->k_row, p->head, first);
+}
+
+struct attention_rows attention_values_from(const struct kernel_args *args,
+                                            const struct attention_item *it, int64_t first)
+{
+    const struct attention_params *p = args->params;
+    return rows_from(p, it, args->src[ATTENTION_PAST_V],
+                     (const float *)args->src[ATTENTION_V] + it->v, it->v_row, p->v_head, first);
+}
+
+void attention_keep(const struct kernel_args *args, const struct attention_item *it)
+{
+    const struct attention_params *p = args->params;
+    float *keys = args->dst[ATTENTION_ALL_K], *values = args->dst[ATTENTION_ALL_V];
+    if (keys == NULL)
+        return;
+    const int64_t first = it->head * p->kv_len;
+    for (int64_t i = it->kept; i < it->kept_end; i++) {
+        memcpy(keys + (first + i) * p->head, attention_keys_from(args, it, i).at,
+               (size_t)p->head * sizeof *keys);
+        memcpy(values + (first + i) * p->v_head, attention_values_from(args, it, i).at,
+               (size_t)p->v_head * sizeof *values);
+    }
+}
+
+const struct kernel_family family_attention = {.name = "attention",
+                                               .fields = attention_fields,
+                                               .check = check,
+                                               .items = items,
+                                               .work = work,
+                                               .scratch = scratch};

@@ -1,0 +1,112 @@
+/* attention: softmax(scale · q·kᵀ + mask) · v, head by head.
+ *
+ *     q       [batch, heads, q_len, head]; where `joined`, [batch, q_len, row[0]], of which
+ *             heads · head elements from at[0] on are read
+ *     k       [batch, kv_heads, kv_len − past, head], or joined, by row[1] and at[1]
+ *     v       [batch, kv_heads, kv_len − past, v_head], or joined, by row[2] and at[2]
+ *     mask    optional: floats, which are added to the scores, or bools, false where a key does not
+ *             take part; element (b, h, i, j) lies at b, h and i times the mask's strides, + j
+ *     tokens  optional, beside a mask of floats or none: [batch, kv_len], or with tokens_step = 0
+ * one row, whole numbers of token_item bytes; a key's number t says what is added to its scores: 0
+ * where t > 0, else `fill`; where `linear`, (1 − t) · fill past_k  where `past` is not 0: [batch,
+ * kv_heads, past, head], the keys in front of k past_v  [batch, kv_heads, past, v_head] y [batch,
+ * heads, q_len, v_head]; where joined, [batch, q_len, heads · v_head] all_k   optional: [batch,
+ * kv_heads, kv_len, head], the keys of the past and the new ones all_v   with it: [batch, kv_heads,
+ * kv_len, v_head]
+ *
+ * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … past + i.
+ * A query without any key gives zeros. The scores are never in memory as a whole: a block of
+ * queries meets a block of keys after the other, and what is summed up so far is scaled when a
+ * larger score comes.
+ */
+#ifndef ATC_ATTENTION_H
+#define ATC_ATTENTION_H
+
+#include "core/index.h"
+#include "core/kernel.h"
+
+enum {
+    ATTENTION_ROWS = 128, /* most queries of an item */
+    ATTENTION_KEYS = 256, /* keys of a block */
+    ATTENTION_HEAD = 1024,
+    ATTENTION_SCORE_ROW = ATTENTION_KEYS + 16, /* no power of two: rows do not share sets of L1 */
+};
+
+#define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
+    I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
+        I64(causal) I64(past) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)                    \
+            I64(token_item) I64(tokens_step) I64(linear) F64(fill)
+DECLARE_PARAMS(attention, ATTENTION_FIELDS)
+
+/* A mask of floats and one of bools; a task has one of them, or none. Tokens go with the former. */
+enum {
+    ATTENTION_Q,
+    ATTENTION_K,
+    ATTENTION_V,
+    ATTENTION_ADDED,
+    ATTENTION_KEPT,
+    ATTENTION_PAST_K,
+    ATTENTION_PAST_V,
+    ATTENTION_TOKENS,
+    ATTENTION_OPERANDS,
+};
+enum { ATTENTION_Y, ATTENTION_ALL_K, ATTENTION_ALL_V, ATTENTION_RESULTS };
+
+/* One work item: some queries of one head, and the rows [kept, kept_end) of all_k and all_v.
+ * Offsets are in elements; `head` counts those of keys, of all batches.
+ */
+struct attention_item {
+    int64_t q, k, v, mask, tokens, y;
+    int64_t row, rows;
+    int64_t head, kept, kept_end;
+    int64_t q_row, k_row, v_row, y_row; /* elements from one row to the next */
+};
+
+struct attention_item attention_item_at(const struct attention_params *p, int64_t item);
+
+/* Rows of keys, or of values, that lie `row` elements apart. */
+struct attention_rows {
+    const float *at;
+    int64_t row;
+};
+
+struct attention_rows attention_keys_from(const struct kernel_args *args,
+                                          const struct attention_item *it, int64_t first);
+struct attention_rows attention_values_from(const struct kernel_args *args,
+                                            const struct attention_item *it, int64_t first);
+
+/* Writes an item's rows of all_k and all_v. */
+void attention_keep(const struct kernel_args *args, const struct attention_item *it);
+
+/* Where a block of keys from `first` ends: none has keys of the past and new ones. */
+static inline int64_t attention_block_end(const struct attention_params *p, int64_t first,
+                                          int64_t end)
+{
+    return min_i64(first + ATTENTION_KEYS, first < p->past ? min_i64(p->past, end) : end);
+}
+
+/* What key `j` has added to its scores for its token. */
+static inline float attention_token(const struct kernel_args *args, const struct attention_item *it,
+                                    int64_t j)
+{
+    const struct attention_params *p = args->params;
+    const int64_t t = atc_read_index(args->src[ATTENTION_TOKENS], it->tokens + j, p->token_item);
+    if (p->linear)
+        return (1 - (float)t) * (float)p->fill;
+    return t > 0 ? 0 : (float)p->fill;
+}
+
+/* Floats of the parts of the scratch: queries, scores, panels of keys, panels of values, tokens. */
+struct attention_scratch {
+    int64_t q, scores, k, v, tokens;
+};
+
+struct attention_scratch attention_scratch(const struct attention_params *p);
+
+/* Keys that query `row` sees. */
+static inline int64_t attention_keys(const struct attention_params *p, int64_t row)
+{
+    return p->causal ? min_i64(p->past + row + 1, p->kv_len) : p->kv_len;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* attention by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "attention/attention.h"
+
+#include <math.h>
+
+struct row {
+    const struct kernel_args *args;
+    const struct attention_params *p;
+    const struct attention_item *it;
+    const float *q;
+    const float *added; /* the masks of this row; NULL: none */
+    const uint8_t *kept;
+};
+
+static float score(const struct row *r, int64_t key)
+{
+    const float *k = attention_keys_from(r->args, r->it, key).at;
+    double sum = 0;
+    for (int64_t i = 0; i < r->p->head; i++)
+        sum += (double)r->q[i] * k[i];
+    const float scaled = (float)(sum * r->p->scale);
+    if (r->p->token_item > 0) {
+        const float token = attention_token(r->args, r->it, key);
+        return scaled + (r->added == NULL ? token : token + r->added[key]);
+    }
+    if (r->added != NULL)
+        return scaled + r->added[key];
+    return r->kept == NULL || r->kept[key] ? scaled : -INFINITY;
+}
+
+static void attend(const struct row *r, int64_t keys, float *y)
+{
+    float largest = -INFINITY;
+    for (int64_t j = 0; j < keys; j++) {
+        const float s = score(r, j);
+        if (s > largest || s != s)
+            largest = s;
+    }
+    const float shift = largest == -INFINITY ? 0 : largest;
+    double total = 0;
+    for (int64_t i = 0; i < r->p->v_head; i++)
+        y[i] = 0;
+    for (int64_t j = 0; j < keys; j++) {
+        const float weight = expf(score(r, j) - shift);
+        const float *v = attention_values_from(r->args, r->it, j).at;
+        total += (double)weight;
+        for (int64_t i = 0; i < r->p->v_head; i++)
+            y[i] += weight * v[i];
+    }
+    const float by = total == 0 ? 0 : (float)(1 / total);
+    for (int64_t i = 0; i < r->p->v_head; i++)
+        y[i] *= by;
+}
+
+void attention_f32_scalar(const struct kernel_args *args)
+{
+    const struct attention_params *p = args->params;
+    const float *added = args->src[ATTENTION_ADDED];
+    const uint8_t *kept = args->src[ATTENTION_KEPT];
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct attention_item it = attention_item_at(p, item);
+        struct row r = {
+            .args = args, .p = p, .it = &it, .q = (const float *)args->src[ATTENTION_Q] + it.q};
+        attention_keep(args, &it);
+        for (int64_t i = 0; i < it.rows; i++, r.q += it.q_row) {
+            r.added = added == NULL ? NULL : added + it.mask + i * p->mask[2];
+            r.kept = kept == NULL ? NULL : kept + it.mask + i * p->mask[2];
+            attend(&r, attention_keys(p, it.row + i), (float *)args->dst[0] + it.y + i * it.y_row);
+        }
+    }
+}

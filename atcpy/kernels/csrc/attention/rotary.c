@@ -1,0 +1,51 @@
+/* The rotary family: its checker and its cut into heads. */
+#include "attention/rotary.h"
+
+DESCRIBE_PARAMS(rotary, ROTARY_FIELDS)
+
+static int64_t heads_of(const struct rotary_params *p)
+{
+    return atc_mul(atc_mul(p->batch, p->heads), p->rows);
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct rotary_params *p = task->params;
+    const int64_t sizes[] = {p->batch, p->heads, p->rows, p->head};
+    if (task->n_src != ROTARY_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, 4, 1) || !atc_sizes_ok(&p->half, 1, 0) || p->half > p->head / 2)
+        return "a size is out of range";
+    if ((p->interleaved != 0 && p->interleaved != 1) || (p->joined != 0 && p->joined != 1))
+        return "a flag is neither 0 nor 1";
+    const int64_t elements = atc_mul(heads_of(p), p->head);
+    const int64_t angles = atc_mul(atc_mul(p->batch, p->rows), p->half);
+    if (!atc_holds(task->src + ROTARY_X, DTYPE_F32, elements, 4) ||
+        !atc_holds(task->src + ROTARY_COS, DTYPE_F32, angles, 4) ||
+        !atc_holds(task->src + ROTARY_SIN, DTYPE_F32, angles, 4) ||
+        !atc_holds(task->dst, DTYPE_F32, elements, 4))
+        return "an operand is too small or of a wrong type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct rotary_params *p = params;
+    return ceil_div(heads_of(p), rotary_heads_per_item(p));
+}
+
+static int64_t work(const void *params)
+{
+    const struct rotary_params *p = params;
+    return atc_mul(heads_of(p), atc_mul(p->head, 3));
+}
+
+const struct kernel_family family_rotary = {
+    .name = "rotary",
+    .fields = rotary_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .inplace = 1u << ROTARY_X,
+};

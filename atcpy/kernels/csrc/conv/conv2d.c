@@ -1,0 +1,383 @@
+/* The conv2d family: its checker, its blocking, and the loops around the micro-kernels. */
+#include "conv/conv2d.h"
+
+#include <string.h>
+
+const char *const activation_names[] = {"",           "Relu",        "Clip",      "LeakyRelu",
+                                        "Sigmoid",    "HardSigmoid", "HardSwish", "Swish",
+                                        "Tanh",       "Gelu",        "GeluTanh",  "Elu",
+                                        "Softsign",   "Softplus",    "Affine",    "ThresholdedRelu",
+                                        "ScaledTanh", "Mish",        "Selu",      "Celu",
+                                        NULL};
+
+DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
+
+const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
+                                  int64_t weights)
+{
+    for (int i = CONV_BIAS; i < task->n_src; i++) {
+        if (task->src[i].region == REGION_NONE)
+            continue;
+        if (!atc_holds(task->src + i, DTYPE_F32, i == CONV_RESIDUAL ? y : m, 4))
+            return "bias, residual or scale is too small or not float32";
+        if (i == CONV_SCALE && weights == WEIGHTS_F32)
+            return "a scale of weights that are not widened";
+    }
+    return NULL;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct conv2d_params *p = task->params;
+    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->m,     p->oh, p->ow, p->kh,
+                             p->kw, p->sh, p->sw, p->dh, p->group, p->dw, p->cg, p->mg};
+    if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
+        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+        return "a size is out of range";
+    if (p->src_c0 != 1 && p->src_c0 != CONV_C0)
+        return "src_c0 is neither 1 nor 16";
+    if (p->group > 1 && (p->src_c0 == 1 || p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
+        return "groups do not fill whole blocks";
+    if (atc_mul(p->group, p->cg) < p->c || atc_mul(p->group - 1, p->cg) >= p->c ||
+        atc_mul(p->group, p->mg) < p->m || atc_mul(p->group - 1, p->mg) >= p->m ||
+        (p->group == 1 && (p->cg != p->c || p->mg != p->m)))
+        return "groups do not fit the channels";
+    const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
+    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw - 1, p->dw));
+    /* A packed row has at most so many positions; block() multiplies them by the channels. */
+    const int64_t positions = atc_add(window_w, p->sw);
+    if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG ||
+        atc_mul(positions, atc_mul(p->cg, 4 * CONV_C0)) >= ATC_TOO_BIG)
+        return "the windows reach too far";
+
+    const int64_t c1 = ceil_div(p->c, p->src_c0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t x = atc_mul(atc_mul(p->n, c1 * p->src_c0), atc_mul(p->h, p->w));
+    const int64_t y = atc_mul(atc_mul(p->n, m1 * CONV_C0), atc_mul(p->oh, p->ow));
+    const int64_t blocks = atc_mul(p->group, ceil_div(p->mg, CONV_C0));
+    const int64_t taps = atc_mul(p->kh, p->kw);
+    const int64_t inputs = ceil_div(p->cg, p->src_c0) * p->src_c0;
+    const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(taps, inputs));
+    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
+        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
+    return conv2d_extras_problem(task, p->m, y, p->weights);
+}
+
+/* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
+ * of output channels pass over it; input channels into runs whose weights stay beside it. They
+ * stream from L2 faster than they are used, and longer runs load and store the sums less often.
+ */
+struct blocking {
+    bool flat;   /* 1x1: the plane is one long row, cut into rows of `row_len` */
+    bool packed; /* input rows are copied, padded and de-interleaved by the stride */
+    int64_t rows, row_len;
+    int64_t chunk_rows, chunks;
+    int64_t in_rows;           /* input rows a chunk needs */
+    int64_t phases, phase_len; /* a packed row: [phases][phase_len] positions */
+    int64_t c1, c1_run;
+    int64_t oc_pairs; /* runs of max_blocks output blocks in a group */
+};
+
+enum {
+    FLAT_ROW = 196,    /* 14 tiles of 14 */
+    PAIR = 2,          /* output blocks of one item; an ISA may take them one by one */
+    ITEMS_WANTED = 32, /* enough to balance some threads */
+    LEAST_CHUNK_ROWS = 4,
+};
+
+static struct blocking block(const struct conv2d_params *p, const struct atc_cpu *cpu)
+{
+    struct blocking b = {0};
+    b.flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 && p->pl == 0 &&
+             p->oh == p->h && p->ow == p->w;
+    const bool inside = p->pt == 0 && p->pl == 0 &&
+                        (p->oh - 1) * p->sh + (p->kh - 1) * p->dh < p->h &&
+                        (p->ow - 1) * p->sw + (p->kw - 1) * p->dw < p->w;
+    b.packed = !b.flat && !(inside && p->sw == 1);
+    b.row_len = b.flat ? min_i64(p->oh * p->ow, FLAT_ROW) : p->ow;
+    b.rows = b.flat ? ceil_div(p->oh * p->ow, b.row_len) : p->oh;
+    b.phases = b.packed ? p->sw : 1;
+    b.phase_len = b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw) : p->w;
+    b.c1 = ceil_div(p->cg, p->src_c0);
+    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), PAIR);
+
+    const int64_t row_bytes = (b.flat ? b.row_len : b.phases * b.phase_len) * b.c1 * p->src_c0 * 4;
+    const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
+    const int64_t halo = (p->kh - 1) * p->dh + 1 - p->sh;
+    b.chunk_rows = (rows_in_l2 - halo) / p->sh;
+    const int64_t chunks_wanted = ceil_div(ITEMS_WANTED, p->n * p->group * b.oc_pairs);
+    const int64_t rows_for_items = ceil_div(b.rows, chunks_wanted);
+    if (b.chunk_rows > rows_for_items)
+        b.chunk_rows = rows_for_items;
+    if (b.chunk_rows < LEAST_CHUNK_ROWS)
+        b.chunk_rows = LEAST_CHUNK_ROWS;
+    b.chunk_rows = min_i64(b.chunk_rows, b.rows);
+    b.chunks = ceil_div(b.rows, b.chunk_rows);
+    b.chunk_rows = ceil_div(b.rows, b.chunks);
+    b.chunks = ceil_div(b.rows, b.chunk_rows);
+    b.in_rows = (b.chunk_rows - 1) * p->sh + (p->kh - 1) * p->dh + 1;
+
+    const int64_t weight_bytes = PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
+    b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
+    if (b.c1_run < 1)
+        b.c1_run = 1;
+    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    return b;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct conv2d_params *p = params;
+    const struct blocking b = block(p, cpu);
+    return p->n * p->group * b.chunks * b.oc_pairs;
+}
+
+static int64_t work(const void *params)
+{
+    const struct conv2d_params *p = params;
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16;
+}
+
+static int64_t taps_bytes(const struct conv2d_params *p)
+{
+    return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
+}
+
+/* Of the weights of a run, as float32. */
+static int64_t widened_bytes(const struct conv2d_params *p, const struct blocking *b)
+{
+    const int64_t inputs = atc_mul(b->c1_run * p->src_c0, p->kh * p->kw);
+    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    const struct conv2d_params *p = params;
+    const struct blocking b = block(p, cpu);
+    const int64_t floats =
+        b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
+    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
+}
+
+const struct kernel_family family_conv2d = {
+    .name = "conv2d",
+    .fields = conv2d_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .scratch = scratch,
+    .inplace = 1u << CONV_RESIDUAL,
+};
+
+/* --- the loops ------------------------------------------------------------------------------- */
+
+struct drive {
+    const struct conv2d_params *p;
+    const struct conv2d_isa *isa;
+    struct blocking b;
+    const float *x, *bias, *residual;
+    struct conv2d_weights w;
+    float *y;
+    struct conv2d_tap *taps;
+    float *packed;
+    int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
+    int64_t row_stride, c1_stride;
+};
+
+static bool phase_in_use(const struct conv2d_params *p, int64_t phase)
+{
+    for (int64_t k = 0; k < p->kw; k++)
+        if (k * p->dw % p->sw == phase)
+            return true;
+    return false;
+}
+
+static bool row_in_use(const struct conv2d_params *p, int64_t row)
+{
+    for (int64_t k = 0; k < p->kh; k++)
+        if (row >= k * p->dh && (row - k * p->dh) % p->sh == 0)
+            return true;
+    return false;
+}
+
+/* One phase of one padded row: positions phase, phase + sw, … of the row, zero in the padding. */
+static void pack_phase(const struct conv2d_params *p, const float *row, int64_t phase, int64_t len,
+                       float *out)
+{
+    const int64_t c0 = p->src_c0;
+    for (int64_t q = 0; q < len; q++) {
+        const int64_t at = q * p->sw + phase - p->pl;
+        float *to = out + q * c0;
+        if (at < 0 || at >= p->w)
+            memset(to, 0, (size_t)c0 * sizeof *to);
+        else if (c0 == 1)
+            *to = row[at];
+        else
+            memcpy(to, row + at * CONV_C0, CONV_C0 * sizeof *to);
+    }
+}
+
+/* Copies the input rows of a chunk: [c1][in_rows][phases][phase_len][C0]. */
+static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
+{
+    const struct conv2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t plane = p->h * p->w * p->src_c0;
+    const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
+    for (int64_t c1 = 0; c1 < b->c1; c1++) {
+        const float *x = d->x + (n * c1_all + c1_first + c1) * plane;
+        for (int64_t r = 0; r < b->in_rows; r++) {
+            if (!row_in_use(p, r))
+                continue;
+            float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
+            const int64_t at = row0 * p->sh - p->pt + r;
+            if (at < 0 || at >= p->h) {
+                memset(out, 0, (size_t)d->row_stride * sizeof *out);
+                continue;
+            }
+            for (int64_t phase = 0; phase < b->phases; phase++)
+                if (phase_in_use(p, phase))
+                    pack_phase(p, x + at * p->w * p->src_c0, phase, b->phase_len,
+                               out + phase * b->phase_len * p->src_c0);
+        }
+    }
+}
+
+/* Offsets of the kernel's taps from the first one's input. */
+static void fill_taps(struct drive *d)
+{
+    const struct conv2d_params *p = d->p;
+    for (int64_t i = 0; i < p->kh; i++)
+        for (int64_t j = 0; j < p->kw; j++) {
+            const int64_t column = j * p->dw;
+            const int64_t position =
+                d->b.packed ? column % p->sw * d->b.phase_len + column / p->sw : column;
+            const int64_t tap = i * p->kw + j;
+            d->taps[tap].in = i * p->dh * d->row_stride + position * p->src_c0;
+            d->taps[tap].weights = tap * p->src_c0 * CONV_C0;
+        }
+}
+
+/* Cuts a row into tiles of nearly equal width and runs them. */
+static void run_row(const struct drive *d, struct conv2d_tile tile, int blocks, int64_t len)
+{
+    const struct conv2d_isa *isa = d->isa;
+    const conv2d_micro *table = d->p->src_c0 == 1 ? isa->plain : isa->blocked;
+    const int64_t tiles = ceil_div(len, isa->max_width);
+    for (int64_t t = 0, at = 0; t < tiles; t++) {
+        const int64_t width = len / tiles + (t < len % tiles);
+        struct conv2d_tile here = tile;
+        here.in += at * d->p->src_c0;
+        here.dst += at * CONV_C0;
+        if (here.residual != NULL)
+            here.residual += at * CONV_C0;
+        table[(blocks - 1) * isa->max_width + width - 1](&here);
+        at += width;
+    }
+}
+
+/* All rows of a chunk for `blocks` neighbouring output blocks of a group. */
+static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0, int64_t block0,
+                       int blocks)
+{
+    const struct conv2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t first_block = g * n1 + block0, y_plane = p->oh * p->ow * CONV_C0;
+    const int64_t taps = p->kh * p->kw, weights_c1 = taps * p->src_c0 * CONV_C0;
+    const int64_t rows = min_i64(b->chunk_rows, b->rows - row0);
+
+    float bias[PAIR * CONV_C0] = {0};
+    if (d->bias != NULL) {
+        const int64_t first = first_block * CONV_C0;
+        memcpy(bias, d->bias + first,
+               (size_t)min_i64((int64_t)blocks * CONV_C0, p->m - first) * sizeof *bias);
+    }
+    const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
+    const float *in =
+        b->packed ? d->packed
+                  : d->x + (n * c1_all + c1_first) * d->c1_stride + row0 * p->sh * d->row_stride;
+    const int64_t c_here = min_i64(p->cg, p->c - g * p->cg);
+    const int64_t c1_here = ceil_div(c_here, p->src_c0);
+
+    for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
+        const int64_t run = min_i64(b->c1_run, c1_here - c1);
+        const bool ends = c1 + run == c1_here;
+        const struct conv2d_run w =
+            conv2d_run_at(&d->w, d->isa, first_block, (first_block * b->c1 + c1) * weights_c1,
+                          b->c1 * weights_c1, run * weights_c1, blocks);
+        struct conv2d_tile tile = {
+            .taps = d->taps,
+            .n_taps = taps,
+            .c1_stride = d->c1_stride,
+            .n_c1 = run,
+            .c_last = ends ? c_here - (c1_here - 1) * p->src_c0 : p->src_c0,
+            .weights = w.weights,
+            .weight_c1 = weights_c1,
+            .weight_stride = w.stride,
+            .bias = bias,
+            .dst_step = CONV_C0,
+            .dst_stride = y_plane,
+            .first = c1 == 0,
+            .last = ends,
+            .activation = (enum activation)p->activation,
+            .alpha = (float)p->alpha,
+            .beta = (float)p->beta,
+        };
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t y_at =
+                (n * m1 + first_block) * y_plane + (row0 + r) * b->row_len * CONV_C0;
+            tile.in = in + c1 * d->c1_stride + r * p->sh * d->row_stride;
+            tile.dst = d->y + y_at;
+            tile.residual = d->residual ? d->residual + y_at : NULL;
+            const int64_t len =
+                b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
+            run_row(d, tile, blocks, len);
+        }
+    }
+}
+
+void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
+{
+    const struct conv2d_params *p = args->params;
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .b = block(p, args->cpu),
+                      .x = args->src[CONV_X],
+                      .w = {.all = args->src[CONV_W],
+                            .type = (enum weight_type)p->weights,
+                            .scale = args->src[CONV_SCALE],
+                            .m = p->m},
+                      .bias = args->src[CONV_BIAS],
+                      .residual = args->src[CONV_RESIDUAL],
+                      .y = args->dst[0],
+                      .taps = args->scratch,
+                      .packed_item = -1};
+    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
+    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
+    d.row_stride = (d.b.flat ? d.b.row_len : d.b.phases * d.b.phase_len) * p->src_c0;
+    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
+    fill_taps(&d);
+
+    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        /* Output blocks vary fastest, so that neighbouring items share the packed rows. */
+        const int64_t pair = item % d.b.oc_pairs, outer = item / d.b.oc_pairs;
+        const int64_t chunk = outer % d.b.chunks, ng = outer / d.b.chunks;
+        const int64_t g = ng % p->group, n = ng / p->group;
+        const int64_t row0 = chunk * d.b.chunk_rows;
+        if (d.b.packed && d.packed_item != outer) {
+            pack_rows(&d, n, g, row0);
+            d.packed_item = outer;
+        }
+        const int64_t last = min_i64(min_i64(n1, (pair + 1) * PAIR), m1 - g * n1);
+        for (int64_t at = pair * PAIR; at < last;) {
+            const int64_t blocks = min_i64(isa->max_blocks, last - at);
+            run_blocks(&d, n, g, row0, at, (int)blocks);
+            at += blocks;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+/* conv2d: activation(conv(x, w) + bias + residual), in two spatial dims.
+ *
+ *     x         NC1HWC0, or NCHW where src_c0 is 1
+ *     w         N1C1HWC0N0 with C0 = src_c0: [group · mg/16, cg/C0, kh, kw, C0, 16], of `weights`
+ *     bias      [m], optional
+ *     residual  NC1HWC0, of the result's dims, optional; may be the destination itself
+ *     scale     [m], a factor of each output channel's weights, optional; of 16-bit weights only
+ *     y         NC1HWC0
+ *
+ * A group reads cg input channels and makes mg output channels; with several groups both are
+ * multiples of 16. Channels beyond c in the last block of x are not read: they may be anything.
+ */
+#ifndef ATC_CONV2D_H
+#define ATC_CONV2D_H
+
+#include "simd/activation.h"
+#include "core/kernel.h"
+#include "matmul/widen.h"
+
+enum { CONV_C0 = 16 };
+
+#define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64(n)                                                                                         \
+    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(weights, weight_types)         \
+            ENUM(activation, activation_names) F64(alpha) F64(beta)
+DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
+
+enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_SCALE, CONV_OPERANDS };
+
+/* Where a tap of the kernel reads, in floats from the tile's input and from its weights. With C0 =
+ * 1 the weights of taps follow each other.
+ */
+struct conv2d_tap {
+    int64_t in, weights;
+};
+
+/* A run of `width` neighbouring results in `blocks` neighbouring blocks of output channels, summed
+ * over n_c1 blocks of input channels: the work of one micro-kernel call.
+ */
+struct conv2d_tile {
+    const float *in;
+    const struct conv2d_tap *taps;
+    int64_t n_taps;
+    int64_t c1_stride; /* floats from one block of input channels to the next */
+    int64_t n_c1;
+    int64_t c_last; /* channels in the last of them */
+    const float *weights;
+    int64_t weight_c1;     /* floats from one block of input channels to the next */
+    int64_t weight_stride; /* floats from one output block to the next */
+    const float *bias;     /* `blocks` · 16 floats */
+    const float *residual; /* NULL: none */
+    float *dst;
+    int64_t dst_step;   /* floats from one result to the next */
+    int64_t dst_stride; /* floats from one output block to the next */
+    bool first, last;   /* the sum begins here; it ends here, so activate */
+    enum activation activation;
+    float alpha, beta;
+};
+
+/* Why bias, residual or scale do not fit m channels and a result of y elements; NULL if they do. */
+const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
+                                  int64_t weights);
+
+/* What an ISA brings: tables of micro-kernels by blocks and width, for C0 = 16 and C0 = 1. */
+typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
+struct conv2d_isa {
+    int max_blocks, max_width;
+    const conv2d_micro *blocked; /* [blocks - 1][width - 1] */
+    const conv2d_micro *plain;
+    widen_fn widen;
+};
+
+/* The weights of some neighbouring output blocks over a run of input channels. */
+struct conv2d_weights {
+    const void *all; /* of the package */
+    enum weight_type type;
+    const float *scale; /* NULL: none */
+    int64_t m;          /* channels that have one */
+    float *widened;     /* room for those of a run */
+};
+
+struct conv2d_run {
+    const float *weights;
+    int64_t stride; /* floats from one output block to the next */
+};
+
+/* The `count` weights from number `first` on of each of `blocks` blocks from `block` on, which lie
+ * `stride` apart.
+ */
+static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
+                                              const struct conv2d_isa *isa, int64_t block,
+                                              int64_t first, int64_t stride, int64_t count,
+                                              int blocks)
+{
+    if (w->type == WEIGHTS_F32)
+        return (struct conv2d_run){(const float *)w->all + first, stride};
+    for (int b = 0; b < blocks; b++) {
+        float scale[CONV_C0] = {0};
+        const int64_t channel = (block + b) * CONV_C0;
+        for (int64_t i = 0; w->scale != NULL && i < min_i64(CONV_C0, w->m - channel); i++)
+            scale[i] = w->scale[channel + i];
+        isa->widen(w->type, (const uint16_t *)w->all + first + b * stride,
+                   w->scale != NULL ? scale : NULL, w->widened + b * count, count);
+    }
+    return (struct conv2d_run){w->widened, count};
+}
+
+extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;
+
+void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
+
+#endif

@@ -1,0 +1,82 @@
+/* conv2d on AVX2: up to 6 results of one output block in 12 accumulators, inputs broadcast. */
+#include "simd/activation_avx2.h"
+#include "conv/conv2d.h"
+
+enum { MAX_BLOCKS = 1, MAX_WIDTH = 6, HALVES = 2, LANES = 8 };
+
+/* One function a (width, c0): the loops over them unroll into registers. */
+static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int width,
+                                                        int64_t c0)
+{
+    __m256 acc[MAX_WIDTH][HALVES];
+#pragma GCC unroll 6
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++)
+            acc[i][h] =
+                _mm256_loadu_ps((t->first ? t->bias : t->dst + i * t->dst_step) + h * LANES);
+    if (t->first && t->residual != NULL)
+#pragma GCC unroll 6
+        for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+            for (int h = 0; h < HALVES; h++)
+                acc[i][h] = _mm256_add_ps(
+                    acc[i][h], _mm256_loadu_ps(t->residual + i * t->dst_step + h * LANES));
+
+    for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
+        const float *plane = t->in + c1 * t->c1_stride;
+        const float *weights = t->weights + c1 * t->weight_c1;
+        const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
+        for (int64_t tap = 0; tap < t->n_taps; tap++) {
+            const float *in = plane + t->taps[tap].in;
+            /* One channel a tap: reading the offset would cost as much as the tap. */
+            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
+                const __m256 low = _mm256_loadu_ps(wc), high = _mm256_loadu_ps(wc + LANES);
+#pragma GCC unroll 6
+                for (int i = 0; i < width; i++) {
+                    const __m256 x = _mm256_broadcast_ss(in + i * c0);
+                    acc[i][0] = _mm256_fmadd_ps(x, low, acc[i][0]);
+                    acc[i][1] = _mm256_fmadd_ps(x, high, acc[i][1]);
+                }
+            }
+        }
+    }
+
+#pragma GCC unroll 6
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++) {
+            __m256 y = acc[i][h];
+            if (t->last && t->activation == ACT_RELU)
+                y = _mm256_max_ps(_mm256_setzero_ps(), y);
+            _mm256_storeu_ps(t->dst + i * t->dst_step + h * LANES, y);
+        }
+    /* The rest of the activations need registers that the sums hold: over what was stored. */
+    if (t->last && t->activation != ACT_NONE && t->activation != ACT_RELU)
+        for (int i = 0; i < width * HALVES; i++) {
+            float *dst = t->dst + i / HALVES * t->dst_step + i % HALVES * LANES;
+            const __m256 y = _mm256_loadu_ps(dst);
+            _mm256_storeu_ps(dst, activate_avx2(t->activation, y, t->alpha, t->beta));
+        }
+}
+
+#define WIDTHS(M, c0) M(1, c0) M(2, c0) M(3, c0) M(4, c0) M(5, c0) M(6, c0)
+#define DEFINE(width, c0)                                                                          \
+    static void micro_##width##_##c0(const struct conv2d_tile *tile)                               \
+    {                                                                                              \
+        micro(tile, width, c0);                                                                    \
+    }
+#define NAME(width, c0) micro_##width##_##c0,
+
+WIDTHS(DEFINE, 16)
+WIDTHS(DEFINE, 1)
+
+static const conv2d_micro blocked[] = {WIDTHS(NAME, 16)};
+static const conv2d_micro plain[] = {WIDTHS(NAME, 1)};
+const struct conv2d_isa conv2d_isa_avx2 = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx2};
+
+void conv2d_f32_avx2(const struct kernel_args *args)
+{
+    conv2d_drive(args, &conv2d_isa_avx2);
+}

@@ -1,0 +1,100 @@
+/* conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators, inputs broadcast. */
+#include "simd/activation_avx512.h"
+#include "conv/conv2d.h"
+
+enum { MAX_BLOCKS = 2, MAX_WIDTH = 14 };
+
+/* One function a (blocks, width, c0): the loops over them unroll into registers. */
+static inline __attribute__((always_inline)) void micro(const struct conv2d_tile *t, int blocks,
+                                                        int width, int64_t c0)
+{
+    __m512 acc[MAX_BLOCKS][MAX_WIDTH];
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+        for (int i = 0; i < width; i++)
+            acc[b][i] = t->first ? _mm512_loadu_ps(t->bias + b * CONV_C0)
+                                 : _mm512_loadu_ps(t->dst + b * t->dst_stride + i * t->dst_step);
+    if (t->first && t->residual != NULL)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < width; i++)
+                acc[b][i] = _mm512_add_ps(
+                    acc[b][i], _mm512_loadu_ps(t->residual + b * t->dst_stride + i * t->dst_step));
+
+    const int64_t w_stride = t->weight_stride;
+    for (int64_t c1 = 0; c1 < t->n_c1; c1++) {
+        const float *plane = t->in + c1 * t->c1_stride;
+        const float *weights = t->weights + c1 * t->weight_c1;
+        const int64_t channels = c1 == t->n_c1 - 1 ? t->c_last : c0;
+        for (int64_t tap = 0; tap < t->n_taps; tap++) {
+            const float *in = plane + t->taps[tap].in;
+            /* One channel a tap: reading the offset would cost as much as the tap. */
+            const float *wc = weights + (c0 == 1 ? tap * CONV_C0 : t->taps[tap].weights);
+            for (int64_t c = 0; c < channels; c++, in++, wc += CONV_C0) {
+                __m512 wv[MAX_BLOCKS];
+#pragma GCC unroll 2
+                for (int b = 0; b < blocks; b++)
+                    wv[b] = _mm512_loadu_ps(wc + b * w_stride);
+#pragma GCC unroll 14
+                for (int i = 0; i < width; i++) {
+                    const __m512 x = _mm512_set1_ps(in[i * c0]);
+#pragma GCC unroll 2
+                    for (int b = 0; b < blocks; b++)
+                        acc[b][i] = _mm512_fmadd_ps(x, wv[b], acc[b][i]);
+                }
+            }
+        }
+    }
+
+    if (t->last && t->activation != ACT_NONE)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < width; i++)
+                acc[b][i] = t->activation == ACT_RELU
+                                ? _mm512_max_ps(_mm512_setzero_ps(), acc[b][i])
+                                : activate_avx512(t->activation, acc[b][i], t->alpha, t->beta);
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+        for (int i = 0; i < width; i++)
+            _mm512_storeu_ps(t->dst + b * t->dst_stride + i * t->dst_step, acc[b][i]);
+}
+
+#define WIDTHS(M, blocks, c0)                                                                      \
+    M(blocks, 1, c0)                                                                               \
+    M(blocks, 2, c0)                                                                               \
+    M(blocks, 3, c0)                                                                               \
+    M(blocks, 4, c0)                                                                               \
+    M(blocks, 5, c0)                                                                               \
+    M(blocks, 6, c0)                                                                               \
+    M(blocks, 7, c0)                                                                               \
+    M(blocks, 8, c0)                                                                               \
+    M(blocks, 9, c0)                                                                               \
+    M(blocks, 10, c0)                                                                              \
+    M(blocks, 11, c0)                                                                              \
+    M(blocks, 12, c0)                                                                              \
+    M(blocks, 13, c0)                                                                              \
+    M(blocks, 14, c0)
+#define DEFINE(blocks, width, c0)                                                                  \
+    static void micro_##blocks##_##width##_##c0(const struct conv2d_tile *tile)                    \
+    {                                                                                              \
+        micro(tile, blocks, width, c0);                                                            \
+    }
+#define NAME(blocks, width, c0) micro_##blocks##_##width##_##c0,
+
+WIDTHS(DEFINE, 1, 16)
+WIDTHS(DEFINE, 2, 16)
+WIDTHS(DEFINE, 1, 1)
+WIDTHS(DEFINE, 2, 1)
+
+static const conv2d_micro blocked[] = {WIDTHS(NAME, 1, 16) WIDTHS(NAME, 2, 16)};
+static const conv2d_micro plain[] = {WIDTHS(NAME, 1, 1) WIDTHS(NAME, 2, 1)};
+const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx512f};
+
+void conv2d_f32_avx512f(const struct kernel_args *args)
+{
+    conv2d_drive(args, &conv2d_isa_avx512f);
+}

@@ -1,0 +1,375 @@
+/* The conv_transpose2d family: its checker, its blocking, and the loops around the micro-kernels.
+ */
+#include "conv/conv_transpose2d.h"
+
+#include <string.h>
+
+DESCRIBE_PARAMS(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct conv_transpose2d_params *p = task->params;
+    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->m,     p->oh, p->ow, p->kh,
+                             p->kw, p->sh, p->sw, p->dh, p->group, p->dw, p->cg, p->mg};
+    const int64_t pads[] = {p->pt, p->pl};
+    if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || !atc_sizes_ok(pads, 2, 0))
+        return "a size is out of range";
+    if (p->group > 1 && (p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
+        return "groups do not fill whole blocks";
+    if (atc_mul(p->group, p->cg) < p->c || atc_mul(p->group - 1, p->cg) >= p->c ||
+        atc_mul(p->group, p->mg) < p->m || atc_mul(p->group - 1, p->mg) >= p->m ||
+        (p->group == 1 && (p->cg != p->c || p->mg != p->m)))
+        return "groups do not fit the channels";
+    if (atc_mul(p->kh, p->dh) >= ATC_TOO_BIG || atc_mul(p->kw, p->dw) >= ATC_TOO_BIG)
+        return "the kernel reaches too far";
+
+    const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t x = atc_mul(atc_mul(p->n, c1 * CONV_C0), atc_mul(p->h, p->w));
+    const int64_t y = atc_mul(atc_mul(p->n, m1 * CONV_C0), atc_mul(p->oh, p->ow));
+    const int64_t blocks = atc_mul(p->group, ceil_div(p->mg, CONV_C0));
+    const int64_t inputs = ceil_div(p->cg, CONV_C0) * CONV_C0;
+    const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(atc_mul(p->kh, p->kw), inputs));
+    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
+        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
+    return conv2d_extras_problem(task, p->m, y, p->weights);
+}
+
+/* One spatial dim: result o = phase + stride · q reads input q + shift(tap) for each tap of its
+ * phase. */
+struct axis {
+    int64_t in, out, kernel, stride, dilation, pad;
+    int64_t steps;       /* most results of a phase */
+    int64_t least, most; /* the shifts of all taps */
+};
+
+/* True if a tap hits the results of a phase; then *shift says what input they read. */
+static bool tap_hits(const struct axis *axis, int64_t tap, int64_t phase, int64_t *shift)
+{
+    const int64_t reach = phase + axis->pad - tap * axis->dilation;
+    *shift = reach / axis->stride;
+    return reach % axis->stride == 0;
+}
+
+static struct axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                           int64_t dilation, int64_t pad)
+{
+    struct axis axis = {in, out, kernel, stride, dilation, pad, .steps = ceil_div(out, stride)};
+    bool any = false;
+    for (int64_t tap = 0; tap < kernel; tap++) {
+        /* The phase that the tap hits, if the result is that large. */
+        int64_t shift, phase = (tap * dilation - pad) % stride;
+        if (phase < 0)
+            phase += stride;
+        if (phase >= out || !tap_hits(&axis, tap, phase, &shift))
+            continue;
+        axis.least = !any || shift < axis.least ? shift : axis.least;
+        axis.most = !any || shift > axis.most ? shift : axis.most;
+        any = true;
+    }
+    return axis;
+}
+
+static bool stays_inside(const struct axis *axis)
+{
+    return axis->least >= 0 && axis->steps - 1 + axis->most < axis->in;
+}
+
+/* How the work is cut, as in conv2d: steps of rows into chunks whose input stays in L2, input
+ * channels into runs whose weights of a phase stay beside it.
+ */
+struct blocking {
+    struct axis y, x;
+    bool packed; /* input rows are copied with zeros around them */
+    int64_t chunk_rows, chunks;
+    int64_t in_rows, row_len; /* of the input that a chunk reads */
+    int64_t c1, c1_run;
+    int64_t oc_pairs;
+};
+
+enum {
+    PAIR = 2,
+    ITEMS_WANTED = 32,
+    LEAST_CHUNK_ROWS = 2,
+};
+
+static struct blocking block(const struct conv_transpose2d_params *p, const struct atc_cpu *cpu)
+{
+    struct blocking b = {
+        .y = axis_of(p->h, p->oh, p->kh, p->sh, p->dh, p->pt),
+        .x = axis_of(p->w, p->ow, p->kw, p->sw, p->dw, p->pl),
+    };
+    b.packed = !(stays_inside(&b.y) && stays_inside(&b.x));
+    b.row_len = b.packed ? b.x.steps + b.x.most - b.x.least : p->w;
+    b.c1 = ceil_div(p->cg, CONV_C0);
+    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), PAIR);
+
+    const int64_t halo = b.y.most - b.y.least;
+    b.chunk_rows = cpu->l2_bytes / 2 / atc_mul(b.row_len, b.c1 * CONV_C0 * 4) - halo;
+    const int64_t chunks_wanted = ceil_div(ITEMS_WANTED, p->n * p->group * b.oc_pairs);
+    const int64_t rows_for_items = ceil_div(b.y.steps, chunks_wanted);
+    if (b.chunk_rows > rows_for_items)
+        b.chunk_rows = rows_for_items;
+    if (b.chunk_rows < LEAST_CHUNK_ROWS)
+        b.chunk_rows = LEAST_CHUNK_ROWS;
+    b.chunk_rows = min_i64(b.chunk_rows, b.y.steps);
+    b.chunks = ceil_div(b.y.steps, b.chunk_rows);
+    b.in_rows = b.chunk_rows + halo;
+
+    const int64_t taps = ceil_div(p->kh, p->sh) * ceil_div(p->kw, p->sw);
+    b.c1_run = cpu->l2_bytes / 8 / (PAIR * CONV_C0 * taps * CONV_C0 * 4);
+    if (b.c1_run < 1)
+        b.c1_run = 1;
+    b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
+    return b;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct conv_transpose2d_params *p = params;
+    const struct blocking b = block(p, cpu);
+    return p->n * p->group * b.chunks * b.oc_pairs;
+}
+
+static int64_t work(const void *params)
+{
+    const struct conv_transpose2d_params *p = params;
+    return atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16;
+}
+
+static int64_t taps_bytes(const struct conv_transpose2d_params *p)
+{
+    return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
+}
+
+/* Of the weights of a run, all phases', as float32. */
+static int64_t widened_bytes(const struct conv_transpose2d_params *p, const struct blocking *b)
+{
+    const int64_t inputs = atc_mul(b->c1_run * CONV_C0, p->kh * p->kw);
+    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    const struct conv_transpose2d_params *p = params;
+    const struct blocking b = block(p, cpu);
+    const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
+    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
+}
+
+const struct kernel_family family_conv_transpose2d = {
+    .name = "conv_transpose2d",
+    .fields = conv_transpose2d_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .scratch = scratch,
+    .inplace = 1u << CONV_RESIDUAL,
+};
+
+/* --- the loops ------------------------------------------------------------------------------- */
+
+struct drive {
+    const struct conv_transpose2d_params *p;
+    const struct conv2d_isa *isa;
+    struct blocking b;
+    const float *x, *bias, *residual;
+    struct conv2d_weights w;
+    float *y;
+    struct conv2d_tap *taps;
+    float *packed;
+    int64_t packed_item; /* what `packed` holds: (n, group, chunk), or -1 */
+    int64_t row_stride, c1_stride;
+};
+
+/* The results of one item in one phase. */
+struct phase {
+    int64_t n, group, row0, rows; /* steps of rows */
+    int64_t block0;
+    int blocks;
+    int64_t y, x; /* the phase itself */
+    int64_t n_taps;
+};
+
+/* Copies the input rows of a chunk, [c1][in_rows][row_len][C0], zero where there is no input. */
+static void pack_rows(const struct drive *d, int64_t n, int64_t g, int64_t row0)
+{
+    const struct conv_transpose2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t c1_all = ceil_div(p->c, CONV_C0), c1_first = g * p->cg / CONV_C0;
+    const int64_t c1_here = min_i64(b->c1, c1_all - c1_first);
+    const int64_t first = b->x.least < 0 ? min_i64(-b->x.least, b->row_len) : 0;
+    const int64_t from = b->x.least + first;
+    const int64_t wanted = min_i64(b->row_len - first, p->w - from);
+    const int64_t count = wanted < 0 ? 0 : wanted, end = first + count;
+    for (int64_t c1 = 0; c1 < c1_here; c1++)
+        for (int64_t r = 0; r < b->in_rows; r++) {
+            float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
+            const int64_t at = row0 + b->y.least + r;
+            if (at < 0 || at >= p->h) {
+                memset(out, 0, (size_t)d->row_stride * sizeof *out);
+                continue;
+            }
+            const float *row = d->x + (((n * c1_all + c1_first + c1) * p->h + at) * p->w) * CONV_C0;
+            memset(out, 0, (size_t)(first * CONV_C0) * sizeof *out);
+            if (count > 0)
+                memcpy(out + first * CONV_C0, row + from * CONV_C0,
+                       (size_t)(count * CONV_C0) * sizeof *out);
+            memset(out + end * CONV_C0, 0, (size_t)((b->row_len - end) * CONV_C0) * sizeof *out);
+        }
+}
+
+/* The taps that hit a phase, by what they read of a chunk's input. */
+static int64_t find_taps(const struct drive *d, int64_t phase_y, int64_t phase_x)
+{
+    const struct blocking *b = &d->b;
+    const int64_t y0 = b->packed ? b->y.least : 0, x0 = b->packed ? b->x.least : 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < b->y.kernel; i++) {
+        int64_t shift_y, shift_x;
+        if (!tap_hits(&b->y, i, phase_y, &shift_y))
+            continue;
+        for (int64_t j = 0; j < b->x.kernel; j++)
+            if (tap_hits(&b->x, j, phase_x, &shift_x))
+                d->taps[count++] = (struct conv2d_tap){
+                    .in = (shift_y - y0) * d->row_stride + (shift_x - x0) * CONV_C0,
+                    .weights = (i * b->x.kernel + j) * CONV_C0 * CONV_C0,
+                };
+    }
+    return count;
+}
+
+/* Cuts a row into tiles of nearly equal width and runs them. */
+static void run_row(const struct drive *d, struct conv2d_tile tile, int blocks, int64_t len)
+{
+    const struct conv2d_isa *isa = d->isa;
+    const int64_t tiles = ceil_div(len, isa->max_width);
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t width = len / tiles + (t < len % tiles);
+        isa->blocked[(blocks - 1) * isa->max_width + width - 1](&tile);
+        tile.in += width * CONV_C0;
+        tile.dst += width * tile.dst_step;
+        if (tile.residual != NULL)
+            tile.residual += width * tile.dst_step;
+    }
+}
+
+/* All results of a phase, summed over the run of input channels that `tile` begins with. */
+static void run_phase(const struct drive *d, const struct phase *f, struct conv2d_tile tile)
+{
+    const struct conv_transpose2d_params *p = d->p;
+    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    const int64_t plane = f->n * m1 + f->group * n1 + f->block0;
+    const int64_t len = ceil_div(p->ow - f->x, p->sw);
+    const float *in = tile.in;
+    tile.n_taps = f->n_taps;
+    for (int64_t r = 0; r < f->rows; r++) {
+        const int64_t row = f->y + (f->row0 + r) * p->sh;
+        if (row >= p->oh)
+            break;
+        const int64_t y_at = plane * tile.dst_stride + (row * p->ow + f->x) * CONV_C0;
+        tile.in = in + r * d->row_stride;
+        tile.dst = d->y + y_at;
+        tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
+        run_row(d, tile, f->blocks, len);
+    }
+}
+
+/* All phases of a chunk for `blocks` neighbouring output blocks of a group, over runs of input
+ * channels.
+ */
+static void run_blocks(const struct drive *d, struct phase f)
+{
+    const struct conv_transpose2d_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const int64_t first_block = f.group * ceil_div(p->mg, CONV_C0) + f.block0;
+    const int64_t weights_c1 = p->kh * p->kw * CONV_C0 * CONV_C0;
+    const int64_t c1_all = ceil_div(p->c, CONV_C0), c1_first = f.group * p->cg / CONV_C0;
+    const int64_t c_here = min_i64(p->cg, p->c - f.group * p->cg);
+    const int64_t c1_here = ceil_div(c_here, CONV_C0);
+    const float *in =
+        b->packed ? d->packed
+                  : d->x + (f.n * c1_all + c1_first) * d->c1_stride + f.row0 * d->row_stride;
+
+    float bias[PAIR * CONV_C0] = {0};
+    if (d->bias != NULL) {
+        const int64_t first = first_block * CONV_C0;
+        memcpy(bias, d->bias + first,
+               (size_t)min_i64((int64_t)f.blocks * CONV_C0, p->m - first) * sizeof *bias);
+    }
+    for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
+        const int64_t run = min_i64(b->c1_run, c1_here - c1);
+        const bool ends = c1 + run == c1_here;
+        const struct conv2d_run w =
+            conv2d_run_at(&d->w, d->isa, first_block, (first_block * b->c1 + c1) * weights_c1,
+                          b->c1 * weights_c1, run * weights_c1, f.blocks);
+        const struct conv2d_tile tile = {
+            .in = in + c1 * d->c1_stride,
+            .taps = d->taps,
+            .c1_stride = d->c1_stride,
+            .n_c1 = run,
+            .c_last = ends ? c_here - (c1_here - 1) * CONV_C0 : CONV_C0,
+            .weights = w.weights,
+            .weight_c1 = weights_c1,
+            .weight_stride = w.stride,
+            .bias = bias,
+            .dst_step = p->sw * CONV_C0,
+            .dst_stride = p->oh * p->ow * CONV_C0,
+            .first = c1 == 0,
+            .last = ends,
+            .activation = (enum activation)p->activation,
+            .alpha = (float)p->alpha,
+            .beta = (float)p->beta,
+        };
+        for (f.y = 0; f.y < min_i64(p->sh, p->oh); f.y++)
+            for (f.x = 0; f.x < min_i64(p->sw, p->ow); f.x++) {
+                f.n_taps = find_taps(d, f.y, f.x);
+                run_phase(d, &f, tile);
+            }
+    }
+}
+
+void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
+{
+    const struct conv_transpose2d_params *p = args->params;
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .b = block(p, args->cpu),
+                      .x = args->src[CONV_X],
+                      .w = {.all = args->src[CONV_W],
+                            .type = (enum weight_type)p->weights,
+                            .scale = args->src[CONV_SCALE],
+                            .m = p->m},
+                      .bias = args->src[CONV_BIAS],
+                      .residual = args->src[CONV_RESIDUAL],
+                      .y = args->dst[0],
+                      .taps = args->scratch,
+                      .packed_item = -1};
+    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
+    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
+    d.row_stride = d.b.row_len * CONV_C0;
+    d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * d.row_stride;
+
+    const int64_t n1 = ceil_div(p->mg, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        /* Output blocks vary fastest, so that neighbouring items share the packed rows. */
+        const int64_t pair = item % d.b.oc_pairs, outer = item / d.b.oc_pairs;
+        const int64_t chunk = outer % d.b.chunks, ng = outer / d.b.chunks;
+        struct phase f = {.n = ng / p->group,
+                          .group = ng % p->group,
+                          .row0 = chunk * d.b.chunk_rows,
+                          .block0 = pair * PAIR};
+        f.rows = min_i64(d.b.chunk_rows, d.b.y.steps - f.row0);
+        if (d.b.packed && d.packed_item != outer) {
+            pack_rows(&d, f.n, f.group, f.row0);
+            d.packed_item = outer;
+        }
+        const int64_t last = min_i64(min_i64(n1, (pair + 1) * PAIR), m1 - f.group * n1);
+        for (; f.block0 < last; f.block0 += f.blocks) {
+            f.blocks = (int)min_i64(isa->max_blocks, last - f.block0);
+            run_blocks(&d, f);
+        }
+    }
+}

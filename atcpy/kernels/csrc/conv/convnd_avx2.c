@@ -1,0 +1,12 @@
+/* convnd on AVX2. */
+#include "conv/convnd_loops.h"
+
+void convnd_f32_avx2(const struct kernel_args *args)
+{
+    convnd_f32(args);
+}
+
+void convnd_f64_avx2(const struct kernel_args *args)
+{
+    convnd_f64(args);
+}

@@ -1,0 +1,32 @@
+/* depthwise2d by its definition. */
+#include "conv/depthwise2d.h"
+
+static void one_result(const struct depthwise2d_params *p, const struct dw_item *at, int64_t row,
+                       int64_t column)
+{
+    const int64_t top = row * p->sh - p->pt, left = column * p->sw - p->pl;
+    const int64_t y_at = (row * p->ow + column) * DW_C0;
+    for (int c = 0; c < DW_C0; c++) {
+        float sum = at->bias[c] + (at->residual ? at->residual[y_at + c] : 0);
+        for (int64_t i = 0; i < p->kh; i++) {
+            for (int64_t j = 0; j < p->kw; j++) {
+                const int64_t r = top + i * p->dh, q = left + j * p->dw;
+                if (r >= 0 && r < p->h && q >= 0 && q < p->w)
+                    sum += at->x[(r * p->w + q) * DW_C0 + c] * at->w[(i * p->kw + j) * DW_C0 + c];
+            }
+        }
+        at->y[y_at + c] =
+            activate_f32((enum activation)p->activation, sum, (float)p->alpha, (float)p->beta);
+    }
+}
+
+void depthwise2d_f32_scalar(const struct kernel_args *args)
+{
+    const struct depthwise2d_params *p = args->params;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct dw_item at = dw_item_at(args, item, widen_scalar);
+        for (int64_t row = at.first_row; row < at.end_row; row++)
+            for (int64_t column = 0; column < p->ow; column++)
+                one_result(p, &at, row, column);
+    }
+}

@@ -1,0 +1,61 @@
+#include "core/cpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const isa_names[] = {"scalar", "avx2", "avx512f", "avx512vnni"};
+
+const char *atc_isa_name(enum atc_isa isa)
+{
+    return isa_names[isa];
+}
+
+int atc_isa_by_name(const char *name)
+{
+    for (int isa = ISA_SCALAR; isa <= ISA_AVX512VNNI; isa++)
+        if (strcmp(isa_names[isa], name) == 0)
+            return isa;
+    return -1;
+}
+
+static enum atc_isa detect_isa(void)
+{
+#ifdef ATC_X86
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return __builtin_cpu_supports("avx512vnni") ? ISA_AVX512VNNI : ISA_AVX512F;
+    if (avx2)
+        return ISA_AVX2;
+#endif
+    return ISA_SCALAR;
+}
+
+static int64_t cache_bytes(int name, int64_t otherwise)
+{
+    const long bytes = sysconf(name);
+    return bytes > 0 ? bytes : otherwise;
+}
+
+static struct atc_cpu this_cpu;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void detect(void)
+{
+    this_cpu.isa = detect_isa();
+    const char *wanted = getenv("ATCPY_ISA");
+    const int limit = wanted ? atc_isa_by_name(wanted) : -1;
+    if (limit >= 0 && limit < (int)this_cpu.isa)
+        this_cpu.isa = (enum atc_isa)limit;
+    this_cpu.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+    this_cpu.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+}
+
+const struct atc_cpu *atc_this_cpu(void)
+{
+    pthread_once(&once, detect);
+    return &this_cpu;
+}

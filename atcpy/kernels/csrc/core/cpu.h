@@ -1,0 +1,12 @@
+/* Which instructions this CPU has, and how large its caches are. */
+#ifndef ATC_CPU_H
+#define ATC_CPU_H
+
+#include "core/kernel.h"
+
+const struct atc_cpu *atc_this_cpu(void);
+const char *atc_isa_name(enum atc_isa isa);
+/* The ISA of that name, or -1. */
+int atc_isa_by_name(const char *name);
+
+#endif

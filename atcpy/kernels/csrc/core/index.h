@@ -1,0 +1,43 @@
+/* Indices from operands: int32 or int64, negative ones counted from the end. */
+#ifndef ATC_INDEX_H
+#define ATC_INDEX_H
+
+#include <string.h>
+
+#include "core/kernel.h"
+
+/* True if a slot's type is that of indices of `item` bytes. */
+static inline bool atc_is_index(const struct atc_slot *slot, int64_t item)
+{
+    return (item == 4 && slot->dtype == DTYPE_I32) || (item == 8 && slot->dtype == DTYPE_I64);
+}
+
+/* Number `at` of indices of `item` bytes. */
+static inline int64_t atc_read_index(const void *indices, int64_t at, int64_t item)
+{
+    int64_t index;
+    if (item == 4) {
+        int32_t narrow;
+        memcpy(&narrow, (const uint8_t *)indices + at * 4, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&index, (const uint8_t *)indices + at * 8, sizeof index);
+    return index;
+}
+
+/* The place in [0, size) that an index names, or -1 after noting a fault. */
+static inline int64_t atc_place_of(struct atc_fault *fault, int64_t index, int64_t size)
+{
+    if (index >= -size && index < size)
+        return index < 0 ? index + size : index;
+    atc_note_fault(fault, FAULT_INDEX_OUTSIDE, index, size);
+    return -1;
+}
+
+/* Bytes of an element that only moves. */
+static inline bool atc_is_item(int64_t item)
+{
+    return item == 1 || item == 2 || item == 4 || item == 8 || item == 16;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* What a kernel is to the rest: a family with its argument struct and checker, and rows that
+ * implement it, one per dtype and ISA. Kernels know neither Python nor threads; they allocate
+ * nothing and keep no state.
+ */
+#ifndef ATC_KERNEL_H
+#define ATC_KERNEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/checked.h"
+#include "core/task.h"
+
+enum atc_isa {
+    ISA_SCALAR = 0,
+    ISA_AVX2 = 1,
+    ISA_AVX512F = 2,    /* with BW, DQ and VL */
+    ISA_AVX512VNNI = 3, /* AVX512F and products of bytes */
+};
+
+/* The CPU that this process runs on. */
+struct atc_cpu {
+    enum atc_isa isa; /* the best that it has, or what ATCPY_ISA lowers it to */
+    int64_t l1_bytes;
+    int64_t l2_bytes;
+};
+
+/* A value met at run time that breaks the op's rule; the first one stays. */
+struct atc_fault {
+    atomic_int code; /* enum atc_fault_code */
+    int64_t value;
+    int64_t bound;
+};
+
+enum atc_fault_code {
+    FAULT_NONE = 0,
+    FAULT_INDEX_OUTSIDE = 1,
+    FAULT_DIVISION_BY_ZERO = 2,
+};
+
+/* One call of a kernel: work items [begin, end) of those that the family counts. Which items a
+ * call gets never changes a result.
+ */
+struct kernel_args {
+    const void *src[ATC_MAX_SLOTS]; /* NULL where an optional operand is left out */
+    void *dst[ATC_MAX_SLOTS];
+    const void *params; /* the family's struct */
+    void *scratch;      /* of the family's scratch size, private to this call, 64-byte aligned */
+    const struct atc_cpu *cpu;
+    struct atc_fault *fault;
+    int64_t begin, end;
+};
+
+typedef void (*kernel_fn)(const struct kernel_args *args);
+
+/* A record's operands and arguments as a checker sees them. */
+struct task_view {
+    const struct atc_slot *src, *dst;
+    int n_src, n_dst;
+    const void *params;
+};
+
+struct param_field {
+    const char *name;
+    bool is_float; /* double, else int64_t */
+    int count;
+    const char *const *choices; /* an enum's names, ended by NULL; the field holds an index */
+};
+
+struct kernel_family {
+    const char *name;
+    const struct param_field *fields; /* ends with a NULL name */
+    /* The only place that trusts nothing. Returns NULL, or why a task must not run. */
+    const char *(*check)(const struct task_view *task);
+    /* Independent pieces of work; results do not depend on how they are dealt out. */
+    int64_t (*items)(const void *params, const struct atc_cpu *cpu);
+    /* Rough number of element operations, to decide whether waking other threads pays. */
+    int64_t (*work)(const void *params);
+    /* Bytes of scratch a call needs; NULL: none. */
+    int64_t (*scratch)(const void *params, const struct atc_cpu *cpu);
+    /* Bit i: destination 0 may be the very memory of source i. */
+    uint32_t inplace;
+};
+
+struct kernel_row {
+    const char *symbol;
+    kernel_fn fn;
+    const struct kernel_family *family;
+    enum atc_dtype dtype; /* of source 0; DTYPE_ANY: every one that the checker admits */
+    enum atc_isa isa;
+    /* Further conditions of this row alone; NULL: none. */
+    bool (*fits)(const struct task_view *task);
+};
+
+extern const struct kernel_row kernel_table[];
+extern const int kernel_table_rows;
+
+const struct kernel_family *atc_find_family(const char *name);
+
+/* Argument structs are declared from a list of fields, which Python reads to fill them by name:
+ *
+ *     #define CLIP_FIELDS(I64, I64S, F64, ENUM) I64(n) I64S(dims, 8) F64(low) ENUM(op, unary_names)
+ *     DECLARE_PARAMS(clip, CLIP_FIELDS)
+ *
+ * An ENUM is an index into a NULL-ended list of names; Python passes the name, and the loader
+ * refuses an index beyond the list before the family's checker sees it.
+ */
+#define PARAM_I64(name)           int64_t name;
+#define PARAM_I64S(name, count)   int64_t name[count];
+#define PARAM_F64(name)           double name;
+#define PARAM_ENUM(name, choices) int64_t name;
+#define DECLARE_PARAMS(family, FIELDS)                                                             \
+    struct family##_params {                                                                       \
+        FIELDS(PARAM_I64, PARAM_I64S, PARAM_F64, PARAM_ENUM)                                       \
+    };                                                                                             \
+    static_assert(sizeof(struct family##_params) <= ATC_PARAM_BYTES, #family " arguments fit");
+
+#define FIELD_I64(name)           {#name, false, 1, NULL},
+#define FIELD_I64S(name, count)   {#name, false, count, NULL},
+#define FIELD_F64(name)           {#name, true, 1, NULL},
+#define FIELD_ENUM(name, choices) {#name, false, 1, choices},
+#define DESCRIBE_PARAMS(family, FIELDS)                                                            \
+    static const struct param_field family##_fields[] = {                                          \
+        FIELDS(FIELD_I64, FIELD_I64S, FIELD_F64, FIELD_ENUM){NULL, false, 0, NULL}};
+
+/* True if a slot has the dtype and room for `elements` of `item` bytes. */
+static inline bool atc_holds(const struct atc_slot *slot, enum atc_dtype dtype, int64_t elements,
+                             int64_t item)
+{
+    const int64_t bytes = atc_mul(elements, item);
+    return slot->region != REGION_NONE && (dtype == DTYPE_ANY || slot->dtype == dtype) &&
+           bytes < ATC_TOO_BIG && (uint64_t)bytes <= slot->bytes;
+}
+
+/* True if every one of n sizes lies in [least, ATC_TOO_BIG). */
+static inline bool atc_sizes_ok(const int64_t *sizes, int n, int64_t least)
+{
+    for (int i = 0; i < n; i++)
+        if (sizes[i] < least || sizes[i] >= ATC_TOO_BIG)
+            return false;
+    return true;
+}
+
+/* Bytes of one element, or 0 for a type that kernels do not know or whose elements share bytes. */
+static inline int64_t atc_item_bytes(int dtype)
+{
+    switch (dtype) {
+    case DTYPE_U8:
+    case DTYPE_I8:
+    case DTYPE_BOOL:
+    case DTYPE_F8E4M3FN:
+    case DTYPE_F8E4M3FNUZ:
+    case DTYPE_F8E5M2:
+    case DTYPE_F8E5M2FNUZ:
+    case DTYPE_F8E8M0:
+        return 1;
+    case DTYPE_U16:
+    case DTYPE_I16:
+    case DTYPE_F16:
+    case DTYPE_BF16:
+        return 2;
+    case DTYPE_F32:
+    case DTYPE_I32:
+    case DTYPE_U32:
+        return 4;
+    case DTYPE_F64:
+    case DTYPE_I64:
+    case DTYPE_U64:
+    case DTYPE_C64:
+        return 8;
+    case DTYPE_C128:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+/* True for the types that kernels compare and compute with one by one: no float of 8 bits, nothing
+ * complex. */
+static inline bool atc_is_number(int dtype)
+{
+    return (dtype >= DTYPE_F32 && dtype <= DTYPE_I64) ||
+           (dtype >= DTYPE_BOOL && dtype <= DTYPE_U64) || dtype == DTYPE_BF16;
+}
+
+/* Notes a fault unless one is noted already; the kernel goes on or returns, as it likes. */
+static inline void atc_note_fault(struct atc_fault *fault, enum atc_fault_code code, int64_t value,
+                                  int64_t bound)
+{
+    int none = FAULT_NONE;
+    if (atomic_compare_exchange_strong(&fault->code, &none, (int)code)) {
+        fault->value = value;
+        fault->bound = bound;
+    }
+}
+
+#endif

@@ -1,0 +1,428 @@
+/* The binding: the one file that knows Python.
+ *
+ *     families()  -> {name: [(field, is_float, count, choices), ...]}
+ *     rows()      -> [(symbol, family, dtype, isa), ...]
+ *     cpu()       -> (isa, l1_bytes, l2_bytes)
+ *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only)
+ *     plan.start(inputs, outputs) -> Run
+ *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "core/cpu.h"
+#include "core/plan.h"
+
+/* CPython's slots hold functions as void pointers, which ISO C does not promise. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+static PyObject *refused_error, *fault_error;
+
+struct plan_object {
+    PyObject_HEAD struct atc_plan *plan;
+    Py_buffer weights;
+    int64_t *sizes; /* of inputs, then of outputs */
+};
+
+struct run_object {
+    PyObject_HEAD struct plan_object *owner;
+    struct atc_arena *arena;
+    Py_buffer *buffers;
+    int64_t n_buffers;
+    uint8_t **bases;
+};
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+static PyObject *choices_of(const struct param_field *field)
+{
+    if (field->choices == NULL)
+        return Py_NewRef(Py_None);
+    PyObject *names = PyList_New(0);
+    for (int i = 0; names != NULL && field->choices[i] != NULL; i++) {
+        PyObject *name = PyUnicode_FromString(field->choices[i]);
+        if (name == NULL || PyList_Append(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+static PyObject *fields_of(const struct kernel_family *family)
+{
+    PyObject *fields = PyList_New(0);
+    for (const struct param_field *field = family->fields; fields != NULL && field->name; field++) {
+        PyObject *choices = choices_of(field);
+        PyObject *item =
+            choices ? Py_BuildValue("(sOiN)", field->name, field->is_float ? Py_True : Py_False,
+                                    field->count, choices)
+                    : NULL;
+        if (item == NULL || PyList_Append(fields, item) < 0)
+            Py_CLEAR(fields);
+        Py_XDECREF(item);
+    }
+    return fields;
+}
+
+static PyObject *list_families(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *families = PyDict_New();
+    for (int i = 0; families != NULL && i < kernel_table_rows; i++) {
+        const struct kernel_family *family = kernel_table[i].family;
+        PyObject *fields = fields_of(family);
+        if (fields == NULL || PyDict_SetItemString(families, family->name, fields) < 0)
+            Py_CLEAR(families);
+        Py_XDECREF(fields);
+    }
+    return families;
+}
+
+static PyObject *list_rows(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *rows = PyList_New(0);
+    for (int i = 0; rows != NULL && i < kernel_table_rows; i++) {
+        const struct kernel_row *row = kernel_table + i;
+        PyObject *item = Py_BuildValue("(ssis)", row->symbol, row->family->name, (int)row->dtype,
+                                       atc_isa_name(row->isa));
+        if (item == NULL || PyList_Append(rows, item) < 0)
+            Py_CLEAR(rows);
+        Py_XDECREF(item);
+    }
+    return rows;
+}
+
+static PyObject *describe_cpu(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    const struct atc_cpu *cpu = atc_this_cpu();
+    return Py_BuildValue("(sLL)", atc_isa_name(cpu->isa), (long long)cpu->l1_bytes,
+                         (long long)cpu->l2_bytes);
+}
+
+/* --- Plan --------------------------------------------------------------------------------------
+ */
+
+static int read_sizes(PyObject *list, int64_t *sizes)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        sizes[i] = PyLong_AsLongLong(PyList_GET_ITEM(list, i));
+        if (sizes[i] < 0) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "sizes must not be negative");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void set_refused(const struct atc_refusal *refusal)
+{
+    if (refusal->out_of_memory) {
+        PyErr_SetString(PyExc_MemoryError, refusal->reason);
+        return;
+    }
+    PyObject *value = Py_BuildValue("(sL)", refusal->reason, (long long)refusal->task);
+    if (value != NULL)
+        PyErr_SetObject(refused_error, value);
+    Py_XDECREF(value);
+}
+
+static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    struct plan_object *self = (struct plan_object *)object;
+    static char *names[] = {"records", "weights", "arena_bytes", "input_bytes", "output_bytes",
+                            "threads", "isa",     "only",        NULL};
+    Py_buffer records;
+    PyObject *weights, *inputs, *outputs;
+    long long arena_bytes;
+    int threads;
+    const char *isa_name = NULL, *only = NULL;
+    if (self->plan != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*OLO!O!i|zz", names, &records, &weights,
+                                     &arena_bytes, &PyList_Type, &inputs, &PyList_Type, &outputs,
+                                     &threads, &isa_name, &only))
+        return -1;
+
+    int status = -1;
+    const Py_ssize_t n_inputs = PyList_GET_SIZE(inputs), n_outputs = PyList_GET_SIZE(outputs);
+    const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
+    self->sizes = calloc((size_t)(n_inputs + n_outputs) + 1, sizeof *self->sizes);
+    if (self->sizes == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (isa < 0 || n_inputs > UINT16_MAX || n_outputs > UINT16_MAX) {
+        PyErr_SetString(PyExc_ValueError, "unknown isa, or too many inputs or outputs");
+        goto done;
+    }
+    if (read_sizes(inputs, self->sizes) < 0 || read_sizes(outputs, self->sizes + n_inputs) < 0)
+        goto done;
+    if (weights != Py_None && PyObject_GetBuffer(weights, &self->weights, PyBUF_SIMPLE) < 0)
+        goto done;
+    const struct atc_limits limits = {.arena_bytes = arena_bytes,
+                                      .weight_bytes = self->weights.len,
+                                      .n_inputs = n_inputs,
+                                      .n_outputs = n_outputs,
+                                      .input_bytes = self->sizes,
+                                      .output_bytes = self->sizes + n_inputs};
+    struct atc_refusal refusal;
+    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, &limits,
+                               threads, (enum atc_isa)isa, only, &refusal);
+    if (self->plan == NULL)
+        set_refused(&refusal);
+    else
+        status = 0;
+done:
+    PyBuffer_Release(&records);
+    return status;
+}
+
+static void plan_dealloc(PyObject *object)
+{
+    struct plan_object *self = (struct plan_object *)object;
+    if (self->plan != NULL)
+        atc_plan_free(self->plan);
+    if (self->weights.obj != NULL)
+        PyBuffer_Release(&self->weights);
+    free(self->sizes);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *plan_rows(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    const struct atc_plan *plan = ((struct plan_object *)object)->plan;
+    PyObject *rows = PyList_New(plan->n_tasks);
+    for (int64_t i = 0; rows != NULL && i < plan->n_tasks; i++) {
+        const struct kernel_row *row = plan->tasks[i].row;
+        PyObject *name = row ? PyUnicode_FromString(row->symbol) : Py_NewRef(Py_None);
+        if (name == NULL)
+            Py_CLEAR(rows);
+        else
+            PyList_SET_ITEM(rows, i, name);
+    }
+    return rows;
+}
+
+/* --- Run ---------------------------------------------------------------------------------------
+ */
+
+static PyTypeObject *run_type;
+
+static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *sizes, int flags)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        Py_buffer *buffer = run->buffers + run->n_buffers;
+        if (PyObject_GetBuffer(PyList_GET_ITEM(list, i), buffer, flags) < 0)
+            return -1;
+        run->bases[BASE_PORTS + run->n_buffers] = buffer->buf;
+        run->n_buffers++;
+        if (buffer->len != sizes[i]) {
+            PyErr_Format(PyExc_ValueError, "buffer %zd has %zd bytes, needs %lld", i, buffer->len,
+                         (long long)sizes[i]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *plan_start(PyObject *object, PyObject *args)
+{
+    struct plan_object *self = (struct plan_object *)object;
+    struct atc_plan *plan = self->plan;
+    PyObject *inputs, *outputs;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
+        return NULL;
+    if (PyList_GET_SIZE(inputs) != plan->n_inputs || PyList_GET_SIZE(outputs) != plan->n_outputs) {
+        PyErr_SetString(PyExc_ValueError, "wrong number of inputs or outputs");
+        return NULL;
+    }
+    struct run_object *run = (struct run_object *)run_type->tp_alloc(run_type, 0);
+    if (run == NULL)
+        return NULL;
+    const size_t n_ports = (size_t)(plan->n_inputs + plan->n_outputs);
+    run->owner = (struct plan_object *)Py_NewRef(object);
+    run->buffers = calloc(n_ports + 1, sizeof *run->buffers);
+    run->bases = calloc(n_ports + BASE_PORTS, sizeof *run->bases);
+    run->arena = atc_arena_take(plan);
+    if (run->buffers == NULL || run->bases == NULL || run->arena == NULL) {
+        Py_DECREF(run);
+        return PyErr_NoMemory();
+    }
+    run->bases[BASE_ARENA] = run->arena->bytes;
+    /* Never written: slots of destinations lie in the arena or in outputs (plan.c). */
+    run->bases[BASE_WEIGHTS] = (uint8_t *)(uintptr_t)plan->weights;
+    if (bind_buffers(run, inputs, self->sizes, PyBUF_SIMPLE) < 0 ||
+        bind_buffers(run, outputs, self->sizes + plan->n_inputs, PyBUF_WRITABLE) < 0) {
+        Py_DECREF(run);
+        return NULL;
+    }
+    return (PyObject *)run;
+}
+
+static void run_dealloc(PyObject *object)
+{
+    struct run_object *self = (struct run_object *)object;
+    for (int64_t i = 0; i < self->n_buffers; i++)
+        PyBuffer_Release(self->buffers + i);
+    if (self->arena != NULL)
+        atc_arena_give(self->owner->plan, self->arena);
+    free(self->buffers);
+    free(self->bases);
+    Py_XDECREF(self->owner);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static int signals_pending(void)
+{
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const int pending = PyErr_CheckSignals();
+    PyGILState_Release(state);
+    return pending;
+}
+
+static PyObject *run_execute(PyObject *object, PyObject *args)
+{
+    struct run_object *self = (struct run_object *)object;
+    const struct atc_plan *plan = self->owner->plan;
+    long long first, last;
+    PyObject *timings = Py_None;
+    if (!PyArg_ParseTuple(args, "LL|O", &first, &last, &timings))
+        return NULL;
+    if (first < 0 || last < first || last > plan->n_tasks) {
+        PyErr_SetString(PyExc_IndexError, "no such tasks");
+        return NULL;
+    }
+    for (long long i = first; i < last; i++) {
+        if (plan->tasks[i].fn == NULL) {
+            PyErr_Format(PyExc_ValueError, "task %lld runs on the host", i);
+            return NULL;
+        }
+    }
+    Py_buffer elapsed = {0};
+    if (timings != Py_None) {
+        if (PyObject_GetBuffer(timings, &elapsed, PyBUF_WRITABLE) < 0)
+            return NULL;
+        if (elapsed.len != plan->n_tasks * (Py_ssize_t)sizeof(int64_t)) {
+            PyBuffer_Release(&elapsed);
+            PyErr_SetString(PyExc_ValueError, "one int64 a task is needed for the times");
+            return NULL;
+        }
+    }
+    struct atc_run run = {.plan = plan,
+                          .bases = self->bases,
+                          .scratch = self->arena->scratch,
+                          .elapsed_ns = elapsed.buf,
+                          .interrupted = signals_pending};
+    enum atc_run_status status;
+    Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
+    Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
+    if (status == RUN_INTERRUPTED)
+        return NULL; /* the signal's handler has raised */
+    if (status == RUN_FAULT) {
+        PyObject *value = Py_BuildValue("(LiLL)", (long long)run.task, atomic_load(&run.fault.code),
+                                        (long long)run.fault.value, (long long)run.fault.bound);
+        if (value != NULL)
+            PyErr_SetObject(fault_error, value);
+        Py_XDECREF(value);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* The Run itself exports the arena's bytes, so that a view keeps it from being reused. */
+static int run_getbuffer(PyObject *object, Py_buffer *view, int flags)
+{
+    struct run_object *self = (struct run_object *)object;
+    return PyBuffer_FillInfo(view, object, self->arena->bytes,
+                             (Py_ssize_t)self->owner->plan->arena_bytes, 0, flags);
+}
+
+/* --- module ------------------------------------------------------------------------------------
+ */
+
+static PyMethodDef plan_methods[] = {
+    {"rows", plan_rows, METH_NOARGS, "The row bound to each task; None for the host's."},
+    {"start", plan_start, METH_VARARGS, "Binds input and output buffers for one run."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot plan_slots[] = {
+    {Py_tp_init, plan_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, plan_dealloc},
+    {Py_tp_methods, plan_methods},
+    {0, NULL},
+};
+static PyType_Spec plan_spec = {"atcpy.kernels._kernels.Plan", sizeof(struct plan_object), 0,
+                                Py_TPFLAGS_DEFAULT, plan_slots};
+
+static PyMethodDef run_methods[] = {
+    {"execute", run_execute, METH_VARARGS, "Runs tasks [first, last)."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot run_slots[] = {
+    {Py_tp_dealloc, run_dealloc},
+    {Py_tp_methods, run_methods},
+    {Py_bf_getbuffer, run_getbuffer},
+    {0, NULL},
+};
+static PyType_Spec run_spec = {"atcpy.kernels._kernels.Run", sizeof(struct run_object), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, run_slots};
+
+static PyMethodDef functions[] = {
+    {"families", list_families, METH_NOARGS, "The families' argument fields, by name."},
+    {"rows", list_rows, METH_NOARGS, "The kernel table."},
+    {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int module_exec(PyObject *module)
+{
+    refused_error = PyErr_NewException("atcpy.kernels._kernels.Refused", NULL, NULL);
+    fault_error = PyErr_NewException("atcpy.kernels._kernels.Fault", NULL, NULL);
+    PyObject *plan_type = PyType_FromSpec(&plan_spec);
+    run_type = (PyTypeObject *)PyType_FromSpec(&run_spec);
+    if (refused_error == NULL || fault_error == NULL || plan_type == NULL || run_type == NULL)
+        return -1;
+    if (PyModule_AddObjectRef(module, "Refused", refused_error) < 0 ||
+        PyModule_AddObjectRef(module, "Fault", fault_error) < 0 ||
+        PyModule_AddObjectRef(module, "Plan", plan_type) < 0 ||
+        PyModule_AddObjectRef(module, "Run", (PyObject *)run_type) < 0 ||
+        PyModule_AddIntConstant(module, "TASK_BYTES", ATC_TASK_BYTES) < 0 ||
+        PyModule_AddIntConstant(module, "PARAM_BYTES", ATC_PARAM_BYTES) < 0 ||
+        PyModule_AddIntConstant(module, "MAX_SLOTS", ATC_MAX_SLOTS) < 0 ||
+        PyModule_AddIntConstant(module, "MAX_RANK", ATC_MAX_RANK) < 0)
+        return -1;
+    Py_DECREF(plan_type);
+    return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT,
+                                        "_kernels",
+                                        "The C kernels and their executor.",
+                                        0,
+                                        functions,
+                                        module_slots,
+                                        NULL,
+                                        NULL,
+                                        NULL};
+
+PyMODINIT_FUNC PyInit__kernels(void);
+PyMODINIT_FUNC PyInit__kernels(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

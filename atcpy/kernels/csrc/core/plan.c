@@ -1,0 +1,318 @@
+#include "core/plan.h"
+#include "core/cpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Below so many element operations, waking another thread costs more than it saves. */
+enum { PARALLEL_WORK = 20000 };
+
+/* What a task may do whatever its operands are, about a second, and for each of their bytes. */
+enum { FREE_WORK = 1 << 30, WORK_PER_BYTE = 4096 };
+
+static bool refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(refusal->reason, sizeof refusal->reason, format, args);
+    va_end(args);
+    refusal->task = task;
+    return false;
+}
+
+static int64_t room_of(const struct atc_slot *slot, const struct atc_limits *limits)
+{
+    switch (slot->region) {
+    case REGION_ARENA:
+        return limits->arena_bytes;
+    case REGION_WEIGHTS:
+        return limits->weight_bytes;
+    case REGION_INPUT:
+        return slot->index < limits->n_inputs ? limits->input_bytes[slot->index] : -1;
+    case REGION_OUTPUT:
+        return slot->index < limits->n_outputs ? limits->output_bytes[slot->index] : -1;
+    default:
+        return -1;
+    }
+}
+
+static bool slot_ok(const struct atc_slot *slot, bool is_dst, const struct atc_limits *limits)
+{
+    if (slot->reserved != 0)
+        return false;
+    if (slot->region == REGION_NONE)
+        return !is_dst && slot->dtype == 0 && slot->index == 0 && slot->offset == 0 &&
+               slot->bytes == 0;
+    const int64_t room = room_of(slot, limits);
+    if (room < 0 || slot->offset > (uint64_t)room || slot->bytes > (uint64_t)room - slot->offset)
+        return false;
+    if (is_dst && slot->region != REGION_ARENA && slot->region != REGION_OUTPUT)
+        return false;
+    const bool indexed = slot->region == REGION_INPUT || slot->region == REGION_OUTPUT;
+    const int64_t item = atc_item_bytes(slot->dtype);
+    return (indexed || slot->index == 0) && (item == 0 || slot->offset % (uint64_t)item == 0);
+}
+
+static bool all_zero(const void *bytes, size_t n)
+{
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        if (at[i] != 0)
+            return false;
+    return true;
+}
+
+static bool overlap(const struct atc_slot *a, const struct atc_slot *b)
+{
+    return a->region == b->region && a->index == b->index && a->bytes > 0 && b->bytes > 0 &&
+           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* Destinations may share memory with nothing but a source that the family allows, exactly. */
+static bool overlaps_ok(const struct atc_task *task, uint32_t inplace)
+{
+    const struct atc_slot *dst = task->slots + task->n_src;
+    for (int d = 0; d < task->n_dst; d++) {
+        for (int s = 0; s < task->n_src; s++) {
+            const bool allowed =
+                d == 0 && (inplace >> s & 1) != 0 && dst[0].offset == task->slots[s].offset;
+            if (overlap(dst + d, task->slots + s) && !allowed)
+                return false;
+        }
+        for (int e = 0; e < d; e++)
+            if (overlap(dst + d, dst + e))
+                return false;
+    }
+    return true;
+}
+
+static bool header_ok(const struct atc_task *task)
+{
+    if (memchr(task->family, 0, ATC_FAMILY_BYTES) == NULL)
+        return false;
+    const size_t used = strlen(task->family);
+    const int slots = task->n_src + task->n_dst;
+    return all_zero(task->family + used, ATC_FAMILY_BYTES - used) && slots <= ATC_MAX_SLOTS &&
+           task->reserved0 == 0 && task->reserved1 == 0 &&
+           all_zero(task->slots + slots, sizeof(struct atc_slot) * (size_t)(ATC_MAX_SLOTS - slots));
+}
+
+/* Tasks run in the order given: what a task waits for must have happened. Events are recorded in
+ * the order of their numbers.
+ */
+static bool events_ok(const struct atc_task *task, uint32_t *recorded)
+{
+    if (task->event_wait > *recorded)
+        return false;
+    if (task->event_record == 0)
+        return true;
+    *recorded += 1;
+    return task->event_record == *recorded;
+}
+
+static size_t params_used(const struct kernel_family *family)
+{
+    size_t count = 0;
+    for (const struct param_field *field = family->fields; field->name; field++)
+        count += (size_t)field->count;
+    return count * 8;
+}
+
+/* True if every enum field holds one of its names. */
+static bool enums_ok(const struct kernel_family *family, const uint8_t *params)
+{
+    for (const struct param_field *field = family->fields; field->name; field++) {
+        int64_t value, n = 0;
+        memcpy(&value, params, sizeof value);
+        params += (size_t)field->count * 8;
+        if (field->choices == NULL)
+            continue;
+        while (field->choices[n] != NULL)
+            n++;
+        if (value < 0 || value >= n)
+            return false;
+    }
+    return true;
+}
+
+static bool row_fits(const struct kernel_row *row, const struct kernel_family *family,
+                     const struct task_view *view, enum atc_isa isa, const char *only)
+{
+    if (row->family != family || row->isa > isa)
+        return false;
+    if (only != NULL && strcmp(row->symbol, only) != 0)
+        return false;
+    const int dtype = view->n_src > 0 ? view->src[0].dtype : view->dst[0].dtype;
+    return (row->dtype == DTYPE_ANY || (int)row->dtype == dtype) &&
+           (row->fits == NULL || row->fits(view));
+}
+
+/* A record is small, its arguments are not: windows of 2^40 taps over nothing but padding would run
+ * for hours. Real ops stay far below this: a product of 16384 × 16384 does 85 operations a byte, a
+ * pooling window of 99 × 99 does 1225.
+ */
+static int64_t most_work(const struct atc_task *task)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < task->n_src + task->n_dst; i++)
+        bytes = atc_add(bytes, (int64_t)task->slots[i].bytes);
+    return atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes));
+}
+
+static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits *limits,
+                 enum atc_isa isa, const char *only, struct atc_refusal *refusal)
+{
+    const struct atc_task *task = plan->records + number;
+    struct atc_bound_task *bound = plan->tasks + number;
+    if (!header_ok(task))
+        return refuse(refusal, number, "malformed record");
+    for (int i = 0; i < task->n_src + task->n_dst; i++)
+        if (!slot_ok(task->slots + i, i >= task->n_src, limits))
+            return refuse(refusal, number, "operand %d is out of bounds", i);
+
+    static const uint32_t base_of[] = {BASE_NONE, BASE_ARENA, BASE_WEIGHTS, BASE_PORTS, BASE_PORTS};
+    bound->n_src = task->n_src;
+    bound->n_dst = task->n_dst;
+    for (int i = 0; i < task->n_src + task->n_dst; i++) {
+        const struct atc_slot *slot = task->slots + i;
+        bound->operands[i].base = base_of[slot->region] + slot->index;
+        if (slot->region == REGION_OUTPUT)
+            bound->operands[i].base += (uint32_t)limits->n_inputs;
+        bound->operands[i].offset = slot->offset;
+    }
+    if (strcmp(task->family, "host") == 0)
+        return true;
+
+    const struct kernel_family *family = atc_find_family(task->family);
+    if (family == NULL)
+        return refuse(refusal, number, "no kernel family of that name");
+    const size_t used = params_used(family);
+    if (!all_zero(task->params + used, ATC_PARAM_BYTES - used))
+        return refuse(refusal, number, "arguments beyond the last");
+    if (!enums_ok(family, task->params))
+        return refuse(refusal, number, "%s: no such choice", family->name);
+    if (!overlaps_ok(task, family->inplace))
+        return refuse(refusal, number, "operands overlap");
+    const struct task_view view = {task->slots, task->slots + task->n_src, task->n_src, task->n_dst,
+                                   task->params};
+    const char *reason = family->check(&view);
+    if (reason != NULL)
+        return refuse(refusal, number, "%s: %s", family->name, reason);
+    for (int i = 0; i < kernel_table_rows && bound->row == NULL; i++)
+        if (row_fits(kernel_table + i, family, &view, isa, only))
+            bound->row = kernel_table + i;
+    if (bound->row == NULL)
+        return refuse(refusal, number, "%s: no kernel for these types", family->name);
+
+    const struct atc_cpu *cpu = atc_this_cpu();
+    bound->fn = bound->row->fn;
+    bound->params = task->params;
+    bound->items = family->items(task->params, cpu);
+    const int64_t work = family->work(task->params);
+    if (atc_add(work, bound->items) > most_work(task))
+        return refuse(refusal, number, "%s: more work than its operands can ask for", family->name);
+    bound->parallel = work >= PARALLEL_WORK;
+    if (family->scratch != NULL) {
+        const int64_t scratch = family->scratch(task->params, cpu);
+        if (scratch >= ATC_TOO_BIG)
+            return refuse(refusal, number, "%s: scratch too large", family->name);
+        if (scratch > plan->scratch_bytes)
+            plan->scratch_bytes = (scratch + 63) / 64 * 64;
+    }
+    return true;
+}
+
+struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8_t *weights,
+                               const struct atc_limits *limits, int threads, enum atc_isa isa,
+                               const char *only, struct atc_refusal *refusal)
+{
+    refusal->out_of_memory = false;
+    if (bytes % ATC_TASK_BYTES != 0 || threads < 1 || limits->arena_bytes < 0 ||
+        limits->arena_bytes >= ATC_TOO_BIG) {
+        refuse(refusal, -1, "task records or sizes are malformed");
+        return NULL;
+    }
+    struct atc_plan *plan = calloc(1, sizeof *plan);
+    const size_t n_tasks = bytes / ATC_TASK_BYTES;
+    if (plan != NULL) {
+        pthread_mutex_init(&plan->lock, NULL);
+        plan->tasks = calloc(n_tasks + 1, sizeof *plan->tasks);
+        plan->records = calloc(n_tasks + 1, sizeof *plan->records);
+    }
+    if (plan == NULL || plan->tasks == NULL || plan->records == NULL) {
+        refuse(refusal, -1, "out of memory for %zu tasks", n_tasks);
+        refusal->out_of_memory = true;
+        if (plan != NULL)
+            atc_plan_free(plan);
+        return NULL;
+    }
+    if (bytes > 0)
+        memcpy(plan->records, records, bytes);
+    plan->n_tasks = (int64_t)n_tasks;
+    plan->weights = weights;
+    plan->arena_bytes = (limits->arena_bytes + 63) / 64 * 64;
+    plan->n_inputs = limits->n_inputs;
+    plan->n_outputs = limits->n_outputs;
+    plan->threads = threads;
+    uint32_t events = 0;
+    for (int64_t i = 0; i < plan->n_tasks; i++) {
+        const bool in_order = events_ok(plan->records + i, &events);
+        if (!in_order)
+            refuse(refusal, i, "its events are out of order");
+        if (!in_order || !bind(plan, i, limits, isa, only, refusal)) {
+            atc_plan_free(plan);
+            return NULL;
+        }
+    }
+    return plan;
+}
+
+static void arena_free(struct atc_arena *arena)
+{
+    free(arena->bytes);
+    free(arena);
+}
+
+void atc_plan_free(struct atc_plan *plan)
+{
+    while (plan->idle != NULL) {
+        struct atc_arena *arena = plan->idle;
+        plan->idle = arena->next;
+        arena_free(arena);
+    }
+    pthread_mutex_destroy(&plan->lock);
+    free(plan->tasks);
+    free(plan->records);
+    free(plan);
+}
+
+struct atc_arena *atc_arena_take(struct atc_plan *plan)
+{
+    pthread_mutex_lock(&plan->lock);
+    struct atc_arena *arena = plan->idle;
+    if (arena != NULL)
+        plan->idle = arena->next;
+    pthread_mutex_unlock(&plan->lock);
+    if (arena != NULL)
+        return arena;
+    const int64_t scratch = atc_mul(plan->scratch_bytes, plan->threads);
+    const int64_t bytes = atc_add(atc_add(plan->arena_bytes, scratch), 64);
+    arena = calloc(1, sizeof *arena);
+    if (arena == NULL || bytes >= ATC_TOO_BIG ||
+        posix_memalign((void **)&arena->bytes, 64, (size_t)bytes) != 0) {
+        free(arena);
+        return NULL;
+    }
+    arena->scratch = arena->bytes + plan->arena_bytes;
+    return arena;
+}
+
+void atc_arena_give(struct atc_plan *plan, struct atc_arena *arena)
+{
+    pthread_mutex_lock(&plan->lock);
+    arena->next = plan->idle;
+    plan->idle = arena;
+    pthread_mutex_unlock(&plan->lock);
+}

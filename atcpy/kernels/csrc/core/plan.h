@@ -1,0 +1,86 @@
+/* A plan: checked task records bound to the kernels of this CPU, ready to run. */
+#ifndef ATC_PLAN_H
+#define ATC_PLAN_H
+
+#include <pthread.h>
+
+#include "core/kernel.h"
+
+struct atc_limits {
+    int64_t arena_bytes;
+    int64_t weight_bytes;
+    int64_t n_inputs, n_outputs;
+    const int64_t *input_bytes, *output_bytes;
+};
+
+struct atc_operand {
+    uint32_t base; /* index into an execution's base addresses */
+    uint64_t offset;
+};
+
+struct atc_bound_task {
+    kernel_fn fn; /* NULL: the host runs it */
+    const struct kernel_row *row;
+    const void *params;
+    int64_t items;
+    bool parallel; /* work enough to wake other threads */
+    int n_src, n_dst;
+    struct atc_operand operands[ATC_MAX_SLOTS];
+};
+
+/* Memory of one run; the plan keeps finished ones for the next. */
+struct atc_arena {
+    struct atc_arena *next;
+    uint8_t *bytes; /* arena_bytes, then one scratch a thread */
+    uint8_t *scratch;
+};
+
+struct atc_plan {
+    int64_t n_tasks;
+    struct atc_bound_task *tasks;
+    struct atc_task *records; /* an aligned copy: kernels read their arguments from it */
+    const uint8_t *weights;
+    int64_t arena_bytes, scratch_bytes;
+    int64_t n_inputs, n_outputs;
+    int threads;
+    pthread_mutex_t lock; /* guards `idle` */
+    struct atc_arena *idle;
+};
+
+/* Why a plan was refused, and at which task; -1: at none. */
+struct atc_refusal {
+    char reason[160];
+    int64_t task;
+    bool out_of_memory;
+};
+
+/* Checks `bytes` of task records against the limits and binds each to the first row that fits the
+ * CPU, an `isa` at most, or to the row `only` where it is not NULL. Returns NULL with the refusal.
+ */
+struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8_t *weights,
+                               const struct atc_limits *limits, int threads, enum atc_isa isa,
+                               const char *only, struct atc_refusal *refusal);
+void atc_plan_free(struct atc_plan *plan);
+
+struct atc_arena *atc_arena_take(struct atc_plan *plan);
+void atc_arena_give(struct atc_plan *plan, struct atc_arena *arena);
+
+/* Base addresses: none, arena, weights, inputs, outputs. */
+enum { BASE_NONE = 0, BASE_ARENA = 1, BASE_WEIGHTS = 2, BASE_PORTS = 3 };
+
+enum atc_run_status { RUN_DONE = 0, RUN_FAULT = 1, RUN_INTERRUPTED = 2 };
+
+struct atc_run {
+    const struct atc_plan *plan;
+    uint8_t *const *bases;
+    uint8_t *scratch;
+    int64_t *elapsed_ns;      /* one a task, or NULL */
+    int (*interrupted)(void); /* asked now and then, or NULL */
+    struct atc_fault fault;
+    int64_t task; /* where it stopped */
+};
+
+/* Runs tasks [first, last), none of which may be the host's. */
+enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last);
+
+#endif

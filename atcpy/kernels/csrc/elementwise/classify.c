@@ -1,0 +1,35 @@
+/* The classify family: its checker and how its work is dealt. */
+#include "elementwise/classify.h"
+
+DESCRIBE_PARAMS(classify, CLASSIFY_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct classify_params *p = task->params;
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(&p->n, 1, 0))
+        return "a size is out of range";
+    if (p->item < 1 || p->item > 8 || atc_item_bytes(task->src[0].dtype) != p->item)
+        return "elements are not of the size stated";
+    if (!atc_holds(task->src, DTYPE_ANY, p->n, p->item) ||
+        !atc_holds(task->dst, DTYPE_BOOL, p->n, 1))
+        return "an operand is too small or of another type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct classify_params *p = params;
+    return ceil_div(p->n, CLASSIFY_CHUNK);
+}
+
+static int64_t work(const void *params)
+{
+    const struct classify_params *p = params;
+    return p->n / 4;
+}
+
+const struct kernel_family family_classify = {
+    .name = "classify", .fields = classify_fields, .check = check, .items = items, .work = work};

@@ -1,0 +1,214 @@
+/* unary by its definition, float32 computed in float64 and rounded once: the oracle of the other
+ * rows, and the path of any other CPU and type.
+ */
+#include "elementwise/unary.h"
+
+#include <math.h>
+
+static double clip(double x, double low, double high)
+{
+    const double raised = x < low ? low : x;
+    return raised > high ? high : raised;
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double softplus(double x)
+{
+    return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
+}
+
+static double sign(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : x * x; /* zero loses its sign, NaN passes */
+}
+
+static double shrink(double x, double threshold, double bias)
+{
+    return x < -threshold ? x + bias : x > threshold ? x - bias : 0;
+}
+
+static double unary_value(enum unary_op op, double x, double alpha, double beta)
+{
+    switch (op) {
+    case UNARY_RELU:
+        return x < 0 ? 0 : x;
+    case UNARY_LEAKY_RELU:
+        return x < 0 ? alpha * x : x;
+    case UNARY_CLIP:
+        return clip(x, alpha, beta);
+    case UNARY_THRESHOLDED_RELU:
+        return x > alpha ? x : 0;
+    case UNARY_ABS:
+        return fabs(x);
+    case UNARY_NEG:
+        return -x;
+    case UNARY_SIGN:
+        return sign(x);
+    case UNARY_FLOOR:
+        return floor(x);
+    case UNARY_CEIL:
+        return ceil(x);
+    case UNARY_ROUND:
+        return rint(x);
+    case UNARY_SQRT:
+        return sqrt(x);
+    case UNARY_RECIPROCAL:
+        return 1 / x;
+    case UNARY_DIVS:
+        return x / alpha;
+    case UNARY_POW:
+        return pow(x, alpha);
+    case UNARY_EXP:
+        return exp(x);
+    case UNARY_LOG:
+        return log(x);
+    case UNARY_ERF:
+        return erf(x);
+    case UNARY_SIGMOID:
+        return sigmoid(x);
+    case UNARY_HARD_SIGMOID:
+        return clip(alpha * x + beta, 0, 1);
+    case UNARY_SWISH:
+        return x * sigmoid(alpha * x);
+    case UNARY_HARD_SWISH:
+        return x * clip(x / 6 + 0.5, 0, 1);
+    case UNARY_MISH:
+        return x * tanh(softplus(x));
+    case UNARY_GELU:
+        return x / 2 * (1 + erf(x * 0.70710678118654752));
+    case UNARY_GELU_TANH: /* (1 + tanh u) / 2 = sigmoid(2u) */
+        return x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x));
+    case UNARY_ELU:
+        return x < 0 ? alpha * expm1(x) : x;
+    case UNARY_SELU:
+        return beta * (x < 0 ? alpha * expm1(x) : x);
+    case UNARY_CELU:
+        return x < 0 ? alpha * expm1(x / alpha) : x;
+    case UNARY_SOFTPLUS:
+        return softplus(x);
+    case UNARY_SOFTSIGN:
+        return x / (1 + fabs(x));
+    case UNARY_TANH:
+        return tanh(x);
+    case UNARY_SHRINK:
+        return shrink(x, alpha, beta);
+    case UNARY_SIN:
+        return sin(x);
+    case UNARY_COS:
+        return cos(x);
+    case UNARY_TAN:
+        return tan(x);
+    case UNARY_ASIN:
+        return asin(x);
+    case UNARY_ACOS:
+        return acos(x);
+    case UNARY_ATAN:
+        return atan(x);
+    case UNARY_SINH:
+        return sinh(x);
+    case UNARY_COSH:
+        return cosh(x);
+    case UNARY_ASINH:
+        return asinh(x);
+    case UNARY_ACOSH:
+        return acosh(x);
+    case UNARY_ATANH:
+        return atanh(x);
+    case UNARY_NOT:
+    case UNARY_BITWISE_NOT:
+        break;
+    }
+    return x;
+}
+
+#define DEFINE_FLOAT(symbol, type)                                                                 \
+    void symbol(const struct kernel_args *args)                                                    \
+    {                                                                                              \
+        const struct unary_params *p = args->params;                                               \
+        const type *x = args->src[0];                                                              \
+        type *y = args->dst[0];                                                                    \
+        const enum unary_op op = (enum unary_op)p->op;                                             \
+        const int64_t end = unary_end(p, args);                                                    \
+        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
+            y[i] = (type)unary_value(op, (double)x[i], p->alpha, p->beta);                         \
+    }
+
+DEFINE_FLOAT(unary_f32_scalar, float)
+DEFINE_FLOAT(unary_f64_scalar, double)
+
+/* An integer nearer to zero or further by a bias; its fraction goes, and what no 64 bits hold is
+ * the least number. */
+static uint64_t shrunk(bool below_zero, uint64_t x, double threshold, double bias)
+{
+    const double value = below_zero ? (double)(int64_t)x : (double)x;
+    if (!(value < -threshold || value > threshold))
+        return 0;
+    const double step = value < -threshold ? bias : -bias;
+    if (step == trunc(step) && fabs(step) < 0x1p63)
+        return x + (uint64_t)(int64_t)step;
+    const double sum = value + step;
+    return sum >= 0x1p63 && sum < 0x1p64
+               ? (uint64_t)sum
+               : (uint64_t)(fabs(sum) < 0x1p63 ? (int64_t)sum : INT64_MIN);
+}
+
+/* Signed types wrap: they are computed as unsigned ones. */
+#define DEFINE_INT(symbol, type)                                                                   \
+    static type symbol##_value(const struct unary_params *p, type x)                               \
+    {                                                                                              \
+        const bool below_zero = (type)-1 < (type)1 && x < (type)1 && x != 0;                       \
+        const type minus = (type)(0 - (uint64_t)x);                                                \
+        switch ((enum unary_op)p->op) {                                                            \
+        case UNARY_RELU:                                                                           \
+            return below_zero ? 0 : x;                                                             \
+        case UNARY_CLIP: {                                                                         \
+            const type raised = x < (type)p->low ? (type)p->low : x;                               \
+            return raised > (type)p->high ? (type)p->high : raised;                                \
+        }                                                                                          \
+        case UNARY_ABS:                                                                            \
+            return below_zero ? minus : x;                                                         \
+        case UNARY_NEG:                                                                            \
+            return minus;                                                                          \
+        case UNARY_SIGN:                                                                           \
+            return below_zero ? (type)-1 : x != 0;                                                 \
+        case UNARY_SHRINK:                                                                          \
+            return (type)shrunk(below_zero, (uint64_t)x, p->alpha, p->beta);                         \
+        default: /* UNARY_BITWISE_NOT */                                                           \
+            return (type)~(uint64_t)x;                                                             \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    void symbol(const struct kernel_args *args)                                                    \
+    {                                                                                              \
+        /* A copy: what is written might be a parameter, for all that the compiler knows. */        \
+        const struct unary_params p = *(const struct unary_params *)args->params;                  \
+        const type *x = args->src[0];                                                              \
+        type *y = args->dst[0];                                                                    \
+        const int64_t end = unary_end(&p, args);                                                   \
+        for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)                                  \
+            y[i] = symbol##_value(&p, x[i]);                                                        \
+    }
+
+DEFINE_INT(unary_i8_scalar, int8_t)
+DEFINE_INT(unary_i16_scalar, int16_t)
+DEFINE_INT(unary_i32_scalar, int32_t)
+DEFINE_INT(unary_i64_scalar, int64_t)
+DEFINE_INT(unary_u8_scalar, uint8_t)
+DEFINE_INT(unary_u16_scalar, uint16_t)
+DEFINE_INT(unary_u32_scalar, uint32_t)
+DEFINE_INT(unary_u64_scalar, uint64_t)
+
+/* Any byte but 0 is true. */
+void unary_bool_scalar(const struct kernel_args *args)
+{
+    const struct unary_params *p = args->params;
+    const uint8_t *x = args->src[0];
+    uint8_t *y = args->dst[0];
+    const int64_t end = unary_end(p, args);
+    for (int64_t i = args->begin * UNARY_CHUNK; i < end; i++)
+        y[i] = x[i] == 0;
+}

@@ -1,0 +1,46 @@
+/* The where family: its checker and how its work is dealt. */
+#include "elementwise/where.h"
+
+DESCRIBE_PARAMS(where, WHERE_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct where_params *p = task->params;
+    if (task->n_src != 3 || task->n_dst != 1)
+        return "wrong number of operands";
+    const struct broadcast b = where_walk(p);
+    const char *reason = broadcast_check(&b);
+    if (reason != NULL)
+        return reason;
+    const enum atc_dtype dtype = (enum atc_dtype)task->dst[0].dtype;
+    if (p->item == 0 || atc_item_bytes((int)dtype) != p->item)
+        return "elements are not of the size stated";
+    if (!atc_holds(task->src, DTYPE_BOOL, broadcast_reach(&b, 0), 1) ||
+        !atc_holds(task->src + 1, dtype, broadcast_reach(&b, 1), p->item) ||
+        !atc_holds(task->src + 2, dtype, broadcast_reach(&b, 2), p->item) ||
+        !atc_holds(task->dst, dtype, broadcast_elements(&b), p->item))
+        return "an operand is too small or of another type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct broadcast b = where_walk(params);
+    return broadcast_items(&b);
+}
+
+static int64_t work(const void *params)
+{
+    const struct broadcast b = where_walk(params);
+    return broadcast_elements(&b) / 4;
+}
+
+const struct kernel_family family_where = {
+    .name = "where",
+    .fields = where_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .inplace = 6,
+};

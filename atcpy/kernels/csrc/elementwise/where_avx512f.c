@@ -1,0 +1,13 @@
+/* where on elements of any size, compiled for AVX-512. */
+#include "elementwise/where_loops.h"
+
+void where_any_avx512f(const struct kernel_args *args)
+{
+    where_items(args);
+}
+
+void where_run_avx512f(int64_t item, const void *condition, const void *a, const void *b, void *dst,
+                       int64_t n, const int64_t *moves)
+{
+    where_run(item, condition, a, b, dst, n, moves);
+}

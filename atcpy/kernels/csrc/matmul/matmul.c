@@ -1,0 +1,451 @@
+/* The matmul family: its checker, its blocking, and the loops around the micro-kernels. */
+#include "matmul/matmul.h"
+
+#include <string.h>
+
+DESCRIBE_PARAMS(matmul, MATMUL_FIELDS)
+
+static bool is_empty(const struct matmul_params *p)
+{
+    bool empty = p->m == 0 || p->n == 0;
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        empty |= p->batch[i] == 0;
+    return empty;
+}
+
+/* Elements that strides reach over the batch and `own` elements of one matrix. */
+static int64_t reach(const struct matmul_params *p, const int64_t *strides, int64_t own)
+{
+    int64_t elements = own;
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        elements = atc_add(elements, atc_mul(p->batch[i] - 1, strides[i]));
+    return elements;
+}
+
+static int64_t matrix_reach(int64_t rows, int64_t row, int64_t columns, int64_t column)
+{
+    if (rows == 0 || columns == 0)
+        return 0;
+    return atc_add(atc_add(atc_mul(rows - 1, row), atc_mul(columns - 1, column)), 1);
+}
+
+/* Elements of a panel of packed b. */
+static int64_t packed_panel(const struct matmul_params *p)
+{
+    return atc_mul(ceil_div(p->k, MATMUL_PANEL), MATMUL_PANEL * MATMUL_PANEL);
+}
+
+static int64_t packed_elements(const struct matmul_params *p)
+{
+    return atc_mul(ceil_div(p->n, MATMUL_PANEL), packed_panel(p));
+}
+
+/* True if no two results share an element: taken by growing stride, each dim steps over all that
+ * the dims before it reach.
+ */
+static bool results_apart(const struct matmul_params *p)
+{
+    int64_t dims[MATMUL_BATCH_RANK + 1] = {p->m}, strides[MATMUL_BATCH_RANK + 1] = {p->y_row};
+    memcpy(dims + 1, p->batch, sizeof p->batch);
+    memcpy(strides + 1, p->y_batch, sizeof p->y_batch);
+    int64_t below = p->n;
+    for (int step = 0; step <= MATMUL_BATCH_RANK; step++) {
+        int least = -1;
+        for (int i = 0; i <= MATMUL_BATCH_RANK; i++)
+            if (dims[i] > 1 && (least < 0 || strides[i] < strides[least]))
+                least = i;
+        if (least < 0)
+            return true;
+        if (strides[least] < below)
+            return false;
+        below = atc_add(below, atc_mul(dims[least] - 1, strides[least]));
+        dims[least] = 1;
+    }
+    return true;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct matmul_params *p = task->params;
+    const int64_t sizes[] = {p->m,     p->k,     p->n,     p->a_row,    p->a_col,
+                             p->b_row, p->b_col, p->y_row, p->bias_row, p->bias_col};
+    if (task->n_src < 2 || task->n_src > MATMUL_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 0) ||
+        !atc_sizes_ok(p->batch, MATMUL_BATCH_RANK, 0) ||
+        !atc_sizes_ok(p->a_batch, MATMUL_BATCH_RANK, 0) ||
+        !atc_sizes_ok(p->b_batch, MATMUL_BATCH_RANK, 0) ||
+        !atc_sizes_ok(p->y_batch, MATMUL_BATCH_RANK, 0))
+        return "a size is out of range";
+
+    const enum atc_dtype dtype = task->src[MATMUL_A].dtype;
+    const bool has_bias = task->n_src > MATMUL_BIAS && task->src[MATMUL_BIAS].region != REGION_NONE;
+    const bool has_residual =
+        task->n_src > MATMUL_RESIDUAL && task->src[MATMUL_RESIDUAL].region != REGION_NONE;
+    if (p->b_packed < 0 || p->b_packed > 1 || (p->b_packed == 1 && dtype != DTYPE_F32))
+        return "b cannot be packed so";
+    if (p->weights != WEIGHTS_F32 && p->b_packed == 0)
+        return "weights of 16 bits must be packed";
+    if (dtype != DTYPE_F32 && p->activation != ACT_NONE)
+        return "an activation needs float32";
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64 && (p->scale != 1 || p->bias_scale != 1))
+        return "a scale needs a floating-point type";
+    if (has_residual && p->scale != 1)
+        return "a residual needs scale 1";
+    if (p->bias_col > 1)
+        return "bias_col is neither 0 nor 1";
+    if (is_empty(p))
+        return NULL;
+
+    /* Without this, a tiny operand could keep the kernel busy for ever. */
+    if (p->k > 1 && p->a_col == 0)
+        return "a does not step along k";
+    if (!results_apart(p))
+        return "results overlap";
+    const int64_t item = atc_item_bytes(dtype);
+    const int64_t a = reach(p, p->a_batch, matrix_reach(p->m, p->a_row, p->k, p->a_col));
+    const int64_t b =
+        reach(p, p->b_batch,
+              p->b_packed == 1 ? packed_elements(p) : matrix_reach(p->k, p->b_row, p->n, p->b_col));
+    const int64_t y = reach(p, p->y_batch, matrix_reach(p->m, p->y_row, p->n, 1));
+    const int64_t bias = matrix_reach(p->m, p->bias_row, p->n, p->bias_col);
+    const bool b_fits = p->b_packed == 1 ? weights_fit(task->src + MATMUL_B, p->weights, b)
+                                         : atc_holds(task->src + MATMUL_B, dtype, b, item);
+    if (!b_fits || !atc_holds(task->src + MATMUL_A, dtype, a, item) ||
+        !atc_holds(task->dst, dtype, y, item))
+        return "an operand is too small or of another type";
+    if ((has_bias && !atc_holds(task->src + MATMUL_BIAS, dtype, bias, item)) ||
+        (has_residual && !atc_holds(task->src + MATMUL_RESIDUAL, dtype, y, item)))
+        return "bias or residual is too small or of another type";
+    return NULL;
+}
+
+/* How the work is cut. Rows are cut into chunks and k into runs of blocks so that the packed part
+ * of a stays in L2 while panels of b pass over it; a block of two panels stays in L1 while the rows
+ * of the chunk pass over it. b is read once a chunk.
+ */
+struct blocking {
+    int64_t batches;
+    int64_t chunk_rows, chunks;
+    int64_t panels, group, groups; /* panels of b; of one item; items a chunk */
+    int64_t kc, k_blocks;
+    int64_t k_run; /* blocks of k that are packed at once */
+};
+
+enum {
+    PAIR = 2,
+    LEAST_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
+    LEAST_CHUNK_ROWS = 56,
+    ALIASING_ROW = 512, /* half a page */
+    ITEMS_WANTED = 32,  /* enough to balance some threads */
+};
+
+/* True if panels of b are made in the scratch. */
+static bool makes_panels(const struct matmul_params *p)
+{
+    return p->b_packed == 0 || p->weights != WEIGHTS_F32;
+}
+
+static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
+{
+    struct blocking b = {.batches = 1};
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        b.batches *= p->batch[i];
+    b.k_blocks = p->k > MATMUL_KC ? ceil_div(p->k, MATMUL_KC) : 1;
+    if (p->m == 1 && !makes_panels(p))
+        b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
+    b.kc = ceil_div(p->k, b.k_blocks);
+    const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
+    b.chunks = ceil_div(p->m, rows_in_l2 < LEAST_CHUNK_ROWS ? LEAST_CHUNK_ROWS : rows_in_l2);
+    b.chunk_rows = ceil_div(p->m, b.chunks);
+    b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
+    if (b.k_run < 1 || p->weights != WEIGHTS_F32)
+        b.k_run = 1; /* what is widened is used at once */
+
+    b.panels = ceil_div(p->n, MATMUL_PANEL);
+    const int64_t pairs = ceil_div(b.panels, PAIR);
+    int64_t group = ceil_div(pairs, ceil_div(ITEMS_WANTED, b.batches * b.chunks));
+    if (makes_panels(p))
+        group = min_i64(group, cpu->l2_bytes / 4 /
+                                   (PAIR * MATMUL_PANEL * 4 * b.k_run * (b.kc > 0 ? b.kc : 1)));
+    if (group < LEAST_PAIRS)
+        group = min_i64(LEAST_PAIRS, pairs);
+    b.group = min_i64(group * PAIR, b.panels);
+    b.groups = ceil_div(b.panels, b.group);
+    return b;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct matmul_params *p = params;
+    if (is_empty(p))
+        return 0;
+    const struct blocking b = block(p, cpu);
+    return b.batches * b.chunks * b.groups;
+}
+
+static int64_t work(const void *params)
+{
+    const struct matmul_params *p = params;
+    int64_t products = atc_mul(atc_mul(p->m, p->n), p->k + 1);
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        products = atc_mul(products, p->batch[i]);
+    return products / 16;
+}
+
+/* Rows of a can be read where they lie if their steps of k do; but not if a tile's rows fall into
+ * the same few sets of L1.
+ */
+static bool reads_directly(const struct matmul_params *p)
+{
+    return p->a_col == 1 && (p->m == 1 || p->a_row % ALIASING_ROW != 0);
+}
+
+static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
+{
+    if (reads_directly(p))
+        return 0;
+    const int64_t floats =
+        p->m == 1 && b->k_blocks == 1 ? p->k : b->k_run * b->chunk_rows * MATMUL_KC;
+    return ceil_div(floats, 16) * 16;
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    const struct matmul_params *p = params;
+    if (is_empty(p))
+        return 0;
+    const struct blocking b = block(p, cpu);
+    const int64_t b_floats = makes_panels(p) ? b.group * b.k_run * b.kc * MATMUL_PANEL : 0;
+    return atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
+}
+
+const struct kernel_family family_matmul = {
+    .name = "matmul",
+    .fields = matmul_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .scratch = scratch,
+    .inplace = 1u << MATMUL_RESIDUAL,
+};
+
+static struct matmul_item find_item(const struct matmul_params *p, const struct blocking *b,
+                                    int64_t item)
+{
+    /* Panels vary fastest, so that a call with several items has the same rows in them. */
+    const int64_t group = item % b->groups, outer = item / b->groups;
+    struct matmul_item it = {
+        .row = outer % b->chunks * b->chunk_rows,
+        .column = group * b->group * MATMUL_PANEL,
+    };
+    it.rows = min_i64(b->chunk_rows, p->m - it.row);
+    it.columns = min_i64(b->group * MATMUL_PANEL, p->n - it.column);
+    int64_t rest = outer / b->chunks;
+    for (int i = MATMUL_BATCH_RANK - 1; i >= 0; i--) {
+        const int64_t at = rest % p->batch[i];
+        rest /= p->batch[i];
+        it.a += at * p->a_batch[i];
+        it.b += at * p->b_batch[i];
+        it.y += at * p->y_batch[i];
+    }
+    return it;
+}
+
+struct matmul_item matmul_find_item(const struct matmul_params *p, const struct atc_cpu *cpu,
+                                    int64_t item)
+{
+    const struct blocking b = block(p, cpu);
+    return find_item(p, &b, item);
+}
+
+/* --- the loops ------------------------------------------------------------------------------- */
+
+struct drive {
+    const struct matmul_params *p;
+    const struct matmul_isa *isa;
+    struct blocking b;
+    const float *a, *bias, *residual;
+    const void *b_src;
+    float *y;
+    bool direct; /* a is read where it lies */
+    float *packed_a, *packed_b;
+};
+
+/* Rows of the chunk over `k` from `k0`: each MATMUL_KC floats. */
+static void pack_a_block(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k,
+                         float *to)
+{
+    const struct matmul_params *p = d->p;
+    const float *a = d->a + it->a + it->row * p->a_row + k0 * p->a_col;
+    if (p->a_col != 1 && p->a_row == 1) {
+        d->isa->transpose(a, p->a_col, to, MATMUL_KC, k, it->rows);
+        return;
+    }
+    for (int64_t r = 0; r < it->rows; r++, a += p->a_row, to += MATMUL_KC) {
+        if (p->a_col == 1)
+            memcpy(to, a, (size_t)k * sizeof *to);
+        else
+            for (int64_t i = 0; i < k; i++)
+                to[i] = a[i * p->a_col];
+    }
+}
+
+/* One panel of `columns` ≤ 16 columns over `k` from `k0`, zero beyond the last column. */
+static void pack_b_panel(const struct drive *d, const float *b, int64_t columns, int64_t k,
+                         float *to)
+{
+    const struct matmul_params *p = d->p;
+    if (columns < MATMUL_PANEL)
+        memset(to, 0, (size_t)(k * MATMUL_PANEL) * sizeof *to);
+    if (p->b_col != 1 && p->b_row == 1) {
+        d->isa->transpose(b, p->b_col, to, MATMUL_PANEL, columns, k);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++, b += p->b_row, to += MATMUL_PANEL) {
+        if (p->b_col == 1 && columns == MATMUL_PANEL)
+            memcpy(to, b, MATMUL_PANEL * sizeof *to);
+        else
+            for (int64_t j = 0; j < columns; j++)
+                to[j] = b[j * p->b_col];
+    }
+}
+
+static void pack_a(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
+{
+    const struct blocking *b = &d->b;
+    for (int64_t i = 0; i < run; i++) {
+        const int64_t at = k0 + i * b->kc;
+        pack_a_block(d, it, at, min_i64(b->kc, d->p->k - at),
+                     d->packed_a + i * b->chunk_rows * MATMUL_KC);
+    }
+}
+
+/* Where the panel of a column begins in packed b. */
+static int64_t panel_at(const struct matmul_params *p, const struct matmul_item *it, int64_t column)
+{
+    return it->b + column / MATMUL_PANEL * packed_panel(p);
+}
+
+/* The panels of an item over `k` from `k0`. */
+static void pack_b(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t k)
+{
+    const struct matmul_params *p = d->p;
+    float *to = d->packed_b;
+    for (int64_t j = 0; j < it->columns; j += MATMUL_PANEL) {
+        if (p->b_packed == 1) {
+            const int64_t at = panel_at(p, it, it->column + j) + k0 * MATMUL_PANEL;
+            d->isa->widen((enum weight_type)p->weights, (const uint16_t *)d->b_src + at, NULL, to,
+                          k * MATMUL_PANEL);
+        } else {
+            const int64_t at = it->b + k0 * p->b_row + (it->column + j) * p->b_col;
+            pack_b_panel(d, (const float *)d->b_src + at, min_i64(MATMUL_PANEL, it->columns - j), k,
+                         to);
+        }
+        to += d->b.k_run * d->b.kc * MATMUL_PANEL;
+    }
+}
+
+void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows)
+{
+    const int blocks = (int)ceil_div(tile.columns, MATMUL_PANEL);
+    const int64_t tiles = ceil_div(rows, isa->max_rows);
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t height = rows / tiles + (t < rows % tiles);
+        isa->micro[(blocks - 1) * isa->max_rows + height - 1](&tile);
+        tile.a += height * tile.a_row;
+        tile.dst += height * tile.y_row;
+        if (tile.residual != NULL)
+            tile.residual += height * tile.y_row;
+        if (tile.bias != NULL)
+            tile.bias += height * tile.bias_row;
+    }
+}
+
+/* All that an item sums up over `run` blocks of k from `k0`. */
+static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
+{
+    const struct matmul_params *p = d->p;
+    const struct blocking *b = &d->b;
+    const float *panels = d->packed_b;
+    int64_t b_panel = b->k_run * b->kc * MATMUL_PANEL;
+    if (!makes_panels(p)) {
+        b_panel = packed_panel(p);
+        panels = (const float *)d->b_src + panel_at(p, it, it->column) + k0 * MATMUL_PANEL;
+    }
+    const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
+    for (int64_t j = 0; j < it->columns; j += step) {
+        const int64_t columns = min_i64(step, it->columns - j);
+        const int64_t y_at = it->y + it->row * p->y_row + it->column + j;
+        for (int64_t i = 0; i < run; i++) {
+            const int64_t at = k0 + i * b->kc;
+            struct matmul_tile tile = {
+                .a = d->direct ? d->a + it->a + it->row * p->a_row + at
+                               : d->packed_a + i * b->chunk_rows * MATMUL_KC,
+                .a_row = d->direct ? p->a_row : MATMUL_KC,
+                .b = panels + j / MATMUL_PANEL * b_panel + i * b->kc * MATMUL_PANEL,
+                .b_panel = b_panel,
+                .k = min_i64(b->kc, p->k - at),
+                .columns = columns,
+                .residual = d->residual != NULL ? d->residual + y_at : NULL,
+                .bias = d->bias != NULL
+                            ? d->bias + it->row * p->bias_row + (it->column + j) * p->bias_col
+                            : NULL,
+                .bias_row = p->bias_row,
+                .bias_col = p->bias_col,
+                .dst = d->y + y_at,
+                .y_row = p->y_row,
+                .first = at == 0,
+                .last = at + b->kc >= p->k,
+                .scale = (float)p->scale,
+                .bias_scale = (float)p->bias_scale,
+                .activation = (enum activation)p->activation,
+                .alpha = (float)p->alpha,
+                .beta = (float)p->beta,
+            };
+            matmul_run_rows(d->isa, tile, it->rows);
+        }
+    }
+}
+
+/* The same over `columns` from the item's first, a group of panels at a time. */
+static void run_groups(const struct drive *d, struct matmul_item it, int64_t columns, int64_t k0,
+                       int64_t run)
+{
+    const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
+    for (; it.column < end; it.column += step) {
+        it.columns = min_i64(step, end - it.column);
+        if (makes_panels(d->p))
+            pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
+        run_panels(d, &it, k0, run);
+    }
+}
+
+void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa)
+{
+    const struct matmul_params *p = args->params;
+    struct drive d = {.p = p,
+                      .isa = isa,
+                      .b = block(p, args->cpu),
+                      .a = args->src[MATMUL_A],
+                      .b_src = args->src[MATMUL_B],
+                      .bias = args->src[MATMUL_BIAS],
+                      .residual = args->src[MATMUL_RESIDUAL],
+                      .y = args->dst[0],
+                      .direct = reads_directly(p),
+                      .packed_a = args->scratch};
+    d.packed_b = d.packed_a + a_floats(p, &d.b);
+    for (int64_t item = args->begin; item < args->end;) {
+        /* Groups of panels over the same rows run together: their rows are packed once. */
+        const int64_t groups = min_i64(args->end - item, d.b.groups - item % d.b.groups);
+        struct matmul_item it = find_item(p, &d.b, item);
+        const int64_t columns = min_i64(groups * d.b.group * MATMUL_PANEL, p->n - it.column);
+        for (int64_t first = 0; first < d.b.k_blocks; first += d.b.k_run) {
+            const int64_t run = min_i64(d.b.k_run, d.b.k_blocks - first), k0 = first * d.b.kc;
+            if (!d.direct)
+                pack_a(&d, &it, k0, run);
+            run_groups(&d, it, columns, k0, run);
+        }
+        item += groups;
+    }
+}

@@ -1,0 +1,85 @@
+/* matmul: activation(scale · a·b + bias_scale · bias + residual), over a batch of matrices.
+ *
+ *     a         [batch…, m, k] with any strides, so transposed as well
+ *     b         [batch…, k, n] with any strides; or, where b_packed is 1, FRACTAL_NZ with C0 = 16:
+ *               [batch…, ⌈n/16⌉, ⌈k/16⌉, 16, 16], panels of 16 columns whose rows follow each
+ * other, of the type that `weights` names bias      element (i, j) lies at i · bias_row + j ·
+ * bias_col, bias_col being 0 or 1; optional residual  with the strides of y, optional; may be the
+ * destination itself; needs scale = 1 y         [batch…, m, n], rows contiguous
+ *
+ * Strides are counted in elements; a stride of 0 broadcasts. k = 0 gives sums of nothing.
+ */
+#ifndef ATC_MATMUL_H
+#define ATC_MATMUL_H
+
+#include "simd/activation.h"
+#include "core/kernel.h"
+#include "matmul/widen.h"
+
+enum {
+    MATMUL_BATCH_RANK = 5,
+    MATMUL_PANEL = 16, /* columns in a panel: C0 of FRACTAL_NZ */
+    MATMUL_KC = 768,   /* most of k that one pass over a panel sums up; row stride of packed a */
+};
+
+#define MATMUL_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64S(batch, MATMUL_BATCH_RANK)                                                                 \
+    I64S(a_batch, MATMUL_BATCH_RANK)                                                               \
+    I64S(b_batch, MATMUL_BATCH_RANK)                                                               \
+    I64S(y_batch, MATMUL_BATCH_RANK)                                                               \
+    I64(m) I64(k) I64(n) I64(a_row) I64(a_col) I64(b_row) I64(b_col) I64(y_row) I64(b_packed)      \
+        I64(bias_row) I64(bias_col) F64(scale) F64(bias_scale) ENUM(weights, weight_types)         \
+            ENUM(activation, activation_names) F64(alpha) F64(beta)
+DECLARE_PARAMS(matmul, MATMUL_FIELDS)
+
+enum { MATMUL_A, MATMUL_B, MATMUL_BIAS, MATMUL_RESIDUAL, MATMUL_OPERANDS };
+
+/* One work item: rows [row, row + rows) by columns [column, column + columns) of one matrix of the
+ * batch. Offsets lead to the matrices.
+ */
+struct matmul_item {
+    int64_t a, b, y;
+    int64_t row, rows, column, columns;
+};
+
+struct matmul_item matmul_find_item(const struct matmul_params *p, const struct atc_cpu *cpu,
+                                    int64_t item);
+
+/* Some rows by up to `blocks` panels, over a run of k: the work of one micro-kernel call. */
+struct matmul_tile {
+    const float *a;
+    int64_t a_row;   /* floats from one row to the next; steps of k lie side by side */
+    const float *b;  /* 16 floats a step of k */
+    int64_t b_panel; /* floats from one panel to the next */
+    int64_t k;
+    int64_t columns;       /* of the result; the last panel may have less than 16 */
+    const float *residual; /* NULL: none */
+    const float *bias;     /* NULL: none */
+    int64_t bias_row, bias_col;
+    float *dst;
+    int64_t y_row;
+    bool first, last; /* the sum begins here; it ends here, so finish */
+    float scale, bias_scale;
+    enum activation activation;
+    float alpha, beta;
+};
+
+/* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
+typedef void (*matmul_micro)(const struct matmul_tile *tile);
+struct matmul_isa {
+    int max_blocks, max_rows;
+    const matmul_micro *micro; /* [blocks - 1][rows - 1] */
+    /* dst[c · dst_row + r] = src[r · src_row + c] */
+    void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
+                      int64_t columns);
+    widen_fn widen;
+};
+
+extern const struct matmul_isa matmul_isa_avx2, matmul_isa_avx512f;
+
+/* Cuts rows into tiles of nearly equal height and runs them; `tile` is the first one's. */
+void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int64_t rows);
+
+void matmul_drive(const struct kernel_args *args, const struct matmul_isa *isa);
+
+#endif

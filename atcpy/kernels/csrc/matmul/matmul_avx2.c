@@ -1,0 +1,191 @@
+/* matmul on AVX2: up to 6 rows of one panel in 12 accumulators, a broadcast. */
+#include "simd/activation_avx2.h"
+#include "matmul/matmul.h"
+
+enum { MAX_BLOCKS = 1, MAX_ROWS = 6, LANES = 8, HALVES = 2, ROW_SUMS = 4 };
+
+/* Lanes of half a panel that hold results: all ones, or none. */
+static inline __m256i half_mask(const struct matmul_tile *t, int half)
+{
+    const int left = (int)min_i64(t->columns, MATMUL_PANEL) - half * LANES;
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(left), lane);
+}
+
+static inline __m256 load_half(const struct matmul_tile *t, const float *src, int half)
+{
+    if (t->columns >= MATMUL_PANEL)
+        return _mm256_loadu_ps(src + half * LANES);
+    return _mm256_maskload_ps(src + half * LANES, half_mask(t, half));
+}
+
+static inline void store_half(const struct matmul_tile *t, float *dst, int half, __m256 y)
+{
+    if (t->columns >= MATMUL_PANEL)
+        _mm256_storeu_ps(dst + half * LANES, y);
+    else
+        _mm256_maskstore_ps(dst + half * LANES, half_mask(t, half), y);
+}
+
+/* Scale, bias and activation over sums that lie in the result. */
+static void finish(const struct matmul_tile *t, int rows)
+{
+    for (int i = 0; i < rows; i++)
+        for (int h = 0; h < HALVES; h++) {
+            float *dst = t->dst + i * t->y_row;
+            __m256 y = _mm256_mul_ps(load_half(t, dst, h), _mm256_set1_ps(t->scale));
+            if (t->bias != NULL) {
+                const float *bias = t->bias + i * t->bias_row;
+                const __m256 b =
+                    t->bias_col == 0 ? _mm256_broadcast_ss(bias) : load_half(t, bias, h);
+                y = _mm256_fmadd_ps(b, _mm256_set1_ps(t->bias_scale), y);
+            }
+            store_half(t, dst, h, activate_avx2(t->activation, y, t->alpha, t->beta));
+        }
+}
+
+static inline bool is_finished(const struct matmul_tile *t)
+{
+    return !t->last || (t->scale == 1 && t->bias == NULL && t->activation == ACT_NONE);
+}
+
+/* One function a number of rows: the loops over them unroll into registers. What the sums begin
+ * from is added last: a residual that is large beside the products would round each of them.
+ */
+static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int rows)
+{
+    __m256 acc[MAX_ROWS][HALVES];
+    const float *start = t->first ? t->residual : t->dst;
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++)
+            acc[i][h] = _mm256_setzero_ps();
+
+    /* A base for three rows, so that bases and stride stay in registers. */
+    const int64_t a_row = t->a_row;
+    const float *a[] = {t->a, t->a + 3 * a_row}, *p = t->b;
+    for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += MATMUL_PANEL) {
+        const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + LANES);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            const __m256 x = _mm256_broadcast_ss(a[i / 3] + i % 3 * a_row);
+            acc[i][0] = _mm256_fmadd_ps(x, low, acc[i][0]);
+            acc[i][1] = _mm256_fmadd_ps(x, high, acc[i][1]);
+        }
+    }
+
+    if (start != NULL)
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int h = 0; h < HALVES; h++)
+                acc[i][h] = _mm256_add_ps(acc[i][h], load_half(t, start + i * t->y_row, h));
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++)
+            store_half(t, t->dst + i * t->y_row, h, acc[i][h]);
+    if (!is_finished(t))
+        finish(t, rows);
+}
+
+/* One row: bound by reading b, so that steps of k go to sums of their own. */
+static void micro_1(const struct matmul_tile *t)
+{
+    __m256 acc[ROW_SUMS][HALVES];
+    const float *start = t->first ? t->residual : t->dst;
+#pragma GCC unroll 4
+    for (int s = 0; s < ROW_SUMS; s++)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++)
+            acc[s][h] = _mm256_setzero_ps();
+    const float *a = t->a, *p = t->b;
+    int64_t k = 0;
+    for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * MATMUL_PANEL) {
+#pragma GCC unroll 4
+        for (int s = 0; s < ROW_SUMS; s++) {
+            const __m256 x = _mm256_broadcast_ss(a + k + s);
+#pragma GCC unroll 2
+            for (int h = 0; h < HALVES; h++)
+                acc[s][h] = _mm256_fmadd_ps(x, _mm256_loadu_ps(p + s * MATMUL_PANEL + h * LANES),
+                                            acc[s][h]);
+        }
+    }
+    for (; k < t->k; k++, p += MATMUL_PANEL)
+#pragma GCC unroll 2
+        for (int h = 0; h < HALVES; h++)
+            acc[0][h] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + k), _mm256_loadu_ps(p + h * LANES),
+                                        acc[0][h]);
+#pragma GCC unroll 2
+    for (int h = 0; h < HALVES; h++) {
+        __m256 sum =
+            _mm256_add_ps(_mm256_add_ps(acc[0][h], acc[1][h]), _mm256_add_ps(acc[2][h], acc[3][h]));
+        if (start != NULL)
+            sum = _mm256_add_ps(sum, load_half(t, start, h));
+        store_half(t, t->dst, h, sum);
+    }
+    if (!is_finished(t))
+        finish(t, 1);
+}
+
+/* 8 rows of 8 floats, transposed in registers: pairs, then fours, then halves change places. */
+static inline void transpose_block(const float *src, int64_t src_row, float *dst, int64_t dst_row)
+{
+    __m256 r[LANES], s[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++)
+        r[i] = _mm256_loadu_ps(src + i * src_row);
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 2) {
+        s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = _mm256_shuffle_ps(s[i], s[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(s[i], s[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(dst + i * dst_row, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(dst + (i + 4) * dst_row, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+
+static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
+                      int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r += LANES)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            const float *from = src + r * src_row + c;
+            float *to = dst + c * dst_row + r;
+            if (rows - r >= LANES && columns - c >= LANES) {
+                transpose_block(from, src_row, to, dst_row);
+                continue;
+            }
+            for (int64_t i = 0; i < min_i64(LANES, rows - r); i++)
+                for (int64_t j = 0; j < min_i64(LANES, columns - c); j++)
+                    to[j * dst_row + i] = from[i * src_row + j];
+        }
+}
+
+#define ROWS(M) M(2) M(3) M(4) M(5) M(6)
+#define DEFINE(rows)                                                                               \
+    static void micro_##rows(const struct matmul_tile *tile)                                       \
+    {                                                                                              \
+        micro(tile, rows);                                                                         \
+    }
+#define NAME(rows) micro_##rows,
+
+ROWS(DEFINE)
+
+static const matmul_micro micros[] = {micro_1, ROWS(NAME)};
+const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx2};
+
+void matmul_f32_avx2(const struct kernel_args *args)
+{
+    matmul_drive(args, &matmul_isa_avx2);
+}

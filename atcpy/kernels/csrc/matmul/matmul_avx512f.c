@@ -1,0 +1,249 @@
+/* matmul on AVX-512: up to 14 rows of two panels in 28 accumulators, a broadcast. */
+#include "simd/activation_avx512.h"
+#include "matmul/matmul.h"
+
+enum { MAX_BLOCKS = 2, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
+
+/* The lanes of a panel that hold results. */
+static inline __mmask16 panel_mask(const struct matmul_tile *t, int block)
+{
+    const int64_t left = t->columns - (int64_t)block * MATMUL_PANEL;
+    return (__mmask16)((1u << min_i64(left, MATMUL_PANEL)) - 1);
+}
+
+static inline __attribute__((always_inline)) __m512 finish(const struct matmul_tile *t, __m512 sum,
+                                                           int row, int block, __mmask16 mask)
+{
+    if (t->scale != 1)
+        sum = _mm512_mul_ps(sum, _mm512_set1_ps(t->scale));
+    if (t->bias != NULL) {
+        const float *bias = t->bias + row * t->bias_row + block * LANES * t->bias_col;
+        const __m512 b =
+            t->bias_col == 0 ? _mm512_set1_ps(*bias) : _mm512_maskz_loadu_ps(mask, bias);
+        sum = _mm512_fmadd_ps(b, _mm512_set1_ps(t->bias_scale), sum);
+    }
+    return t->activation == ACT_RELU ? _mm512_max_ps(_mm512_setzero_ps(), sum) : sum;
+}
+
+/* Other activations go over results that are stored and still in L1: within the micro-kernels they
+ * would have to make room among its accumulators.
+ */
+static __attribute__((noinline)) void activate_tile(const struct matmul_tile *t, int blocks,
+                                                    int rows)
+{
+    for (int b = 0; b < blocks; b++) {
+        const __mmask16 mask = panel_mask(t, b);
+        for (int i = 0; i < rows; i++) {
+            float *y = t->dst + i * t->y_row + b * LANES;
+            const __m512 sum = _mm512_maskz_loadu_ps(mask, y);
+            _mm512_mask_storeu_ps(y, mask, activate_avx512(t->activation, sum, t->alpha, t->beta));
+        }
+    }
+}
+
+static inline bool activates_later(const struct matmul_tile *t)
+{
+    return t->last && t->activation != ACT_NONE && t->activation != ACT_RELU;
+}
+
+/* One function a (blocks, rows): the loops over them unroll into registers. What the sums begin
+ * from is added last: a residual that is large beside the products would round each of them.
+ */
+static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int blocks,
+                                                        int rows)
+{
+    __m512 acc[MAX_BLOCKS][MAX_ROWS];
+    __mmask16 mask[MAX_BLOCKS];
+    const float *start = t->first ? t->residual : t->dst;
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++) {
+        mask[b] = panel_mask(t, b);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++)
+            acc[b][i] = _mm512_setzero_ps();
+    }
+
+    /* What is added at the end, or where the sums go: by then it is in L1. */
+    const float *soon = start != NULL ? start : t->dst;
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+            _mm_prefetch((const char *)(soon + i * t->y_row + b * LANES), _MM_HINT_T0);
+
+    /* A base for three rows, so that bases and stride stay in registers. */
+    const float *a[(MAX_ROWS + 2) / 3], *p = t->b;
+    const int64_t b_panel = t->b_panel, a_row = t->a_row;
+#pragma GCC unroll 5
+    for (int i = 0; i * 3 < rows; i++)
+        a[i] = t->a + i * 3 * a_row;
+    for (int64_t k = 0; k < t->k; k++, p += LANES) {
+        __m512 pv[MAX_BLOCKS];
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+            pv[b] = _mm512_loadu_ps(p + b * b_panel);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            const __m512 x = _mm512_set1_ps(a[i / 3][i % 3 * a_row]);
+#pragma GCC unroll 2
+            for (int b = 0; b < blocks; b++)
+                acc[b][i] = _mm512_fmadd_ps(x, pv[b], acc[b][i]);
+        }
+#pragma GCC unroll 5
+        for (int i = 0; i * 3 < rows; i++)
+            a[i]++;
+    }
+
+    if (start != NULL)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+            for (int i = 0; i < rows; i++)
+                acc[b][i] = _mm512_add_ps(
+                    acc[b][i], _mm512_maskz_loadu_ps(mask[b], start + i * t->y_row + b * LANES));
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++)
+            _mm512_mask_storeu_ps(t->dst + i * t->y_row + b * LANES, mask[b],
+                                  t->last ? finish(t, acc[b][i], i, b, mask[b]) : acc[b][i]);
+    if (activates_later(t))
+        activate_tile(t, blocks, rows);
+}
+
+/* One row: bound by reading b, so that steps of k go to sums of their own. */
+static inline __attribute__((always_inline)) void row_micro(const struct matmul_tile *t, int blocks)
+{
+    __m512 acc[MAX_BLOCKS][ROW_SUMS];
+    const float *a = t->a, *p = t->b;
+    const float *start = t->first ? t->residual : t->dst;
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++)
+#pragma GCC unroll 4
+        for (int s = 0; s < ROW_SUMS; s++)
+            acc[b][s] = _mm512_setzero_ps();
+    int64_t k = 0;
+    for (; k + ROW_SUMS <= t->k; k += ROW_SUMS, p += ROW_SUMS * LANES) {
+#pragma GCC unroll 4
+        for (int s = 0; s < ROW_SUMS; s++) {
+            const __m512 x = _mm512_set1_ps(a[k + s]);
+#pragma GCC unroll 2
+            for (int b = 0; b < blocks; b++)
+                acc[b][s] =
+                    _mm512_fmadd_ps(x, _mm512_loadu_ps(p + b * t->b_panel + s * LANES), acc[b][s]);
+        }
+    }
+    for (; k < t->k; k++, p += LANES)
+#pragma GCC unroll 2
+        for (int b = 0; b < blocks; b++)
+            acc[b][0] = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), _mm512_loadu_ps(p + b * t->b_panel),
+                                        acc[b][0]);
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b++) {
+        const __mmask16 mask = panel_mask(t, b);
+        __m512 sum =
+            _mm512_add_ps(_mm512_add_ps(acc[b][0], acc[b][1]), _mm512_add_ps(acc[b][2], acc[b][3]));
+        if (start != NULL)
+            sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, start + b * LANES));
+        _mm512_mask_storeu_ps(t->dst + b * LANES, mask, t->last ? finish(t, sum, 0, b, mask) : sum);
+    }
+    if (activates_later(t))
+        activate_tile(t, blocks, 1);
+}
+
+/* 16 rows of 16 floats, transposed in registers: pairs, then fours, then quarters change places. */
+static inline void transpose_block(const float *src, int64_t src_row, float *dst, int64_t dst_row)
+{
+    __m512 r[LANES], s[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        r[i] = _mm512_loadu_ps(src + i * src_row);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        r[i] = _mm512_castpd_ps(
+            _mm512_unpacklo_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
+        r[i + 1] = _mm512_castpd_ps(
+            _mm512_unpackhi_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
+        r[i + 2] = _mm512_castpd_ps(
+            _mm512_unpacklo_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
+        r[i + 3] = _mm512_castpd_ps(
+            _mm512_unpackhi_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
+    }
+    /* r[4g + c] holds columns c, c + 4, c + 8, c + 12 of rows 4g … 4g + 3, a quarter each. */
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        const __m512 even_low = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
+        const __m512 odd_low = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
+        const __m512 even_high = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);
+        const __m512 odd_high = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
+        _mm512_storeu_ps(dst + c * dst_row, _mm512_shuffle_f32x4(even_low, even_high, 0x88));
+        _mm512_storeu_ps(dst + (c + 4) * dst_row, _mm512_shuffle_f32x4(odd_low, odd_high, 0x88));
+        _mm512_storeu_ps(dst + (c + 8) * dst_row, _mm512_shuffle_f32x4(even_low, even_high, 0xdd));
+        _mm512_storeu_ps(dst + (c + 12) * dst_row, _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd));
+    }
+}
+
+static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
+                      int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r += LANES)
+        for (int64_t c = 0; c < columns; c += LANES) {
+            const float *from = src + r * src_row + c;
+            float *to = dst + c * dst_row + r;
+            if (rows - r >= LANES && columns - c >= LANES) {
+                transpose_block(from, src_row, to, dst_row);
+                continue;
+            }
+            for (int64_t i = 0; i < min_i64(LANES, rows - r); i++)
+                for (int64_t j = 0; j < min_i64(LANES, columns - c); j++)
+                    to[j * dst_row + i] = from[i * src_row + j];
+        }
+}
+
+#define ROWS(M, blocks)                                                                            \
+    M(blocks, 2)                                                                                   \
+    M(blocks, 3)                                                                                   \
+    M(blocks, 4)                                                                                   \
+    M(blocks, 5)                                                                                   \
+    M(blocks, 6)                                                                                   \
+    M(blocks, 7)                                                                                   \
+    M(blocks, 8)                                                                                   \
+    M(blocks, 9)                                                                                   \
+    M(blocks, 10)                                                                                  \
+    M(blocks, 11)                                                                                  \
+    M(blocks, 12)                                                                                  \
+    M(blocks, 13)                                                                                  \
+    M(blocks, 14)
+#define DEFINE(blocks, rows)                                                                       \
+    static void micro_##blocks##_##rows(const struct matmul_tile *tile)                            \
+    {                                                                                              \
+        micro(tile, blocks, rows);                                                                 \
+    }
+#define NAME(blocks, rows) micro_##blocks##_##rows,
+
+static void micro_1_1(const struct matmul_tile *tile)
+{
+    row_micro(tile, 1);
+}
+
+static void micro_2_1(const struct matmul_tile *tile)
+{
+    row_micro(tile, 2);
+}
+
+ROWS(DEFINE, 1)
+ROWS(DEFINE, 2)
+
+static const matmul_micro micros[] = {micro_1_1, ROWS(NAME, 1) micro_2_1, ROWS(NAME, 2)};
+const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS, micros, transpose,
+                                              widen_avx512f};
+
+void matmul_f32_avx512f(const struct kernel_args *args)
+{
+    matmul_drive(args, &matmul_isa_avx512f);
+}

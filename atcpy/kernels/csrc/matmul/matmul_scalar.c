@@ -1,0 +1,59 @@
+/* matmul by its definition: the oracle of the other rows, and the path of any other CPU. Integers
+ * wrap around.
+ */
+#include "matmul/matmul.h"
+
+/* Element (k, j) of b, from the start of its matrix. */
+static inline int64_t b_index(const struct matmul_params *p, int64_t k, int64_t j)
+{
+    if (p->b_packed == 0)
+        return k * p->b_row + j * p->b_col;
+    const int64_t rows = ceil_div(p->k, MATMUL_PANEL) * MATMUL_PANEL;
+    return (j / MATMUL_PANEL * rows + k) * MATMUL_PANEL + j % MATMUL_PANEL;
+}
+
+/* `type` does the arithmetic; READ_B reads b, SCALE applies scales, FINISH the activation. */
+#define DEFINE(symbol, type, READ_B, SCALE, FINISH) \
+    static void symbol##_item(const struct kernel_args *args, const struct matmul_item *it)        \
+    {                                                                                              \
+        const struct matmul_params *p = args->params;                                              \
+        const type *a = (const type *)args->src[MATMUL_A] + it->a;                                 \
+        const type *b = args->src[MATMUL_B]; \
+        const type *bias = args->src[MATMUL_BIAS], *residual = args->src[MATMUL_RESIDUAL];         \
+        for (int64_t i = it->row; i < it->row + it->rows; i++) {                                   \
+            for (int64_t j = it->column; j < it->column + it->columns; j++) {                      \
+                const int64_t at = it->y + i * p->y_row + j;                                       \
+                type sum = 0;                                                                      \
+                for (int64_t k = 0; k < p->k; k++)                                                 \
+                    sum += a[i * p->a_row + k * p->a_col] * READ_B(b, it->b + b_index(p, k, j)); \
+                if (residual != NULL)                                                              \
+                    sum += residual[at];                                                           \
+                sum = SCALE(sum, p->scale);                                                        \
+                if (bias != NULL)                                                                  \
+                    sum += SCALE(bias[i * p->bias_row + j * p->bias_col], p->bias_scale);          \
+                ((type *)args->dst[0])[at] = FINISH(sum);                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    void symbol(const struct kernel_args *args)                                                    \
+    {                                                                                              \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const struct matmul_item it = matmul_find_item(args->params, args->cpu, item);         \
+            symbol##_item(args, &it);                                                              \
+        }                                                                                          \
+    }
+
+#define READ_WEIGHT(b, at) weight_at(p->weights, b, at)
+#define READ_SAME(b, at) (b)[at]
+#define SCALE_F32(x, scale) ((x) * (float)(scale))
+#define SCALE_F64(x, scale) ((x) * (scale))
+#define SCALE_NONE(x, scale) (x)
+#define FINISH_F32(x)                                                                              \
+    activate_f32((enum activation)p->activation, x, (float)p->alpha, (float)p->beta)
+#define FINISH_NONE(x) (x)
+
+DEFINE(matmul_f32_scalar, float, READ_WEIGHT, SCALE_F32, FINISH_F32)
+DEFINE(matmul_f64_scalar, double, READ_SAME, SCALE_F64, FINISH_NONE)
+DEFINE(matmul_i32_scalar, uint32_t, READ_SAME, SCALE_NONE, FINISH_NONE)
+DEFINE(matmul_i64_scalar, uint64_t, READ_SAME, SCALE_NONE, FINISH_NONE)

@@ -1,0 +1,42 @@
+/* Weights of 16 bits. They stay as small in the package and in memory as the model has them; a
+ * kernel widens what it is about to use into its scratch, and computes in float32.
+ */
+#ifndef ATC_WIDEN_H
+#define ATC_WIDEN_H
+
+#include "core/half.h"
+#include "core/kernel.h"
+
+/* In the order of `weight_types` (widen.c). */
+enum weight_type { WEIGHTS_F32, WEIGHTS_F16, WEIGHTS_BF16 };
+
+extern const char *const weight_types[];
+
+enum { WIDEN_LANES = 16 };
+
+/* dst[i] = src[i] · scale[i % 16] for n weights of a 16-bit type, n being a multiple of 16; without
+ * a scale, 1. One function an ISA.
+ */
+typedef void (*widen_fn)(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                         int64_t n);
+
+void widen_scalar(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                  int64_t n);
+void widen_avx2(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                int64_t n);
+void widen_avx512f(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                   int64_t n);
+
+/* True if a slot holds so many weights of a type. */
+bool weights_fit(const struct atc_slot *slot, int64_t type, int64_t elements);
+
+/* Weight number i. */
+static inline float weight_at(int64_t type, const void *weights, int64_t i)
+{
+    if (type == WEIGHTS_F32)
+        return ((const float *)weights)[i];
+    const uint16_t half = ((const uint16_t *)weights)[i];
+    return type == WEIGHTS_F16 ? f32_of_f16(half) : f32_of_bf16(half);
+}
+
+#endif

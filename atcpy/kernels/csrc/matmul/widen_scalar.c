@@ -1,0 +1,16 @@
+/* Widening of weights, by the bits. */
+#include "matmul/widen.h"
+
+void widen_scalar(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                  int64_t n)
+{
+    if (type == WEIGHTS_BF16)
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f32_of_bf16(src[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f32_of_f16(src[i]);
+    if (scale != NULL)
+        for (int64_t i = 0; i < n; i++)
+            dst[i] *= scale[i % WIDEN_LANES];
+}

@@ -1,0 +1,213 @@
+/* The strided_copy family: its checker, and how a copy is cut into plates of two dims. */
+#include "move/strided_copy.h"
+
+#include <string.h>
+
+DESCRIBE_PARAMS(strided_copy, STRIDED_COPY_FIELDS)
+
+/* Lowest and highest element that the indices reach; false if that is out of range. */
+static bool reach(const int64_t *dims, const int64_t *strides, int64_t rank, int64_t offset,
+                  int64_t *highest)
+{
+    int64_t below = 0, above = offset;
+    for (int64_t i = 0; i < rank; i++) {
+        if (strides[i] <= -ATC_TOO_BIG)
+            return false;
+        if (strides[i] < 0)
+            below = atc_add(below, atc_mul(dims[i] - 1, -strides[i]));
+        else
+            above = atc_add(above, atc_mul(dims[i] - 1, strides[i]));
+    }
+    *highest = above;
+    return offset >= 0 && below <= offset && above < ATC_TOO_BIG;
+}
+
+static int64_t element_count(const struct strided_copy_params *p)
+{
+    int64_t elements = 1;
+    for (int64_t i = 0; i < p->rank; i++)
+        elements = p->dims[i] == 0 ? 0 : atc_mul(elements, p->dims[i]);
+    return elements;
+}
+
+/* True if source and destination are one block of memory and the copy is more than no copy at all.
+ */
+static bool moves_within_itself(const struct task_view *task)
+{
+    const struct strided_copy_params *p = task->params;
+    const struct atc_slot *src = task->src, *dst = task->dst;
+    if (task->n_src == 0 || src->region != dst->region || src->index != dst->index ||
+        src->offset != dst->offset)
+        return false;
+    bool moves = p->src_offset != p->dst_offset;
+    for (int64_t i = 0; i < p->rank; i++)
+        moves |= p->dims[i] > 1 && p->src_strides[i] != p->dst_strides[i];
+    return moves;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct strided_copy_params *p = task->params;
+    if (task->n_src > 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (p->rank < 0 || p->rank > ATC_MAX_RANK || !atc_sizes_ok(p->dims, (int)p->rank, 0))
+        return "rank or a dim is out of range";
+    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8 && p->item != 16)
+        return "items are of an unknown size";
+    if (p->item == 16 && p->value != 0)
+        return "the value does not fit its type";
+    for (int64_t i = 0; i < p->rank; i++) {
+        if (p->dst_strides[i] < (p->dims[i] > 1))
+            return "a destination stride is not positive";
+        if (task->n_src == 0 && p->src_strides[i] != 0)
+            return "a fill has source strides";
+    }
+    if (task->n_src == 0 && p->src_offset != 0)
+        return "a fill has a source offset";
+    const int64_t elements = element_count(p);
+    if (elements == 0)
+        return NULL;
+    int64_t dst_last, src_last;
+    if (!reach(p->dims, p->dst_strides, p->rank, p->dst_offset, &dst_last) ||
+        !atc_holds(task->dst, DTYPE_ANY, atc_add(dst_last, 1), p->item) ||
+        !atc_holds(task->dst, DTYPE_ANY, elements, p->item))
+        return "the copy reaches beyond the destination";
+    if (task->n_src == 1 && (!reach(p->dims, p->src_strides, p->rank, p->src_offset, &src_last) ||
+                             !atc_holds(task->src, DTYPE_ANY, atc_add(src_last, 1), p->item)))
+        return "the copy reaches beyond the source";
+    return moves_within_itself(task) ? "a copy within its own memory moves elements" : NULL;
+}
+
+/* --- cutting into plates -----------------------------------------------------------------------
+ */
+
+enum { PLATE_BYTES = 16384, TILE = 16 };
+
+/* The columns are the last dim. The rows are the dim along which the source lies, so that both
+ * sides of a transpose are read and written in whole cache lines; else the last but one.
+ */
+struct cutting {
+    int n_outer;
+    int64_t outer[ATC_MAX_RANK]; /* dims that are neither */
+    int64_t outer_src[ATC_MAX_RANK], outer_dst[ATC_MAX_RANK];
+    struct plate whole;
+    int64_t rows, columns; /* of a plate */
+    int64_t row_plates, column_plates;
+    int64_t plates;
+};
+
+static int64_t row_dim(const struct strided_copy_params *p)
+{
+    const int64_t last = p->rank - 1;
+    if (p->src_strides[last] != 1)
+        for (int64_t i = last - 1; i >= 0; i--)
+            if (p->src_strides[i] == 1 && p->dims[i] > 1)
+                return i;
+    return last - 1;
+}
+
+static int64_t ceil_of(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static struct cutting cut(const struct strided_copy_params *p)
+{
+    struct cutting c = {.whole = {1, 0, 0, 1, 0, 0}, .plates = 1};
+    if (element_count(p) == 0) {
+        c.plates = 0;
+        return c;
+    }
+    if (p->rank > 0) {
+        const int64_t columns = p->rank - 1, rows = row_dim(p);
+        c.whole.columns = p->dims[columns];
+        c.whole.src_column = p->src_strides[columns];
+        c.whole.dst_column = p->dst_strides[columns];
+        if (rows >= 0) {
+            c.whole.rows = p->dims[rows];
+            c.whole.src_row = p->src_strides[rows];
+            c.whole.dst_row = p->dst_strides[rows];
+        }
+        for (int64_t i = 0; i < columns; i++) {
+            if (i == rows)
+                continue;
+            c.outer[c.n_outer] = p->dims[i];
+            c.outer_src[c.n_outer] = p->src_strides[i];
+            c.outer_dst[c.n_outer++] = p->dst_strides[i];
+            c.plates *= p->dims[i];
+        }
+    }
+    /* A transpose wants plates that are nearly square, other copies long columns. */
+    const int64_t room = PLATE_BYTES / p->item;
+    int64_t columns = c.whole.src_column == 1 || c.whole.src_row != 1 ? room : 4 * TILE;
+    if (columns > c.whole.columns)
+        columns = c.whole.columns;
+    c.columns = columns;
+    c.rows = ceil_of(ceil_of(room, columns), TILE) * TILE;
+    if (c.rows > c.whole.rows)
+        c.rows = c.whole.rows;
+    c.row_plates = ceil_of(c.whole.rows, c.rows);
+    c.column_plates = ceil_of(c.whole.columns, c.columns);
+    c.plates *= c.row_plates * c.column_plates;
+    return c;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    return cut(params).plates;
+}
+
+static int64_t work(const void *params)
+{
+    const struct strided_copy_params *p = params;
+    return atc_mul(element_count(p), p->item) / 8;
+}
+
+const struct kernel_family family_strided_copy = {
+    .name = "strided_copy",
+    .fields = strided_copy_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .inplace = 1,
+};
+
+bool strided_copy_transposes_b32(const struct task_view *task)
+{
+    enum { LEAST = 8 }; /* below, a tile in registers is mostly empty */
+    const struct strided_copy_params *p = task->params;
+    const struct plate whole = cut(p).whole;
+    return p->item == 4 && whole.src_row == 1 && whole.dst_column == 1 && whole.rows >= LEAST &&
+           whole.columns >= LEAST;
+}
+
+void strided_copy_drive(const struct kernel_args *args, copy_plate copy)
+{
+    const struct strided_copy_params *p = args->params;
+    const struct cutting c = cut(p);
+    const int64_t value[2] = {p->value, 0};
+    const uint8_t *src = args->src[0] != NULL ? args->src[0] : (const uint8_t *)value;
+    uint8_t *dst = args->dst[0];
+    if (src == dst)
+        return;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        int64_t left = item;
+        const int64_t column = left % c.column_plates * c.columns;
+        left /= c.column_plates;
+        const int64_t row = left % c.row_plates * c.rows;
+        left /= c.row_plates;
+        int64_t from = p->src_offset + row * c.whole.src_row + column * c.whole.src_column;
+        int64_t to = p->dst_offset + row * c.whole.dst_row + column * c.whole.dst_column;
+        for (int i = c.n_outer - 1; i >= 0; i--) {
+            const int64_t at = left % c.outer[i];
+            left /= c.outer[i];
+            from += at * c.outer_src[i];
+            to += at * c.outer_dst[i];
+        }
+        struct plate plate = c.whole;
+        plate.rows = c.rows < c.whole.rows - row ? c.rows : c.whole.rows - row;
+        plate.columns = c.columns < c.whole.columns - column ? c.columns : c.whole.columns - column;
+        copy(dst + to * p->item, src + from * p->item, &plate);
+    }
+}

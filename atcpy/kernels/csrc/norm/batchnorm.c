@@ -1,0 +1,54 @@
+/* The batchnorm family: its checker and its cut into planes of one channel, or one block. */
+#include "norm/batchnorm.h"
+
+DESCRIBE_PARAMS(batchnorm, BATCHNORM_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct batchnorm_params *p = task->params;
+    const int64_t sizes[] = {p->n, p->c, p->pixels};
+    if (task->n_src != BN_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    const enum atc_dtype dtype = task->src[BN_X].dtype;
+    const int64_t item = atc_item_bytes((int)dtype);
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "x is neither float32 nor float64";
+    if (!atc_sizes_ok(sizes, 3, 1))
+        return "a size is out of range";
+    if (p->c0 != 1 && p->c0 != BATCHNORM_C0)
+        return "c0 is neither 1 nor 16";
+    const int64_t channels = ceil_div(p->c, p->c0) * p->c0;
+    const int64_t elements = atc_mul(atc_mul(p->n, channels), p->pixels);
+    if (!atc_holds(task->src + BN_X, dtype, elements, item) ||
+        !atc_holds(task->dst, dtype, elements, item))
+        return "an operand is too small or of another type";
+    if ((task->src[BN_MEAN].region == REGION_NONE) != (task->src[BN_VAR].region == REGION_NONE))
+        return "mean without var";
+    for (int i = BN_SCALE; i < BN_OPERANDS; i++) {
+        const bool optional = i == BN_MEAN || i == BN_VAR;
+        if (!(optional && task->src[i].region == REGION_NONE) &&
+            !atc_holds(task->src + i, dtype, p->c, item))
+            return "a vector is too small or of another type";
+    }
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct batchnorm_params *p = params;
+    (void)cpu;
+    return p->n * ceil_div(p->c, p->c0);
+}
+
+static int64_t work(const void *params)
+{
+    const struct batchnorm_params *p = params;
+    return atc_mul(p->n * p->c, p->pixels);
+}
+
+const struct kernel_family family_batchnorm = {.name = "batchnorm",
+                                               .fields = batchnorm_fields,
+                                               .check = check,
+                                               .items = items,
+                                               .work = work,
+                                               .inplace = 1};

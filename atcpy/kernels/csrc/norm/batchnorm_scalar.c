@@ -1,0 +1,48 @@
+/* batchnorm by its definition: the oracle of the other rows, and the path of any other CPU. */
+#include "norm/batchnorm.h"
+
+#include <tgmath.h>
+
+/* Mean and variance of a channel of a plane are summed in double. */
+#define DEFINE(T, symbol)                                                                          \
+    static void moments_##T(const T *x, int64_t pixels, int64_t c0, T *mean, T *var)               \
+    {                                                                                              \
+        double sum = 0, squares = 0;                                                               \
+        for (int64_t i = 0; i < pixels; i++)                                                       \
+            sum += x[i * c0];                                                                      \
+        *mean = (T)(sum / (double)pixels);                                                         \
+        for (int64_t i = 0; i < pixels; i++) {                                                     \
+            const T d = x[i * c0] - *mean;                                                         \
+            squares += d * d;                                                                      \
+        }                                                                                          \
+        *var = (T)(squares / (double)pixels);                                                      \
+    }                                                                                              \
+                                                                                                   \
+    void symbol(const struct kernel_args *args)                                                    \
+    {                                                                                              \
+        const struct batchnorm_params *p = args->params;                                           \
+        const T *scale = args->src[BN_SCALE], *bias = args->src[BN_BIAS];                          \
+        const T *means = args->src[BN_MEAN], *variances = args->src[BN_VAR];                       \
+        const int64_t c1 = ceil_div(p->c, p->c0);                                                  \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const int64_t first = item % c1 * p->c0;                                               \
+            for (int64_t lane = 0; lane < min_i64(p->c0, p->c - first); lane++) {                  \
+                const int64_t c = first + lane, at = item * p->pixels * p->c0 + lane;              \
+                const T *x = (const T *)args->src[BN_X] + at;                                      \
+                T *y = (T *)args->dst[0] + at;                                                     \
+                T mean, var;                                                                       \
+                if (means != NULL) {                                                               \
+                    mean = means[c];                                                               \
+                    var = variances[c];                                                            \
+                } else {                                                                           \
+                    moments_##T(x, p->pixels, p->c0, &mean, &var);                                 \
+                }                                                                                  \
+                const T k = scale[c] / sqrt(var + (T)p->epsilon);                                  \
+                for (int64_t i = 0; i < p->pixels; i++)                                            \
+                    y[i * p->c0] = (x[i * p->c0] - mean) * k + bias[c];                            \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE(float, batchnorm_f32_scalar)
+DEFINE(double, batchnorm_f64_scalar)

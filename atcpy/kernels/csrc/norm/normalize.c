@@ -1,0 +1,79 @@
+/* The normalize family: its checker and its cut into rows. */
+#include "norm/normalize.h"
+
+const char *const normalize_kinds[] = {"layer", "rms", NULL};
+
+DESCRIBE_PARAMS(normalize, NORMALIZE_FIELDS)
+
+/* The terms of a sum, and its indices. */
+static const char *check_terms(const struct task_view *task, enum atc_dtype dtype, int64_t item)
+{
+    const struct normalize_params *p = task->params;
+    if (p->run != 1 || p->period != 1)
+        return "a sum is of rows alone";
+    if (!atc_sizes_ok(p->lines, NORM_TERMS, 0) || !atc_sizes_ok(p->numbers, NORM_TERMS, 0))
+        return "a size is out of range";
+    for (int t = 0; t < NORM_TERMS; t++) {
+        const struct atc_slot *term = task->src + norm_term(t);
+        const struct atc_slot *indices = task->src + NORM_INDICES + t;
+        if ((term->region != REGION_NONE) != (p->lines[t] > 0) ||
+            (indices->region != REGION_NONE) != (p->numbers[t] > 0) ||
+            (p->numbers[t] > 0 && p->lines[t] == 0))
+            return "a term or its indices are missing";
+        if (p->lines[t] > 0 && !atc_holds(term, dtype, atc_mul(p->lines[t], p->n), item))
+            return "a term is too small or of another type";
+        if (p->numbers[t] > 0 && (!atc_is_index(indices, p->index_item[t]) ||
+                                  !atc_holds(indices, DTYPE_ANY, p->numbers[t], p->index_item[t])))
+            return "indices are too small or neither int32 nor int64";
+    }
+    return NULL;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct normalize_params *p = task->params;
+    const int64_t sizes[] = {p->rows, p->n, p->run, p->period};
+    const bool is_sum = p->lines[0] > 0;
+    if (task->n_src != (is_sum ? NORM_SUM_OPERANDS : NORM_OPERANDS) || task->n_dst < 1 ||
+        task->n_dst > (is_sum ? NORM_RESULTS : 1))
+        return "wrong number of operands";
+    const enum atc_dtype dtype = task->src[NORM_X].dtype;
+    const int64_t item = atc_item_bytes((int)dtype);
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "x is neither float32 nor float64";
+    if (!atc_sizes_ok(sizes, 4, 1))
+        return "a size is out of range";
+    if (p->n % p->run != 0)
+        return "the runs do not fill a row";
+    const int64_t elements = atc_mul(p->rows, p->n), entries = atc_mul(p->period, p->n / p->run);
+    if (!is_sum && !atc_holds(task->src + NORM_X, dtype, elements, item))
+        return "x is too small or of another type";
+    for (int i = 0; i < task->n_dst; i++)
+        if (!atc_holds(task->dst + i, dtype, elements, item))
+            return "a result is too small or of another type";
+    for (int i = NORM_SCALE; i < NORM_OPERANDS; i++)
+        if (task->src[i].region != REGION_NONE && !atc_holds(task->src + i, dtype, entries, item))
+            return "scale or bias is too small or of another type";
+    return is_sum ? check_terms(task, dtype, item) : NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct normalize_params *p = params;
+    (void)cpu;
+    return p->rows;
+}
+
+static int64_t work(const void *params)
+{
+    const struct normalize_params *p = params;
+    const int64_t elements = p->rows * p->n;
+    return p->lines[0] > 0 ? atc_mul(elements, 2) : elements;
+}
+
+const struct kernel_family family_normalize = {.name = "normalize",
+                                               .fields = normalize_fields,
+                                               .check = check,
+                                               .items = items,
+                                               .work = work,
+                                               .inplace = 1};

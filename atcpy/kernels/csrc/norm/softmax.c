@@ -1,0 +1,46 @@
+/* The softmax family: its checker and its cut into rows, or runs of neighbouring columns. */
+#include "norm/softmax.h"
+
+const char *const softmax_kinds[] = {"softmax", "log_softmax", NULL};
+
+DESCRIBE_PARAMS(softmax, SOFTMAX_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct softmax_params *p = task->params;
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(&p->outer, 1, 0) || !atc_sizes_ok(&p->n, 1, 1) ||
+        !atc_sizes_ok(&p->inner, 1, 0))
+        return "a size is out of range";
+    const int dtype = task->src[0].dtype;
+    if (dtype != task->dst[0].dtype || (dtype != DTYPE_F32 && dtype != DTYPE_F64))
+        return "operands are neither both float32 nor both float64";
+    const int64_t elements = atc_mul(atc_mul(p->outer, p->inner), p->n);
+    const int64_t item = atc_item_bytes(dtype);
+    if (!atc_holds(task->src, DTYPE_ANY, elements, item) ||
+        !atc_holds(task->dst, DTYPE_ANY, elements, item))
+        return "an operand is too small";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct softmax_params *p = params;
+    (void)cpu;
+    return p->outer * ceil_div(p->inner, SOFTMAX_COLUMNS);
+}
+
+/* An exponential costs about as much as four other operations. */
+static int64_t work(const void *params)
+{
+    const struct softmax_params *p = params;
+    return atc_mul(p->outer * p->inner * p->n, 4);
+}
+
+const struct kernel_family family_softmax = {.name = "softmax",
+                                             .fields = softmax_fields,
+                                             .check = check,
+                                             .items = items,
+                                             .work = work,
+                                             .inplace = 1};

@@ -1,0 +1,60 @@
+/* The pool2d family: its checker and its cut into rows of results. */
+#include "pooling/pool2d.h"
+
+const char *const pool2d_kinds[] = {"max", "avg", NULL};
+
+DESCRIBE_PARAMS(pool2d, POOL2D_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct pool2d_params *p = task->params;
+    const int64_t sizes[] = {p->h, p->w, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw};
+    const int64_t others[] = {p->planes, p->pt, p->pl, p->pb, p->pr};
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) ||
+        !atc_sizes_ok(others, (int)(sizeof others / sizeof others[0]), 0))
+        return "a size is out of range";
+    if (p->c0 != 1 && p->c0 != POOL_C0)
+        return "c0 is neither 1 nor 16";
+    if (p->include_pad != 0 && p->include_pad != 1)
+        return "include_pad is neither 0 nor 1";
+    const int64_t reach_h = atc_add(atc_mul(p->oh, p->sh), atc_mul(p->kh, p->dh));
+    const int64_t reach_w = atc_add(atc_mul(p->ow, p->sw), atc_mul(p->kw, p->dw));
+    if (reach_h >= ATC_TOO_BIG || reach_w >= ATC_TOO_BIG || atc_mul(p->kh, p->kw) >= ATC_TOO_BIG)
+        return "the windows reach too far";
+
+    const int dtype = task->src[0].dtype;
+    if (dtype != task->dst[0].dtype || atc_item_bytes(dtype) == 0)
+        return "operands differ in type, or the type is unknown";
+    if (p->kind == POOL_AVG && dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "a mean needs floats";
+    const int64_t item = atc_item_bytes(dtype), lanes = atc_mul(p->planes, p->c0);
+    if (!atc_holds(task->src, DTYPE_ANY, atc_mul(lanes, atc_mul(p->h, p->w)), item) ||
+        !atc_holds(task->dst, DTYPE_ANY, atc_mul(lanes, atc_mul(p->oh, p->ow)), item))
+        return "an operand is too small";
+    return NULL;
+}
+
+/* An item is a row of results. */
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct pool2d_params *p = params;
+    (void)cpu;
+    return p->planes * p->oh;
+}
+
+static int64_t work(const void *params)
+{
+    const struct pool2d_params *p = params;
+    return atc_mul(atc_mul(p->planes * p->c0, p->oh * p->ow), p->kh * p->kw);
+}
+
+const struct kernel_family family_pool2d = {
+    .name = "pool2d", .fields = pool2d_fields, .check = check, .items = items, .work = work};
+
+bool pool2d_is_max_of_blocks(const struct task_view *task)
+{
+    const struct pool2d_params *p = task->params;
+    return p->kind == POOL_MAX && p->c0 == 16;
+}

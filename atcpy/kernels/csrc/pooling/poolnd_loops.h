@@ -1,0 +1,167 @@
+/* poolnd for every ISA: a row of results takes in one row of the input after another, a tap of the
+ * window at a time. The compiler makes vectors of the innermost loops.
+ */
+#ifndef ATC_POOLND_LOOPS_H
+#define ATC_POOLND_LOOPS_H
+
+#include "pooling/poolnd.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Results [first, last) of a row take tap k; result i takes place i · stride + offset. */
+struct poolnd_run {
+    int64_t first, last, offset;
+};
+
+static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int64_t k)
+{
+    const int64_t stride = p->stride[2];
+    struct poolnd_run run = {.offset = k * p->dilation[2] - p->pad_begin[2]};
+    run.first = run.offset < 0 ? ceil_div(-run.offset, stride) : 0;
+    run.last =
+        run.offset < p->in[2] ? min_i64(p->out[2], (p->in[2] - 1 - run.offset) / stride + 1) : 0;
+    return run;
+}
+
+/* One loop with the stride known, which becomes vectors, and one with any. */
+#define POOLND_EACH(run, stride, statement)                                                        \
+    do {                                                                                           \
+        if ((stride) == 1)                                                                         \
+            for (int64_t i = (run).first, at = i + (run).offset; i < (run).last; i++, at++)        \
+                statement;                                                                         \
+        else                                                                                       \
+            for (int64_t i = (run).first, at = i * (stride) + (run).offset; i < (run).last;        \
+                 i++, at += (stride))                                                              \
+                statement;                                                                         \
+    } while (0)
+
+#define DEFINE_JOIN_MAX(T, suffix)                                                                 \
+    static inline void join_max_##suffix(T *restrict y, const T *restrict x,                       \
+                                         struct poolnd_run run, int64_t stride)                    \
+    {                                                                                              \
+        POOLND_EACH(run, stride, y[i] = x[at] > y[i] || x[at] != x[at] ? x[at] : y[i]);            \
+    }
+
+#define DEFINE_JOIN_SUMS(T, suffix, absolute, power)                                               \
+    static inline void join_avg_##suffix(T *restrict y, const T *restrict x,                       \
+                                         struct poolnd_run run, int64_t stride)                    \
+    {                                                                                              \
+        POOLND_EACH(run, stride, y[i] += x[at]);                                                   \
+    }                                                                                              \
+    static inline void join_lp_##suffix(T *restrict y, const T *restrict x, struct poolnd_run run, \
+                                        int64_t stride, int64_t p)                                 \
+    {                                                                                              \
+        if (p == 1)                                                                                \
+            POOLND_EACH(run, stride, y[i] += absolute(x[at]));                                     \
+        else if (p == 2)                                                                           \
+            POOLND_EACH(run, stride, y[i] += x[at] * x[at]);                                       \
+        else                                                                                       \
+            POOLND_EACH(run, stride, y[i] += power(absolute(x[at]), (T)p));                        \
+    }                                                                                              \
+    static inline void end_avg_##suffix(const struct poolnd_params *p, T *y, int64_t count)        \
+    {                                                                                              \
+        for (int64_t i = 0; i < p->out[2]; i++) {                                                  \
+            const int64_t divisor = count * poolnd_count(p, 2, i);                                 \
+            y[i] = divisor > 0 ? y[i] / (T)divisor : 0;                                            \
+        }                                                                                          \
+    }                                                                                              \
+    static inline void end_lp_##suffix(const struct poolnd_params *p, T *y)                        \
+    {                                                                                              \
+        for (int64_t i = 0; i < p->out[2] && p->p > 1; i++)                                        \
+            y[i] = power(y[i], 1 / (T)p->p);                                                       \
+    }
+
+/* Rows of results without indices; `least` begins a maximum, sums begin with 0. */
+#define DEFINE_POOLND(T, suffix, least, join, finish)                                                 \
+    static inline void rows_##suffix(const struct kernel_args *args)                               \
+    {                                                                                              \
+        const struct poolnd_params *p = args->params;                                              \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const int64_t oh = item % p->out[1], od = item / p->out[1] % p->out[0];                \
+            const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);         \
+            const int64_t plane = item / p->out[1] / p->out[0];                                    \
+            const int64_t d0 = od * p->stride[0] - p->pad_begin[0];                                \
+            const int64_t h0 = oh * p->stride[1] - p->pad_begin[1];                                \
+            T *y = (T *)args->dst[0] + item * p->out[2];                                           \
+            for (int64_t i = 0; i < p->out[2]; i++)                                                \
+                y[i] = least;                                                                      \
+            for (int64_t kd = d.first; kd < d.last; kd++)                                          \
+                for (int64_t kh = h.first; kh < h.last; kh++) {                                    \
+                    const int64_t row = (plane * p->in[0] + d0 + kd * p->dilation[0]) * p->in[1] + \
+                                        h0 + kh * p->dilation[1];                                  \
+                    const T *x = (const T *)args->src[0] + row * p->in[2];                         \
+                    for (int64_t kw = 0; kw < p->kernel[2]; kw++) {                                \
+                        const struct poolnd_run run = poolnd_run_of(p, kw);                        \
+                        join;                                                                      \
+                    }                                                                              \
+                }                                                                                  \
+            finish;                                                                                   \
+        }                                                                                          \
+    }
+
+/* Results with indices, each by itself. */
+#define DEFINE_INDICES(T, suffix, least)                                                           \
+    static inline void indices_##suffix(const struct kernel_args *args)                            \
+    {                                                                                              \
+        const struct poolnd_params *p = args->params;                                              \
+        const int64_t in_d = p->in[0], in_h = p->in[1], in_w = p->in[2];                           \
+        for (int64_t at = args->begin * p->out[2]; at < args->end * p->out[2]; at++) {             \
+            const int64_t ow = at % p->out[2], row = at / p->out[2], oh = row % p->out[1];         \
+            const int64_t od = row / p->out[1] % p->out[0], plane = row / p->out[1] / p->out[0];   \
+            const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);         \
+            const struct pool2d_taps w = poolnd_taps(p, 2, ow);                                    \
+            T best = least;                                                                        \
+            int64_t place = -1;                                                                    \
+            for (int64_t kd = d.first; kd < d.last; kd++)                                          \
+                for (int64_t kh = h.first; kh < h.last; kh++)                                      \
+                    for (int64_t kw = w.first; kw < w.last; kw++) {                                \
+                        const int64_t z = od * p->stride[0] - p->pad_begin[0] + kd * p->dilation[0]; \
+                        const int64_t y = oh * p->stride[1] - p->pad_begin[1] + kh * p->dilation[1]; \
+                        const int64_t x = ow * p->stride[2] - p->pad_begin[2] + kw * p->dilation[2]; \
+                        const T v = ((const T *)args->src[0])[((plane * in_d + z) * in_h + y) * in_w + x]; \
+                        if (place >= 0 && !(v > best) && !(v != v && best == best))                \
+                            continue;                                                              \
+                        best = v;                                                                  \
+                        place = plane * in_d * in_h * in_w +                                       \
+                                (p->column_major ? (x * in_h + y) * in_d + z : (z * in_h + y) * in_w + x); \
+                    }                                                                              \
+            ((T *)args->dst[0])[at] = best;                                                        \
+            ((int64_t *)args->dst[1])[at] = place;                                                 \
+        }                                                                                          \
+    }
+
+#define DEFINE_MAX(T, suffix, least)                                                               \
+    DEFINE_JOIN_MAX(T, suffix)                                                                     \
+    DEFINE_POOLND(T, max_##suffix, least, join_max_##suffix(y, x, run, p->stride[2]), (void)0)     \
+    DEFINE_INDICES(T, suffix, least)                                                               \
+    static inline void poolnd_max_##suffix(const struct kernel_args *args)                         \
+    {                                                                                              \
+        if (args->dst[1] != NULL)                                                                  \
+            indices_##suffix(args);                                                                \
+        else                                                                                       \
+            rows_max_##suffix(args);                                                               \
+    }
+
+#define DEFINE_FLOATS(T, suffix, absolute, power)                                                  \
+    DEFINE_MAX(T, suffix, -(T)INFINITY)                                                            \
+    DEFINE_JOIN_SUMS(T, suffix, absolute, power)                                                   \
+    DEFINE_POOLND(T, avg_##suffix, 0, join_avg_##suffix(y, x, run, p->stride[2]),                  \
+                  end_avg_##suffix(p, y, poolnd_count(p, 0, od) * poolnd_count(p, 1, oh)))         \
+    DEFINE_POOLND(T, lp_##suffix, 0, join_lp_##suffix(y, x, run, p->stride[2], p->p),              \
+                  end_lp_##suffix(p, y))                                                           \
+    static inline void poolnd_##suffix(const struct kernel_args *args)                             \
+    {                                                                                              \
+        const struct poolnd_params *p = args->params;                                              \
+        if (p->kind == POOLND_MAX)                                                                 \
+            poolnd_max_##suffix(args);                                                             \
+        else if (p->kind == POOLND_AVG)                                                            \
+            rows_avg_##suffix(args);                                                               \
+        else                                                                                       \
+            rows_lp_##suffix(args);                                                                \
+    }
+
+DEFINE_FLOATS(float, f32, fabsf, powf)
+DEFINE_FLOATS(double, f64, fabs, pow)
+
+#endif

@@ -1,0 +1,76 @@
+/* The qdepthwise family: its checker and how its work is dealt. */
+#include "quant/qdepthwise.h"
+
+static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
+
+DESCRIBE_PARAMS(qdepthwise, QDEPTHWISE_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct qdepthwise_params *p = task->params;
+    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->oh, p->ow,
+                             p->kh, p->kw, p->sh, p->sw, p->dh, p->dw};
+    if (task->n_src != QGEMM_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
+        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+        return "a size is out of range";
+    const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
+    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw, p->dw));
+    if (atc_mul(atc_add(window_h, 1), atc_mul(window_w, 4 * QDW_C0)) >= ATC_TOO_BIG)
+        return "the windows reach too far";
+    const char *reason = qgemm_check_operands(
+        task, &(struct qgemm_types){p->x_signed, p->w_signed, result_types[p->result], p->c,
+                                    p->w_zeros, p->w_scales});
+    if (reason != NULL)
+        return reason;
+    const int64_t channels = atc_mul(p->n, ceil_div(p->c, QDW_C0) * QDW_C0);
+    const int64_t x = atc_mul(channels, atc_mul(p->h, p->w));
+    const int64_t y = atc_mul(channels, atc_mul(p->oh, p->ow));
+    const int64_t w = atc_mul(ceil_div(p->c, QDW_C0) * QDW_C0, atc_mul(p->kh, p->kw));
+    if (!atc_holds(task->src + QGEMM_X, DTYPE_ANY, x, 1) ||
+        !atc_holds(task->src + QGEMM_W, DTYPE_ANY, w, 1) ||
+        !atc_holds(task->dst, DTYPE_ANY, y, atc_item_bytes(task->dst->dtype)))
+        return "an operand is too small";
+    return NULL;
+}
+
+static int64_t planes(const struct qdepthwise_params *p)
+{
+    return atc_mul(p->n, ceil_div(p->c, QDW_C0));
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct qdepthwise_params *p = params;
+    return atc_mul(planes(p), qdw_plan(p).chunks);
+}
+
+static int64_t work(const void *params)
+{
+    const struct qdepthwise_params *p = params;
+    const struct qdw_plan plan = qdw_plan(p);
+    const int64_t packed = atc_mul(atc_mul(plan.in_rows, plan.columns), plan.chunks);
+    const int64_t products = atc_mul(atc_mul(p->oh, p->ow), atc_mul(p->kh, plan.pairs));
+    return atc_mul(planes(p), atc_add(packed, products));
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct qdepthwise_params *p = params;
+    const struct qdw_plan plan = qdw_plan(p);
+    const int64_t taps = atc_mul(p->kh, plan.pairs);
+    const int64_t packed = atc_mul(atc_mul(plan.in_rows, plan.columns), QDW_C0 * 4);
+    return atc_add(packed, atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)));
+}
+
+const struct kernel_family family_qdepthwise = {
+    .name = "qdepthwise",
+    .fields = qdepthwise_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .scratch = scratch,
+};

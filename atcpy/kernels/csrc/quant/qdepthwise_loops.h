@@ -1,0 +1,155 @@
+/* The loops of qdepthwise around a micro-kernel; the file of each ISA compiles them. */
+#include "quant/qdepthwise.h"
+
+#include <string.h>
+
+struct qdw {
+    const struct qdepthwise_params *p;
+    const struct kernel_args *args;
+    struct qdw_plan plan;
+    qdw_micro micro;
+    uint8_t flip, outside;
+    uint32_t *packed;  /* [in_rows][columns][16] */
+    uint32_t *weights; /* [kh][pairs][16] */
+    int64_t *offsets;  /* of the taps, in words */
+    int64_t block;     /* whose weights these are, or -1 */
+    struct qgemm_columns columns;
+    struct qgemm_tile tile;
+};
+
+/* Byte `column` of a row, as unsigned bytes; outside it is x's zero point. */
+static inline const uint8_t *pixel(const uint8_t *row, int64_t column, int64_t width,
+                                   const uint8_t *outside)
+{
+    return column < 0 || column >= width ? outside : row + column * QDW_C0;
+}
+
+/* Two taps a lane. */
+static inline void pair(uint32_t *restrict to, const uint8_t *restrict low,
+                        const uint8_t *restrict high, uint8_t flip)
+{
+    uint8_t l[QDW_C0], h[QDW_C0];
+    memcpy(l, low, sizeof l);
+    memcpy(h, high, sizeof h);
+    const uint32_t both = flip * UINT32_C(0x00010001);
+    for (int i = 0; i < QDW_C0; i++)
+        to[i] = ((uint32_t)l[i] | (uint32_t)h[i] << 16) ^ both;
+}
+
+static void pack(const struct qdw *d, const uint8_t *plane, int64_t first_row)
+{
+    const struct qdepthwise_params *p = d->p;
+    const uint8_t flip = d->flip;
+    uint8_t outside[QDW_C0];
+    memset(outside, d->outside ^ flip, sizeof outside);
+    uint32_t *to = d->packed;
+    for (int64_t r = 0; r < d->plan.in_rows; r++) {
+        const int64_t at = first_row * p->sh - p->pt + r;
+        const bool inside = at >= 0 && at < p->h;
+        const uint8_t *row = plane + (inside ? at * p->w * QDW_C0 : 0);
+        const int64_t width = inside ? p->w : 0;
+        /* Positions whose taps both lie inside need no test. */
+        const int64_t begin = min_i64(p->pl, d->plan.columns);
+        const int64_t end = min_i64(width - p->dw + p->pl, d->plan.columns);
+        int64_t q = 0;
+        for (; q < d->plan.columns; q++, to += QDW_C0) {
+            if (q == begin)
+                for (const uint8_t *at_q = row; q < end; q++, to += QDW_C0, at_q += QDW_C0)
+                    pair(to, at_q, at_q + p->dw * QDW_C0, flip);
+            if (q == d->plan.columns)
+                break;
+            pair(to, pixel(row, q - p->pl, width, outside),
+                 pixel(row, q - p->pl + p->dw, width, outside), flip);
+        }
+    }
+}
+
+static int32_t byte_at(const uint8_t *bytes, int64_t at, bool is_signed)
+{
+    return is_signed ? (int8_t)bytes[at] : bytes[at];
+}
+
+/* Weights less their zero points, in pairs of taps, and what finishes the sums of the block. */
+static void take_weights(struct qdw *d, int64_t block)
+{
+    const struct qdepthwise_params *p = d->p;
+    const void *const *src = d->args->src;
+    const uint8_t *w = (const uint8_t *)src[QGEMM_W] + block * p->kh * p->kw * QDW_C0;
+    const bool is_signed = p->w_signed == 1;
+    uint32_t sums[QDW_C0] = {0};
+    int32_t zeros[QDW_C0] = {0};
+    const int64_t first = block * QDW_C0, channels = min_i64(QDW_C0, p->c - first);
+    for (int64_t i = 0; i < channels && src[QGEMM_W_ZERO] != NULL; i++)
+        zeros[i] = byte_at(src[QGEMM_W_ZERO], p->w_zeros == 1 ? 0 : first + i, is_signed);
+    for (int64_t y = 0; y < p->kh; y++)
+        for (int64_t x = 0; x < d->plan.pairs * 2; x++)
+            for (int64_t i = 0; i < QDW_C0; i++) {
+                uint32_t *pair = d->weights + (y * d->plan.pairs + x / 2) * QDW_C0 + i;
+                const int32_t value =
+                    x < p->kw ? byte_at(w, (y * p->kw + x) * QDW_C0 + i, is_signed) - zeros[i] : 0;
+                const uint32_t half = (uint32_t)value & 0xffff;
+                *pair = x % 2 == 0 ? half : *pair | half << 16;
+                sums[i] += (uint32_t)value;
+            }
+    d->columns = (struct qgemm_columns){0};
+    qgemm_fill(&d->columns, d->args, (enum qgemm_result)p->result, first, channels, p->w_scales);
+    for (int64_t i = 0; i < channels; i++)
+        d->columns.start[i] =
+            (int32_t)((uint32_t)d->columns.start[i] - (uint32_t)d->outside * sums[i]);
+    d->block = block;
+}
+
+static void run_row(struct qdw *d, const uint32_t *in)
+{
+    const struct qdepthwise_params *p = d->p;
+    struct qdw_windows windows = {
+        .in = in,
+        .step = p->sw * QDW_C0,
+        .offsets = d->offsets,
+        .weights = d->weights,
+        .taps = p->kh * d->plan.pairs,
+    };
+    for (int64_t x = 0; x < p->ow; x += QDW_WIDTH) {
+        windows.results = (int)min_i64(QDW_WIDTH, p->ow - x);
+        d->micro(&windows, &d->tile);
+        windows.in += QDW_WIDTH * windows.step;
+        d->tile.dst += windows.results * d->tile.dst_row;
+    }
+}
+
+static void run_item(struct qdw *d, int64_t item)
+{
+    const struct qdepthwise_params *p = d->p;
+    const int64_t plane = item / d->plan.chunks, row = item % d->plan.chunks * QDW_ROWS;
+    const int64_t block = plane % ceil_div(p->c, QDW_C0), rows = min_i64(QDW_ROWS, p->oh - row);
+    if (d->block != block)
+        take_weights(d, block);
+    pack(d, (const uint8_t *)d->args->src[QGEMM_X] + plane * p->h * p->w * QDW_C0, row);
+    d->tile.dst = (uint8_t *)d->args->dst[0] + (plane * p->oh + row) * p->ow * d->tile.dst_row;
+    for (int64_t r = 0; r < rows; r++)
+        run_row(d, d->packed + r * p->sh * d->plan.columns * QDW_C0);
+}
+
+static void qdepthwise_items(const struct kernel_args *args, qdw_micro micro)
+{
+    const struct qdepthwise_params *p = args->params;
+    struct qdw d = {.p = p, .args = args, .plan = qdw_plan(p), .micro = micro, .block = -1};
+    const uint8_t *x_zero = args->src[QGEMM_X_ZERO], *y_zero = args->src[QGEMM_Y_ZERO];
+    d.flip = p->x_signed == 1 ? 0x80 : 0;
+    d.outside = (x_zero == NULL ? 0 : *x_zero) ^ d.flip;
+    d.packed = args->scratch;
+    d.weights = d.packed + d.plan.in_rows * d.plan.columns * QDW_C0;
+    d.offsets = (int64_t *)(void *)(d.weights + p->kh * d.plan.pairs * QDW_C0);
+    for (int64_t y = 0; y < p->kh; y++)
+        for (int64_t x = 0; x < d.plan.pairs; x++)
+            d.offsets[y * d.plan.pairs + x] = (y * p->dh * d.plan.columns + x * 2 * p->dw) * QDW_C0;
+    d.tile = (struct qgemm_tile){
+        .columns = &d.columns,
+        .dst_row = QDW_C0 * (p->result == QGEMM_I32 || p->result == QGEMM_F32 ? 4 : 1),
+        .last_columns = QDW_C0,
+        .result = (enum qgemm_result)p->result,
+        .y_zero = y_zero == NULL ? 0 : byte_at(y_zero, 0, p->result == QGEMM_I8),
+    };
+    for (int64_t item = args->begin; item < args->end; item++)
+        run_item(&d, item);
+}

@@ -1,0 +1,136 @@
+/* qgemm: y = finish(Σ (x − x_zero)·(w − w_zero) + bias), 8-bit integers summed in 32 bits:
+ * convolution in two spatial dims, and the product of matrices, which is a convolution of one tap
+ * whose pixels are rows.
+ *
+ *     x        [n, ⌈c/C0⌉, h, w, C0] with C0 = src_c0: NCHW (1), NC1HWC0 (16), rows of a matrix (c)
+ *     x_zero   one of x's type; optional: 0
+ *     w        where w_packed: N1K1N0K0, [group · ⌈mg/16⌉, ⌈K/4⌉ + 1, 16, 4]; the last row has the
+ *              sum of each of the 16 columns, an int32. Else [n or 1, cg, m], row-major
+ *     w_zero   one, or m, of w's type; optional: 0
+ *     bias     [m], int32, or float32 where y is; optional
+ *     x_scale  one float32; absent where y is int32
+ *     w_scale  one, or m, float32
+ *     y_scale  one float32; absent where y is float32
+ *     y_zero   one of y's type; optional: 0
+ *     y        [n, ⌈m/C0⌉, oh, ow, C0] with C0 = dst_c0: 1, 16 or m
+ *
+ * Type of y: int32, the sums; float32, sum · (x_scale · w_scale) + bias; 8 bits, round(sum ·
+ * (x_scale · w_scale / y_scale)) + y_zero, halves to even, saturated. Sums wrap around as int32 do,
+ * and are the same on every instruction set.
+ *
+ * K runs over [⌈cg/C0⌉, kh, kw, C0]. Channels beyond c in the last block may be anything.
+ */
+#ifndef ATC_QGEMM_H
+#define ATC_QGEMM_H
+
+#include "core/kernel.h"
+
+enum {
+    QGEMM_PANEL = 16,    /* columns of w that lie side by side */
+    QGEMM_K0 = 4,        /* steps of k that do */
+    QGEMM_BLOCK = 64,    /* bytes of a panel's row: QGEMM_PANEL · QGEMM_K0 */
+    QGEMM_MAX_BLOCKS = 2 /* panels of a tile */
+};
+
+#define QGEMM_FIELDS(I64, I64S, F64, ENUM)                                                         \
+    I64(n)                                                                                         \
+    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
+        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) I64(dst_c0) I64(w_packed)           \
+            I64(w_batched) I64(w_zeros) I64(w_scales) I64(x_signed) I64(w_signed)                  \
+                ENUM(result, qgemm_results)
+DECLARE_PARAMS(qgemm, QGEMM_FIELDS)
+
+enum {
+    QGEMM_X,
+    QGEMM_X_ZERO,
+    QGEMM_W,
+    QGEMM_W_ZERO,
+    QGEMM_BIAS,
+    QGEMM_X_SCALE,
+    QGEMM_W_SCALE,
+    QGEMM_Y_SCALE,
+    QGEMM_Y_ZERO,
+    QGEMM_OPERANDS
+};
+
+/* What becomes of a sum. */
+enum qgemm_result { QGEMM_I32, QGEMM_F32, QGEMM_I8, QGEMM_U8 }; /* in the order of qgemm_results */
+
+/* What a panel's columns need to finish their sums. */
+struct qgemm_columns {
+    int32_t start[QGEMM_PANEL];  /* bias − x_zero · Σ (w − w_zero) */
+    int32_t w_zero[QGEMM_PANEL]; /* times the sum of the row of x, to be taken off */
+    float scale[QGEMM_PANEL];
+    float bias[QGEMM_PANEL];
+};
+
+/* Some rows of packed x by up to two panels of w, over all of k: the work of one micro-kernel call.
+ * x holds unsigned bytes, w signed ones once `flip` is taken off their top bits.
+ */
+struct qgemm_tile {
+    const uint8_t *x;
+    int64_t x_row;
+    const uint8_t *w;
+    int64_t w_panel; /* bytes from one panel to the next */
+    int64_t k1;      /* runs of QGEMM_K0 steps */
+    uint32_t flip;
+    const struct qgemm_columns *columns; /* one a panel */
+    const int32_t *row_sums;             /* of x; NULL where every w_zero is 0 */
+    uint8_t *dst;
+    int64_t dst_row, dst_panel; /* bytes */
+    int64_t last_columns;       /* of the last panel that dst has room for */
+    enum qgemm_result result;
+    int32_t y_zero;
+};
+
+/* What an ISA brings: micro-kernels by blocks and rows, and the sum of the bytes of a row. */
+typedef void (*qgemm_micro)(const struct qgemm_tile *tile);
+struct qgemm_isa {
+    int max_blocks, max_rows;
+    const qgemm_micro *micro; /* [blocks - 1][rows - 1] */
+    int32_t (*sum)(const uint8_t *row, int64_t n);
+};
+
+void qgemm_drive(const struct kernel_args *args, const struct qgemm_isa *isa);
+
+/* What the checkers of integer products share: types, scales, zero points and bias. */
+struct qgemm_types {
+    int64_t x_signed, w_signed;
+    enum atc_dtype y;
+    int64_t columns, w_zeros, w_scales;
+};
+
+const char *qgemm_check_operands(const struct task_view *task, const struct qgemm_types *types);
+extern const char *const qgemm_results[];
+
+/* Scales and biases of `columns` columns from `first` on; the rest of `to` is left alone. */
+void qgemm_fill(struct qgemm_columns *to, const struct kernel_args *args, enum qgemm_result result,
+                int64_t first, int64_t columns, int64_t w_scales);
+
+/* Packing: qgemm_pack.c. */
+static inline int64_t qgemm_k(const struct qgemm_params *p)
+{
+    return ceil_div(p->cg, p->src_c0) * p->src_c0 * p->kh * p->kw;
+}
+
+static inline int64_t qgemm_k1(const struct qgemm_params *p)
+{
+    return ceil_div(qgemm_k(p), QGEMM_K0);
+}
+
+/* Rows `first` … of picture n and group g as unsigned bytes, `row_bytes` each, zero beyond k: what
+ * lies outside the picture is `outside`, and every byte of x gets its top bit changed by `flip`.
+ */
+struct qgemm_source {
+    const struct qgemm_params *p;
+    const uint8_t *x;
+    uint8_t flip, outside;
+};
+
+void qgemm_pack_rows(const struct qgemm_source *s, int64_t n, int64_t g, int64_t first,
+                     int64_t rows, uint8_t *to, int64_t row_bytes);
+
+/* Panel `panel` of row-major [cg, m] weights, in the packed form, sums included. */
+void qgemm_pack_panel(const struct qgemm_params *p, const uint8_t *w, int64_t panel, uint8_t *to);
+
+#endif

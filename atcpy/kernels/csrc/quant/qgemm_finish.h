@@ -1,0 +1,52 @@
+/* What becomes of the sums of a tile; each ISA compiles it with its flags, the arithmetic is one.
+ */
+#ifndef ATC_QGEMM_FINISH_H
+#define ATC_QGEMM_FINISH_H
+
+#include "quant/qgemm.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sums of one row of one panel, to where the row begins in that panel's part of the result. */
+static inline void qgemm_finish(const struct qgemm_tile *t, const int32_t *sums, int row, int block,
+                                int blocks)
+{
+    const struct qgemm_columns *c = t->columns + block;
+    int32_t total[QGEMM_PANEL];
+    for (int i = 0; i < QGEMM_PANEL; i++)
+        total[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)c->start[i]);
+    if (t->row_sums != NULL) {
+        const uint32_t of_row = (uint32_t)t->row_sums[row];
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            total[i] = (int32_t)((uint32_t)total[i] - of_row * (uint32_t)c->w_zero[i]);
+    }
+    uint8_t *dst = t->dst + row * t->dst_row + block * t->dst_panel;
+    const size_t columns = block + 1 < blocks ? QGEMM_PANEL : (size_t)t->last_columns;
+    if (t->result == QGEMM_I32) {
+        memcpy(dst, total, columns * sizeof *total);
+        return;
+    }
+    float value[QGEMM_PANEL];
+    if (t->result == QGEMM_F32) {
+        for (int i = 0; i < QGEMM_PANEL; i++)
+            value[i] = (float)total[i] * c->scale[i] + c->bias[i];
+        memcpy(dst, value, columns * sizeof *value);
+        return;
+    }
+    const int32_t low = t->result == QGEMM_I8 ? INT8_MIN : 0;
+    const float least = (float)(low - t->y_zero), most = (float)(low + 255 - t->y_zero);
+    uint8_t bytes[QGEMM_PANEL];
+    for (int i = 0; i < QGEMM_PANEL; i++) {
+        float v = (float)total[i] * c->scale[i];
+        v = v > least ? v : least; /* NaN too */
+        v = v < most ? v : most;
+        bytes[i] = (uint8_t)((int32_t)rintf(v) + t->y_zero);
+    }
+    if (columns == QGEMM_PANEL)
+        memcpy(dst, bytes, QGEMM_PANEL);
+    else
+        memcpy(dst, bytes, columns);
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* The quant_range family: its checker. One item: the scale is one for all. */
+#include "quant/quant_range.h"
+
+DESCRIBE_PARAMS(quant_range, QUANT_RANGE_FIELDS)
+
+static int64_t elements(const struct quant_range_params *p)
+{
+    return atc_mul(atc_mul(p->planes, p->c1), atc_mul(p->pixels, p->c0));
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct quant_range_params *p = task->params;
+    if (task->n_src != 1 || task->n_dst != RANGE_RESULTS)
+        return "wrong number of operands";
+    const int64_t sizes[] = {p->planes, p->c1, p->pixels, p->c0};
+    if (!atc_sizes_ok(sizes, 4, 0) || p->c_last < 0 || p->c_last > p->c0)
+        return "a size is out of range";
+    if (!atc_holds(task->src, DTYPE_F32, elements(p), 4) ||
+        !atc_holds(task->dst + RANGE_SCALE, DTYPE_F32, 1, 4) ||
+        !atc_holds(task->dst + RANGE_ZERO, DTYPE_U8, 1, 1))
+        return "an operand is too small or of another type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)params;
+    (void)cpu;
+    return 1;
+}
+
+static int64_t work(const void *params)
+{
+    return elements(params) / 4;
+}
+
+const struct kernel_family family_quant_range = {
+    .name = "quant_range",
+    .fields = quant_range_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+};

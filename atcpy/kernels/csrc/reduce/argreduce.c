@@ -1,0 +1,47 @@
+/* The argreduce family: its checker and its cut into runs of neighbouring results. */
+#include "reduce/argreduce.h"
+
+const char *const argreduce_kinds[] = {"max", "min", NULL};
+
+DESCRIBE_PARAMS(argreduce, ARGREDUCE_FIELDS)
+
+static const char *check(const struct task_view *task)
+{
+    const struct argreduce_params *p = task->params;
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(&p->outer, 1, 0) || !atc_sizes_ok(&p->n, 1, 1) ||
+        !atc_sizes_ok(&p->inner, 1, 0))
+        return "a size is out of range";
+    if (p->last != 0 && p->last != 1)
+        return "last is neither 0 nor 1";
+    const int64_t results = atc_mul(p->outer, p->inner);
+    const int64_t item = atc_item_bytes(task->src[0].dtype);
+    if (item == 0 || !atc_holds(task->src, DTYPE_ANY, atc_mul(results, p->n), item) ||
+        !atc_holds(task->dst, DTYPE_I64, results, 8))
+        return "an operand is too small or of a wrong type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct argreduce_params *p = params;
+    (void)cpu;
+    return p->outer * ceil_div(p->inner, ARG_COLUMNS);
+}
+
+static int64_t work(const void *params)
+{
+    const struct argreduce_params *p = params;
+    return atc_mul(p->outer * p->inner, p->n);
+}
+
+/* Places fit into the 32 bits of a lane. */
+bool argreduce_in_vectors(const struct task_view *task)
+{
+    const struct argreduce_params *p = task->params;
+    return p->n <= INT32_MAX;
+}
+
+const struct kernel_family family_argreduce = {
+    .name = "argreduce", .fields = argreduce_fields, .check = check, .items = items, .work = work};

@@ -1,0 +1,104 @@
+/* argreduce of floats, sixteen columns or sixteen elements of a row at a time. */
+#include "reduce/argreduce.h"
+
+#include <immintrin.h>
+
+enum { VF = 16 };
+
+static inline __mmask16 first_lanes(int64_t n)
+{
+    return n >= VF ? 0xffff : (__mmask16)((1u << n) - 1);
+}
+
+/* Where v takes the place of best, as in argreduce_scalar.c: an unordered compare lets a NaN beat
+ * every number, and only numbers are beaten, but for the last of several NaN.
+ */
+static inline __mmask16 beats(__m512 v, __m512 best, bool max, bool last)
+{
+    const __mmask16 number = _mm512_cmp_ps_mask(best, best, _CMP_ORD_Q);
+    if (!last)
+        return max ? _mm512_mask_cmp_ps_mask(number, v, best, _CMP_NLE_UQ)
+                   : _mm512_mask_cmp_ps_mask(number, v, best, _CMP_NGE_UQ);
+    return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) |
+           (max ? _mm512_mask_cmp_ps_mask(number, v, best, _CMP_NLT_UQ)
+                : _mm512_mask_cmp_ps_mask(number, v, best, _CMP_NGT_UQ));
+}
+
+/* Up to sixteen neighbouring results, each the reduction of a column with `stride` between rows. */
+static inline void reduce_columns(const float *src, int64_t stride, int64_t n, int64_t columns,
+                                  int64_t *dst, bool max, bool last)
+{
+    const __mmask16 lanes = first_lanes(columns);
+    __m512 best = _mm512_maskz_loadu_ps(lanes, src);
+    __m512i place = _mm512_setzero_si512();
+    for (int64_t k = 1; k < n; k++) {
+        const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k * stride);
+        const __mmask16 better = beats(v, best, max, last);
+        best = _mm512_mask_mov_ps(best, better, v);
+        place = _mm512_mask_set1_epi32(place, better, (int)k);
+    }
+    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(place));
+    const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(place, 1));
+    _mm512_mask_storeu_epi64(dst, (__mmask8)lanes, low);
+    _mm512_mask_storeu_epi64(dst + VF / 2, (__mmask8)(lanes >> 8), high);
+}
+
+/* One result: each lane reduces every sixteenth element, then the lanes are compared. */
+static inline int64_t reduce_row(const float *src, int64_t n, bool max, bool last)
+{
+    const __m512i step = _mm512_set1_epi32(VF);
+    __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i place = at;
+    __m512 best = _mm512_maskz_loadu_ps(first_lanes(n), src);
+    for (int64_t k = VF; k < n; k += VF) {
+        const __mmask16 lanes = first_lanes(n - k);
+        const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k);
+        const __mmask16 better = lanes & beats(v, best, max, last);
+        at = _mm512_add_epi32(at, step);
+        best = _mm512_mask_mov_ps(best, better, v);
+        place = _mm512_mask_mov_epi32(place, better, at);
+    }
+    float bests[VF];
+    int32_t places[VF];
+    _mm512_storeu_ps(bests, best);
+    _mm512_storeu_si512(places, place);
+    int64_t found = 0;
+    for (int64_t lane = 1; lane < min_i64(n, VF); lane++) {
+        const float v = bests[lane], b = bests[found];
+        const bool equal = v == b || (v != v && b != b);
+        const bool better = b == b && (v != v || (max ? v > b : v < b));
+        if (better || (equal && (places[lane] > places[found]) == last))
+            found = lane;
+    }
+    return places[found];
+}
+
+static inline void reduce_items(const struct kernel_args *args, bool max, bool last)
+{
+    const struct argreduce_params *p = args->params;
+    const int64_t chunks = ceil_div(p->inner, ARG_COLUMNS);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t outer = item / chunks, column = item % chunks * ARG_COLUMNS;
+        const int64_t columns = min_i64(ARG_COLUMNS, p->inner - column);
+        const float *src = (const float *)args->src[0] + outer * p->n * p->inner + column;
+        int64_t *dst = (int64_t *)args->dst[0] + outer * p->inner + column;
+        if (p->inner == 1)
+            *dst = reduce_row(src, p->n, max, last);
+        else
+            for (int64_t c = 0; c < columns; c += VF)
+                reduce_columns(src + c, p->inner, p->n, columns - c, dst + c, max, last);
+    }
+}
+
+void argreduce_f32_avx512f(const struct kernel_args *args)
+{
+    const struct argreduce_params *p = args->params;
+    if (p->kind == ARG_MAX && !p->last)
+        reduce_items(args, true, false);
+    else if (p->kind == ARG_MAX)
+        reduce_items(args, true, true);
+    else if (!p->last)
+        reduce_items(args, false, false);
+    else
+        reduce_items(args, false, true);
+}

@@ -1,0 +1,87 @@
+/* The reduce family: its checker and its cut into results, or runs of neighbouring results. */
+#include "reduce/reduce.h"
+
+const char *const reduce_kinds[] = {"sum", "mean",       "max",     "min",         "prod", "l1",
+                                    "l2",  "sum_square", "log_sum", "log_sum_exp", NULL};
+
+DESCRIBE_PARAMS(reduce, REDUCE_FIELDS)
+
+/* Elements up to the last that is read, or 0 if none is. */
+static int64_t extent(const struct reduce_params *p)
+{
+    int64_t last = p->inner - 1;
+    for (int i = 0; i < REDUCE_DIMS; i++) {
+        if (p->kept[i] == 0 || p->reduced[i] == 0)
+            return 0;
+        last = atc_add(last, atc_mul(p->kept[i] - 1, p->kept_stride[i]));
+        last = atc_add(last, atc_mul(p->reduced[i] - 1, p->reduced_stride[i]));
+    }
+    return p->inner > 0 ? atc_add(last, 1) : 0;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct reduce_params *p = task->params;
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(p->kept, REDUCE_DIMS, 0) || !atc_sizes_ok(p->kept_stride, REDUCE_DIMS, 0) ||
+        !atc_sizes_ok(p->reduced, REDUCE_DIMS, 0) ||
+        !atc_sizes_ok(p->reduced_stride, REDUCE_DIMS, 0) || !atc_sizes_ok(&p->inner, 1, 0))
+        return "a size is out of range";
+    /* Products of dims are taken from the left: none on the way may overflow, though one be 0. */
+    int64_t results = 1, terms = 1;
+    for (int i = 0; i < REDUCE_DIMS; i++) {
+        results = atc_mul(results, p->kept[i]);
+        terms = atc_mul(terms, p->reduced[i]);
+        if (results >= ATC_TOO_BIG || terms >= ATC_TOO_BIG)
+            return "too many elements";
+    }
+    results = atc_mul(results, p->inner);
+    if (results >= ATC_TOO_BIG)
+        return "too many elements";
+    if (terms == 0 && p->reduced[0] != 0)
+        return "an empty dim must come first"; /* so that no loop runs over nothing */
+    const int dtype = task->src[0].dtype;
+    if (dtype != task->dst[0].dtype || atc_item_bytes(dtype) == 0)
+        return "operands differ in type, or the type is unknown";
+    const bool is_float = dtype == DTYPE_F32 || dtype == DTYPE_F64;
+    const bool is_wide =
+        dtype == DTYPE_I32 || dtype == DTYPE_I64 || dtype == DTYPE_U32 || dtype == DTYPE_U64;
+    if (!is_float && p->kind >= REDUCE_LOG_SUM)
+        return "the reduction needs floats";
+    if (!is_float && !is_wide && p->kind != REDUCE_MAX && p->kind != REDUCE_MIN)
+        return "the reduction needs a wider type";
+    if (!is_float && p->kind == REDUCE_MEAN && terms == 0)
+        return "no integer is the mean of nothing";
+    const int64_t item = atc_item_bytes(dtype);
+    if (!atc_holds(task->src, DTYPE_ANY, extent(p), item) ||
+        !atc_holds(task->dst, DTYPE_ANY, results, item))
+        return "an operand is too small";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    const struct reduce_params *p = params;
+    (void)cpu;
+    return reduce_product(p->kept) * ceil_div(p->inner, REDUCE_COLUMNS);
+}
+
+static int64_t work(const void *params)
+{
+    const struct reduce_params *p = params;
+    return atc_mul(reduce_product(p->kept) * p->inner, reduce_product(p->reduced));
+}
+
+/* Products would leave float's range in other places than the definition's; logs of exponentials
+ * are rare.
+ */
+bool reduce_fits_vectors(const struct task_view *task);
+bool reduce_fits_vectors(const struct task_view *task)
+{
+    const struct reduce_params *p = task->params;
+    return p->kind != REDUCE_PROD && p->kind != REDUCE_LOG_SUM_EXP;
+}
+
+const struct kernel_family family_reduce = {
+    .name = "reduce", .fields = reduce_fields, .check = check, .items = items, .work = work};

@@ -1,0 +1,169 @@
+/* The fourier family: its checker, its cut into frames, and the transform itself, in doubles: by
+ * powers of two (Cooley and Tukey), other lengths as a convolution of such ones (Bluestein).
+ */
+#include "signal/fourier.h"
+
+#include <math.h>
+#include <string.h>
+
+DESCRIBE_PARAMS(fourier, FOURIER_FIELDS)
+
+enum { MAX_LENGTH = 1 << 26 };
+
+static const char *check(const struct task_view *task)
+{
+    const struct fourier_params *p = task->params;
+    const int64_t counts[] = {p->outer, p->length, p->inner, p->frames};
+    if (task->n_src < 1 || task->n_src > FOURIER_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(counts, 4, 1) || !atc_sizes_ok(&p->step, 1, 0) || p->n < 1 ||
+        p->n > MAX_LENGTH)
+        return "a size is out of range";
+    if (p->parts != 1 && p->parts != 2)
+        return "numbers have neither one nor two parts";
+    if ((p->inverse != 0 && p->inverse != 1) || (p->hermitian != 0 && p->hermitian != 1) ||
+        p->hermitian > p->inverse)
+        return "a flag is out of range";
+    if (p->bins != p->n && p->bins != p->n / 2 + 1)
+        return "bins are neither all nor half of them";
+    if (atc_mul(p->frames, p->step) >= ATC_TOO_BIG)
+        return "frames reach too far";
+    const enum atc_dtype dtype = (enum atc_dtype)task->src[FOURIER_X].dtype;
+    if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
+        return "operands are of an unknown type";
+    const int64_t item = atc_item_bytes(dtype), series = atc_mul(p->outer, p->inner);
+    const int64_t bins = atc_mul(atc_mul(p->frames, p->bins), p->hermitian ? 1 : 2);
+    if (!atc_holds(task->src + FOURIER_X, dtype, atc_mul(series, atc_mul(p->length, p->parts)),
+                   item) ||
+        !atc_holds(task->dst, dtype, atc_mul(series, bins), item) ||
+        (task->n_src > FOURIER_WINDOW && task->src[FOURIER_WINDOW].region != REGION_NONE &&
+         !atc_holds(task->src + FOURIER_WINDOW, dtype, p->n, item)))
+        return "an operand is too small or of another type";
+    return NULL;
+}
+
+/* An item is a frame of one series. */
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct fourier_params *p = params;
+    return p->outer * p->frames * p->inner;
+}
+
+static int64_t work(const void *params)
+{
+    const struct fourier_params *p = params;
+    const int64_t size = fourier_size(p->n),
+                  frames = atc_mul(atc_mul(p->outer, p->frames), p->inner);
+    int64_t steps = 8;
+    for (int64_t at = size; at > 1; at /= 2)
+        steps += 2;
+    return atc_mul(atc_add(frames, 2), atc_mul(size, steps));
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct fourier_params *p = params;
+    return 4 * fourier_size(p->n) * (int64_t)sizeof(struct complex_f64);
+}
+
+const struct kernel_family family_fourier = {.name = "fourier",
+                                             .fields = fourier_fields,
+                                             .check = check,
+                                             .items = items,
+                                             .work = work,
+                                             .scratch = scratch};
+
+/* --- the transform --------------------------------------------------------------------------- */
+
+static struct complex_f64 times(struct complex_f64 a, struct complex_f64 b)
+{
+    return (struct complex_f64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+static struct complex_f64 conjugate(struct complex_f64 a)
+{
+    return (struct complex_f64){a.re, -a.im};
+}
+
+/* e^(−πi · part / whole) */
+static struct complex_f64 turn(int64_t part, int64_t whole)
+{
+    const double angle = -3.14159265358979323846 * (double)part / (double)whole;
+    return (struct complex_f64){cos(angle), sin(angle)};
+}
+
+/* Element i changes places with the one whose bits are i's in reverse. */
+static void reverse_bits(struct complex_f64 *x, int64_t size)
+{
+    for (int64_t i = 1, j = 0; i < size; i++) {
+        int64_t bit = size >> 1;
+        for (; j & bit; bit >>= 1)
+            j ^= bit;
+        j ^= bit;
+        if (i < j) {
+            const struct complex_f64 other = x[i];
+            x[i] = x[j];
+            x[j] = other;
+        }
+    }
+}
+
+static void transform_power_of_two(const struct fourier_room *room, struct complex_f64 *x)
+{
+    const int64_t size = room->size;
+    reverse_bits(x, size);
+    for (int64_t half = 1; half < size; half *= 2)
+        for (int64_t start = 0; start < size; start += 2 * half)
+            for (int64_t i = 0; i < half; i++) {
+                struct complex_f64 *low = x + start + i, *high = low + half;
+                const struct complex_f64 odd = times(*high, room->turns[i * (size / 2 / half)]);
+                *high = (struct complex_f64){low->re - odd.re, low->im - odd.im};
+                *low = (struct complex_f64){low->re + odd.re, low->im + odd.im};
+            }
+}
+
+struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratch_at)
+{
+    struct fourier_room room = {.signal = scratch_at, .size = fourier_size(p->n)};
+    const int64_t n = p->n, size = room.size;
+    room.turns = room.signal + size;
+    room.chirp = room.turns + size;
+    room.chirp_spectrum = room.chirp + size;
+    for (int64_t i = 0; i < size / 2; i++)
+        room.turns[i] = turn(2 * i, size);
+    if (size == n)
+        return room;
+    memset(room.chirp_spectrum, 0, (size_t)size * sizeof *room.chirp_spectrum);
+    for (int64_t i = 0; i < n; i++) {
+        room.chirp[i] = turn(i * i % (2 * n), n);
+        room.chirp_spectrum[i] = conjugate(room.chirp[i]);
+        if (i > 0)
+            room.chirp_spectrum[size - i] = conjugate(room.chirp[i]);
+    }
+    transform_power_of_two(&room, room.chirp_spectrum);
+    return room;
+}
+
+void fourier_transform(const struct fourier_params *p, const struct fourier_room *room)
+{
+    const int64_t n = p->n, size = room->size;
+    struct complex_f64 *x = room->signal;
+    if (size == n) {
+        transform_power_of_two(room, x);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        x[i] = times(x[i], room->chirp[i]);
+    memset(x + n, 0, (size_t)(size - n) * sizeof *x);
+    transform_power_of_two(room, x);
+    /* The inverse transform of the product is the conjugate of the transform of its conjugate. */
+    for (int64_t i = 0; i < size; i++)
+        x[i] = conjugate(times(x[i], room->chirp_spectrum[i]));
+    transform_power_of_two(room, x);
+    for (int64_t i = 0; i < n; i++) {
+        const struct complex_f64 sum = {x[i].re / (double)size, -x[i].im / (double)size};
+        x[i] = times(sum, room->chirp[i]);
+    }
+}

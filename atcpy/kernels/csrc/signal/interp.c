@@ -1,0 +1,142 @@
+/* The interp family: its checker, its cut into rows, and its tables. */
+#include "signal/interp.h"
+
+DESCRIBE_PARAMS(interp, INTERP_FIELDS)
+
+static int64_t volume(const int64_t *dims)
+{
+    int64_t all = 1;
+    for (int i = 0; i < INTERP_DIMS; i++)
+        all = atc_mul(all, dims[i]);
+    return all;
+}
+
+static int64_t table_entries(const struct interp_params *p)
+{
+    int64_t all = 0;
+    for (int i = 0; i < INTERP_DIMS; i++)
+        all = atc_add(all, atc_mul(p->out[i], p->taps[i]));
+    return all;
+}
+
+static bool weights_fit(const struct atc_slot *weights, enum atc_dtype dtype, int64_t entries)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return atc_holds(weights, DTYPE_F32, entries, 4);
+    case DTYPE_F64:
+    case DTYPE_I8:
+    case DTYPE_U8:
+    case DTYPE_I16:
+    case DTYPE_U16:
+    case DTYPE_I32:
+    case DTYPE_I64:
+        return atc_holds(weights, DTYPE_F64, entries, 8);
+    default:
+        return false;
+    }
+}
+
+bool interp_mixes(const struct task_view *task)
+{
+    return task->n_src > INTERP_WEIGHTS && task->src[INTERP_WEIGHTS].region != REGION_NONE;
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct interp_params *p = task->params;
+    const int64_t counts[] = {p->outer, p->inner};
+    if (task->n_src < 2 || task->n_src > INTERP_OPERANDS || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(counts, 2, 1) || !atc_sizes_ok(p->in, INTERP_DIMS, 1) ||
+        !atc_sizes_ok(p->out, INTERP_DIMS, 1) || !atc_sizes_ok(p->taps, INTERP_DIMS, 1))
+        return "a size is out of range";
+    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
+        return "items are of an unknown size";
+    const int64_t entries = table_entries(p), images = atc_mul(p->outer, p->inner);
+    if (!atc_holds(task->src + INTERP_PLACES, DTYPE_I32, entries, 4))
+        return "a table is too small";
+    const enum atc_dtype dtype = (enum atc_dtype)task->src[INTERP_X].dtype;
+    if (!interp_mixes(task)) {
+        if (volume(p->taps) != 1)
+            return "weights are missing";
+    } else if (!weights_fit(task->src + INTERP_WEIGHTS, dtype, entries) ||
+               atc_item_bytes(dtype) != p->item || task->dst[0].dtype != dtype)
+        return "weights do not fit the type";
+    if (!atc_holds(task->src + INTERP_X, DTYPE_ANY, atc_mul(images, volume(p->in)), p->item) ||
+        !atc_holds(task->dst, DTYPE_ANY, atc_mul(images, volume(p->out)), p->item))
+        return "an operand is too small";
+    return NULL;
+}
+
+/* An item is a row of results along the last dim. */
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct interp_params *p = params;
+    return p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3];
+}
+
+static int64_t work(const void *params)
+{
+    const struct interp_params *p = params;
+    const int last = INTERP_DIMS - 1;
+    int64_t rows = atc_mul(p->outer, p->inner), taps = 1;
+    for (int i = 0; i < last; i++) {
+        rows = atc_mul(rows, p->out[i]);
+        taps = atc_mul(taps, p->taps[i]);
+    }
+    const int64_t mixed = atc_mul(taps, p->in[last]);
+    return atc_mul(rows, atc_add(mixed, atc_mul(p->out[last], p->taps[last])));
+}
+
+/* A mixed row of the input, in doubles at most. */
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct interp_params *p = params;
+    return atc_mul(atc_mul(p->in[INTERP_DIMS - 1], p->inner), 8);
+}
+
+const struct kernel_family family_interp = {.name = "interp",
+                                            .fields = interp_fields,
+                                            .check = check,
+                                            .items = items,
+                                            .work = work,
+                                            .scratch = scratch};
+
+bool interp_tables_ok(const struct kernel_args *args)
+{
+    const struct interp_params *p = args->params;
+    const int32_t *place = args->src[INTERP_PLACES];
+    for (int i = 0; i < INTERP_DIMS; i++)
+        for (int64_t o = 0; o < p->out[i]; o++)
+            for (int64_t tap = 0; tap < p->taps[i]; tap++, place++) {
+                const bool is_fill = place[-tap] == -1;
+                if (!is_fill && (*place < 0 || *place >= p->in[i])) {
+                    atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, *place, p->in[i]);
+                    return false;
+                }
+            }
+    return true;
+}
+
+struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)
+{
+    const struct interp_params *p = args->params;
+    const int32_t *table = args->src[INTERP_PLACES];
+    struct interp_row row = {.is_fill = false};
+    int64_t starts[INTERP_DIMS] = {0};
+    for (int i = 1; i < INTERP_DIMS; i++)
+        starts[i] = starts[i - 1] + p->out[i - 1] * p->taps[i - 1];
+    int64_t at = item;
+    for (int i = INTERP_DIMS - 1; i >= 0; i--) {
+        const int64_t o = i == INTERP_DIMS - 1 ? 0 : at % p->out[i];
+        at = i == INTERP_DIMS - 1 ? at : at / p->out[i];
+        row.first_weight[i] = starts[i] + o * p->taps[i];
+        row.places[i] = table + row.first_weight[i];
+        row.is_fill |= i < INTERP_DIMS - 1 && *row.places[i] == -1;
+    }
+    row.x = at * p->in[0] * p->in[1] * p->in[2] * p->in[3] * p->in[4] * p->inner;
+    return row;
+}

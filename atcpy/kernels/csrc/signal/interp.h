@@ -1,0 +1,62 @@
+/* interp: interpolation along each of up to five dims by tables that say which places of the input
+ * a result is mixed of, and what each counts.
+ *
+ *     x        [outer, in…, inner]
+ *     places   for each dim [out, taps], int32, one table after the other; a first tap of −1: every
+ *              result at this place is `fill`
+ *     weights  the same of the results' type, or of float64 for integers; left out where each table
+ *              has one tap, and elements are moved, whatever they are
+ *     y        [outer, out…, inner]; integers are cut off and stay within their type's bounds
+ */
+#ifndef ATC_INTERP_H
+#define ATC_INTERP_H
+
+#include "core/kernel.h"
+
+enum { INTERP_DIMS = 5 };
+
+#define INTERP_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64(outer)                                                                                     \
+    I64S(in, INTERP_DIMS) I64S(out, INTERP_DIMS) I64S(taps, INTERP_DIMS) I64(inner) I64(item)      \
+        I64(fill)
+DECLARE_PARAMS(interp, INTERP_FIELDS)
+
+enum { INTERP_X, INTERP_PLACES, INTERP_WEIGHTS, INTERP_OPERANDS };
+
+/* A row of results along the last dim, and what its places in the other dims are mixed of. */
+struct interp_row {
+    const int32_t *places[INTERP_DIMS];
+    int64_t first_weight[INTERP_DIMS]; /* the same, counted in elements of the weights */
+    int64_t x;                         /* elements before this image */
+    bool is_fill;
+};
+
+struct interp_row interp_row_at(const struct kernel_args *args, int64_t item);
+
+/* False, and a fault noted, if a table points outside of the input. */
+bool interp_tables_ok(const struct kernel_args *args);
+
+/* The next choice of one tap in each dim but the last; false after the last choice. */
+static inline bool interp_next(const struct interp_params *p, int64_t *tap)
+{
+    for (int i = INTERP_DIMS - 2; i >= 0; i--) {
+        if (++tap[i] < p->taps[i])
+            return true;
+        tap[i] = 0;
+    }
+    return false;
+}
+
+/* The row of the input that a choice of taps reads, counted in rows of the last dim. */
+static inline int64_t interp_source(const struct interp_params *p, const struct interp_row *row,
+                                    const int64_t *tap)
+{
+    int64_t at = 0;
+    for (int i = 0; i < INTERP_DIMS - 1; i++)
+        at = at * p->in[i] + row->places[i][tap[i]];
+    return at;
+}
+
+bool interp_mixes(const struct task_view *task);
+
+#endif

@@ -1,0 +1,78 @@
+/* interp for every ISA: rows of the input are mixed over the outer dims, then along the last. */
+#ifndef ATC_INTERP_LOOPS_H
+#define ATC_INTERP_LOOPS_H
+
+#include "signal/interp.h"
+
+#include <string.h>
+
+/* T: elements; W: weights and sums; STORE: a sum as an element. */
+#define DEFINE_INTERP(T, W, suffix, STORE)                                                         \
+    static inline void interp_mix_##suffix(const struct kernel_args *args,                         \
+                                           const struct interp_row *row, W *restrict mixed)        \
+    {                                                                                              \
+        const struct interp_params *p = args->params;                                              \
+        const W *weights = args->src[INTERP_WEIGHTS];                                              \
+        const int64_t length = p->in[INTERP_DIMS - 1] * p->inner;                                  \
+        int64_t tap[INTERP_DIMS - 1] = {0};                                                        \
+        bool first = true;                                                                         \
+        do {                                                                                       \
+            const T *x = (const T *)args->src[INTERP_X] + row->x +                                 \
+                         interp_source(p, row, tap) * length;                                      \
+            W w = 1;                                                                               \
+            for (int i = 0; i < INTERP_DIMS - 1; i++)                                              \
+                w *= weights[row->first_weight[i] + tap[i]];                                       \
+            if (first)                                                                             \
+                for (int64_t i = 0; i < length; i++)                                               \
+                    mixed[i] = w * (W)x[i];                                                        \
+            else                                                                                   \
+                for (int64_t i = 0; i < length; i++)                                               \
+                    mixed[i] += w * (W)x[i];                                                       \
+            first = false;                                                                         \
+        } while (interp_next(p, tap));                                                             \
+    }                                                                                              \
+                                                                                                   \
+    static inline void interp_along_##suffix(const struct kernel_args *args,                       \
+                                             const struct interp_row *row,                         \
+                                             const W *restrict mixed, T *restrict y, T fill)       \
+    {                                                                                              \
+        const struct interp_params *p = args->params;                                              \
+        const int last = INTERP_DIMS - 1;                                                          \
+        const int64_t taps = p->taps[last], inner = p->inner;                                      \
+        const int32_t *places = row->places[last];                                                 \
+        const W *weights = (const W *)args->src[INTERP_WEIGHTS] + row->first_weight[last];         \
+        for (int64_t o = 0; o < p->out[last]; o++, places += taps, weights += taps)                \
+            for (int64_t c = 0; c < inner; c++) {                                                  \
+                W sum = 0;                                                                         \
+                for (int64_t k = 0; k < taps && places[0] >= 0; k++)                               \
+                    sum += weights[k] * mixed[places[k] * inner + c];                              \
+                y[o * inner + c] = places[0] < 0 ? fill : STORE(sum);                              \
+            }                                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    static inline void interp_##suffix(const struct kernel_args *args)                             \
+    {                                                                                              \
+        const struct interp_params *p = args->params;                                              \
+        const int64_t length = p->out[INTERP_DIMS - 1] * p->inner;                                 \
+        T fill;                                                                                    \
+        memcpy(&fill, &p->fill, sizeof fill);                                                      \
+        if (!interp_tables_ok(args))                                                               \
+            return;                                                                                \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const struct interp_row row = interp_row_at(args, item);                               \
+            T *y = (T *)args->dst[0] + item * length;                                              \
+            if (row.is_fill) {                                                                     \
+                for (int64_t i = 0; i < length; i++)                                               \
+                    y[i] = fill;                                                                   \
+                continue;                                                                          \
+            }                                                                                      \
+            interp_mix_##suffix(args, &row, args->scratch);                                        \
+            interp_along_##suffix(args, &row, args->scratch, y, fill);                             \
+        }                                                                                          \
+    }
+
+#define AS_IT_IS(x) (x)
+
+DEFINE_INTERP(float, float, f32, AS_IT_IS)
+
+#endif

@@ -1,0 +1,252 @@
+/* The resize2d family: its checker, where results lie in the source, and the loops over rows. */
+#include "signal/resize2d.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const resize_mode_names[] = {"nearest", "linear", NULL};
+const char *const resize_coordinates_names[] = {
+    "half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_half_pixel", "tf_half_pixel_for_nn", "tf_align_corners",   "tf_asymmetric", NULL};
+const char *const resize_rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                             "ceil", NULL};
+
+DESCRIBE_PARAMS(resize2d, RESIZE2D_FIELDS)
+
+enum { MAX_SIDE = 1 << 24, MAX_C0 = 64 }; /* sides that float32 counts exactly */
+
+static const char *check(const struct task_view *task)
+{
+    const struct resize2d_params *p = task->params;
+    const int64_t sides[] = {p->h, p->w, p->oh, p->ow};
+    if (task->n_src != 1 || task->n_dst != 1)
+        return "wrong number of operands";
+    if (!atc_sizes_ok(&p->outer, 1, 0) || p->c0 < 1 || p->c0 > MAX_C0)
+        return "a size is out of range";
+    for (int i = 0; i < 4; i++)
+        if (sides[i] < 1 || sides[i] > MAX_SIDE)
+            return "a side is out of range";
+    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
+        return "items are of an unknown size";
+    if (!(p->scale_h > 0 && p->scale_h < MAX_SIDE && p->scale_w > 0 && p->scale_w < MAX_SIDE))
+        return "a scale is out of range";
+    const enum atc_dtype dtype = p->mode == RESIZE_LINEAR ? DTYPE_F32 : DTYPE_ANY;
+    if (dtype == DTYPE_F32 && p->item != 4)
+        return "linear is of float32 only";
+    const int64_t pixels = atc_mul(p->outer, p->c0);
+    if (!atc_holds(task->src, dtype, atc_mul(pixels, p->h * p->w), p->item) ||
+        !atc_holds(task->dst, dtype, atc_mul(pixels, p->oh * p->ow), p->item))
+        return "an operand is too small or of another type";
+    return NULL;
+}
+
+static int64_t items(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct resize2d_params *p = params;
+    return p->outer * p->oh;
+}
+
+static int64_t work(const void *params)
+{
+    const struct resize2d_params *p = params;
+    const int64_t elements = atc_mul(atc_mul(p->outer, p->c0), p->oh * p->ow);
+    return p->mode == RESIZE_LINEAR ? elements : atc_mul(elements, p->item) / 8;
+}
+
+/* Taps of a row, then a mixed row of the source. */
+static int64_t taps_bytes(const struct resize2d_params *p)
+{
+    return (p->ow * (int64_t)sizeof(struct resize_tap) + 63) / 64 * 64;
+}
+
+static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+{
+    (void)cpu;
+    const struct resize2d_params *p = params;
+    return taps_bytes(p) + (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0);
+}
+
+const struct kernel_family family_resize2d = {
+    .name = "resize2d",
+    .fields = resize2d_fields,
+    .check = check,
+    .items = items,
+    .work = work,
+    .scratch = scratch,
+};
+
+bool resize2d_is_linear(const struct task_view *task)
+{
+    return ((const struct resize2d_params *)task->params)->mode == RESIZE_LINEAR;
+}
+
+/* --- where results lie ------------------------------------------------------------------------ */
+
+static float coordinate(enum resize_coordinates kind, float at, float scale, float from, float to)
+{
+    switch (kind) {
+    case HALF_PIXEL:
+        return (at + 0.5f) / scale - 0.5f;
+    case HALF_PIXEL_SYMMETRIC: {
+        const float adjustment = to / (scale * from);
+        return from / 2 * (1 - adjustment) + (at + 0.5f) / scale - 0.5f;
+    }
+    case PYTORCH_HALF_PIXEL:
+        return to > 1 ? (at + 0.5f) / scale - 0.5f : 0;
+    case ALIGN_CORNERS:
+        return to > 1 ? at * (from - 1) / (to - 1) : 0;
+    case TF_HALF_PIXEL:
+        return (at + 0.5f) * (from / to) - 0.5f;
+    case TF_HALF_PIXEL_FOR_NN:
+        return (at + 0.5f) * (from / to);
+    case TF_ALIGN_CORNERS:
+        return to > 1 ? at * ((from - 1) / (to - 1)) : 0;
+    case TF_ASYMMETRIC:
+        return at * (from / to);
+    default:
+        return at / scale;
+    }
+}
+
+static float rounded(enum resize_rounding kind, float x)
+{
+    switch (kind) {
+    case ROUND_PREFER_FLOOR:
+        return x == floorf(x) + 0.5f ? floorf(x) : roundf(x);
+    case ROUND_PREFER_CEIL:
+        return roundf(x);
+    case ROUND_FLOOR:
+        return floorf(x);
+    default:
+        return ceilf(x);
+    }
+}
+
+/* Between 0 and from - 1; fmaxf makes 0 of NaN. */
+static float inside(float x, int64_t from)
+{
+    return fminf(fmaxf(x, 0), (float)(from - 1));
+}
+
+static struct resize_tap find_tap(const struct resize2d_params *p, int64_t at, double scale,
+                                  int64_t from, int64_t to)
+{
+    const bool same = scale == 1 && from == to;
+    const float x = same ? (float)at
+                         : coordinate((enum resize_coordinates)p->coordinates, (float)at,
+                                      (float)scale, (float)from, (float)to);
+    if (p->mode == RESIZE_NEAREST) {
+        const float nearest = rounded((enum resize_rounding)p->rounding, x);
+        return (struct resize_tap){.low = (int32_t)inside(nearest, from)};
+    }
+    const float place = inside(x, from);
+    struct resize_tap tap = {.low = (int32_t)place};
+    tap.high = tap.low + 1 < from ? tap.low + 1 : tap.low;
+    tap.high_weight = place - (float)tap.low;
+    tap.low_weight = (float)tap.high - place;
+    /* At the last pixel both are the same: each counts half, as in ONNX Runtime. */
+    if (tap.low == tap.high)
+        tap.low_weight = tap.high_weight = 0.5f;
+    return tap;
+}
+
+static struct resize_taps fill_taps(const struct kernel_args *args)
+{
+    const struct resize2d_params *p = args->params;
+    int32_t *low = args->scratch;
+    float *weights = (float *)(void *)(low + 2 * p->ow);
+    const struct resize_taps taps = {low, low + p->ow, weights, weights + p->ow};
+    for (int64_t x = 0; x < p->ow; x++) {
+        const struct resize_tap tap = find_tap(p, x, p->scale_w, p->w, p->ow);
+        taps.low[x] = tap.low;
+        taps.high[x] = tap.high;
+        taps.low_weight[x] = tap.low_weight;
+        taps.high_weight[x] = tap.high_weight;
+    }
+    return taps;
+}
+
+/* --- nearest ---------------------------------------------------------------------------------- */
+
+static bool is_doubling(const int32_t *low, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (low[i] != i / 2)
+            return false;
+    return n % 2 == 0;
+}
+
+static void double_words(uint8_t *restrict dst, const uint8_t *restrict src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t word;
+        memcpy(&word, src + i * 4, sizeof word);
+        memcpy(dst + i * 8, &word, sizeof word);
+        memcpy(dst + i * 8 + 4, &word, sizeof word);
+    }
+}
+
+#define PICK(bytes)                                                                                \
+    case bytes:                                                                                    \
+        for (int64_t x = 0; x < n; x++)                                                            \
+            memcpy(dst + x * bytes, src + low[x] * (int64_t)bytes, bytes);                    \
+        break;
+
+/* One row: pixels of common sizes are moved without a call. */
+static void pick_pixels(uint8_t *restrict dst, const uint8_t *restrict src,
+                        const int32_t *restrict low, int64_t n, int64_t bytes)
+{
+    switch (bytes) {
+        PICK(1)
+        PICK(2)
+        PICK(4)
+        PICK(8)
+        PICK(16)
+        PICK(32)
+        PICK(64)
+        PICK(128)
+    default:
+        for (int64_t x = 0; x < n; x++)
+            memcpy(dst + x * bytes, src + low[x] * bytes, (size_t)bytes);
+    }
+}
+
+void resize2d_nearest(const struct kernel_args *args)
+{
+    const struct resize2d_params *p = args->params;
+    const struct resize_taps taps = fill_taps(args);
+    const int64_t pixel = p->c0 * p->item, row = p->ow * pixel;
+    const bool doubles = pixel == 4 && is_doubling(taps.low, p->ow);
+    int64_t before = -1; /* the row of the source that the last result came from */
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t plane = item / p->oh, y = item % p->oh;
+        const int64_t from = plane * p->h + find_tap(p, y, p->scale_h, p->h, p->oh).low;
+        const uint8_t *src = (const uint8_t *)args->src[0] + from * p->w * pixel;
+        uint8_t *dst = (uint8_t *)args->dst[0] + item * row;
+        if (from == before)
+            memcpy(dst, dst - row, (size_t)row);
+        else if (doubles)
+            double_words(dst, src, p->ow / 2);
+        else
+            pick_pixels(dst, src, taps.low, p->ow, pixel);
+        before = from;
+    }
+}
+
+/* --- linear ----------------------------------------------------------------------------------- */
+
+void resize2d_linear(const struct kernel_args *args, resize_mix_rows rows, resize_mix_pixels pixels)
+{
+    const struct resize2d_params *p = args->params;
+    const struct resize_taps taps = fill_taps(args);
+    float *mixed = (float *)(void *)((uint8_t *)args->scratch + taps_bytes(p));
+    const int64_t row = p->w * p->c0;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t plane = item / p->oh, y = item % p->oh;
+        const struct resize_tap tap = find_tap(p, y, p->scale_h, p->h, p->oh);
+        const float *src = (const float *)args->src[0] + plane * p->h * row;
+        rows(mixed, src + tap.low * row, src + tap.high * row, &tap, row);
+        pixels((float *)args->dst[0] + item * p->ow * p->c0, mixed, &taps, p->ow, p->c0);
+    }
+}

@@ -1,0 +1,56 @@
+/* What softmax and attention do with a row of scores, on vectors; included below vmath_*.h. */
+#ifndef ATC_SOFTMAX_ROW_VECTOR_H
+#define ATC_SOFTMAX_ROW_VECTOR_H
+
+#include "core/checked.h"
+
+#include <math.h>
+
+/* Of a row: so many exponentials are summed in float before they are added in double. */
+enum { ROW_RUN = 32 * VF };
+
+static inline float largest_of_row(const float *src, int64_t n)
+{
+    vf best[2] = {vf_set1(-INFINITY), vf_set1(-INFINITY)};
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF)
+        for (int a = 0; a < 2; a++)
+            best[a] = vf_max(best[a], vf_load(src + i + a * VF));
+    for (; i < n; i += VF)
+        best[0] = vf_max(best[0], vf_load_n(src + i, min_i64(VF, n - i), -INFINITY));
+    float lanes[VF];
+    vf_store(lanes, vf_max(best[0], best[1]));
+    float largest = lanes[0];
+    for (int lane = 1; lane < VF; lane++)
+        if (lanes[lane] > largest || lanes[lane] != lanes[lane])
+            largest = lanes[lane];
+    return largest;
+}
+
+/* Σ e^(x − largest), each term kept in dst unless that is NULL. */
+static inline double exp_row(const float *src, int64_t n, float largest, float *dst)
+{
+    const vf shift = vf_set1(largest);
+    vd total = vd_zero();
+    for (int64_t begin = 0; begin < n; begin += ROW_RUN) {
+        const int64_t end = min_i64(begin + ROW_RUN, n);
+        vf sum = vf_set1(0);
+        int64_t i = begin;
+        for (; i + VF <= end; i += VF) {
+            const vf e = VMATH(exp)(vf_sub(vf_load(src + i), shift));
+            sum = vf_add(sum, e);
+            if (dst != NULL)
+                vf_store(dst + i, e);
+        }
+        if (i < end) {
+            const vf e = VMATH(exp)(vf_sub(vf_load_n(src + i, end - i, largest), shift));
+            sum = vf_add(sum, vf_keep_n(e, end - i, 0));
+            if (dst != NULL)
+                vf_store_n(dst + i, e, end - i);
+        }
+        total = vd_add(total, sum);
+    }
+    return vd_sum(total);
+}
+
+#endif

@@ -1,4 +1,0 @@
-/* softmax on AVX2. */
-#include "vmath_avx2.h"
-/* The body needs the names above. */
-#include "softmax_vector.h"
