@@ -1,4 +1,4 @@
-"""Runs one op through its record alone: infer, layout, lower, pack, kernel. No stage is involved.
+"""Runs one op through its record alone: infer, place, layout, lower, pack, kernel. No stage is involved.
 
 `run_op` is how tests compare an op's kernels with the ONNX reference (`reference_op`).
 """
@@ -17,6 +17,7 @@ from atcpy.kernels import _kernels, table
 from atcpy.om.weights import pack_bits, unpack_bits
 from atcpy.ops import KernelCall, find_opdef
 from atcpy.ops.reference import evaluate_by_onnx, infer_by_onnx, known_constant
+from atcpy.passes.split.assign_engines import place
 
 
 def make_node(
@@ -48,6 +49,7 @@ def make_node(
     infer = opdef.infer if opdef is not None and opdef.infer is not None else infer_by_onnx
     for value, desc in zip(node.outputs, infer(node, known_constant), strict=False):
         value.desc = desc
+    node.engine, _ = place(node)
     graph.append("NetOutput", node.outputs)
     return node
 

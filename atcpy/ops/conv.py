@@ -78,24 +78,15 @@ def check_bias(node: Node, channels: int) -> None:
         raise ModelInvalid("EZ8888", where=node, what=text)
 
 
-def half_weights_of_conv(node: Node) -> Sequence[int]:
-    """The filters, where the convolution runs in blocks, or will when its shapes are known."""
-    in_two_dims = len(node.operand(1).desc.shape or ()) == 4
-    reasons = {reason.reason for reason in _supports_blocks(node)}
-    return (1,) if in_two_dims and reasons <= {"shape-unknown"} else ()
+def supports_blocked(node: Node) -> Iterable[Reject]:
+    """The blocked kernels take float32 in two spatial dims with constant weights, which may be of 16 bits.
 
-
-def supports_conv(node: Node) -> Iterable[Reject]:
-    """The kernels take float32 in two spatial dims with constant weights, which may be of 16 bits."""
-    x = node.operand(0).desc
-    if x.dtype is not DType.FLOAT32:
-        yield Reject("dtype", node.name, x.dtype.long)
-    yield from _supports_blocks(node)
-    yield from supports_weights(node, 1, half=(1,))
-
-
-def _supports_blocks(node: Node) -> Iterable[Reject]:
+    Engine placement asks this once: a convolution on AIcoreEngine runs in blocks of channels, one on
+    VectorEngine on plain tensors, and layout and lowering read the node's engine.
+    """
     x, w = node.operand(0), node.operand(1)
+    if x.desc.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, x.desc.dtype.long)
     if not x.desc.is_static:
         yield Reject("shape-unknown", node.name)
     elif len(x.desc.static_shape) != 4:
@@ -107,6 +98,7 @@ def _supports_blocks(node: Node) -> Iterable[Reject]:
     bias = node.input(2)
     if bias is not None and bias.tensor is None:
         yield Reject("bias-not-constant", node.name)
+    yield from supports_weights(node, 1, half=(1,))
 
 
 def is_depthwise(node: Node, weights: Value) -> bool:
@@ -117,16 +109,10 @@ def is_depthwise(node: Node, weights: Value) -> bool:
     return w[1] == 1 and node.int_attr("group", 1) == w[0] > 1
 
 
-def direct_reason(node: Node) -> Reject | None:
-    """Why a convolution does not run in blocks, or None if it does."""
-    return next(iter(supports_conv(node)), None)
-
-
 def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0, weights in FRACTAL_Z; few input channels stay in NCHW."""
-    reason = direct_reason(node)
-    if reason is not None:
-        return reason
+    if node.engine is not Engine.AICORE:
+        return Reject("direct-kernel", node.name)
     c = node.operand(0).desc.static_shape[1]
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
@@ -138,8 +124,8 @@ def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
 
 
 def lower_conv(node: Node) -> Iterable[KernelCall]:
-    """One launch of `conv2d`, or of `depthwise2d`; what these do not take is convolved directly."""
-    if direct_reason(node) is not None:
+    """One launch of `conv2d` or `depthwise2d` on AIcoreEngine, of the direct kernel on VectorEngine."""
+    if node.engine is not Engine.AICORE:
         yield from lower_direct(node, conv_window(node, node.operand(1)), transposed=False)
         return
     x, y = node.operand(0), node.output
@@ -181,10 +167,10 @@ register_operator(
         name="Conv",
         ge_type=type_in_ge,
         infer=infer_conv,
-        engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
+        engines={Engine.AICORE: supports_blocked, Engine.VECTOR: supports_direct},
         layout=layout_conv,
         lower=lower_conv,
-        half_weights=half_weights_of_conv,
+        half_weights=(1,),
     )
 )
 register_operator(
@@ -192,10 +178,10 @@ register_operator(
         name="FusedConv",
         ge_type=type_in_ge,
         infer=infer_conv,
-        engines={Engine.AICORE: supports_conv},
+        engines={Engine.AICORE: supports_blocked},
         layout=layout_conv,
         lower=lower_conv,
-        half_weights=half_weights_of_conv,
+        half_weights=(1,),
         inplace=(3,),
     )
 )

@@ -18,7 +18,7 @@ from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import unnamed_dim
-from atcpy.ops.conv import C0, check_bias, direct_reason, half_weights_of_conv, of_unknown_window, supports_conv
+from atcpy.ops.conv import C0, check_bias, of_unknown_window, supports_blocked
 from atcpy.ops.conv_direct import lower_direct, supports_direct
 from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
 from atcpy.ops.reference import evaluate_by_onnx
@@ -119,17 +119,16 @@ def transposed_window(node: Node) -> Window:
 
 def layout_conv_transpose(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0, weights as the kernel reads them."""
-    reason = direct_reason(node)
-    if reason is not None:
-        return reason
+    if node.engine is not Engine.AICORE:
+        return Reject("direct-kernel", node.name)
     weights = Format(FormatKind.N1C1HWC0N0_T, C0, node.int_attr("group", 1))
     inputs: list[Format | None] = [NC1HWC0, weights, None, NC1HWC0]
     return Layout(tuple(inputs[: node.input_count]), (NC1HWC0,))
 
 
 def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
-    """One launch of `conv_transpose2d`, or of the direct kernel."""
-    if direct_reason(node) is not None:
+    """One launch of `conv_transpose2d` on AIcoreEngine, of the direct kernel on VectorEngine."""
+    if node.engine is not Engine.AICORE:
         yield from lower_direct(node, transposed_window(node), transposed=True)
         return
     x, y = node.operand(0), node.output
@@ -163,10 +162,10 @@ register_operator(
         ge_type="ConvTranspose",
         infer=infer_conv_transpose,
         evaluate=evaluate_conv_transpose,
-        engines={Engine.AICORE: supports_conv, Engine.VECTOR: supports_direct},
+        engines={Engine.AICORE: supports_blocked, Engine.VECTOR: supports_direct},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
-        half_weights=half_weights_of_conv,
+        half_weights=(1,),
     )
 )
 register_operator(
@@ -174,10 +173,10 @@ register_operator(
         name="FusedConvTranspose",
         ge_type="ConvTranspose",
         infer=infer_conv_transpose,
-        engines={Engine.AICORE: supports_conv},
+        engines={Engine.AICORE: supports_blocked},
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
-        half_weights=half_weights_of_conv,
+        half_weights=(1,),
         inplace=(3,),
     )
 )

@@ -127,17 +127,13 @@ def _is_packable(b: Value, *, transposed: bool) -> bool:
     return b.tensor is not None and b.desc.shape is not None and len(b.desc.shape) > 1 and not transposed
 
 
-def half_weights_of_matmul(node: Node) -> Sequence[int]:
-    """The right operand where it lies in FRACTAL_NZ."""
-    return (1,) if _is_packable(node.operand(1), transposed=bool(node.int_attr("transB", 0))) else ()
-
-
 def supports_matmul(node: Node) -> Iterable[Reject]:
     """The kernels take float32 and float64, int32 and int64 in any rank, and float32 by weights of 16 bits."""
     dtype = node.operand(0).desc.dtype
     if dtype not in KERNEL_DTYPES:
         yield Reject("dtype", node.name, dtype.long)
-    yield from supports_weights(node, 1, half_weights_of_matmul(node))
+    packable = _is_packable(node.operand(1), transposed=bool(node.int_attr("transB", 0)))
+    yield from supports_weights(node, 1, half=(1,) if packable else ())
     unknown = [value.name for value in node.operands if not value.desc.is_static]
     if unknown:
         yield Reject("shape-unknown", node.name, unknown[0])
@@ -295,7 +291,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
-        half_weights=half_weights_of_matmul,
+        half_weights=(1,),
     )
 )
 register_operator(
@@ -306,7 +302,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
-        half_weights=half_weights_of_matmul,
+        half_weights=(1,),
     )
 )
 register_operator(
@@ -317,7 +313,7 @@ register_operator(
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
-        half_weights=half_weights_of_matmul,
+        half_weights=(1,),
         inplace=(3,),
     )
 )

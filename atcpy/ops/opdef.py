@@ -68,7 +68,6 @@ class KernelCall:
 
 
 Lower = Callable[[Node], Iterable[KernelCall]]
-HalfWeights = Callable[[Node], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +97,6 @@ def always(node: Node) -> Iterable[Reject]:
     return ()
 
 
-def no_weights(node: Node) -> Sequence[int]:
-    """No input may be narrower than the others."""
-    return ()
-
-
 def as_epilogue(supports: Supports) -> Supports:
     """Supports a node on AIcoreEngine if it continues the only use of a cube op's result there: such
     a node can become the cube op's epilogue, and its own engine would put a border between them.
@@ -128,7 +122,7 @@ class OpDef:
     engines: who can run it; each function yields the reasons against a given node.
     layout: how it carries blocked formats; None: plain only.
     lower: the kernel launches that it becomes.
-    half_weights: constant inputs that its kernels read as 16-bit floats while all else is float32.
+    half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
     bound: instead of `lower`, for results whose size depends on data.
     is_view: output 0 is input 0's memory under another shape; nothing runs.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
@@ -155,7 +149,7 @@ class OpDef:
     engines: Mapping[Engine, Supports] = field(default_factory=dict)
     layout: ChooseLayout | None = None
     lower: Lower | None = None
-    half_weights: HalfWeights = no_weights
+    half_weights: tuple[int, ...] = ()
     bound: Bound | None = None
     is_view: bool = False
     inplace: tuple[int, ...] = ()

@@ -164,10 +164,18 @@ def _runs_in_c(node: Node) -> bool:
 
 
 def _stays_narrow(node: Node) -> frozenset[int]:
-    """Inputs that the kernels read in 16 bits."""
+    """The constant inputs that the node's kernel reads in 16 bits: those of its record, if that places it on
+    AIcoreEngine.
+    """
     opdef = find_opdef(node)
-    places = () if opdef is None else opdef.half_weights(node)
-    return frozenset(index for index in places if node.operand(index).tensor is not None)
+    candidates = () if opdef is None else opdef.half_weights
+    narrow = frozenset(
+        index for index in candidates if _is_half(value := node.operand(index)) and value.tensor is not None
+    )
+    if not narrow:
+        return narrow
+    with _as_float32(node, narrow):
+        return narrow if place(node)[0] is Engine.AICORE else frozenset()
 
 
 @contextmanager

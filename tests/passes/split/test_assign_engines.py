@@ -1,13 +1,17 @@
-"""Engine placement where golden files do not reach: operators that are not of the standard."""
+"""Engine placement where golden files do not reach: operators of no standard, and what a Conv's engine decides."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
-from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, TensorDesc
+from atcpy.ir import ND, DType, Engine, Graph, Node, PassRecord, Reject, TensorDesc
+from atcpy.ir.shape import Shape, Sym
+from atcpy.ops import Layout, find_opdef
 from atcpy.options import SplitOptions
 from atcpy.passes.split.assign_engines import assign_engines, place
+from tests.harness import make_node
 
 
 def one_node(op_type: str, domain: str) -> Node:
@@ -34,3 +38,44 @@ def test_an_operator_of_a_users_domain_needs_an_engine_of_its_record() -> None:
 
 def test_an_operator_of_the_standard_without_a_record_runs_on_the_host() -> None:
     assert place(one_node("Binarizer", "ai.onnx.ml"))[0] is Engine.HOST_CPU
+
+
+def convolution(x: Shape, w: tuple[int, ...], dtype: type = np.float32, *, is_constant: bool = True) -> Node:
+    """A Conv whose input has the shape `x`, with symbols where the sizes are not known."""
+    sizes = tuple(dim if isinstance(dim, int) else 9 for dim in x)
+    node = make_node("Conv", [np.ones(sizes, dtype), np.ones(w, dtype)], constants=[1] if is_constant else [])
+    node.operand(0).desc = TensorDesc.plain(node.operand(0).desc.dtype, x)
+    if sizes != x:
+        node.output.desc = TensorDesc.plain(node.output.desc.dtype, (x[0], w[0], *x[2:]))
+    node.engine, _ = place(node)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("node", "engine"),
+    [
+        (convolution((1, 8, 9, 9), (16, 8, 3, 3)), Engine.AICORE),
+        (convolution((1, 8, 9, Sym("w")), (16, 8, 3, 3)), Engine.AICORE),
+        (convolution((0, 8, 9, 9), (16, 8, 3, 3)), Engine.VECTOR),
+        (convolution((1, 8, 9), (16, 8, 3)), Engine.VECTOR),
+        (convolution((1, 8, 9, 9), (16, 8, 3, 3), np.float64), Engine.VECTOR),
+        (convolution((1, 8, 9, 9), (16, 8, 3, 3), is_constant=False), Engine.VECTOR),
+    ],
+    ids=["blocked", "open", "empty", "one-dim", "double", "computed"],
+)
+def test_the_engine_of_a_convolution_says_whether_it_runs_in_blocks(node: Node, engine: Engine) -> None:
+    opdef = find_opdef(node)
+    assert node.engine is engine and opdef is not None and opdef.layout is not None
+    if node.operand(0).desc.is_static:
+        layout = opdef.layout(node, (ND, ND))
+        assert isinstance(layout, Layout) == (engine is Engine.AICORE)
+        assert engine is Engine.AICORE or layout == Reject("direct-kernel", node.name)
+
+
+def test_a_convolution_is_lowered_for_the_engine_that_it_has() -> None:
+    node = convolution((1, 8, 9, 9), (16, 8, 3, 3))
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.lower is not None
+    assert [call.family for call in opdef.lower(node)] == ["conv2d"]
+    node.engine = Engine.VECTOR
+    assert [call.family for call in opdef.lower(node)] == ["convnd"]

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from atcpy import InferenceSession
-from atcpy.ir import CompiledModel, Engine, walk
+from atcpy.ir import CompiledModel, DType, Engine, walk
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import convert_options
@@ -179,3 +179,17 @@ def test_branches_compute_in_float32_too() -> None:
     for c in (True, False):
         package = check_by_onnxruntime(model(text), {"x": x, "c": np.array(c)})
         assert host_ops(package) == []
+
+
+@pytest.mark.parametrize(("size", "spatial", "dtype"), [("9", 3, DType.FLOAT32), ("9", 2, DType.FLOAT16),
+                                                        ("s", 3, DType.FLOAT16), ("s", 2, DType.FLOAT16)])  # fmt: skip
+def test_filters_stay_narrow_where_the_blocked_kernel_may_read_them(size: str, spatial: int, dtype: DType) -> None:
+    x, w = ",".join(["1,8", *[size] * spatial]), ",".join(["4,8", *["3"] * spatial])
+    ops = "c = Conv(x, w)  g = GlobalAveragePool(c)  y = Flatten(g)"
+    narrow = halved(f"net (float[{x}] x) => (float[1,4] y) <float[{w}] w> {{ {ops} }}", TensorProto.FLOAT16)
+    package, whole = compiled(narrow), compiled(widened(narrow))
+    (conv,) = (node for node in walk(package.graph) if node.op_type in {"Conv", "FusedConv"})
+    assert conv.operand(1).desc.dtype is dtype
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 8, *[9] * spatial)).astype(np.float16)}
+    ours, expected = run(package, feeds)[0], run(whole, {"x": feeds["x"].astype(np.float32)})[0]
+    np.testing.assert_allclose(ours.astype(np.float32), expected, rtol=2**-10, atol=1e-6)
