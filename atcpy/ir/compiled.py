@@ -37,9 +37,12 @@ class Slot:
 class Task:
     """One launch of one kernel. `kernel` is the family; the row is bound at load, to the CPU that
     is there. A task of the family `host` runs through the ONNX reference evaluator.
+
+    node, op_index: the node that it runs, and that node's position in the graph.
     """
 
     node: str
+    op_index: int
     op_type: str
     engine: Engine
     kernel: str

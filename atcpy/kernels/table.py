@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
 from atcpy.errors import InternalError
-from atcpy.ir import DType, Region, Slot
+from atcpy.ir import DType, Region, Slot, Task
 from atcpy.ir.instruction import Instruction
 from atcpy.kernels import _kernels
 
@@ -134,6 +134,29 @@ def _number_of_op(family: str, op: str) -> int:
     choices = next(field.choices for field in families()[family] if field.choices is not None)
     assert choices is not None
     return _FIRST_OP[family] + choices.index(op)
+
+
+def pack_compiled_task(task: Task, weight_offsets: Mapping[int, int] | None = None) -> bytes:
+    """The record of a task of a compiled model. Constants lie at their planned offsets, or where `weight_offsets`
+    has put those.
+    """
+    src = task.src if weight_offsets is None else [_moved(slot, weight_offsets) for slot in task.src]
+    return pack_task(
+        task.kernel,
+        src,
+        task.dst,
+        task.params,
+        op_index=task.op_index,
+        stream=task.stream,
+        event_wait=task.event_wait,
+        event_record=task.event_record,
+    )
+
+
+def _moved(slot: Slot | None, weight_offsets: Mapping[int, int]) -> Slot | None:
+    if slot is None or slot.region is not Region.WEIGHTS:
+        return slot
+    return replace(slot, offset=weight_offsets[slot.offset])
 
 
 def pack_task(

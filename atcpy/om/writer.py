@@ -13,7 +13,7 @@ from dataclasses import asdict
 from onnx import TypeProto
 
 from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
-from atcpy.kernels.table import pack_task
+from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
 from atcpy.om.container import Partition, reseal, seal_file
@@ -98,7 +98,6 @@ def _port_info(port: Port) -> inout.TensorInfo:
 
 
 def _task_info(compiled: CompiledModel) -> bytes:
-    index_of = {node.name: index for index, node in enumerate(compiled.graph.nodes)}
     info = ModelTaskDef(
         version=compiled.version,
         memory_size=compiled.memory.arena_bytes,
@@ -112,26 +111,17 @@ def _task_info(compiled: CompiledModel) -> bytes:
     if custom := custom_ops_in(compiled.graph):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for number, task in enumerate(compiled.tasks):
-        record = pack_task(
-            task.kernel,
-            task.src,
-            task.dst,
-            task.params,
-            op_index=index_of[task.node],
-            stream=task.stream,
-            event_wait=task.event_wait,
-            event_record=task.event_record,
-        )
+        record = pack_compiled_task(task)
         definition = info.task.add(id=number, stream_id=task.stream)
         if task.engine is Engine.HCCL:
             definition.type = _HCCL_TASK
-            definition.kernel_hccl.op_index = index_of[task.node]
+            definition.kernel_hccl.op_index = task.op_index
             definition.kernel_hccl.hccl_type = task.op_type
         kernel = definition.kernel
         kernel.kernel_name = task.kernel
         kernel.args_size = len(record)
         kernel.args = record
-        kernel.context.op_index = index_of[task.node]
+        kernel.context.op_index = task.op_index
         kernel.context.args_count = len(task.src) + len(task.dst)
     return info.SerializeToString(deterministic=True)
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 
 from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, Graph, Node, Port, Region, Slot
+from atcpy.ir import CompiledModel, Graph, Node, Port
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import pack_task, record_family
+from atcpy.kernels.table import pack_compiled_task, record_family
 from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
@@ -71,29 +70,8 @@ def bind_package(package: Package, find_graph: Callable[[], Graph], *, threads: 
 def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
     """The plan of a model that never was in a file; its constants lie in the session's store."""
     nodes = tuple(compiled.graph.nodes)
-    index_of = {node.name: index for index, node in enumerate(nodes)}
-    memory, places = store.place(compiled.weights)
-
-    def placed(slot: Slot | None) -> Slot | None:
-        return slot if slot is None or slot.region is not Region.WEIGHTS else replace(slot, offset=places[slot.offset])
-
-    tasks = tuple(
-        TaskRecord(
-            task.kernel,
-            index_of[task.node],
-            pack_task(
-                task.kernel,
-                [placed(slot) for slot in task.src],
-                task.dst,
-                task.params,
-                op_index=index_of[task.node],
-                stream=task.stream,
-                event_wait=task.event_wait,
-                event_record=task.event_record,
-            ),
-        )
-        for task in compiled.tasks
-    )
+    memory, offsets = store.place(compiled.weights)
+    tasks = tuple(TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets)) for task in compiled.tasks)
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
     arena_bytes = compiled.memory.arena_bytes

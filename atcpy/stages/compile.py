@@ -5,7 +5,7 @@ import mmap
 from atcpy.errors import Unsupported, Where
 from atcpy.ir import CompiledModel, DType, Graph, Port, Task
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import pack_task
+from atcpy.kernels.table import pack_compiled_task
 from atcpy.options import CompileOptions, Deadline, MemoryLimit
 from atcpy.passes.compile.emit_tasks import Identity, emit, keep_unknown
 
@@ -63,7 +63,7 @@ def _where(compiled: CompiledModel, task: Task) -> Where:
 
 def _check_tasks(compiled: CompiledModel, weights_bytes: int) -> None:
     """Every task as the loader will check it, against memory of the right size that is never touched."""
-    records = b"".join(pack_task(task.kernel, task.src, task.dst, task.params) for task in compiled.tasks)
+    records = b"".join(pack_compiled_task(task) for task in compiled.tasks)
     weights = memoryview(mmap.mmap(-1, max(weights_bytes, 1)))
     ports = _nbytes(compiled.inputs), _nbytes(compiled.outputs)
     try:

@@ -91,6 +91,7 @@ def small(*, seed: int = 0) -> CompiledModel:
         tuple(
             Task(
                 node.name,
+                list(graph.nodes).index(node),
                 node.op_type,
                 node.engine or Engine.HOST_CPU,
                 kernel,

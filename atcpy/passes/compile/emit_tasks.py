@@ -59,7 +59,9 @@ def emit(
     lowered = Lowered([*launches], homes, options)
     run_passes(Stage.COMPILE, graph, lowered, deadline=deadline, verify_ir=verify_ir)
     memory = homes.plan(reuse=options.reuse_memory)
-    tasks = assign_streams([_task(launch, homes) for launch in lowered.launches if launch is not None])
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    launched = (launch for launch in lowered.launches if launch is not None)
+    tasks = assign_streams([_task(launch, position[launch.node], homes) for launch in launched])
     _count_fused_copies(graph, tasks)
     _say_formats(graph)
     return CompiledModel(
@@ -157,13 +159,14 @@ def _lay_out_weights(nodes: Iterable[Node]) -> dict[Value, Weight]:
     return weights
 
 
-def _task(launch: Launch, homes: Homes) -> Task:
+def _task(launch: Launch, op_index: int, homes: Homes) -> Task:
     node, call = launch.node, launch.call
     assert node.engine is not None
     on_host = call.family == HOST_FAMILY
     src, dst = homes.slots(launch)
     return Task(
         node=node.name,
+        op_index=op_index,
         op_type=node.op_type,
         engine=node.engine,
         kernel=call.family,

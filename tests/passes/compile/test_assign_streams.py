@@ -21,7 +21,7 @@ DESC = TensorDesc.plain(DType.UINT8, (1,))
 
 def task(engine: Engine, src: list[tuple[int, int]], dst: tuple[int, int]) -> Task:
     slots = [Slot(Region.ARENA, first, end - first, DESC) for first, end in (*src, dst)]
-    return Task("n", "Op", engine, "host", tuple(slots[:-1]), (slots[-1],), b"", (), ())
+    return Task("n", 0, "Op", engine, "host", tuple(slots[:-1]), (slots[-1],), b"", (), ())
 
 
 def share(one: Task, other: Task) -> bool:
