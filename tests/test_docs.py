@@ -13,16 +13,12 @@ from pathlib import Path
 import pytest
 
 from atcpy.cli.app import execute
+from tests.sources import MODULES, REPO, relative_name, syntax
 
-REPO = Path(__file__).parent.parent
 DOCS = REPO / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *REPO.glob("*.md"), *(REPO / "benchmarks").glob("*.md")])
 RECIPES = sorted(DOCS.glob("add-a*.md"))
 GAP = "…"  # a line of its own in a quoted block: lines of the file are left out
-
-
-def page_name(path: Path) -> str:
-    return str(path.relative_to(REPO))
 
 
 def generated_pages() -> dict[Path, Callable[[], str]]:
@@ -46,16 +42,14 @@ def blocks(page: Path) -> Iterator[tuple[list[str], str]]:
         yield info.split(), text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
-    for info, text in blocks(page):
-        if len(info) < 2:
-            continue
-        file = (REPO / info[1]).read_text(encoding="utf-8")
+def test_a_block_that_names_a_file_quotes_it() -> None:
+    quotes = [(page, info[1], text) for page in PAGES for info, text in blocks(page) if len(info) > 1]
+    for page, name, text in quotes:
+        file = (REPO / name).read_text(encoding="utf-8")
         at = 0
         for piece in re.split(rf"^[ ]*{GAP}\n", text, flags=re.M):
             found = file.find(piece, at)
-            assert found >= 0, f"{info[1]} does not have, behind what is quoted before it:\n{piece}"
+            assert found >= 0, f"{page}: {name} does not have, behind what is quoted before it:\n{piece}"
             assert found == 0 or file[found - 1] == "\n"
             at = found + len(piece)
 
@@ -68,7 +62,7 @@ def test_a_block_that_names_a_file_quotes_it(page: Path) -> None:
         DOCS / "collectives.md",
         *(DOCS / name for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "tensorflow.md")),
     ],
-    ids=page_name,
+    ids=relative_name,
 )
 @pytest.mark.usefixtures("no_custom_ops")
 def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +71,7 @@ def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     for info, text in blocks(page):
         if info == ["python"]:
-            exec(compile(text, page_name(page), "exec"), {"__name__": "example"})
+            exec(compile(text, relative_name(page), "exec"), {"__name__": "example"})
         elif info == ["sh"]:
             for line in text.splitlines():
                 command, *words = shlex.split(line, comments=True)
@@ -85,7 +79,7 @@ def test_python_and_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest
                 assert execute(words) == 0, line
 
 
-@pytest.mark.parametrize("page", RECIPES, ids=page_name)
+@pytest.mark.parametrize("page", RECIPES, ids=relative_name)
 def test_the_files_touched_are_listed_and_counted(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     count = re.search(r"^Files touched: (\d+)", text, re.M)
@@ -108,40 +102,46 @@ def test_each_page_is_in_the_index() -> None:
     assert index == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"README.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-        assert (page.parent / link).exists(), link
+def test_links_lead_somewhere() -> None:
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))]
+    assert [(relative_name(page), link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 PATH = re.compile(
     r"(?:\.ci|atcpy|tests|docs|models|benchmarks|examples)/[\w./-]+|[\w/]+/[\w/]+\.(?:py|c|h|inc|proto|txt|md)"
 )
-MADE = ("models/generated", "build/")  # these appear when a target runs
+GENERATED = ("models/generated", "build/")  # these appear when a target runs
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_files_that_a_page_names_exist(page: Path) -> None:
+def named_files(page: Path) -> Iterator[str]:
+    """Yield the paths that a page names between backquotes, outside fenced blocks."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     for code in re.findall(r"`([^`\n]+)`", text):
-        for word in code.split():
-            if PATH.fullmatch(word) and not word.startswith(MADE):
-                places = (REPO / word, REPO / "atcpy" / word, page.parent / word)
-                assert any(place.exists() for place in places), word
+        yield from (word for word in code.split() if PATH.fullmatch(word) and not word.startswith(GENERATED))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_targets_that_a_page_names_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (REPO / "Makefile").read_text(encoding="utf-8"), re.M))
-    for words in re.findall(r"`make ((?:[a-z-]+ ?)+)`", page.read_text(encoding="utf-8")):
-        assert set(words.split()) <= targets, words
+def test_files_that_a_page_names_exist() -> None:
+    named = [(page, name) for page in PAGES for name in named_files(page)]
+    missing = [
+        (relative_name(page), name)
+        for page, name in named
+        if not any((folder / name).exists() for folder in (REPO, REPO / "atcpy", page.parent))
+    ]
+    assert missing == []
+
+
+def test_targets_that_a_page_names_exist() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (REPO / "Makefile").read_text(encoding="utf-8"), re.M))
+    for page in PAGES:
+        for words in re.findall(r"`make ((?:[a-z0-9-]+ ?)+)`", page.read_text(encoding="utf-8")):
+            assert set(words.split()) <= targets, (page, words)
 
 
 def reasons() -> set[str]:
     """The reason words of the code; what a formatted one inserts is in <>."""
     found = set()
-    for path in (REPO / "atcpy").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in MODULES:
+        for node in syntax(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reject":
                 found.add(reason_of(node.args[0]))
     return found - {""}

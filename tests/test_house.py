@@ -2,50 +2,58 @@
 
 import ast
 import importlib
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from atcpy.errors import CODES
+from tests.sources import CSRC, MODULES, REPO, ROOT, relative_name, syntax
 
-REPO = Path(__file__).parent.parent
-ROOT = REPO / "atcpy"
-CSRC = ROOT / "kernels" / "csrc"
-SOURCES = sorted(path for path in ROOT.rglob("*.py") if not path.name.endswith("_pb2.py"))
 C_FILES = sorted(CSRC.rglob("*.c"))
 
 CODE = re.compile(r"E\d{5}|E2100C|EZ\d{4}|[PDVRCWX]\d{4}")
 
 
-def relative_name(path: Path) -> str:
-    return str(path.relative_to(REPO))
-
-
 def texts(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [n.value for n in syntax(path) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative_name)
-def test_each_code_in_the_source_is_in_the_table(path: Path) -> None:
-    assert [text for text in texts(path) if CODE.fullmatch(text) and text not in CODES] == []
+def calls(path: Path) -> set[str]:
+    """Return the names of the functions and methods that a file calls."""
+    functions = [node.func for node in syntax(path) if isinstance(node, ast.Call)]
+    return {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in functions}
 
 
-FOLDERS = sorted({path.parent for path in SOURCES if path.is_relative_to(ROOT / "passes")})
+def libraries(path: Path) -> set[str]:
+    """Return the top-level packages that a file imports."""
+    names = set()
+    for node in syntax(path):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add((node.module or "").partition(".")[0])
+    return names
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=relative_name)
-def test_folders_stay_small(folder: Path) -> None:
-    assert len(list(folder.glob("*.py"))) <= 30
+def test_each_code_in_the_source_is_in_the_table() -> None:
+    unknown = [(relative_name(p), text) for p in MODULES for text in texts(p) if CODE.fullmatch(text)]
+    assert [place for place in unknown if place[1] not in CODES] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative_name)
-def test_modules_are_named_after_what_they_hold(path: Path) -> None:
-    assert path.stem not in {"utils", "util", "common", "misc", "helpers", "helper"}
+def test_folders_stay_small() -> None:
+    sizes = Counter(relative_name(path.parent) for path in MODULES if path.is_relative_to(ROOT / "passes"))
+    assert {folder: size for folder, size in sizes.items() if size > 30} == {}
+
+
+def test_modules_are_named_after_what_they_hold() -> None:
+    vague = {"utils", "util", "common", "misc", "helpers", "helper"}
+    assert [relative_name(path) for path in MODULES if path.stem in vague] == []
 
 
 # A package is data: nothing that loads or runs one opens sockets, starts processes or unpickles. Libraries of users'
@@ -59,30 +67,18 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative_name)
-def test_no_module_reaches_out(path: Path) -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            imported.add((node.module or "").partition(".")[0])
-    assert not (imported & FORBIDDEN) - ALLOWED.get(path, set())
+def test_no_module_reaches_out() -> None:
+    reaching = {relative_name(p): (libraries(p) & FORBIDDEN) - ALLOWED.get(p, set()) for p in MODULES}
+    assert {path: names for path, names in reaching.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative_name)
-def test_nothing_evaluates_text_or_deepens_the_stack(path: Path) -> None:
-    names = {
-        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-    }
-    assert not names & {"eval", "exec", "setrecursionlimit"}
+def test_nothing_evaluates_text_or_deepens_the_stack() -> None:
+    evaluating = {relative_name(path): calls(path) & {"eval", "exec", "setrecursionlimit"} for path in MODULES}
+    assert {path: names for path, names in evaluating.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=relative_name)
-def test_the_binding_is_one_file(path: Path) -> None:
-    assert ("Python.h" in path.read_text(encoding="utf-8")) == (path.name == "module.c")
+def test_the_binding_is_one_file() -> None:
+    assert [path.name for path in C_FILES if "Python.h" in path.read_text(encoding="utf-8")] == ["module.c"]
 
 
 def test_each_c_file_is_built() -> None:
@@ -110,26 +106,31 @@ def test_flags_keep_results_the_same_on_each_machine() -> None:
     assert "-ffp-contract=off" in flags
 
 
-@pytest.mark.parametrize("path", sorted((REPO / "tests").rglob("test_*.py")), ids=relative_name)
-def test_tests_mirror_the_tree(path: Path) -> None:
-    folder = path.parent.relative_to(REPO / "tests")
+def test_tests_mirror_the_tree() -> None:
     own = {"golden", "conformance", "e2e", "fuzz", "models", "benchmarks", "examples"}
-    assert not folder.parts or folder.parts[0] in own or (ROOT / folder).is_dir()
+    folders = {path.parent.relative_to(REPO / "tests") for path in (REPO / "tests").rglob("test_*.py")}
+    assert [f for f in sorted(folders) if f.parts and f.parts[0] not in own and not (ROOT / f).is_dir()] == []
 
 
 REGISTRIES = ["ops", "formats", *(f"passes/{stage}" for stage in ("prepare", "split", "optimize", "compile"))]
 
 
-@pytest.mark.parametrize("name", REGISTRIES)
-def test_each_module_of_a_registry_is_imported_by_its_package(name: str) -> None:
-    package = "atcpy." + name.replace("/", ".")
-    script = f"import sys, {package}; print(*(m for m in sys.modules if m.startswith('{package}.')))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPO)
-    # An op's module without a record may wait until it is needed.
-    nested = (ROOT / name).rglob("*.py") if name.startswith("passes/") else (ROOT / name).glob("*.py")
-    paths = [p for p in nested if name != "ops" or "register_operator(" in p.read_text("utf-8")]
-    modules = {".".join(p.relative_to(REPO).with_suffix("").parts) for p in paths if p.stem != "__init__"}
-    assert modules - set(run.stdout.split()) == set()
+def test_each_module_of_a_registry_is_imported_by_its_package() -> None:
+    """Import one registry after the other, lower layers first, and look at what each import loaded."""
+    script = "import importlib, json, sys\nfor name in sys.argv[1:]:\n"
+    script += (
+        "    importlib.import_module(name); print(json.dumps([m for m in sys.modules if m.startswith(name + '.')]))"
+    )
+    packages = ["atcpy." + name.replace("/", ".") for name in REGISTRIES]
+    run = subprocess.run(
+        [sys.executable, "-c", script, *packages], capture_output=True, text=True, check=True, cwd=REPO
+    )
+    for name, loaded in zip(REGISTRIES, run.stdout.splitlines(), strict=True):
+        # An op's module without a record may wait until it is needed.
+        nested = (ROOT / name).rglob("*.py") if name.startswith("passes/") else (ROOT / name).glob("*.py")
+        paths = [p for p in nested if name != "ops" or "register_operator(" in p.read_text("utf-8")]
+        modules = {".".join(p.relative_to(REPO).with_suffix("").parts) for p in paths if p.stem != "__init__"}
+        assert modules - set(json.loads(loaded)) == set()
 
 
 def test_errors_and_options_import_nothing_heavy() -> None:

@@ -1,12 +1,13 @@
 """Imports go down only: each package has a layer, and sees those below it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent / "atcpy"
+from tests.sources import ROOT, relative_name, syntax
+
 LAYERS = [
     {"errors", "options"},
     {"ir"},
@@ -23,14 +24,10 @@ MODULES = sorted(set(ROOT.rglob("*.py")) - OUTSIDE)
 STAGE_FOLDERS = ("prepare", "split", "optimize", "compile")
 
 
-def relative_name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def imported_modules(path: Path, source: str | None = None) -> Iterator[tuple[str, ...]]:
-    """The modules below atcpy that a file imports, anywhere in it, as their parts after `atcpy`."""
+def imported_modules(path: Path, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ...]]:
+    """Yield the modules below atcpy that a file imports, anywhere in it, as their parts after `atcpy`."""
     package = ("atcpy", *path.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(ast.parse(source if source is not None else path.read_text(encoding="utf-8"))):
+    for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -43,37 +40,41 @@ def imported_modules(path: Path, source: str | None = None) -> Iterator[tuple[st
                 yield tuple(name.split(".")[1:])
 
 
-def imported_packages(path: Path) -> set[str]:
-    return {parts[0] for parts in imported_modules(path)}
-
-
-@pytest.mark.parametrize("path", MODULES, ids=relative_name)
-def test_imports_go_down(path: Path) -> None:
+def upward_imports(path: Path) -> set[str]:
+    """Return the packages of its own layer or of those above that a file imports."""
     own = path.relative_to(ROOT).parts[0].removesuffix(".py")
     assert own in LEVEL, f"the new package '{own}' needs a layer"
-    others = imported_packages(path) - {own}
+    others = {parts[0] for parts in imported_modules(path, syntax(path))} - {own}
     # errors is the bottom of everything; options, its neighbour, uses it.
-    up = {p for p in others if LEVEL.get(p, 0) >= LEVEL[own] and p != "errors"}
-    assert not up, f"layer {LEVEL[own]} '{own}' imports {sorted(up)}"
+    return {package for package in others if LEVEL.get(package, 0) >= LEVEL[own] and package != "errors"}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.is_relative_to(ROOT / "passes")], ids=relative_name)
-def test_stage_folders_do_not_import_each_other(path: Path) -> None:
-    own = path.relative_to(ROOT / "passes").parts[0]
-    imported = {parts[1] for parts in imported_modules(path) if parts[0] == "passes" and len(parts) > 1}
-    if own in STAGE_FOLDERS:
-        across = (imported & set(STAGE_FOLDERS)) - {own}
-        assert not across, f"passes/{own} imports passes/{sorted(across)}"
-    elif own != "__init__.py":  # the list of all passes is the one place that names them
-        assert not imported & set(STAGE_FOLDERS), f"passes/{own} is below the stage folders"
+def test_imports_go_down() -> None:
+    up = {relative_name(path): upward_imports(path) for path in MODULES}
+    assert {path: packages for path, packages in up.items() if packages} == {}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "passes").glob("*/*/*.py")), ids=relative_name)
-def test_families_of_passes_do_not_import_each_other(path: Path) -> None:
-    stage, own = path.relative_to(ROOT / "passes").parts[:2]
-    imported = {parts[2] for parts in imported_modules(path) if parts[:2] == ("passes", stage) and len(parts) > 2}
-    families = {folder.name for folder in (ROOT / "passes" / stage).iterdir() if folder.is_dir()}
-    assert not (imported & families) - {own}, f"passes/{stage}/{own} imports {sorted(imported - {own})}"
+def test_stage_folders_do_not_import_each_other() -> None:
+    across = {}
+    for path in MODULES:
+        # The list of all passes is the one place that names the folders.
+        if path.is_relative_to(ROOT / "passes") and path != ROOT / "passes" / "__init__.py":
+            own = path.relative_to(ROOT / "passes").parts[0]
+            modules = imported_modules(path, syntax(path))
+            imported = {parts[1] for parts in modules if parts[0] == "passes" and len(parts) > 1}
+            across[relative_name(path)] = imported & set(STAGE_FOLDERS) - {own}
+    assert {path: folders for path, folders in across.items() if folders} == {}
+
+
+def test_families_of_passes_do_not_import_each_other() -> None:
+    across = {}
+    for path in (ROOT / "passes").glob("*/*/*.py"):
+        stage, own = path.relative_to(ROOT / "passes").parts[:2]
+        modules = imported_modules(path, syntax(path))
+        imported = {parts[2] for parts in modules if parts[:2] == ("passes", stage) and len(parts) > 2}
+        families = {folder.name for folder in (ROOT / "passes" / stage).iterdir() if folder.is_dir()}
+        across[relative_name(path)] = imported & families - {own}
+    assert {path: families for path, families in across.items() if families} == {}
 
 
 @pytest.mark.parametrize(
@@ -89,4 +90,4 @@ def test_families_of_passes_do_not_import_each_other(path: Path) -> None:
     ],
 )
 def test_the_test_sees_each_form_of_import(source: str, package: str) -> None:
-    assert {parts[0] for parts in imported_modules(ROOT / "ir" / "graph.py", source)} == {package}
+    assert {parts[0] for parts in imported_modules(ROOT / "ir" / "graph.py", ast.walk(ast.parse(source)))} == {package}

@@ -19,6 +19,7 @@ from atcpy.options import Stage
 from atcpy.passes.base import passes_of
 from tests.golden.golden import compile_text, read_golden, write_golden
 from tests.ort import open_ort
+from tests.sources import syntax
 
 FILES = sorted(Path(__file__).parent.glob("*.golden"))
 PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
@@ -94,7 +95,7 @@ def reasons_in_code() -> list[tuple[str, ast.expr]]:
     return [
         (f"{path.name}:{call.lineno}", call.args[0])
         for path in sorted(PASSES.rglob("*.py"))
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for call in syntax(path)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Reject"
     ]
 
