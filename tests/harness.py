@@ -83,8 +83,6 @@ def run_op(
         for value, shape in zip(node.outputs, opdef.bound.shapes(node), strict=True):
             value.desc = TensorDesc.plain(value.desc.dtype, shape)
         calls = list(opdef.bound.lower(node, count))
-    for call in calls:
-        _set_const_formats(call)
     for value, array in zip(node.inputs, arrays, strict=True):
         if value is not None and array is not None:
             memory[value] = _packed(value.desc, np.ascontiguousarray(_store(value.desc, array)))
@@ -132,8 +130,9 @@ def _choose_formats(node: Node, *, blocked: bool) -> None:
         for value in node.inputs
     )
     layout = opdef.layout(node, at_hand)
-    if isinstance(layout, Reject):
+    if isinstance(layout, Reject) or layout.plain_because is not None:
         assert not blocked, layout
+    if isinstance(layout, Reject):
         return
     for value, form in (*zip(node.inputs, layout.inputs, strict=True), *zip(node.outputs, layout.outputs, strict=True)):
         if value is not None and form is not None:
@@ -150,13 +149,6 @@ def _format_of(value: Value | None) -> Format:
 
 def _store_as(value: Value, form: Format) -> None:
     value.desc = value.desc.stored_as(form, find_format(form).storage_shape(value.desc.static_shape))
-
-
-def _set_const_formats(call: KernelCall) -> None:
-    for index, form in call.const_formats.items():
-        value = call.src[index]
-        assert value is not None and value.tensor is not None
-        _store_as(value, form)
 
 
 def _packed(desc: TensorDesc, array: Array) -> Array:

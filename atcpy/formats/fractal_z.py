@@ -1,11 +1,11 @@
-"""FRACTAL_Z: weights of cube ops, in blocks of 16 output by C0 input channels.
+"""FRACTAL_Z: weights of GE's cube ops, in blocks of 16 output by C0 input channels.
 
     [N, C, H, W]  →  [C1·H·W, N1, 16, C0],  C1 = ⌈C / C0⌉, N1 = ⌈N / 16⌉
 
 With groups, as many neighbouring groups as fill whole blocks (GE's E, see `merged_groups`) share
 one matrix whose entries between them are zero: [⌈G / E⌉·C1·H·W, N1, 16, C0].
 
-N1C1HWC0N0 holds the same blocks for the direct convolution, which reads them one output block
+N1C1HWC0N0 holds the same blocks for the kernel `conv2d`, which reads them one output block
 after another and wants the 16 output channels of an input channel side by side:
 
     [N, C, H, W]  →  [⌈G / E⌉·N1, C1, H, W, C0, 16]
@@ -22,7 +22,7 @@ from atcpy.ir.tensor import Array
 
 
 class FractalZ(StorageFormat, kind=FormatKind.FRACTAL_Z, c0=(16, 1), groups=(1, 2, 6)):
-    """GE's format of convolution weights."""
+    """GE's format of convolution weights; no kernel of ours reads it."""
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[0] % self.id.groups == 0
@@ -51,7 +51,7 @@ class FractalZ(StorageFormat, kind=FormatKind.FRACTAL_Z, c0=(16, 1), groups=(1, 
 
 
 class N1C1HWC0N0(StorageFormat, kind=FormatKind.N1C1HWC0N0, c0=(16, 1), groups=(1, 2, 6)):
-    """What the direct convolution reads; ours, not GE's."""
+    """What the kernel `conv2d` reads; ours, not GE's."""
 
     def accepts(self, shape: StaticShape) -> bool:
         return len(shape) == 4 and shape[0] % self.id.groups == 0

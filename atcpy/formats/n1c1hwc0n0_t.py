@@ -3,7 +3,7 @@
     [C, N/G, H, W]  →  N1C1HWC0N0 of the same weights as [N, C/G, H, W]
 
 ONNX stores the weights of ConvTranspose with the input channels outermost. Within each group they
-change places with the output channels; then it is the format that the direct convolution reads.
+change places with the output channels; then it is the format that the kernel `conv2d` reads.
 """
 
 from __future__ import annotations

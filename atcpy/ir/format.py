@@ -24,7 +24,7 @@ class FormatKind(Enum):
     NDC1HWC0 = 32
     C1HWC0 = 49
     # FRACTAL_Z with each block's output channels contiguous and blocks of output channels
-    # outermost: what the direct convolution reads in one stream. Not a GE format.
+    # outermost: what the kernel `conv2d` reads in one stream. Not a GE format.
     N1C1HWC0N0 = 1001
     N1C1HWC0N0_T = 1002  # the same of a ConvTranspose's weights, which have input channels outermost
     N1K1N0K0 = 1003  # 8-bit weights of a convolution, with the sums that zero points need

@@ -110,13 +110,13 @@ def is_depthwise(node: Node, weights: Value) -> bool:
 
 
 def layout_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
-    """Activations in NC1HWC0, weights in FRACTAL_Z; few input channels stay in NCHW."""
+    """Activations in NC1HWC0, weights in blocks of as many channels; few input channels stay in NCHW."""
     if node.engine is not Engine.AICORE:
         return Reject("direct-kernel", node.name)
     c = node.operand(0).desc.static_shape[1]
     group = node.int_attr("group", 1)
     plain_input = c <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
-    weights = Format(FormatKind.FRACTAL_Z, 1 if plain_input else C0, group)
+    weights = Format(FormatKind.N1C1HWC0N0, 1 if plain_input else C0, group)
     if is_depthwise(node, node.operand(1)):
         weights = Format(FormatKind.C1HWC0, C0)
     inputs: list[Format | None] = [None if plain_input else NC1HWC0, weights, None, NC1HWC0, None]
@@ -148,11 +148,10 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
         yield KernelCall("depthwise2d", src, (y,), params)
         return
     src_c0, group = x.desc.format.c0 or 1, node.int_attr("group", 1)
-    # Groups that share a block matrix (see FRACTAL_Z) are one group to the kernel.
+    # Groups that share a block matrix (see N1C1HWC0N0) are one group to the kernel.
     merged = merged_groups(group, c // group, m // group, C0)
     params |= {"group": -(-group // merged), "cg": c // group * merged, "mg": m // group * merged, "src_c0": src_c0}
-    weights = Format(FormatKind.N1C1HWC0N0, src_c0, group)
-    yield KernelCall("conv2d", src, (y,), params, const_formats={1: weights})
+    yield KernelCall("conv2d", src, (y,), params)
 
 
 def type_in_ge(node: Node) -> str:

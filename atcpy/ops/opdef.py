@@ -42,10 +42,13 @@ ENGINE_COST: Mapping[Engine, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Formats that a node takes and makes; None stands for a value's origin format."""
+    """Formats that a node takes and makes, each one that its kernel reads or writes; None stands for a value's origin
+    format. `plain_because` says why only constants get a format, where other nodes of the op work in blocks.
+    """
 
     inputs: tuple[Format | None, ...]
     outputs: tuple[Format | None, ...]
+    plain_because: Reject | None = None
 
 
 # Given the formats in which its inputs are at hand: the formats that the node wants, or why it
@@ -57,14 +60,13 @@ ChooseLayout = Callable[[Node, tuple[Format, ...]], Layout | Reject]
 class KernelCall:
     """One launch of a kernel family. `params` has a value for each field of the family's argument
     struct that is not zero, enum values by name; `src` and `dst` are the operands in the family's
-    order. `const_formats` says in which format the kernel wants constant operands.
+    order, in the formats that `OpDef.layout` chose.
     """
 
     family: str
     src: tuple[Value | None, ...]
     dst: tuple[Value, ...]
     params: Mapping[str, ParamValue]
-    const_formats: Mapping[int, Format] = field(default_factory=dict)
 
 
 Lower = Callable[[Node], Iterable[KernelCall]]

@@ -1,8 +1,8 @@
 """Products of 8-bit integers: ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul, and ONNX Runtime's QGemm.
 
 Each is one launch of `qgemm`, which takes the operands of the standard as they are: zero points and
-scales may be computed at run time. A constant right operand is stored as the kernel reads it, with
-the sums that zero points need.
+scales may be computed at run time. The layout of a constant right operand is the kernel's, with the
+sums that zero points need.
 """
 
 from __future__ import annotations
@@ -138,22 +138,43 @@ def _is_shared(w: Value) -> bool:
 def layout_integer_conv(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
     """Activations in NC1HWC0; few input channels stay in NCHW. Groups must fill whole blocks."""
     of = operands_of(node)
-    if len(of.x.desc.static_shape) != 4:
-        return Reject("rank", node.name)
     channels, group = of.x.desc.static_shape[1], node.int_attr("group", 1)
     outputs = of.w.desc.static_shape[0]
+    plain_weights = Format(FormatKind.N1K1N0K0, 1, group)
+    if len(of.x.desc.static_shape) != 4:
+        return _with_weights(node, plain_weights, None, None, Reject("rank", node.name))
     if is_depthwise(node, of.w):
-        return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
+        return _with_weights(node, Format(FormatKind.C1HWC0, C0), NC1HWC0, NC1HWC0)
     if group > 1 and ((channels // group) % C0 or (outputs // group) % C0):
-        return Reject("channel-axis", node.name, f"{group} groups")
-    plain = channels <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain
-    return Layout((None if plain else NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
+        return _with_weights(node, plain_weights, None, None, Reject("channel-axis", node.name, f"{group} groups"))
+    if channels <= MAX_PLAIN_CHANNELS and group == 1 and at_hand[0].is_plain:
+        return _with_weights(node, plain_weights, None, NC1HWC0)
+    return _with_weights(node, Format(FormatKind.N1K1N0K0, C0, group), NC1HWC0, NC1HWC0)
+
+
+def layout_integer_matmul(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """A constant right operand as the kernel reads it; all else is row-major."""
+    w = operands_of(node).w
+    if w.tensor is None:
+        return Reject("weights-not-constant", node.name)
+    if len(w.desc.static_shape) != 2:
+        return Reject("weights-not-a-matrix", node.name)
+    return _with_weights(node, MATRIX, None, None)
+
+
+def _with_weights(
+    node: Node, weights: Format, x: Format | None, y: Format | None, plain_because: Reject | None = None
+) -> Layout:
+    """The layout of a product with formats for its weights, its left operand and its result."""
+    w = operands_of(node).w
+    inputs = [x, *(weights if value is w else None for value in node.inputs[1:])]
+    return Layout(tuple(inputs), (y,), plain_because)
 
 
 # --- lowering ----------------------------------------------------------------------------------
 
 
-def _launch(family: str, node: Node, params: dict[str, ParamValue], weights: Format | None) -> KernelCall:
+def _launch(family: str, node: Node, params: dict[str, ParamValue]) -> KernelCall:
     of = operands_of(node)
     src = (of.x, of.x_zero, of.w, of.w_zero, of.bias, of.x_scale, of.w_scale, of.y_scale, of.y_zero)
     counts = {
@@ -164,7 +185,7 @@ def _launch(family: str, node: Node, params: dict[str, ParamValue], weights: For
         "x_signed": int(of.x.desc.dtype is DType.INT8), "w_signed": int(of.w.desc.dtype is DType.INT8),
         "result": node.output.desc.dtype.short,
     }  # fmt: skip
-    return KernelCall(family, src, (node.output,), {**params, **counts, **types}, {2: weights} if weights else {})
+    return KernelCall(family, src, (node.output,), {**params, **counts, **types})
 
 
 def _in_two_spatial_dims(shape: StaticShape) -> StaticShape:
@@ -191,17 +212,17 @@ def lower_integer_conv(node: Node) -> Iterable[KernelCall]:
         "pt": pt, "pl": pl,
     }  # fmt: skip
     if src_c0 == C0 and is_depthwise(node, of.w):
-        yield _launch("qdepthwise", node, params, Format(FormatKind.C1HWC0, C0))
+        yield _launch("qdepthwise", node, params)
         return
     params |= {"m": m, "group": group, "cg": cg, "mg": m // group}
     params |= {"src_c0": src_c0, "dst_c0": node.output.desc.format.c0 or 1, "w_packed": 1}
-    yield _launch("qgemm", node, params, Format(FormatKind.N1K1N0K0, src_c0, group))
+    yield _launch("qgemm", node, params)
 
 
 def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
     """One launch of `qgemm`: rows are the pixels of a convolution of one tap."""
     of = operands_of(node)
-    x, w = of.x.desc.static_shape, of.w.desc.static_shape
+    x = of.x.desc.static_shape
     k, n, shared = x[-1], _columns(of.w), _is_shared(of.w)
     batch = 1 if shared else prod(x[:-2])
     params: dict[str, ParamValue] = {
@@ -209,8 +230,7 @@ def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
         "kh": 1, "kw": 1, "sh": 1, "sw": 1, "dh": 1, "dw": 1, "group": 1, "cg": k, "mg": n,
         "src_c0": k, "dst_c0": n, "w_batched": int(not shared),
     }  # fmt: skip
-    packed = of.w.tensor is not None and len(w) == 2
-    yield _launch("qgemm", node, params | {"w_packed": int(packed)}, MATRIX if packed else None)
+    yield _launch("qgemm", node, params | {"w_packed": int(of.w.desc.format == MATRIX)})
 
 
 for _name in ("ConvInteger", "QLinearConv"):
@@ -229,6 +249,7 @@ for _name in ("MatMulInteger", "QLinearMatMul"):
             name=_name,
             ge_type=_name,
             engines={Engine.AICORE: supports_integer_matmul},
+            layout=layout_integer_matmul,
             lower=lower_integer_matmul,
         )
     )
@@ -239,6 +260,7 @@ register_operator(
         ge_type="QGemm",
         infer=infer_qgemm,
         engines={Engine.AICORE: supports_qgemm},
+        layout=layout_integer_matmul,
         lower=lower_integer_matmul,
     )
 )

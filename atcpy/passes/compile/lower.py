@@ -1,6 +1,4 @@
-"""Kernel choice: each node becomes the launches that its op's record says, its constants stored in
-the formats that the kernels want. Views and borders become nothing.
-"""
+"""Kernel choice: each node becomes the launches that its op's record says. Views and borders become nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from atcpy.errors import InternalError
-from atcpy.formats import find_format
-from atcpy.ir import Engine, Format, Graph, Node, Value
+from atcpy.ir import Engine, Graph, Node
 from atcpy.kernels.table import HOST_FAMILY
 from atcpy.ops import KernelCall, find_opdef, is_view
 
@@ -34,8 +31,7 @@ def lower(graph: Graph) -> list[Launch]:
         if node.engine in (Engine.HOST_CPU, Engine.HCCL):
             launches.append(Launch(node, KernelCall(HOST_FAMILY, node.inputs, tuple(node.outputs), {})))
             continue
-        for call in _calls(node):
-            launches.append(Launch(node, _with_formats(graph, node, call)))
+        launches.extend(Launch(node, call) for call in _calls(node))
     return launches
 
 
@@ -46,27 +42,3 @@ def _calls(node: Node) -> Iterable[KernelCall]:
     if opdef is not None and opdef.bound is not None:
         return opdef.bound.lower(node, node.outputs[-1])  # the count, which the cut at known shapes added
     raise InternalError(f"{node.op_type} {node.name} is placed on {node.engine}, but has no kernel")
-
-
-def _with_formats(graph: Graph, node: Node, call: KernelCall) -> KernelCall:
-    src = list(call.src)
-    for index, form in call.const_formats.items():
-        value = src[index]
-        if value is not None and value.desc.format != form:
-            src[index] = _constant_in_format(graph, node, value, form)
-    return KernelCall(call.family, tuple(src), call.dst, call.params)
-
-
-def _constant_in_format(graph: Graph, node: Node, value: Value, form: Format) -> Value:
-    tensor = value.tensor
-    assert tensor is not None, f"{value.name} is not constant and cannot be stored as {form}"
-    if value.use_count > 1:
-        copy = graph.add_const(tensor, value.name, before=node)
-        copy.producer.sources, copy.producer.passes = value.producer.sources, value.producer.passes
-        copy.desc = value.desc
-        for place, operand in enumerate(node.inputs):
-            if operand is value:
-                graph.set_input(node, place, copy)
-        value = copy
-    value.desc = value.desc.stored_as(form, find_format(form).storage_shape(value.desc.static_shape))
-    return value

@@ -1,7 +1,7 @@
 """Storage formats: which nodes work in blocks of channels, and TransData where two disagree.
 
 One walk in topological order. Each op's record says, given the formats in which its inputs are at
-hand, what it wants and what it makes: a cube op asks for NC1HWC0 and FRACTAL_Z, and what can follow
+hand, what it wants and what it makes: a cube op asks for NC1HWC0 and N1C1HWC0N0, and what can follow
 in 5D follows. So formats spread from the cube ops through everything that is agnostic, and a
 TransData stands only where the spreading ends.
 """
@@ -54,7 +54,10 @@ def _layout_of(node: Node, record: PassRecord) -> Layout:
     if isinstance(layout, Reject):
         record.reject(layout)
         return plain
-    record.applied += 1
+    if layout.plain_because is None:
+        record.applied += 1
+    else:
+        record.reject(layout.plain_because)
     return layout
 
 
