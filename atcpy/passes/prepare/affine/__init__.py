@@ -6,5 +6,5 @@ from atcpy.passes.prepare.affine import (
     gemm_input,
     gemm_output,
     norm_scale_bias,
-    per_channel,
+    product_weights,
 )

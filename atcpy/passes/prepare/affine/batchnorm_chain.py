@@ -13,8 +13,8 @@ from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import either, var
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.options import Stage
+from atcpy.passes.affine import Affine, added, affine_of, affine_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion, only_read_by
-from atcpy.passes.prepare.affine.per_channel import Affine, added, affine_of, multiplied, normalized
 
 _X = var("x")
 _NORM = either(*normalized(_X))
@@ -43,11 +43,9 @@ class BatchnormAffine(
         if first.int_attr("training_mode", 0) or last.int_attr("training_mode", 0):
             yield Reject("training-mode", last.name)
         gamma, whole = self._gamma(m), self._whole(m)
-        if whole is None:
-            yield Reject("not-per-channel", last.name)
-        elif not (np.isfinite(whole.k).all() and np.isfinite(whole.c).all()):
-            yield Reject("other-constant", last.name, "is not finite")
-        elif gamma.desc.dtype in HALF_DTYPES:
+        rejects = list(affine_requirements(last, whole))
+        yield from rejects
+        if not rejects and gamma.desc.dtype in HALF_DTYPES:
             yield Reject("weights-rounded", last.name, gamma.desc.dtype.long)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:

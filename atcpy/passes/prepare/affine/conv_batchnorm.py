@@ -11,25 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
 from atcpy.options import Stage
+from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion
-from atcpy.passes.prepare.affine.per_channel import (
+from atcpy.passes.prepare.affine.product_weights import (
     CONVS,
     FORMULAS,
-    Affine,
-    added,
-    affine_of,
     as_weights,
     channels_of,
-    cube,
-    joint_requirements,
     lender,
-    multiplied,
-    normalized,
     scale_outputs,
     weight_requirements,
     weights_of,
@@ -48,7 +40,7 @@ class _Behind:
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         conv, b, affine = m.node("cube"), m.get("b"), m.once(self._affine)
         assert affine is not None
-        w, bias = m["w"], affine.c if b is None else affine.k * b.array.astype(np.float64) + affine.c
+        w, bias = m["w"], affine.behind(b)
         if (affine.k != 1).any():
             w = rw.const(as_weights(conv, scale_outputs(weights_of(conv), affine.k)), like=w)
         if b is None and affine.is_scale:

@@ -17,21 +17,15 @@ import numpy as np
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import either, var
 from atcpy.options import Stage
+from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.prepare.affine.gemm_output import affine_requirements, bias_of, insert_product, matrix_requirements
-from atcpy.passes.prepare.affine.per_channel import (
+from atcpy.passes.prepare.affine.product_weights import (
     CONVS,
     MATRICES,
-    Affine,
-    added,
-    affine_of,
     as_weights,
     channels_of,
-    cube,
-    joint_requirements,
     lender,
-    multiplied,
-    normalized,
     response,
     scale_inputs,
     weight_requirements,

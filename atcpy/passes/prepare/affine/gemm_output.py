@@ -17,22 +17,16 @@ from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
 from atcpy.ir.tensor import Array
 from atcpy.options import Stage
+from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.broadcast import reaches_last_only, spread_over_last
 from atcpy.passes.fusion import Fusion
-from atcpy.passes.prepare.affine.per_channel import (
+from atcpy.passes.prepare.affine.product_weights import (
     FORMULAS,
     MATRICES,
-    Affine,
-    added,
-    affine_of,
     as_weights,
     channels_of,
-    cube,
     factor_requirements,
-    joint_requirements,
     lender,
-    multiplied,
-    normalized,
     scale_outputs,
     weight_requirements,
     weights_of,
