@@ -6,6 +6,7 @@ The codes are ATC's where the cause is the same, so that a search for the code f
 
 import difflib
 import errno
+import traceback
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -514,3 +515,27 @@ def raise_os_error(error: OSError, path: str, *, writing: bool = False) -> NoRet
         raise UsageError("E10410", f"{path} does not exist", where=Where(file=path)) from error
     code = "E13004" if writing else "E13001"
     raise UsageError(code, f"{path}: {system}", where=Where(file=path), hint=CODES[code].help) from error
+
+
+def as_known_error(error: BaseException) -> AtcError | InternalError:
+    """The error that a user is shown for any exception."""
+    if isinstance(error, AtcError | InternalError):
+        return error
+    if isinstance(error, MemoryError):
+        hint = "raise --memory-limit, or make the shapes smaller"
+        return ResourceLimit("R0001", "the memory is used up", hint=hint)
+    if isinstance(error, OSError):
+        try:
+            raise_os_error(error, str(error.filename or "a file"))
+        except AtcError as known:
+            return known
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    location = f" (in {last[0].name}, line {last[0].lineno})" if last else ""
+    return InternalError(f"{type(error).__name__}: {error}{location}")
+
+
+INTERRUPTED, TERMINATED = 130, 143  # exit codes, as shells have them for SIGINT and SIGTERM
+
+
+class Terminated(BaseException):
+    """SIGTERM: unwinds like KeyboardInterrupt, so that temporary files are removed."""

@@ -17,9 +17,8 @@ from atcpy.cli.invocation import (
     print_json,
     usage_error,
 )
-from atcpy.cli.outcome import as_known_error
-from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt, handle_signals
-from atcpy.errors import UsageError, did_you_mean
+from atcpy.cli.signals import announce_interrupt, handle_signals
+from atcpy.errors import INTERRUPTED, TERMINATED, Terminated, UsageError, as_known_error, did_you_mean
 
 # The base of all errors of typer's parser; click's own class, which some releases of typer carry inside.
 _ParserError: Any = typer.BadParameter.__mro__[2]

@@ -15,9 +15,17 @@ from atcpy import __version__
 from atcpy.cli import custom_ops
 from atcpy.cli.arrays import load_npz
 from atcpy.cli.invocation import Invocation
-from atcpy.cli.outcome import as_known_error
 from atcpy.debug import bisect as search
-from atcpy.errors import AtcError, InternalError, PackageCorrupt, ResourceLimit, Unsupported, UsageError, Where
+from atcpy.errors import (
+    AtcError,
+    InternalError,
+    PackageCorrupt,
+    ResourceLimit,
+    Unsupported,
+    UsageError,
+    Where,
+    as_known_error,
+)
 from atcpy.ir import CompiledModel, Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.om import writer

@@ -76,10 +76,10 @@ def doctor(
 
 def _measure(run: Invocation, ranks: int) -> Outcome:
     """What the model of costs calculates with, as it is between ranks of this machine."""
-    from atcpy.cli.launch import crowd
-    from atcpy.cli.mpiexec import run_module
+    from atcpy.runtime.distributed.launch import oversubscribed
+    from atcpy.runtime.distributed.mpiexec import run_module
 
-    ran = run_module("atcpy.runtime.network", ranks, run.option("timeout") or _MOST_SECONDS)
+    ran = run_module("atcpy.runtime.distributed.network", ranks, run.option("timeout") or _MOST_SECONDS)
     if ran.returncode:
         if run.debug:
             sys.stderr.write(ran.stderr)
@@ -91,7 +91,7 @@ def _measure(run: Invocation, ranks: int) -> Outcome:
         f"{times[0]} to start a message, {times[1]} to send a MB, {times[2]} to add one",
         f"--allreduce_cost={text}",
     ]
-    return Outcome({"allreduce_cost": numbers}, lines, warnings=crowd(ranks))
+    return Outcome({"allreduce_cost": numbers}, lines, warnings=oversubscribed(ranks))
 
 
 def cpu() -> dict[str, Any]:

@@ -20,9 +20,20 @@ import typer
 from atcpy import __version__
 from atcpy.cli.console import Progress, wants_color, write_blocks, write_lines
 from atcpy.cli.limits import Limits
-from atcpy.cli.outcome import Outcome, as_known_error
-from atcpy.cli.signals import INTERRUPTED, TERMINATED, Terminated, announce_interrupt
-from atcpy.errors import AtcError, AtcWarning, InternalError, UsageError, Where, render
+from atcpy.cli.outcome import Outcome
+from atcpy.cli.signals import announce_interrupt
+from atcpy.errors import (
+    INTERRUPTED,
+    TERMINATED,
+    AtcError,
+    AtcWarning,
+    InternalError,
+    Terminated,
+    UsageError,
+    Where,
+    as_known_error,
+    render,
+)
 from atcpy.options import OPTIONS, Option, read_bool, read_choice
 
 BROKEN_PIPE = 141

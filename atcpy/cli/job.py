@@ -1,10 +1,11 @@
-"""What `atcpy run` does on each rank: inputs through the package, outputs told and written."""
+"""What `atcpy run` does on each rank: feeds the inputs, runs the package, reports and writes the outputs."""
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from atcpy.cli import custom_ops
 from atcpy.cli.outcome import Outcome
@@ -14,13 +15,13 @@ from atcpy.report.units import duration
 
 if TYPE_CHECKING:
     from atcpy import InferenceSession
-    from atcpy.runtime.collectives import World
+    from atcpy.runtime.distributed.world import World
     from atcpy.verify.inputs import Array, Feeds
 
 
 @dataclass(frozen=True)
-class Given:
-    """Where the inputs come from, as the command line says it."""
+class InputSources:
+    """Where the inputs come from, in the words of the command line."""
 
     inputs: Sequence[str]
     npz: str | None
@@ -32,16 +33,15 @@ class Given:
     layout: str
 
     def feeds(self, session: "InferenceSession", world: "World") -> "Feeds":
-        """The arrays for a package's inputs, on this rank."""
+        """Load or create the arrays for a package's inputs on this rank."""
         from atcpy.cli.arrays import load_npz, read_image, read_input, read_shapes, split_assignment
-        from atcpy.cli.launch import for_rank
         from atcpy.verify.inputs import Fill, make_feeds, session_ports
         from atcpy.verify.sizes import with_sizes
 
         ports = session_ports(session)
         ports = with_sizes(ports, read_shapes(self.shapes, ports))
         feeds = {} if self.npz is None else load_npz(self.npz)
-        for text in for_rank(self.inputs, [port.name for port in ports], world.rank, world.ranks):
+        for text in inputs_of_rank(self.inputs, [port.name for port in ports], world.rank, world.ranks):
             port, value = split_assignment("input", text, ports)
             feeds[port.name] = read_input(port, value)
         if self.fill is not None:
@@ -53,8 +53,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is told and written of the outputs."""
+class OutputRequest:
+    """What is reported and written of the outputs."""
 
     outputs: str | None
     output_dir: str | None
@@ -64,13 +64,13 @@ class Wanted:
     check_finite: bool
 
     def names(self, session: "InferenceSession") -> list[str]:
-        """The outputs."""
+        """The names of the outputs to compute."""
         if self.outputs:
             return [name.strip() for name in self.outputs.split(",")]
         return [arg.name for arg in session.get_outputs()]
 
     def outcome(self, arrays: "dict[str, Array]", seconds: float, world: "World") -> Outcome:
-        """What the command says, once the files are written."""
+        """Write the files, and return what the command reports."""
         from atcpy.cli.outputs import best_classes, describe, lines, not_finite
 
         paths = self._save(arrays, world)
@@ -81,12 +81,12 @@ class Wanted:
                 if array.ndim and array.shape[-1] == len(classes):
                     record["top"] = best_classes(array, classes, self.top_k)
         on = f" on {world.ranks} ranks" if world.ranks > 1 else ""
-        told = [*lines(records, arrays), f"ran in {duration(seconds)}{on}"]
+        report = [*lines(records, arrays), f"ran in {duration(seconds)}{on}"]
         error = not_finite(records) if self.check_finite else None
-        return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, told, error)
+        return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, report, error)
 
     def _save(self, arrays: "dict[str, Array]", world: "World") -> dict[str, str]:
-        """The paths in the folder by name. Each rank has a folder in it; rank 0 writes the one file."""
+        """Write the outputs; return their paths in the folder. Each rank has its own folder; rank 0 writes the archive."""
         from atcpy.cli.arrays import save_folder, save_npz
 
         if (npz := self.npz_out) and (world.rank == 0 or "{rank}" in npz):
@@ -102,35 +102,73 @@ class Job:
     """One run of a package."""
 
     package: str
-    given: Given
-    wanted: Wanted
+    inputs: InputSources
+    outputs: OutputRequest
     custom_ops: Sequence[str] | None
     threads: int | None
 
     def prepare(self) -> None:
-        """What a process does once, however many ranks it runs."""
+        """Do what a process does once, however many ranks it runs."""
         custom_ops.load(self.custom_ops)
-        if self.wanted.labels is not None:
-            read_labels(self.wanted.labels)  # what is wrong with it is said before anything runs
+        if self.outputs.labels is not None:
+            read_labels(self.outputs.labels)  # report a bad file before anything runs
 
     def on(self, world: "World") -> Outcome:
-        """What one rank does."""
+        """Run the package as one rank."""
         from atcpy import InferenceSession
 
         threads = self.threads or max(1, default_threads() // world.ranks)
         session = InferenceSession(self.package, threads=threads, world=world)
-        feeds = self.given.feeds(session, world)
-        names = self.wanted.names(session)
-        session.agree()  # whoever starts late is not part of what is timed
+        feeds = self.inputs.feeds(session, world)
+        names = self.outputs.names(session)
+        session.agree()  # late starters are not part of the time
         started = time.perf_counter()
         arrays: dict[str, Any] = dict(zip(names, session.run(names, feeds), strict=True))
-        return self.wanted.outcome(arrays, time.perf_counter() - started, world)
+        return self.outputs.outcome(arrays, time.perf_counter() - started, world)
 
-    def alone(self) -> Outcome:
-        """The run of the only rank."""
-        from atcpy.runtime.collectives import Alone
+    def on_single_rank(self) -> Outcome:
+        """Run the package as the only rank."""
+        from atcpy.runtime.distributed.world import SingleRank
 
-        return self.on(Alone())
+        return self.on(SingleRank())
+
+    def on_rank(self, world: "World") -> Outcome:
+        """Run the package in a process of MPI; raises the error of a run that fails."""
+        self.prepare()
+        return raise_failed(self.on(world))
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`."""
+        fields = dict(record)
+        inputs, outputs = InputSources(**fields.pop("inputs")), OutputRequest(**fields.pop("outputs"))
+        return cls(inputs=inputs, outputs=outputs, **fields)
+
+
+def raise_failed(outcome: Outcome) -> Outcome:
+    """Return an outcome, or raise the error of one that failed."""
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+_OF_RANK = re.compile(r"(.+)@(\d+)=(.*)", re.DOTALL)
+
+
+def inputs_of_rank(texts: Sequence[str], names: Sequence[str], rank: int, ranks: int) -> list[str]:
+    """The inputs of a rank: those of all, then its own, which are written NAME@RANK=V; `{rank}` is its number."""
+    common: list[str] = []
+    own: list[str] = []
+    for text in texts:
+        match = _OF_RANK.fullmatch(text)
+        if match is None or match[1] not in names or text.startswith(tuple(name + "=" for name in names)):
+            common.append(text)
+        elif int(match[2]) >= ranks:
+            what = f"--input {match[1]}@{match[2]}: there are ranks 0 to {ranks - 1}"
+            raise UsageError("E10013", what, where=Where(option="input"))
+        elif int(match[2]) == rank:
+            own.append(f"{match[1]}={match[3]}")
+    return [text.replace("{rank}", str(rank)) if ranks > 1 else text for text in (*common, *own)]
 
 
 def read_labels(path: str) -> list[str]:

@@ -1,16 +1,16 @@
-"""What a command found, or what of an exception its user is told."""
+"""The outcome of a command."""
 
-import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
-from atcpy.errors import AtcError, AtcWarning, InternalError, ResourceLimit, raise_os_error
+from atcpy.errors import AtcError, AtcWarning, InternalError, Where
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command found: `result` for `--json`, `lines` for people; `error` where it also failed, and `verdict`
-    what stderr says of it where the lines already tell each cause.
+    """What a command returns: `result` for `--json`, `lines` for people; `error` if it also failed, and `verdict`,
+    which stderr shows in its place if the lines already name each cause.
     """
 
     result: object
@@ -19,19 +19,13 @@ class Outcome:
     warnings: Sequence[AtcWarning] = ()
     verdict: str = ""
 
+    def to_record(self) -> dict[str, Any]:
+        """What of an outcome without an error another process needs, as JSON."""
+        warnings = [asdict(warning) for warning in self.warnings]
+        return {"result": self.result, "lines": list(self.lines), "warnings": warnings}
 
-def as_known_error(error: BaseException) -> AtcError | InternalError:
-    """What a user is told about any exception."""
-    if isinstance(error, AtcError | InternalError):
-        return error
-    if isinstance(error, MemoryError):
-        hint = "raise --memory-limit, or make the shapes smaller"
-        return ResourceLimit("R0001", "the memory is used up", hint=hint)
-    if isinstance(error, OSError):
-        try:
-            raise_os_error(error, str(error.filename or "a file"))
-        except AtcError as known:
-            return known
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" (in {last[0].name}, line {last[0].lineno})" if last else ""
-    return InternalError(f"{type(error).__name__}: {error}{place}")
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The outcome of such a record."""
+        warnings = [AtcWarning(each["code"], each["message"], Where(**each["where"])) for each in record["warnings"]]
+        return cls(record["result"], record["lines"], warnings=warnings)

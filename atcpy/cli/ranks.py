@@ -1,83 +1,103 @@
-"""`atcpy run` on several ranks: as threads that simulate them, as one of the processes of MPI, as who starts those, or
-not at all: then the model of costs says what it would take.
+"""`atcpy run` on several ranks: simulated by threads, as one of the processes of MPI, or as the process that starts
+those. Beyond `MAX_SIMULATED` ranks nothing runs: the cost model predicts the time.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from atcpy.cli.invocation import Invocation
-from atcpy.cli.job import Job
-from atcpy.cli.launch import Several, crowd
+from atcpy.cli.job import Job, raise_failed
 from atcpy.cli.outcome import Outcome
-from atcpy.cli.rank_folder import outcome_of
-from atcpy.errors import AtcWarning
-from atcpy.report.units import duration, size
-from atcpy.runtime.failures import RankFailed
+from atcpy.errors import AtcError, AtcWarning, InternalError, as_known_error
+from atcpy.runtime.distributed.failures import RankFailed
+from atcpy.runtime.distributed.launch import RankSetup, oversubscribed
 
-MOST_SIMULATED = 64
+MAX_SIMULATED = 64
 
 
-def run_on_several(run: Invocation, job: Job, several: Several) -> Outcome:
-    """What came of a run on several ranks, or why nothing did."""
-    launch = several.launch
+def run_on_ranks(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
+    """Run a package on several ranks, or say why nothing ran."""
+    launch = setup.launch
     if launch.ranks > 1:
-        from atcpy.cli.rank import join
+        from atcpy.runtime.distributed.rank import run_rank
 
-        if launch.rank:  # rank 0 tells
+        if launch.rank:  # rank 0 reports
             run.json, run.quiet = False, True
-        outcome = join(job, several)
-        return replace(outcome, warnings=[*outcome.warnings, *crowd(launch.ranks)])
+        outcome = run_rank(job.on_rank, setup)
+        return replace(outcome, warnings=[*outcome.warnings, *oversubscribed(launch.ranks)])
     from atcpy.om.collectives import has_collectives
     from atcpy.om.container import Verify, open_container
 
-    count = several.count
-    several.members()  # what is wrong with the table is said here, by one process
+    count = setup.count
+    setup.members()  # what is wrong with the table is reported here, by one process
     if not has_collectives(open_container(job.package, verify=Verify.HEADER)):
         job.prepare()
-        name = "--ranks" if several.ranks > 1 else "--simulate_ranks"
+        name = "--ranks" if setup.ranks > 1 else "--simulate_ranks"
         unused = AtcWarning("W0012", f"{name} has no effect: the package has no collectives")
-        outcome = job.alone()
+        outcome = job.on_single_rank()
         return replace(outcome, warnings=[*outcome.warnings, unused])
-    if several.simulated > MOST_SIMULATED:
-        return predict(job.package, count)
-    if several.simulated > 1:
-        return _simulate(job, several)
-    from atcpy.cli.mpiexec import start
-
-    outcome = start(run, job, several)
-    return outcome if outcome.error else replace(outcome, warnings=[*outcome.warnings, *crowd(count)])
+    if setup.simulated > MAX_SIMULATED:
+        return _predict(job.package, count)
+    if setup.simulated > 1:
+        return _simulate(job, setup)
+    return _start(run, job, setup)
 
 
-def _simulate(job: Job, several: Several) -> Outcome:
-    """What the ranks find where they are threads of this process."""
-    from atcpy.cli.rank import finished, together
-    from atcpy.runtime.simulated_world import run_simulated
+def _start(run: Invocation, job: Job, setup: RankSetup) -> Outcome:
+    """Run the ranks as processes of MPI."""
+    from atcpy.runtime.distributed.mpiexec import run_ranks
+
+    work = {
+        "job": asdict(job),
+        "groups": setup.groups,
+        "wait": setup.wait,
+        "memory_limit": run.option("memory_limit"),
+    }
+    try:
+        results = run_ranks("atcpy.cli.rank", work, setup, seconds=run.option("timeout"), debug=run.debug)
+    except RankFailed as failure:
+        return _failed(failure)
+    outcome = _merge([Outcome.from_record(result) for result in results])
+    return replace(outcome, warnings=[*outcome.warnings, *oversubscribed(setup.count)])
+
+
+def _simulate(job: Job, setup: RankSetup) -> Outcome:
+    """Run the ranks as threads of this process."""
+    from atcpy.runtime.distributed.simulated_world import run_simulated
 
     job.prepare()
     try:
-        found = run_simulated(lambda world: finished(job.on(world)), several.count, several.members(), several.wait)
+        outcomes = run_simulated(lambda world: raise_failed(job.on(world)), setup.count, setup.members(), setup.wait)
     except RankFailed as failure:
-        return outcome_of(failure)
-    return together(found)
+        return _failed(failure)
+    return _merge(outcomes)
 
 
-def predict(package: str, ranks: int) -> Outcome:
-    """What the model of costs says of so many ranks: seconds for each collective, by the cheapest algorithm."""
-    from atcpy.om.container import Verify
-    from atcpy.om.reader import read_model, read_package
-    from atcpy.options import recorded_options
-    from atcpy.passes.collective_costs import cheapest
-    from atcpy.runtime.agreement import collectives_of
+def _predict(package: str, ranks: int) -> Outcome:
+    from atcpy.report.predicted_run import lines, predict_collectives
 
-    model = read_model(read_package(package, verify=Verify.HEADER))
-    network = replace(recorded_options(model.cmdline).prepare.allreduce.network, ranks=ranks)
-    rows: list[dict[str, Any]] = []
-    for node in collectives_of(model.graph):
-        values = node.outputs if node.op_type == "HcomAllGather" else node.operands
-        nbytes = sum(value.desc.nbytes for value in values if value.desc.is_static)
-        way = cheapest(node.op_type, nbytes, network.between(max(0, node.int_attr("rank_size", 0))))
-        rows.append({"name": node.name, "bytes": nbytes, "algorithm": way.name, "seconds": way.seconds(nbytes)})
+    rows = predict_collectives(package, ranks)
     total = sum(row["seconds"] for row in rows)
-    lines = [f"{row['name']}  {size(row['bytes'])}  {row['algorithm']}  {duration(row['seconds'])}" for row in rows]
-    lines.append(f"{len(rows)} collectives of {ranks} ranks take {duration(total)} by the model of costs; nothing ran")
-    return Outcome({"ranks": ranks, "collectives": rows, "seconds": total}, lines)
+    return Outcome({"ranks": ranks, "collectives": rows, "seconds": total}, list(lines(rows, ranks)))
+
+
+def _merge(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of rank 0, with the results of all ranks in it."""
+    results: list[Any] = [outcome.result for outcome in outcomes]
+    ranks = [{"rank": rank, **result} for rank, result in enumerate(results)]
+    for rank in ranks:
+        del rank["ranks"]
+    return replace(outcomes[0], result={**results[0], "ranks": ranks})
+
+
+def _failed(failure: RankFailed) -> Outcome:
+    """The outcome of a run of which a rank failed: one line on stderr."""
+    error = as_known_error(failure.error)
+    shown: AtcError | InternalError
+    if isinstance(error, AtcError):
+        first = error.problems[0]
+        shown = type(first)(first.code, failure.what, where=first.where, why=first.why, hint=first.hint)
+    else:
+        shown = InternalError(failure.what, code=error.code, where=error.where)
+    return Outcome(None, error=shown, verdict=str(failure))

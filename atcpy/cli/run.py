@@ -64,16 +64,16 @@ def run_(
     **options: Any,
 ) -> Outcome:
     """Run a package on arrays or pictures."""
-    from atcpy.cli.job import Given, Job, Wanted
-    from atcpy.cli.launch import Several, find_launch
+    from atcpy.cli.job import InputSources, Job, OutputRequest
+    from atcpy.runtime.distributed.launch import RankSetup, find_launch
 
-    given = Given(inputs or [], npz, fill, shape or [], image or [], mean, std, layout)
-    wanted = Wanted(outputs, output_dir, npz_out, labels, top_k, check_finite)
-    job = Job(package, given, wanted, options["custom_ops"], run.option("threads"))
+    sources = InputSources(inputs or [], npz, fill, shape or [], image or [], mean, std, layout)
+    request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
+    job = Job(package, sources, request, options["custom_ops"], run.option("threads"))
     launch = find_launch()
     if max(ranks, simulate_ranks, launch.ranks) == 1:
         job.prepare()
-        return job.alone()
-    from atcpy.cli.ranks import run_on_several
+        return job.on_single_rank()
+    from atcpy.cli.ranks import run_on_ranks
 
-    return run_on_several(run, job, Several(launch, ranks, simulate_ranks, groups, wait))
+    return run_on_ranks(run, job, RankSetup(launch, ranks, simulate_ranks, groups, wait))

@@ -7,16 +7,12 @@ import threading
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED = 130
-TERMINATED = 143
+from atcpy.errors import INTERRUPTED, TERMINATED, Terminated
+
 GRACE_SECONDS = 0.6
 OUT_OF_TIME = 6
 _announced = threading.Event()
 time_is_over = threading.Event()  # set by the handler of --timeout: the error is on its way
-
-
-class Terminated(BaseException):
-    """SIGTERM: unwinds like KeyboardInterrupt, so that temporary files go."""
 
 
 def handle_signals() -> None:

@@ -18,7 +18,7 @@ from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, TaskRecord, parse_package, read_package
 from atcpy.ops.custom import find_custom_op
-from atcpy.runtime.collectives import World
+from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 from atcpy.runtime.weights import WeightStore
 

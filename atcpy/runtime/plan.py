@@ -16,7 +16,8 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
 from atcpy.om.reader import TaskRecord
-from atcpy.runtime.collectives import World, run_collective
+from atcpy.runtime.distributed.run_collective import run_collective
+from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import evaluate_static
 from atcpy.runtime.memory import Rooms, as_bytes, from_memory, to_memory
 

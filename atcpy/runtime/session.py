@@ -21,8 +21,8 @@ from atcpy.om.reader import PackagedModel, read_model
 from atcpy.ops.custom import load_custom_ops
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import default_threads, read_custom_ops
-from atcpy.runtime.agreement import agree
-from atcpy.runtime.collectives import Alone, World
+from atcpy.runtime.distributed.agreement import agree
+from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import owned
@@ -102,7 +102,7 @@ class InferenceSession:
         load_custom_ops(read_custom_ops("custom_ops", custom_ops))
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
         raise_all(missing_custom_ops(self._package))
-        self._world = world or Alone()
+        self._world = world or SingleRank()
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None

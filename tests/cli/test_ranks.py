@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atcpy.cli.launch import Launch, find_launch, for_rank
+from atcpy.cli.job import inputs_of_rank
 from atcpy.errors import UsageError
+from atcpy.runtime.distributed.launch import Launch, find_launch
 from tests.models_in_text import package
 
 from .conftest import Invoke, Ran, environment, finish, spawn
@@ -199,8 +200,9 @@ def test_who_starts_ranks_says_so(monkeypatch: pytest.MonkeyPatch, variables: di
 def test_a_rank_loads_neither_the_command_line_nor_onnx(folder: Path) -> None:
     program = (
         "import sys; from atcpy import InferenceSession; import atcpy.cli.rank, atcpy.cli.arrays, atcpy.verify.sizes;"
-        "from atcpy.cli.job import Given; from atcpy.runtime.collectives import Alone;"
-        "Given(['i=0.npy'], None, 'ones', [], [], None, None, 'NCHW').feeds(InferenceSession('g.om'), Alone());"
+        "from atcpy.cli.job import InputSources; from atcpy.runtime.distributed.world import SingleRank;"
+        "sources = InputSources(['i=0.npy'], None, 'ones', [], [], None, None, 'NCHW');"
+        "sources.feeds(InferenceSession('g.om'), SingleRank());"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'onnx', 'typer', 'subprocess', 'tempfile'}))"
     )
     ran = subprocess.run(
@@ -211,8 +213,8 @@ def test_a_rank_loads_neither_the_command_line_nor_onnx(folder: Path) -> None:
 
 def test_inputs_of_a_rank() -> None:
     texts = ["x=a.npy", "x@1=b.npy", "y@0=c={rank}", "y=d{rank}"]
-    assert for_rank(texts, ["x", "y"], 1, 2) == ["x=a.npy", "y=d1", "x=b.npy"]
-    assert for_rank(texts, ["x", "y"], 0, 2) == ["x=a.npy", "y=d0", "y=c=0"]
-    assert for_rank(["x@1=a.npy"], ["x", "x@1"], 0, 2) == ["x@1=a.npy"]
+    assert inputs_of_rank(texts, ["x", "y"], 1, 2) == ["x=a.npy", "y=d1", "x=b.npy"]
+    assert inputs_of_rank(texts, ["x", "y"], 0, 2) == ["x=a.npy", "y=d0", "y=c=0"]
+    assert inputs_of_rank(["x@1=a.npy"], ["x", "x@1"], 0, 2) == ["x@1=a.npy"]
     with pytest.raises(UsageError):
-        for_rank(["x@2=a.npy"], ["x"], 0, 2)
+        inputs_of_rank(["x@2=a.npy"], ["x"], 0, 2)

@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from atcpy.errors import ResourceLimit
-from atcpy.runtime.mpi_world import MpiWorld
+from atcpy.runtime.distributed.mpi_world import MpiWorld
 from tests.models_in_text import package
 from tests.runtime.test_training import BATCH, COLLECTIVES, STEPS, step, train, train_rank
 

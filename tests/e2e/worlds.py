@@ -10,9 +10,9 @@ import numpy as np
 
 from atcpy.errors import ResourceLimit
 from atcpy.ops.collectives import WORLD
-from atcpy.runtime.collectives import World
-from atcpy.runtime.mpi_world import MpiWorld
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.mpi_world import MpiWorld
+from atcpy.runtime.distributed.simulated_world import run_simulated
+from atcpy.runtime.distributed.world import World
 
 RANKS = 4
 GROUPS = {"left": (0, 1), "right": (3, 2), "middle": (1, 2), "three": (3, 0, 1)}  # in pairs, and across each other

@@ -13,8 +13,8 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.om.reader import parse_package, read_model
-from atcpy.runtime.collectives import World
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.simulated_world import run_simulated
+from atcpy.runtime.distributed.world import World
 from tests.models_in_text import package
 
 PARAMETERS = {"w": (4, 1, 3, 3), "b": (4, 1, 1), "u": (64, 3)}

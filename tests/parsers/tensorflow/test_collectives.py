@@ -10,10 +10,10 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError
-from atcpy.runtime.collectives import World
-from atcpy.runtime.failures import RankFailed
-from atcpy.runtime.groups import NO_GROUPS
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.failures import RankFailed
+from atcpy.runtime.distributed.groups import NO_GROUPS
+from atcpy.runtime.distributed.simulated_world import run_simulated
+from atcpy.runtime.distributed.world import World
 from tests.parsers.tensorflow.graphs import TfBuilder, Type
 
 RANKS = 3

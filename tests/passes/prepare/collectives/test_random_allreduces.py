@@ -11,8 +11,8 @@ import pytest
 from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.options import convert_options
-from atcpy.runtime.collectives import World
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.simulated_world import run_simulated
+from atcpy.runtime.distributed.world import World
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 from tests.passes.compile.test_assign_streams import come_before, share

@@ -15,39 +15,39 @@ from atcpy.errors import ResourceLimit, UsageError
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
-from atcpy.runtime.failures import no_mpi
-from atcpy.runtime.groups import unknown_group
-from atcpy.runtime.reductions import chunks, sum_type
+from atcpy.runtime.distributed.failures import no_mpi
+from atcpy.runtime.distributed.groups import unknown_group
+from atcpy.runtime.distributed.reductions import chunks, sum_type
 
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of another MPI's mpiexec: `check_size` says it
+        warnings.simplefilter("ignore", RuntimeWarning)  # of another MPI's mpiexec: `check_size` reports it
         from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # RuntimeError: it finds no library of MPI
     raise no_mpi() from error
 
 _OPS = {"sum": MPI.SUM, "prod": MPI.PROD, "max": MPI.MAX, "min": MPI.MIN}
-_MOST_BYTES = 1 << 30  # that one call moves: counts are of 31 bits
-_LOOK_SECONDS = 0.5
+_MAX_BYTES = 1 << 30  # per call: counts have 31 bits
+_POLL_SECONDS = 0.5
 _PAUSE_SECONDS = 0.002
 
 
 def check_size(ranks: int) -> None:
-    """UsageError (EI0005) if MPI knows of another number of ranks than were started."""
+    """Raise UsageError (EI0005) if MPI knows of another number of ranks than were started."""
     if MPI.COMM_WORLD.size != ranks:
         what = f"{ranks} ranks were started, MPI knows of {MPI.COMM_WORLD.size}"
         raise UsageError("EI0005", what, hint="start them with the mpiexec of the MPI that mpi4py uses")
 
 
 def meet(seconds: float) -> None:
-    """Waits until all ranks come here, at most so many seconds: mpiexec stops nobody where all end at once."""
+    """Wait at most so many seconds until all ranks arrive here: mpiexec stops no rank if all end at once."""
     everyone, deadline = MPI.COMM_WORLD.Ibarrier(), time.monotonic() + seconds
     while not everyone.Test() and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
 
 
 class MpiWorld:
-    """All ranks that mpiexec started. `groups` has the ranks of each group; every rank must give the same.
+    """All ranks that mpiexec started. `groups` has the members of each group, and must be the same on every rank.
 
     A rank that waits for others more than `seconds` calls `on_stall`, which ends the process.
     """
@@ -72,21 +72,21 @@ class MpiWorld:
         self._since = None
 
     def size(self, group: str) -> int:
-        """How many ranks a group has."""
+        """The number of ranks in a group."""
         size: int = self._comm(group).size
         return size
 
     def knows(self, group: str) -> bool:
-        """Has anybody said which ranks a group has?"""
+        """Whether the members of a group were given."""
         return group in self._comms
 
     def is_in(self, group: str) -> bool:
-        """Is this rank one of a group?"""
+        """Whether this rank is a member of a group."""
         return bool(self._comm(group) != MPI.COMM_NULL)
 
     @contextmanager
     def during(self, node: Node) -> Iterator[None]:
-        """Says which node this rank is at while it waits for others. ResourceLimit (EI0007) tells what MPI says."""
+        """Note which node this rank runs. Raises ResourceLimit (EI0007) with the message of MPI if that fails."""
         self._since = (f'node "{node.name}" ({node.op_type})', time.monotonic())
         try:
             yield
@@ -120,7 +120,7 @@ class MpiWorld:
         """The arrays of all ranks, in their order."""
         comm = self._comm(group)
         flat, rows = _bytes(array), _bytes(whole).reshape(comm.size, -1)
-        for part in chunks(flat.size, 1, _MOST_BYTES // comm.size):
+        for part in chunks(flat.size, 1, _MAX_BYTES // comm.size):
             piece = rows[:, part]
             found = piece if piece.flags.c_contiguous else np.empty(piece.shape, np.uint8)
             comm.Allgather(flat[part], found)
@@ -130,7 +130,7 @@ class MpiWorld:
     def broadcast(self, array: Array, root: int, group: str) -> None:
         """The array of one rank."""
         flat = _bytes(array)
-        for part in chunks(flat.size, 1, _MOST_BYTES):
+        for part in chunks(flat.size, 1, _MAX_BYTES):
             self._comm(group).Bcast(flat[part], root)
 
     def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
@@ -138,10 +138,10 @@ class MpiWorld:
         comm, op = self._comm(group), _OPS[reduction]
         rows, own = array.reshape(comm.size, -1), part.reshape(-1)
         kind = sum_type(own)
-        for span in chunks(own.size, kind.itemsize * comm.size, _MOST_BYTES):
-            made = np.empty(span.stop - span.start, kind)
-            comm.Reduce_scatter_block(np.ascontiguousarray(rows[:, span], kind), made, op)
-            own[span] = made
+        for span in chunks(own.size, kind.itemsize * comm.size, _MAX_BYTES):
+            reduced = np.empty(span.stop - span.start, kind)
+            comm.Reduce_scatter_block(np.ascontiguousarray(rows[:, span], kind), reduced, op)
+            own[span] = reduced
 
     def _comm(self, group: str) -> Any:
         if group not in self._comms:
@@ -150,7 +150,7 @@ class MpiWorld:
 
     def _watch(self) -> None:
         while True:
-            time.sleep(min(_LOOK_SECONDS, self._seconds / 4))
+            time.sleep(min(_POLL_SECONDS, self._seconds / 4))
             waits = self._since
             if waits is not None and time.monotonic() - waits[1] > self._seconds:
                 what = f"waits for other ranks since {self._seconds:g} s"

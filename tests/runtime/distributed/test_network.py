@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from atcpy.passes.collective_costs import cheapest
-from atcpy.runtime.network import measure_network
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.network import measure_network
+from atcpy.runtime.distributed.simulated_world import run_simulated
 
 
 def test_the_numbers_predict_what_was_measured() -> None:

@@ -1,6 +1,6 @@
 """Several ranks as threads of one process: for tests, and to try a package without MPI.
 
-Sums are made in the order of the ranks, so the results depend on nothing else.
+Sums are computed in the order of the ranks, so that results are reproducible.
 """
 
 from __future__ import annotations
@@ -16,68 +16,68 @@ from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops.collectives import WORLD
-from atcpy.runtime.collectives import World
-from atcpy.runtime.failures import RankFailed
-from atcpy.runtime.groups import NO_GROUPS, unknown_group
-from atcpy.runtime.reductions import chunks, fold
+from atcpy.runtime.distributed.failures import RankFailed
+from atcpy.runtime.distributed.groups import NO_GROUPS, unknown_group
+from atcpy.runtime.distributed.reductions import chunks, fold
+from atcpy.runtime.distributed.world import World
 
 Result = TypeVar("Result")
 
 
 class _OtherFailed(Exception):
-    """Ends a rank because of another one."""
+    """Ends a rank because another one failed."""
 
 
 @dataclass(slots=True)
-class _Meeting:
-    """A group: what its members bring, and which of them are there."""
+class _Barrier:
+    """A group: the arrays of its members, and which of them have arrived; `generation` counts the times that all have."""
 
     members: tuple[int, ...]
     arrays: list[Array | None]
     arrived: set[int] = field(default_factory=set)
-    turn: int = 0
+    generation: int = 0
 
 
 @dataclass
-class _Board:
+class _Shared:
     """What the ranks share."""
 
     ranks: int
     seconds: float
-    meetings: Mapping[str, _Meeting]
+    barriers: Mapping[str, _Barrier]
     changed: threading.Condition = field(default_factory=threading.Condition)
     ended: set[int] = field(default_factory=set)
     failure: RankFailed | None = None
     numbers: dict[int, int] = field(default_factory=dict)
 
     def fail(self, rank: int, error: BaseException) -> None:
-        """The first error ends all."""
+        """Record an error; the first one ends all ranks."""
         with self.changed:
             if self.failure is None:
                 self.failure = RankFailed(rank, self.ranks, error)
             self.changed.notify_all()
 
     def end(self, rank: int) -> None:
-        """A rank has nothing more to do."""
+        """Record that a rank has finished."""
         with self.changed:
             self.ended.add(rank)
             self.changed.notify_all()
 
-    def wait(self, meeting: _Meeting, rank: int, node: Node | None) -> None:
-        """Until all members are there. Raises if one of them never will be."""
+    def wait(self, barrier: _Barrier, rank: int, node: Node | None) -> None:
+        """Wait until all members have arrived. Raises if one of them never will."""
         with self.changed:
-            turn = meeting.turn
-            meeting.arrived.add(rank)
-            if len(meeting.arrived) == len(meeting.members):
-                meeting.arrived.clear()
-                meeting.turn += 1
+            generation = barrier.generation
+            barrier.arrived.add(rank)
+            if len(barrier.arrived) == len(barrier.members):
+                barrier.arrived.clear()
+                barrier.generation += 1
                 self.changed.notify_all()
                 return
             deadline = time.monotonic() + self.seconds
-            while meeting.turn == turn:
+            while barrier.generation == generation:
                 if self.failure is not None:
                     raise _OtherFailed
-                missing = [member for member in meeting.members if member not in meeting.arrived]
+                missing = [member for member in barrier.members if member not in barrier.arrived]
                 for member in missing:
                     if member in self.ended:
                         error = ResourceLimit("EI0007", f"it ended while rank {rank} waits for it", where=node)
@@ -95,46 +95,46 @@ class _Board:
 class SimulatedWorld:
     """The world as one of the threads sees it."""
 
-    def __init__(self, board: _Board, rank: int) -> None:
+    def __init__(self, shared: _Shared, rank: int) -> None:
         self.rank = rank
-        self.ranks = board.ranks
-        self._board = board
+        self.ranks = shared.ranks
+        self._shared = shared
         self._node: Node | None = None
 
     def size(self, group: str) -> int:
-        """How many ranks a group has."""
-        return len(self._meeting(group).members)
+        """The number of ranks in a group."""
+        return len(self._barrier(group).members)
 
     def knows(self, group: str) -> bool:
-        """Has anybody said which ranks a group has?"""
-        return group in self._board.meetings
+        """Whether the members of a group were given."""
+        return group in self._shared.barriers
 
     def is_in(self, group: str) -> bool:
-        """Is this rank one of a group?"""
-        return self.rank in self._meeting(group).members
+        """Whether this rank is a member of a group."""
+        return self.rank in self._barrier(group).members
 
     @contextmanager
     def during(self, node: Node) -> Iterator[None]:
-        """Says which node this rank is at."""
+        """Note which node this rank runs."""
         self._node = node
         yield
         self._node = None
 
     def exchange(self, number: int) -> list[int]:
         """The numbers of all ranks."""
-        board = self._board
-        board.numbers[self.rank] = number
+        shared = self._shared
+        shared.numbers[self.rank] = number
         self._wait(WORLD)
-        found = [board.numbers[rank] for rank in range(self.ranks)]
+        found = [shared.numbers[rank] for rank in range(self.ranks)]
         self._wait(WORLD)
         return found
 
     def all_reduce(self, array: Array, reduction: str, group: str) -> None:
-        """Each rank makes its share of the elements, for all of them."""
-        arrays = self._bring(array.reshape(-1), group)
-        place = self._place(group)
+        """Each rank reduces its share of the elements, for all of them."""
+        arrays = self._gather(array.reshape(-1), group)
+        index = self._index(group)
         share = -(-array.size // len(arrays))
-        own = slice(place * share, min(array.size, (place + 1) * share))
+        own = slice(index * share, min(array.size, (index + 1) * share))
         for part in chunks(max(0, own.stop - own.start), array.itemsize):
             piece = slice(own.start + part.start, own.start + part.stop)
             whole = fold([each[piece] for each in arrays], reduction)
@@ -144,7 +144,7 @@ class SimulatedWorld:
 
     def all_gather(self, array: Array, whole: Array, group: str) -> None:
         """The arrays of all ranks, in their order."""
-        arrays = self._bring(array, group)
+        arrays = self._gather(array, group)
         rows = whole.reshape(len(arrays), -1)
         for row, each in zip(rows, arrays, strict=True):
             row[:] = each.reshape(-1)
@@ -152,41 +152,41 @@ class SimulatedWorld:
 
     def broadcast(self, array: Array, root: int, group: str) -> None:
         """The array of one rank."""
-        arrays = self._bring(array, group)
-        if self._place(group) != root:
+        arrays = self._gather(array, group)
+        if self._index(group) != root:
             array[...] = arrays[root]
         self._wait(group)
 
     def reduce_scatter(self, array: Array, part: Array, reduction: str, group: str) -> None:
         """This rank's part of the reduction."""
-        arrays = self._bring(array, group)
-        place = self._place(group)
-        part[...] = fold([each.reshape(len(arrays), -1)[place] for each in arrays], reduction).reshape(part.shape)
+        arrays = self._gather(array, group)
+        index = self._index(group)
+        part[...] = fold([each.reshape(len(arrays), -1)[index] for each in arrays], reduction).reshape(part.shape)
         self._wait(group)
 
-    def _meeting(self, group: str) -> _Meeting:
-        meetings = self._board.meetings
-        if group not in meetings:
-            raise unknown_group(group, sorted(meetings))
-        return meetings[group]
+    def _barrier(self, group: str) -> _Barrier:
+        barriers = self._shared.barriers
+        if group not in barriers:
+            raise unknown_group(group, sorted(barriers))
+        return barriers[group]
 
-    def _place(self, group: str) -> int:
-        return self._meeting(group).members.index(self.rank)
+    def _index(self, group: str) -> int:
+        return self._barrier(group).members.index(self.rank)
 
-    def _bring(self, array: Array, group: str) -> list[Array]:
-        meeting = self._meeting(group)
-        meeting.arrays[self._place(group)] = array
+    def _gather(self, array: Array, group: str) -> list[Array]:
+        barrier = self._barrier(group)
+        barrier.arrays[self._index(group)] = array
         self._wait(group)
-        arrays = [each for each in meeting.arrays if each is not None]
-        other = next((place for place, each in enumerate(arrays) if each.shape != arrays[0].shape), None)
+        arrays = [each for each in barrier.arrays if each is not None]
+        other = next((index for index, each in enumerate(arrays) if each.shape != arrays[0].shape), None)
         if other is not None:
-            found = f"{list(arrays[other].shape)}, rank {meeting.members[0]} {list(arrays[0].shape)}"
-            what = f"rank {meeting.members[other]} brings {found}"
+            found = f"{list(arrays[other].shape)}, rank {barrier.members[0]} {list(arrays[0].shape)}"
+            what = f"rank {barrier.members[other]} brings {found}"
             raise ModelInvalid("D0001", what, where=self._node)
         return arrays
 
     def _wait(self, group: str) -> None:
-        self._board.wait(self._meeting(group), self.rank, self._node)
+        self._shared.wait(self._barrier(group), self.rank, self._node)
 
 
 def run_simulated(
@@ -195,24 +195,24 @@ def run_simulated(
     groups: Mapping[str, Sequence[int]] = NO_GROUPS,
     seconds: float = 60.0,
 ) -> list[Result]:
-    """What `work` gives on each rank. A rank waits for others so many `seconds`.
+    """Run `work` on each rank and return the results. A rank waits for others at most `seconds`.
 
-    Raises RankFailed for the first one that fails or ends while others wait for it; then all have ended.
+    Raises RankFailed for the first rank that fails, or ends while others wait for it; then all have ended.
     """
     members = {WORLD: tuple(range(ranks)), **{name: tuple(group) for name, group in groups.items()}}
-    meetings = {name: _Meeting(group, [None] * len(group)) for name, group in members.items()}
-    board = _Board(ranks, seconds, meetings)
+    barriers = {name: _Barrier(group, [None] * len(group)) for name, group in members.items()}
+    shared = _Shared(ranks, seconds, barriers)
     results: dict[int, Result] = {}
 
     def run_rank(rank: int) -> None:
         try:
-            results[rank] = work(SimulatedWorld(board, rank))
+            results[rank] = work(SimulatedWorld(shared, rank))
         except _OtherFailed:
             pass
-        except BaseException as error:  # noqa: BLE001  whatever ends a rank is told by the one that asked
-            board.fail(rank, error)
+        except BaseException as error:  # noqa: BLE001  the caller raises whatever ended a rank
+            shared.fail(rank, error)
         finally:
-            board.end(rank)
+            shared.end(rank)
 
     threads = [threading.Thread(target=run_rank, args=(rank,), name=f"rank {rank}") for rank in range(ranks)]
     for thread in threads:
@@ -221,8 +221,8 @@ def run_simulated(
         for thread in threads:
             thread.join()
     except BaseException as error:
-        board.fail(0, error)  # an interrupt: the ranks end at their next meeting
+        shared.fail(0, error)  # an interrupt: the ranks end at their next barrier
         raise
-    if board.failure is not None:
-        raise board.failure from board.failure.error
+    if shared.failure is not None:
+        raise shared.failure from shared.failure.error
     return [results[rank] for rank in range(ranks)]

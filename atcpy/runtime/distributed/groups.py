@@ -1,4 +1,4 @@
-"""Which ranks the groups of collectives have, as a file says it."""
+"""The groups of collectives: reads the file that lists their members."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NO_GROUPS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 def unknown_group(name: str, known: Sequence[str]) -> UsageError:
-    """EI0004 for a group that no table describes."""
+    """The error EI0004 for a group that no table describes."""
     hint = f"--groups FILE, which says it; there are {', '.join(known)}"
     return UsageError("EI0004", f'no table says which ranks the group "{name}" has', hint=hint)
 
 
 def read_groups(path: str, ranks: int) -> dict[str, tuple[int, ...]]:
-    """The ranks of each group of a JSON file. UsageError (EI0004) if it is not as it must be."""
+    """Read the members of each group from a JSON file. Raises UsageError (EI0004) if it is malformed."""
     try:
         table = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The start of the ranks of `atcpy run`, processes of MPI, and what came of them."""
+"""Starts ranks as processes of MPI and watches them until all have ended."""
 
 import importlib.util
 import math
@@ -15,30 +15,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from atcpy.cli.invocation import Invocation
-from atcpy.cli.job import Job
-from atcpy.cli.launch import Several
-from atcpy.cli.outcome import Outcome
-from atcpy.cli.rank import together
-from atcpy.cli.rank_folder import Order, RankFolder, Told, outcome_of
-from atcpy.cli.signals import TERMINATED
-from atcpy.errors import ResourceLimit
-from atcpy.runtime.failures import RankFailed, no_mpi
+from atcpy.errors import TERMINATED, ResourceLimit
+from atcpy.runtime.distributed.channel import RankFolder, RankStatus
+from atcpy.runtime.distributed.failures import RankFailed, no_mpi
+from atcpy.runtime.distributed.launch import RankSetup
 
-_SECONDS = 600.0  # that a run takes at most without --timeout
-_GRACE_SECONDS = 1.0  # for mpiexec to notice itself that a rank is gone
+_MAX_SECONDS = 600.0  # of a run without --timeout
+_GRACE_SECONDS = 1.0  # for mpiexec to notice itself that a rank has died
 _STOP_SECONDS = 5.0
-_LOOK_SECONDS = 0.25
-_STOPPED = (0, signal.SIGKILL, signal.SIGTERM, TERMINATED << 8)  # how ranks end that mpiexec stops
-# A rank has its pipe from its first moment, as standard input.
+_POLL_SECONDS = 0.25
+_STOPPED = (0, signal.SIGKILL, signal.SIGTERM, TERMINATED << 8)  # wait statuses of ranks that mpiexec stops
+# A rank has its pipe from the start, as standard input.
 _WITH_PIPE = 'exec "$@" 0>"$0/rank${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"'
 
 
-def start(run: Invocation, job: Job, several: Several) -> Outcome:
-    """Starts the ranks, and what came of them."""
-    mpiexec, ranks = find_mpiexec(), several.count
-    limit: float = run.option("timeout") or _SECONDS
+def run_ranks(
+    module: str, work: Mapping[str, Any], setup: RankSetup, *, seconds: float | None = None, debug: bool = False
+) -> list[dict[str, Any]]:
+    """Start the ranks, each a process that runs `module` on the JSON `work`, and return the result of each.
+
+    Raises RankFailed for the first rank that fails. `debug` prints what the ranks printed when one failed.
+    """
+    mpiexec, ranks = find_mpiexec(), setup.count
+    limit = seconds or _MAX_SECONDS
     with TemporaryDirectory(prefix="atcpy-ranks-") as path:
         environment = {
             **os.environ,
@@ -46,124 +47,124 @@ def start(run: Invocation, job: Job, several: Several) -> Outcome:
             "OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // ranks)),
         }
         folder = RankFolder(path)
-        folder.leave_order(Order(job, several.groups, several.wait, run.option("memory_limit")))
-        told = {folder.listen(rank): Told(rank) for rank in range(ranks)}
+        folder.write_work(work)
+        statuses = {folder.open_pipe(rank): RankStatus(rank) for rank in range(ranks)}
         is_mpich = Path(mpiexec).with_name("mpiexec.hydra").exists()
         command = [mpiexec, *(["-print-all-exitcodes"] if is_mpich else []), "-n", str(ranks)]
         command += ["/bin/sh", "-c", _WITH_PIPE, path]
-        command += [sys.executable, "-m", "mpi4py", "-m", "atcpy.cli.rank", path]
+        command += [sys.executable, "-m", "mpi4py", "-m", module, path]
         try:
             with _spawned(command, environment) as process:
-                watch = _Watch(process, told, several.wait)
+                watch = _Watch(process, statuses, setup.wait)
                 watch.run()
         finally:
-            for pipe in told:
+            for pipe in statuses:
                 os.close(pipe)
-    outcomes = [each.outcome for each in told.values() if each.outcome is not None]
-    if process.returncode == 0 and watch.has_succeeded and len(outcomes) == ranks:
+    results = [status.result for status in statuses.values() if status.result is not None]
+    if process.returncode == 0 and watch.has_succeeded and len(results) == ranks:
         sys.stderr.write(watch.err)
-        return together(outcomes)
-    if run.debug:
+        return results
+    if debug:
         sys.stderr.write(watch.out + watch.err)
-    return outcome_of(_why(watch, limit))
+    raise _failure_of(watch, limit)
 
 
-def _why(watch: "_Watch", limit: float) -> RankFailed:
-    ranks, text = len(watch.told), watch.out + watch.err
+def _failure_of(watch: "_Watch", limit: float) -> RankFailed:
+    ranks, text = len(watch.statuses), watch.out + watch.err
     if "APPLICATION TIMED OUT" in text:
         return RankFailed(-1, ranks, ResourceLimit("R0003", f"the time limit of {limit:g} s is reached"))
     if watch.failure is not None:
         return watch.failure
-    if watch.gone is not None:
+    if watch.died is not None:
         codes = _exit_codes(text)
         # Ranks that end at nearly the same time: the one with a code of its own was not stopped by mpiexec.
         own = [rank for rank, code in enumerate(codes) if code not in _STOPPED]
-        rank = watch.gone if watch.gone in own or not own else own[0]
-        how = _how(codes[rank]) if rank < len(codes) else "nobody saw how"
+        rank = watch.died if watch.died in own or not own else own[0]
+        how = _describe(codes[rank]) if rank < len(codes) else "nobody saw how"
         return RankFailed(rank, ranks, ResourceLimit("EI0007", f"it ended: {how}"))
     return RankFailed(-1, ranks, ResourceLimit("EI0007", f"mpiexec ended with the code {watch.process.returncode}"))
 
 
 def _exit_codes(text: str) -> list[int]:
-    """How the ranks ended, by the list of MPICH's mpiexec, as `wait` has it."""
+    """The wait statuses of the ranks, from the list that MPICH's mpiexec prints."""
     found = re.search(r"Exit codes: \[\S+\] ([\d,]+)", text)
     return [int(code) for code in found[1].split(",")] if found else []
 
 
-def _how(status: int) -> str:
+def _describe(status: int) -> str:
     number = os.waitstatus_to_exitcode(status)
     return f"exit code {number}" if number >= 0 else f"{signal.strsignal(-number)} (signal {-number})"
 
 
 @dataclass
 class _Watch:
-    """The run of mpiexec until it ends, which it is made to as soon as a rank fails. `told` is by pipe."""
+    """Watches mpiexec until it ends, and ends it as soon as a rank fails. `statuses` is by pipe."""
 
     process: "subprocess.Popen[bytes]"
-    told: Mapping[int, Told]
+    statuses: Mapping[int, RankStatus]
     wait: float
     failure: RankFailed | None = None
-    gone: int | None = None  # the rank that ended without a word, first
+    died: int | None = None  # the first rank that ended without a final message
     _printed: dict[int, bytearray] = field(default_factory=dict)
     _deadline: float | None = None
 
     def run(self) -> None:
-        """Listens to the ranks and to what they print."""
+        """Read the ranks' messages and what they print."""
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             self._printed[stream.fileno()] = bytearray()
         with DefaultSelector() as selector:
-            for fd in (*self.told, *self._printed):
+            for fd in (*self.statuses, *self._printed):
                 selector.register(fd, EVENT_READ)
-            began: float | None = None
+            started: float | None = None
             while selector.get_map():
                 is_over = self.process.poll() is not None
-                events = selector.select(0 if is_over else _LOOK_SECONDS)
+                events = selector.select(0 if is_over else _POLL_SECONDS)
                 if is_over and not events:
                     break
                 for key, _ in events:
                     if not self._read(key.fd):
                         selector.unregister(key.fd)
-                if began is None and any(told.has_met for told in self.told.values()):
-                    began = time.monotonic()
-                self._look(began)
+                if started is None and any(status.has_started for status in self.statuses.values()):
+                    started = time.monotonic()
+                self._check(started)
 
     @property
     def has_succeeded(self) -> bool:
-        """Has no rank failed?"""
-        return self.failure is None and self.gone is None
+        """Whether no rank has failed."""
+        return self.failure is None and self.died is None
 
     @property
     def out(self) -> str:
-        """What was printed."""
+        """What was printed on stdout."""
         return next(iter(self._printed.values())).decode("utf-8", "replace")
 
     @property
     def err(self) -> str:
-        """The same on stderr."""
+        """What was printed on stderr."""
         return list(self._printed.values())[1].decode("utf-8", "replace")
 
     def _read(self, fd: int) -> bool:
-        """Takes what there is; False at the end."""
+        """Read what is available; False at the end of the file."""
         content = os.read(fd, 1 << 16)
-        told = self.told.get(fd)
-        if told is None:
+        status = self.statuses.get(fd)
+        if status is None:
             self._printed[fd] += content
             return bool(content)
-        told.hear(content)
+        status.receive(content)
         if self.has_succeeded:
-            self.failure = told.failure
-            if not content and not told.is_done:
-                self.gone = told.rank
+            self.failure = status.failure
+            if not content and not status.is_done:
+                self.died = status.rank
         return bool(content)
 
-    def _look(self, began: float | None) -> None:
-        """Ends what goes on though a rank has failed, or waits for one that does not come."""
+    def _check(self, started: float | None) -> None:
+        """End a run that goes on although a rank has failed, or waits for one that does not start."""
         now = time.monotonic()
-        missing = [told.rank for told in self.told.values() if not told.has_met]
-        if began is not None and missing and now - began > self.wait and self.has_succeeded:
+        missing = [status.rank for status in self.statuses.values() if not status.has_started]
+        if started is not None and missing and now - started > self.wait and self.has_succeeded:
             error = ResourceLimit("EI0007", f"it does not come to MPI, where others wait since {self.wait:g} s")
-            self.failure = RankFailed(missing[0], len(self.told), error)
+            self.failure = RankFailed(missing[0], len(self.statuses), error)
         if self.has_succeeded:
             return
         if self._deadline is None:
@@ -174,7 +175,7 @@ class _Watch:
 
 
 def run_module(module: str, ranks: int, seconds: float) -> "subprocess.CompletedProcess[str]":
-    """A module of ours on so many ranks, to its end."""
+    """Run a module of atcpy on so many ranks, and wait for it."""
     command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
     environment = {**os.environ, "MPIEXEC_TIMEOUT": str(math.ceil(seconds))}
     return subprocess.run(
@@ -189,7 +190,7 @@ def run_module(module: str, ranks: int, seconds: float) -> "subprocess.Completed
 
 
 def find_mpiexec() -> str:
-    """The path of mpiexec. UsageError (EI0005) if it or mpi4py is not there."""
+    """The path of mpiexec. Raises UsageError (EI0005) if it or mpi4py is missing."""
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None or importlib.util.find_spec("mpi4py") is None:

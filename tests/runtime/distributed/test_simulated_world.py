@@ -16,10 +16,10 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import ModelInvalid, ResourceLimit, UsageError
-from atcpy.runtime.collectives import World
-from atcpy.runtime.failures import RankFailed
-from atcpy.runtime.groups import read_groups
-from atcpy.runtime.simulated_world import run_simulated
+from atcpy.runtime.distributed.failures import RankFailed
+from atcpy.runtime.distributed.groups import read_groups
+from atcpy.runtime.distributed.simulated_world import run_simulated
+from atcpy.runtime.distributed.world import World
 from tests.models_in_text import package
 
 UNFUSED = {"skip_pass": ("HcomAllReduceFusionPass",)}

@@ -1,6 +1,6 @@
-"""Measures, between the ranks that run, the numbers of the model of costs of collectives.
+"""Measures the parameters of the cost model of collectives between the ranks that run.
 
-`mpiexec -n 2 python -m mpi4py -m atcpy.runtime.network` prints them.
+`mpiexec -n 2 python -m mpi4py -m atcpy.runtime.distributed.network` prints them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 
 from atcpy.ops.collectives import WORLD
 from atcpy.options import Network
-from atcpy.runtime.collectives import World
+from atcpy.runtime.distributed.world import World
 
 _BYTES = 1 << 20  # of which the sums stay in the cache
 _ROUNDS = 50
-_MOST_SECONDS = 60.0  # that a rank waits for others
+_MAX_WAIT_SECONDS = 60.0
 
 
 def measure_network(world: World) -> Network:
-    """What fits the times of short and of long allreduces, of which every rank takes part."""
+    """Fit the parameters to the times of short and of long allreduces; every rank takes part."""
     rounds, share = (world.ranks - 1).bit_length(), (world.ranks - 1) / world.ranks
     short, long = np.zeros(1, np.float32), np.zeros(_BYTES // 4, np.float32)
     first = _seconds(lambda: world.all_reduce(short, "sum", WORLD))
@@ -36,7 +36,7 @@ def measure_network(world: World) -> Network:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """What it takes in the middle of many rounds."""
+    """Median time over many rounds."""
     times = []
     for _ in range(_ROUNDS):
         started = time.perf_counter()
@@ -46,10 +46,10 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Prints, as rank 0 of MPI, what was measured."""
-    from atcpy.runtime.mpi_world import MpiWorld
+    """Print the measured parameters on rank 0 of MPI."""
+    from atcpy.runtime.distributed.mpi_world import MpiWorld
 
-    world = MpiWorld({}, _MOST_SECONDS, lambda error: os._exit(error.exit_code))
+    world = MpiWorld({}, _MAX_WAIT_SECONDS, lambda error: os._exit(error.exit_code))
     network = measure_network(world)
     if world.rank == 0:
         sys.stdout.write(json.dumps(asdict(network)) + "\n")

@@ -1,4 +1,4 @@
-"""What the ranks of a run must have in common."""
+"""Checks what the ranks of a run must have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Graph, Node
 from atcpy.ir.graph import walk
 from atcpy.ops.collectives import COLLECTIVES
-from atcpy.runtime.collectives import World, group_of
+from atcpy.runtime.distributed.run_collective import group_of
+from atcpy.runtime.distributed.world import World
 
 
 def collectives_of(graph: Graph) -> Iterator[Node]:
@@ -19,7 +20,7 @@ def collectives_of(graph: Graph) -> Iterator[Node]:
 
 
 def fingerprint(graph: Graph, package: bytes) -> int:
-    """64 bits of the collectives, their order, sizes, types and groups, and of the package's own checksum."""
+    """Hash the collectives, their order, sizes, types and groups, and the package's own checksum to 64 bits."""
     digest = xxhash.xxh64(package)
     for node in collectives_of(graph):
         types = [(value.desc.dtype.long, value.desc.shape) for value in (*node.operands, *node.outputs)]
@@ -28,8 +29,8 @@ def fingerprint(graph: Graph, package: bytes) -> int:
 
 
 def agree(graph: Graph, package: bytes, world: World) -> None:
-    """Raises, on all ranks, ModelInvalid (D0002) if one of them runs another package; UsageError (EI0004) for groups
-    that nobody described.
+    """Check on all ranks that they run the same package. Raises ModelInvalid (D0002) if one of them runs another, and
+    UsageError (EI0004) for groups whose members were not given.
     """
     found = world.exchange(fingerprint(graph, package))
     others = [str(rank) for rank, number in enumerate(found) if number != found[0]]

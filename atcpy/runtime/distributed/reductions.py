@@ -1,4 +1,4 @@
-"""How collectives add up: which element types are widened meanwhile, and the functions."""
+"""Reductions of collectives: the functions, and the element types that are widened while they are summed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from atcpy.ir import DType
 from atcpy.ir.tensor import Array
 
 FOLDS: Final = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-CHUNK_BYTES: Final = 1 << 20  # of what is reduced at once: it stays in the cache
+CHUNK_BYTES: Final = 1 << 20  # reduced at once: they stay in the cache
 
 
 def sum_type(array: Array) -> np.dtype[Any]:
-    """The type in which elements are added: short floats as float32, so that no step rounds."""
+    """The accumulation type: float32 for shorter floats, so that no step rounds."""
     dtype = DType.from_numpy(array.dtype)
     return np.dtype(np.float32) if dtype.is_float and dtype.bits < 32 else array.dtype
 
 
 def chunks(count: int, itemsize: int, nbytes: int = CHUNK_BYTES) -> Iterator[slice]:
-    """Parts of so many bytes of a flat array; the same on every rank."""
+    """Slices of at most `nbytes` of a flat array; the same on every rank."""
     step = max(1, nbytes // itemsize)
     return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 
 def fold(parts: Sequence[Array], reduction: str) -> Array:
-    """The reduction of arrays of one shape, from the first to the last."""
+    """Reduce arrays of one shape, from the first to the last."""
     whole = parts[0].astype(sum_type(parts[0]))
     for part in parts[1:]:
         FOLDS[reduction](whole, part, out=whole, casting="unsafe")

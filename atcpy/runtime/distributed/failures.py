@@ -1,4 +1,4 @@
-"""What ends the ranks of a run."""
+"""The errors that end the ranks of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _COMMON = frozenset({"D0002", "EI0004", "EI0005"})  # another package, groups, a
 
 
 class RankFailed(Exception):
-    """The first rank that failed, or -1 if nobody knows which, and why; the others were ended."""
+    """The first rank that failed, -1 if unknown, and why; the others were ended."""
 
     def __init__(self, rank: int, ranks: int, error: BaseException) -> None:
         super().__init__(rank, ranks, error)
@@ -18,12 +18,12 @@ class RankFailed(Exception):
 
     @property
     def is_common(self) -> bool:
-        """Did all ranks find it out together?"""
+        """Whether all ranks found the same error."""
         return isinstance(self.error, AtcError) and self.error.code in _COMMON
 
     @property
     def has_mpi(self) -> bool:
-        """Could MPI start? If not, that of no rank does, and nobody stops the others when the first one ends."""
+        """Whether MPI could start. If not, it starts on no rank, and nothing stops the others when the first one ends."""
         return not (isinstance(self.error, AtcError) and self.error.code == "EI0005")
 
     @property
@@ -34,19 +34,19 @@ class RankFailed(Exception):
 
     @property
     def what(self) -> str:
-        """Which rank, and why, without the place."""
+        """Which rank, and why, without the location."""
         if isinstance(self.error, AtcError):
             return self._who + self.error.problems[0].what
         return self._who + f"{type(self.error).__name__}: {self.error}".partition("\n")[0]
 
     def __str__(self) -> str:
-        place = str(self.error.problems[0].where) if isinstance(self.error, AtcError) else ""
-        if not place:
+        location = str(self.error.problems[0].where) if isinstance(self.error, AtcError) else ""
+        if not location:
             return "atcpy: " + self.what
-        return f"atcpy: {self._who}{place}: " + self.what.removeprefix(self._who)
+        return f"atcpy: {self._who}{location}: " + self.what.removeprefix(self._who)
 
 
 def no_mpi() -> UsageError:
-    """EI0005: MPI is not installed."""
+    """The error EI0005: MPI is not installed."""
     hint = "--simulate_ranks runs them in one process"
     return UsageError("EI0005", "collectives need the extra: pip install atcpy[dist]", hint=hint)
