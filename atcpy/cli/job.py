@@ -86,7 +86,9 @@ class OutputRequest:
         return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, report, error)
 
     def _save(self, arrays: "dict[str, Array]", world: "World") -> dict[str, str]:
-        """Write the outputs; return their paths in the folder. Each rank has its own folder; rank 0 writes the archive."""
+        """Write the outputs; return their paths in the folder. Each rank has its own folder; rank 0 writes the
+        archive.
+        """
         from atcpy.cli.arrays import save_folder, save_npz
 
         if (npz := self.npz_out) and (world.rank == 0 or "{rank}" in npz):

@@ -23,7 +23,9 @@ class RankFailed(Exception):
 
     @property
     def has_mpi(self) -> bool:
-        """Whether MPI could start. If not, it starts on no rank, and nothing stops the others when the first one ends."""
+        """Whether MPI could start. If not, it starts on no rank, and nothing stops the others when the first one
+        ends.
+        """
         return not (isinstance(self.error, AtcError) and self.error.code == "EI0005")
 
     @property

@@ -30,7 +30,9 @@ class _OtherFailed(Exception):
 
 @dataclass(slots=True)
 class _Barrier:
-    """A group: the arrays of its members, and which of them have arrived; `generation` counts the times that all have."""
+    """A group: the arrays of its members, and which of them have arrived; `generation` counts the times that all
+    have.
+    """
 
     members: tuple[int, ...]
     arrays: list[Array | None]
