@@ -1,5 +1,5 @@
 /* conv2d on AVX2: up to 6 results of one output block in 12 accumulators, inputs broadcast. */
-#include "simd/activation_avx2.h"
+#include "simd/activation_vector.h"
 #include "conv/conv2d.h"
 
 enum { MAX_BLOCKS = 1, MAX_WIDTH = 6, HALVES = 2, LANES = 8 };
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         for (int i = 0; i < width * HALVES; i++) {
             float *dst = t->dst + i / HALVES * t->dst_step + i % HALVES * LANES;
             const __m256 y = _mm256_loadu_ps(dst);
-            _mm256_storeu_ps(dst, activate_avx2(t->activation, y, t->alpha, t->beta));
+            _mm256_storeu_ps(dst, vf_activate(t->activation, y, t->alpha, t->beta));
         }
 }
 

@@ -1,5 +1,5 @@
 /* conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators, inputs broadcast. */
-#include "simd/activation_avx512.h"
+#include "simd/activation_vector.h"
 #include "conv/conv2d.h"
 
 enum { MAX_BLOCKS = 2, MAX_WIDTH = 14 };
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             for (int i = 0; i < width; i++)
                 acc[b][i] = t->activation == ACT_RELU
                                 ? _mm512_max_ps(_mm512_setzero_ps(), acc[b][i])
-                                : activate_avx512(t->activation, acc[b][i], t->alpha, t->beta);
+                                : vf_activate(t->activation, acc[b][i], t->alpha, t->beta);
 #pragma GCC unroll 2
     for (int b = 0; b < blocks; b++)
 #pragma GCC unroll 14

@@ -331,7 +331,7 @@ static void run_blocks(const struct drive *d, struct phase f)
     }
 }
 
-void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
+static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
 {
     const struct conv_transpose2d_params *p = args->params;
     struct drive d = {.p = p,
@@ -373,3 +373,15 @@ void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_
         }
     }
 }
+
+#define DEFINE_ROW(isa)                                                                            \
+    void conv_transpose2d_f32_##isa(const struct kernel_args *args)                                \
+    {                                                                                              \
+        drive(args, &conv2d_isa_##isa);                                                            \
+    }
+
+DEFINE_ROW(scalar)
+#ifdef ATC_X86
+DEFINE_ROW(avx2)
+DEFINE_ROW(avx512f)
+#endif

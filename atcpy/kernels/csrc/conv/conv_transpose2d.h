@@ -23,6 +23,4 @@
             ENUM(activation, activation_names) F64(alpha) F64(beta)
 DECLARE_PARAMS(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS)
 
-void conv_transpose2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa);
-
 #endif

@@ -53,6 +53,11 @@ struct kernel_args {
     int64_t begin, end;
 };
 
+/* The symbol of the instruction set that a file is compiled for; meson.build defines ATC_ISA. */
+#define ISA_PASTE(symbol, isa)  symbol##_##isa
+#define ISA_SYMBOL(symbol, isa) ISA_PASTE(symbol, isa)
+#define FOR_ISA(symbol)         ISA_SYMBOL(symbol, ATC_ISA)
+
 typedef void (*kernel_fn)(const struct kernel_args *args);
 
 /* A record's operands and arguments as a checker sees them. */

@@ -7,9 +7,6 @@
 #define FAMILY(name)
 #define FITS(name)                               bool name(const struct task_view *task);
 #define KERNEL(symbol, family, dtype, isa, fits) void symbol(const struct kernel_args *args);
-#ifndef ATC_X86
-#define ATC_X86 1
-#endif
 #include "core/kernels.inc"
 #undef FAMILY
 #undef FITS

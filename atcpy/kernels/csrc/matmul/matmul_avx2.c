@@ -1,5 +1,5 @@
 /* matmul on AVX2: up to 6 rows of one panel in 12 accumulators, a broadcast. */
-#include "simd/activation_avx2.h"
+#include "simd/activation_vector.h"
 #include "matmul/matmul.h"
 
 enum { MAX_BLOCKS = 1, MAX_ROWS = 6, LANES = 8, HALVES = 2, ROW_SUMS = 4 };
@@ -40,7 +40,7 @@ static void finish(const struct matmul_tile *t, int rows)
                     t->bias_col == 0 ? _mm256_broadcast_ss(bias) : load_half(t, bias, h);
                 y = _mm256_fmadd_ps(b, _mm256_set1_ps(t->bias_scale), y);
             }
-            store_half(t, dst, h, activate_avx2(t->activation, y, t->alpha, t->beta));
+            store_half(t, dst, h, vf_activate(t->activation, y, t->alpha, t->beta));
         }
 }
 

@@ -1,5 +1,5 @@
 /* matmul on AVX-512: up to 14 rows of two panels in 28 accumulators, a broadcast. */
-#include "simd/activation_avx512.h"
+#include "simd/activation_vector.h"
 #include "matmul/matmul.h"
 
 enum { MAX_BLOCKS = 2, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void activate_tile(const struct matmul_tile *t,
         for (int i = 0; i < rows; i++) {
             float *y = t->dst + i * t->y_row + b * LANES;
             const __m512 sum = _mm512_maskz_loadu_ps(mask, y);
-            _mm512_mask_storeu_ps(y, mask, activate_avx512(t->activation, sum, t->alpha, t->beta));
+            _mm512_mask_storeu_ps(y, mask, vf_activate(t->activation, sum, t->alpha, t->beta));
         }
     }
 }

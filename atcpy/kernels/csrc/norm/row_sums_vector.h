@@ -1,10 +1,10 @@
 /* Sums along a row of floats: in float over runs of it, then in double, in one fixed order.
- * Included after simd_*.h.
  */
 #ifndef ATC_ROW_SUMS_VECTOR_H
 #define ATC_ROW_SUMS_VECTOR_H
 
 #include "core/checked.h"
+#include "simd/vector.h"
 
 enum { SUM_RUN = 16 * VF };
 

@@ -1,18 +1,8 @@
-/* poolnd, plainly, and of integers. */
+/* poolnd of integers, plainly. */
 #include "pooling/poolnd_loops.h"
 
 DEFINE_MAX(int8_t, i8, INT8_MIN)
 DEFINE_MAX(uint8_t, u8, 0)
-
-void poolnd_f32_scalar(const struct kernel_args *args)
-{
-    poolnd_f32(args);
-}
-
-void poolnd_f64_scalar(const struct kernel_args *args)
-{
-    poolnd_f64(args);
-}
 
 void poolnd_i8_scalar(const struct kernel_args *args)
 {

@@ -1,4 +1,4 @@
-/* interp, plainly, and of every type. */
+/* interp of every type but float32, plainly. */
 #include "signal/interp_loops.h"
 
 /* Cut off toward zero; NaN is 0. */
@@ -31,7 +31,6 @@ DEFINE_INTERP(int64_t, double, i64, store_i64)
         interp_##type(args);                                                                       \
     }
 
-ROW(f32)
 ROW(f64)
 ROW(i8)
 ROW(u8)

@@ -1,8 +1,9 @@
-/* What softmax and attention do with a row of scores, on vectors; included below vmath_*.h. */
+/* What softmax and attention do with a row of scores, on vectors. */
 #ifndef ATC_SOFTMAX_ROW_VECTOR_H
 #define ATC_SOFTMAX_ROW_VECTOR_H
 
 #include "core/checked.h"
+#include "simd/math_vector.h"
 
 #include <math.h>
 
@@ -37,13 +38,13 @@ static inline double exp_row(const float *src, int64_t n, float largest, float *
         vf sum = vf_set1(0);
         int64_t i = begin;
         for (; i + VF <= end; i += VF) {
-            const vf e = VMATH(exp)(vf_sub(vf_load(src + i), shift));
+            const vf e = vf_exp(vf_sub(vf_load(src + i), shift));
             sum = vf_add(sum, e);
             if (dst != NULL)
                 vf_store(dst + i, e);
         }
         if (i < end) {
-            const vf e = VMATH(exp)(vf_sub(vf_load_n(src + i, end - i, largest), shift));
+            const vf e = vf_exp(vf_sub(vf_load_n(src + i, end - i, largest), shift));
             sum = vf_add(sum, vf_keep_n(e, end - i, 0));
             if (dst != NULL)
                 vf_store_n(dst + i, e, end - i);

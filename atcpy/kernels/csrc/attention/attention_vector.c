@@ -1,0 +1,203 @@
+/* attention on vectors, by the micro-kernels of matmul. */
+#include "attention/attention.h"
+#include "matmul/matmul.h"
+#include "simd/softmax_row_vector.h"
+
+/* One item at work: what it reads, and its parts of the scratch. */
+struct attend {
+    const struct kernel_args *args;
+    const struct attention_params *p;
+    const struct matmul_isa *isa;
+    struct attention_item it;
+    const float *q, *added;
+    const uint8_t *kept;
+    float *y;
+    float *scaled, *scores, *keys, *values;
+    float *tokens;                 /* what each key has added to its scores; NULL: nothing */
+    float largest[ATTENTION_ROWS]; /* score so far, of each row */
+    double total[ATTENTION_ROWS];  /* of the exponentials so far */
+};
+
+static inline void scale_row(float *row, int64_t n, float by)
+{
+    const vf factor = vf_set1(by);
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF)
+        vf_store(row + i, vf_mul(vf_load(row + i), factor));
+    if (i < n)
+        vf_store_n(row + i, vf_mul(vf_load_n(row + i, n - i, 0), factor), n - i);
+}
+
+/* The queries, scaled and side by side. */
+static void take_queries(const struct attend *a)
+{
+    const int64_t n = a->p->head;
+    for (int64_t r = 0; r < a->it.rows; r++) {
+        float *to = a->scaled + r * n;
+        memcpy(to, a->q + r * a->it.q_row, (size_t)n * sizeof *to);
+        scale_row(to, n, (float)a->p->scale);
+    }
+}
+
+/* Keys from `first` as columns: panels of 16, zero beyond the last one. */
+static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
+{
+    const int64_t head = a->p->head;
+    const struct attention_rows from = attention_keys_from(a->args, &a->it, first);
+    for (int64_t j = 0; j < keys; j += MATMUL_PANEL) {
+        const int64_t columns = min_i64(MATMUL_PANEL, keys - j);
+        float *to = a->keys + j * head;
+        if (columns < MATMUL_PANEL)
+            memset(to, 0, (size_t)(head * MATMUL_PANEL) * sizeof *to);
+        a->isa->transpose(from.at + j * from.row, from.row, to, MATMUL_PANEL, columns, head);
+    }
+}
+
+/* Values of the keys from `first`: panels of 16 columns, zero beyond the last one. */
+static void pack_values(const struct attend *a, int64_t first, int64_t keys)
+{
+    const int64_t width = a->p->v_head;
+    const struct attention_rows rows = attention_values_from(a->args, &a->it, first);
+    for (int64_t c = 0; c < width; c += MATMUL_PANEL) {
+        const int64_t columns = min_i64(MATMUL_PANEL, width - c);
+        const float *from = rows.at + c;
+        float *to = a->values + c * keys;
+        if (columns < MATMUL_PANEL)
+            memset(to, 0, (size_t)(keys * MATMUL_PANEL) * sizeof *to);
+        for (int64_t j = 0; j < keys; j++, from += rows.row, to += MATMUL_PANEL)
+            memcpy(to, from, (size_t)columns * sizeof *to);
+    }
+}
+
+/* All rows of `tile.a` by `n` columns of panels of b. */
+static void multiply(const struct attend *a, struct matmul_tile tile, int64_t n)
+{
+    const int64_t step = a->isa->max_blocks * MATMUL_PANEL;
+    const float *b = tile.b;
+    float *dst = tile.dst;
+    tile.b_panel = tile.k * MATMUL_PANEL;
+    for (int64_t j = 0; j < n; j += step) {
+        tile.columns = min_i64(step, n - j);
+        tile.b = b + j * tile.k;
+        tile.dst = dst + j;
+        matmul_run_rows(a->isa, tile, a->it.rows);
+    }
+}
+
+/* s + x, or s + (x + y) */
+static inline void add_row(float *s, int64_t n, const float *x, const float *y)
+{
+    int64_t i = 0;
+    for (; i + VF <= n; i += VF) {
+        const vf sum = y == NULL ? vf_load(x + i) : vf_add(vf_load(x + i), vf_load(y + i));
+        vf_store(s + i, vf_add(vf_load(s + i), sum));
+    }
+    if (i < n) {
+        vf sum = vf_load_n(x + i, n - i, 0);
+        if (y != NULL)
+            sum = vf_add(sum, vf_load_n(y + i, n - i, 0));
+        vf_store_n(s + i, vf_add(vf_load_n(s + i, n - i, 0), sum), n - i);
+    }
+}
+
+static inline void mask_row(const struct attend *a, int64_t row, int64_t first, int64_t n, float *s)
+{
+    const int64_t at = a->it.mask + row * a->p->mask[2] + first;
+    if (a->tokens != NULL)
+        add_row(s, n, a->tokens + first, a->added == NULL ? NULL : a->added + at);
+    else if (a->added != NULL)
+        add_row(s, n, a->added + at, NULL);
+    if (a->kept != NULL)
+        for (int64_t i = 0; i < n; i++)
+            s[i] = a->kept[at + i] ? s[i] : -INFINITY;
+}
+
+/* A row of scores of the keys from `first` becomes exponentials; what was summed up before is
+ * scaled to the largest score so far.
+ */
+static void weigh_row(struct attend *a, int64_t row, int64_t first, int64_t keys)
+{
+    float *s = a->scores + row * ATTENTION_SCORE_ROW;
+    const int64_t seen = attention_keys(a->p, a->it.row + row) - first;
+    const int64_t n = seen < 0 ? 0 : min_i64(seen, keys);
+    memset(s + n, 0, (size_t)(keys - n) * sizeof *s);
+    if (n == 0 && first > 0)
+        return;
+    mask_row(a, row, first, n, s);
+    const float before = first == 0 ? -INFINITY : a->largest[row], here = largest_of_row(s, n);
+    const float largest = here > before || here != here ? here : before;
+    const float shift = largest == -INFINITY ? 0 : largest; /* no key so far: all stays 0 */
+    const double sum = exp_row(s, n, shift, s);
+    if (first == 0) {
+        a->total[row] = sum;
+    } else {
+        const float by = expf(before - shift);
+        a->total[row] = a->total[row] * (double)by + sum;
+        scale_row(a->y + row * a->it.y_row, a->p->v_head, by);
+    }
+    a->largest[row] = largest;
+}
+
+static void attend_block(struct attend *a, int64_t first, int64_t keys)
+{
+    const struct attention_params *p = a->p;
+    pack_keys(a, first, keys);
+    const struct matmul_tile scores = {.a = a->scaled,
+                                       .a_row = p->head,
+                                       .b = a->keys,
+                                       .k = p->head,
+                                       .dst = a->scores,
+                                       .y_row = ATTENTION_SCORE_ROW,
+                                       .first = true};
+    multiply(a, scores, keys);
+    for (int64_t r = 0; r < a->it.rows; r++)
+        weigh_row(a, r, first, keys);
+    pack_values(a, first, keys);
+    const struct matmul_tile sums = {.a = a->scores,
+                                     .a_row = ATTENTION_SCORE_ROW,
+                                     .b = a->values,
+                                     .k = keys,
+                                     .dst = a->y,
+                                     .y_row = a->it.y_row,
+                                     .first = first == 0};
+    multiply(a, sums, p->v_head);
+}
+
+static void attend_item(struct attend *a)
+{
+    const struct attention_params *p = a->p;
+    take_queries(a);
+    for (int64_t j = 0; a->tokens != NULL && j < p->kv_len; j++)
+        a->tokens[j] = attention_token(a->args, &a->it, j);
+    const int64_t end = attention_keys(p, a->it.row + a->it.rows - 1);
+    for (int64_t first = 0, next; first < end; first = next) {
+        next = attention_block_end(p, first, end);
+        attend_block(a, first, next - first);
+    }
+    for (int64_t r = 0; r < a->it.rows; r++)
+        scale_row(a->y + r * a->it.y_row, p->v_head,
+                  a->total[r] == 0 ? 0 : (float)(1 / a->total[r]));
+}
+
+void FOR_ISA(attention_f32)(const struct kernel_args *args)
+{
+    const struct attention_params *p = args->params;
+    const struct attention_scratch parts = attention_scratch(p);
+    struct attend a = {.args = args,
+                       .p = p,
+                       .isa = &FOR_ISA(matmul_isa),
+                       .added = args->src[ATTENTION_ADDED],
+                       .kept = args->src[ATTENTION_KEPT],
+                       .scaled = args->scratch};
+    a.scores = a.scaled + parts.q;
+    a.keys = a.scores + parts.scores;
+    a.values = a.keys + parts.k;
+    a.tokens = parts.tokens > 0 ? a.values + parts.v : NULL;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        a.it = attention_item_at(p, item);
+        a.q = (const float *)args->src[ATTENTION_Q] + a.it.q;
+        a.y = (float *)args->dst[0] + a.it.y;
+        attend_item(&a);
+        attention_keep(args, &a.it);
+    }
+}

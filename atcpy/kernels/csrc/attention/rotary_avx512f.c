@@ -1,4 +1,0 @@
-/* rotary on AVX-512. */
-#include "simd/simd_avx512.h"
-/* The body needs the names above. */
-#include "attention/rotary_vector.h"

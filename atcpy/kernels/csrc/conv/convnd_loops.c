@@ -1,0 +1,109 @@
+/* convnd for every ISA: a row of results takes up one row of the input, scaled by one weight, after
+ * another. The compiler makes vectors of the innermost loop; each element's sum is in the order of
+ * the taps, whatever their width.
+ */
+#include "conv/convnd.h"
+
+/* The input place that tap k of result o reads in a dim; false if it is in the padding. */
+static inline bool convnd_place(const struct convnd_params *p, int dim, int64_t o, int64_t k,
+                                int64_t *place)
+{
+    if (p->transposed) {
+        const int64_t reach = o + p->pad[dim] - k * p->dilation[dim];
+        *place = reach / p->stride[dim];
+        return reach >= 0 && reach % p->stride[dim] == 0 && *place < p->in[dim];
+    }
+    *place = o * p->stride[dim] + k * p->dilation[dim] - p->pad[dim];
+    return *place >= 0 && *place < p->in[dim];
+}
+
+/* Which elements of a row one tap joins: for i in [first, last), place i of the side that the
+ * window slides over meets place i · stride + offset of the other side.
+ */
+struct convnd_run {
+    int64_t first, last, offset;
+};
+
+static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int64_t k)
+{
+    const int64_t stride = p->stride[2], count = p->transposed ? p->in[2] : p->out[2];
+    const int64_t size = p->transposed ? p->out[2] : p->in[2];
+    struct convnd_run run = {.offset = k * p->dilation[2] - p->pad[2]};
+    run.first = run.offset < 0 ? ceil_div(-run.offset, stride) : 0;
+    run.last = run.offset < size ? min_i64(count, (size - 1 - run.offset) / stride + 1) : 0;
+    return run;
+}
+
+#define DEFINE_CONVND(T, suffix)                                                                   \
+    static inline void convnd_join_##suffix(const struct convnd_params *p, T *restrict y,          \
+                                            const T *restrict x, T w, struct convnd_run run)       \
+    {                                                                                              \
+        const int64_t stride = p->stride[2], offset = run.offset;                                  \
+        if (stride == 1 && p->transposed)                                                          \
+            for (int64_t i = run.first; i < run.last; i++)                                         \
+                y[i + offset] += w * x[i];                                                         \
+        else if (stride == 1)                                                                      \
+            for (int64_t i = run.first; i < run.last; i++)                                         \
+                y[i] += w * x[i + offset];                                                         \
+        else if (p->transposed)                                                                    \
+            for (int64_t i = run.first; i < run.last; i++)                                         \
+                y[i * stride + offset] += w * x[i];                                                \
+        else                                                                                       \
+            for (int64_t i = run.first; i < run.last; i++)                                         \
+                y[i] += w * x[i * stride + offset];                                                \
+    }                                                                                              \
+                                                                                                   \
+    /* All taps of one channel; `x` is its volume, `w` its weights. */                             \
+    static inline void convnd_channel_##suffix(const struct convnd_params *p, T *y, const T *x,    \
+                                               const T *w, int64_t od, int64_t oh)                 \
+    {                                                                                              \
+        for (int64_t kd = 0; kd < p->kernel[0]; kd++) {                                            \
+            int64_t d, h;                                                                          \
+            if (!convnd_place(p, 0, od, kd, &d))                                                   \
+                continue;                                                                          \
+            for (int64_t kh = 0; kh < p->kernel[1]; kh++) {                                        \
+                if (!convnd_place(p, 1, oh, kh, &h))                                               \
+                    continue;                                                                      \
+                const T *row = x + (d * p->in[1] + h) * p->in[2];                                  \
+                const T *taps = w + (kd * p->kernel[1] + kh) * p->kernel[2];                       \
+                for (int64_t kw = 0; kw < p->kernel[2]; kw++)                                      \
+                    convnd_join_##suffix(p, y, row, taps[kw], convnd_run_of(p, kw));               \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void convnd_##suffix(const struct kernel_args *args)                                    \
+    {                                                                                              \
+        const struct convnd_params *p = args->params;                                              \
+        const T *bias = args->src[CONVND_BIAS];                                                    \
+        const int64_t volume = p->in[0] * p->in[1] * p->in[2];                                     \
+        const int64_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];                           \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const int64_t oh = item % p->out[1], od = item / p->out[1] % p->out[0];                \
+            const int64_t nm = item / p->out[1] / p->out[0], m = nm % (p->group * p->mg);          \
+            const int64_t group = m / p->mg, in_group = m % p->mg;                                 \
+            const int64_t channel = (nm / (p->group * p->mg) * p->group + group) * p->cg;          \
+            T *y = (T *)args->dst[0] + item * p->out[2];                                           \
+            for (int64_t i = 0; i < p->out[2]; i++)                                                \
+                y[i] = bias == NULL ? 0 : bias[m];                                                 \
+            for (int64_t c = 0; c < p->cg; c++) {                                                  \
+                const int64_t filter = p->transposed ? (group * p->cg + c) * p->mg + in_group      \
+                                                     : m * p->cg + c;                              \
+                convnd_channel_##suffix(p, y, (const T *)args->src[CONVND_X] + (channel + c) * volume, \
+                                        (const T *)args->src[CONVND_W] + filter * taps, od, oh);   \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_CONVND(float, f32)
+DEFINE_CONVND(double, f64)
+
+void FOR_ISA(convnd_f32)(const struct kernel_args *args)
+{
+    convnd_f32(args);
+}
+
+void FOR_ISA(convnd_f64)(const struct kernel_args *args)
+{
+    convnd_f64(args);
+}

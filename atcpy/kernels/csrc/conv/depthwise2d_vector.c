@@ -1,0 +1,145 @@
+/* depthwise2d on vectors: a tile of neighbouring results in registers, all their taps inside. */
+#include "conv/depthwise2d.h"
+#include "simd/activation_vector.h"
+
+enum { VECTORS = DW_C0 / VF, MAX_TILE = 8 / VECTORS };
+
+struct dw_tile {
+    const float *x; /* tap (0, 0) of the first result */
+    const float *w;
+    int64_t row_stride, x_stride, tap_stride; /* floats: dilated row, next result, dilated column */
+    int64_t kh, kw, w_row;                    /* taps to take, and floats of a row of all taps */
+    const float *bias, *residual;
+    float *y;
+    enum activation activation;
+    float alpha, beta;
+};
+
+static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *t, int width)
+{
+    vf acc[MAX_TILE][VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            acc[i][v] = vf_load(t->bias + v * VF);
+            if (t->residual != NULL)
+                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * DW_C0 + v * VF));
+        }
+    for (int64_t k = 0; k < t->kh; k++) {
+        const float *x = t->x + k * t->row_stride, *w = t->w + k * t->w_row;
+        for (int64_t j = 0; j < t->kw; j++, x += t->tap_stride, w += DW_C0) {
+            vf wv[VECTORS];
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++)
+                wv[v] = vf_load(w + v * VF);
+            const float *xi = x;
+#pragma GCC unroll 8
+            for (int i = 0; i < width; i++, xi += t->x_stride)
+#pragma GCC unroll 2
+                for (int v = 0; v < VECTORS; v++)
+                    acc[i][v] = vf_fma(vf_load(xi + v * VF), wv[v], acc[i][v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            vf_store(t->y + i * DW_C0 + v * VF,
+                     vf_activate(t->activation, acc[i][v], t->alpha, t->beta));
+}
+
+static void dw_tile_of(const struct dw_tile *t, int64_t width)
+{
+#define TILE(n)                                                                                    \
+    case n:                                                                                        \
+        if (n <= MAX_TILE)                                                                         \
+            dw_tile(t, n);                                                                         \
+        break
+    switch (width) {
+        TILE(1);
+        TILE(2);
+        TILE(3);
+        TILE(4);
+        TILE(5);
+        TILE(6);
+        TILE(7);
+        TILE(8);
+    }
+#undef TILE
+}
+
+/* Results [begin, end) of a row, whose taps [taps.begin, taps.end) of a row are inside. */
+static void dw_run(const struct depthwise2d_params *p, const struct dw_item *at, struct dw_tile t,
+                   struct dw_range rows, struct dw_range taps, int64_t row, int64_t begin,
+                   int64_t end)
+{
+    const int64_t top = row * p->sh - p->pt + rows.begin * p->dh;
+    t.kh = rows.end > rows.begin ? rows.end - rows.begin : 0;
+    t.kw = taps.end > taps.begin ? taps.end - taps.begin : 0;
+    if (t.kw == 0)
+        t.kh = 0;
+    t.w = at->w + (rows.begin * p->kw + taps.begin) * DW_C0;
+    for (int64_t column = begin; column < end;) {
+        const int64_t left = column * p->sw - p->pl + taps.begin * p->dw;
+        const int64_t width = end - column < MAX_TILE ? end - column : MAX_TILE;
+        const int64_t y_at = (row * p->ow + column) * DW_C0;
+        t.x = t.kh > 0 ? at->x + (top * p->w + left) * DW_C0 : at->x;
+        t.y = at->y + y_at;
+        t.residual = at->residual ? at->residual + y_at : NULL;
+        dw_tile_of(&t, width);
+        column += width;
+    }
+}
+
+static void dw_row(const struct depthwise2d_params *p, const struct dw_item *at,
+                   const struct dw_tile *t, int64_t row, struct dw_range inner)
+{
+    const struct dw_range rows = dw_taps_inside(row * p->sh - p->pt, p->dh, p->kh, p->h);
+    const struct dw_range all = {0, p->kw};
+    for (int64_t column = 0; column < p->ow; column++) {
+        if (column == inner.begin && inner.end > inner.begin) {
+            dw_run(p, at, *t, rows, all, row, inner.begin, inner.end);
+            column = inner.end - 1;
+            continue;
+        }
+        const struct dw_range taps = dw_taps_inside(column * p->sw - p->pl, p->dw, p->kw, p->w);
+        dw_run(p, at, *t, rows, taps, row, column, column + 1);
+    }
+}
+
+/* Columns of results whose taps are all inside. */
+static struct dw_range dw_inner(const struct depthwise2d_params *p)
+{
+    const int64_t room = p->w + p->pl - (p->kw - 1) * p->dw;
+    struct dw_range inner = {(p->pl + p->sw - 1) / p->sw, room > 0 ? (room - 1) / p->sw + 1 : 0};
+    if (inner.end > p->ow)
+        inner.end = p->ow;
+    return inner;
+}
+
+static void depthwise2d_run(const struct kernel_args *args)
+{
+    const struct depthwise2d_params *p = args->params;
+    const struct dw_range inner = dw_inner(p);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct dw_item at = dw_item_at(args, item, FOR_ISA(widen));
+        const struct dw_tile tile = {
+            .row_stride = p->dh * p->w * DW_C0,
+            .x_stride = p->sw * DW_C0,
+            .tap_stride = p->dw * DW_C0,
+            .w_row = p->kw * DW_C0,
+            .bias = at.bias,
+            .activation = (enum activation)p->activation,
+            .alpha = (float)p->alpha,
+            .beta = (float)p->beta,
+        };
+        for (int64_t row = at.first_row; row < at.end_row; row++)
+            dw_row(p, &at, &tile, row, inner);
+    }
+}
+
+void FOR_ISA(depthwise2d_f32)(const struct kernel_args *args)
+{
+    depthwise2d_run(args);
+}

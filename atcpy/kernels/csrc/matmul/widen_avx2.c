@@ -1,4 +1,0 @@
-/* Widening of weights on AVX2. */
-#include "simd/simd_avx2.h"
-
-#include "matmul/widen_simd.h"

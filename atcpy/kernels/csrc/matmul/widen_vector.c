@@ -1,0 +1,28 @@
+/* Widening of weights on vectors. */
+#include "matmul/widen.h"
+#include "simd/vector.h"
+
+static inline __attribute__((always_inline)) void widen(enum weight_type type, const uint16_t *src,
+                                                        const float *scale, float *dst, int64_t n)
+{
+    vf factor[WIDEN_LANES / VF];
+#pragma GCC unroll 2
+    for (int v = 0; v < WIDEN_LANES / VF; v++)
+        factor[v] = scale != NULL ? vf_load(scale + v * VF) : vf_set1(1);
+    for (int64_t i = 0; i < n; i += WIDEN_LANES)
+#pragma GCC unroll 2
+        for (int v = 0; v < WIDEN_LANES / VF; v++) {
+            const uint16_t *at = src + i + v * VF;
+            const vf x = type == WEIGHTS_F16 ? vf_load_f16(at) : vf_load_bf16(at);
+            vf_store(dst + i + v * VF, scale != NULL ? vf_mul(x, factor[v]) : x);
+        }
+}
+
+void FOR_ISA(widen)(enum weight_type type, const uint16_t *src, const float *scale, float *dst,
+                    int64_t n)
+{
+    if (type == WEIGHTS_F16)
+        widen(WEIGHTS_F16, src, scale, dst, n);
+    else
+        widen(WEIGHTS_BF16, src, scale, dst, n);
+}

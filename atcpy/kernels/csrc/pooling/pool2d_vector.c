@@ -1,0 +1,127 @@
+/* pool2d on vectors: over the lanes of a channel block, or over neighbouring results of a row.
+ */
+#include "pooling/pool2d.h"
+#include "simd/vector.h"
+
+#include <math.h>
+
+enum { PARTS = POOL_C0 / VF }; /* vectors of a channel block */
+
+/* One result of a channel block; `plane` and `out` point at lane 0. Only taps inside are addressed:
+ * a window may begin far in the padding.
+ */
+static inline void pool_block(const struct pool2d_params *p, const float *plane, int64_t oy,
+                              int64_t ox, float *out)
+{
+    const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;
+    const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
+    const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);
+    vf acc[PARTS];
+    if (p->kind == POOL_MAX) {
+        for (int part = 0; part < PARTS; part++)
+            acc[part] = vf_set1(-INFINITY);
+        for (int64_t i = y.first; i < y.last; i++) {
+            const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
+            for (int64_t j = x.first; j < x.last; j++)
+                for (int part = 0; part < PARTS; part++)
+                    acc[part] =
+                        vf_max(acc[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
+        }
+    } else {
+        for (int part = 0; part < PARTS; part++)
+            acc[part] = vf_set1(0);
+        for (int64_t i = y.first; i < y.last; i++) {
+            const float *row_at = plane + (y0 + i * p->dh) * p->w * POOL_C0;
+            vf row[PARTS];
+            for (int part = 0; part < PARTS; part++)
+                row[part] = vf_set1(0);
+            for (int64_t j = x.first; j < x.last; j++)
+                for (int part = 0; part < PARTS; part++)
+                    row[part] =
+                        vf_add(row[part], vf_load(row_at + (x0 + j * p->dw) * POOL_C0 + part * VF));
+            for (int part = 0; part < PARTS; part++)
+                acc[part] = vf_add(acc[part], row[part]);
+        }
+        const int64_t divisor = pool2d_divisor(p, oy, ox, y, x);
+        for (int part = 0; part < PARTS; part++)
+            acc[part] = divisor > 0 ? vf_div(acc[part], vf_set1((float)divisor)) : vf_set1(0);
+    }
+    for (int part = 0; part < PARTS; part++)
+        vf_store(out + part * VF, acc[part]);
+}
+
+/* Column j of the window for n ≤ VF neighbouring results; lanes whose tap is outside get `outside`.
+ * `row` is the input row; `x0` is where the first result's window begins.
+ */
+static inline vf load_taps(const struct pool2d_params *p, const float *row, int64_t x0, int64_t n,
+                           float outside)
+{
+    const int64_t last = x0 + (n - 1) * p->sw;
+    if (n == VF && x0 >= 0 && last < p->w) {
+        if (p->sw == 1)
+            return vf_load(row + x0);
+        if (p->sw == 2)
+            return vf_load_even(row + x0);
+    }
+    float lanes[VF];
+    for (int64_t i = 0; i < VF; i++) {
+        const int64_t at = x0 + i * p->sw;
+        lanes[i] = i < n && at >= 0 && at < p->w ? row[at] : outside;
+    }
+    return vf_load(lanes);
+}
+
+/* n ≤ VF neighbouring results of a plane without blocks. */
+static inline void pool_run(const struct pool2d_params *p, const float *plane, int64_t oy,
+                            int64_t ox, int64_t n, float *out)
+{
+    const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;
+    const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);
+    /* The columns that some result has inside. */
+    const int64_t first = taps_inside(x0 + (n - 1) * p->sw, p->kw, p->dw, p->w).first;
+    const int64_t last = taps_inside(x0, p->kw, p->dw, p->w).last;
+    vf acc;
+    if (p->kind == POOL_MAX) {
+        acc = vf_set1(-INFINITY);
+        for (int64_t i = y.first; i < y.last; i++)
+            for (int64_t j = first; j < last; j++)
+                acc = vf_max(acc, load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n,
+                                            -INFINITY));
+    } else {
+        acc = vf_set1(0);
+        for (int64_t i = y.first; i < y.last; i++) {
+            vf row = vf_set1(0);
+            for (int64_t j = first; j < last; j++)
+                row = vf_add(row,
+                             load_taps(p, plane + (y0 + i * p->dh) * p->w, x0 + j * p->dw, n, 0));
+            acc = vf_add(acc, row);
+        }
+        float divisors[VF];
+        for (int64_t i = 0; i < VF; i++) {
+            const struct pool2d_taps x = taps_inside(x0 + i * p->sw, p->kw, p->dw, p->w);
+            const int64_t divisor = pool2d_divisor(p, oy, ox + i, y, x);
+            divisors[i] = divisor > 0 ? (float)divisor : 1; /* the sum is 0 then */
+        }
+        acc = vf_div(acc, vf_load(divisors));
+    }
+    vf_store_n(out, acc, n);
+}
+
+void FOR_ISA(pool2d_f32)(const struct kernel_args *args)
+{
+    const struct pool2d_params *p = args->params;
+    const float *src = args->src[0];
+    float *dst = args->dst[0];
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t oy = item % p->oh;
+        const float *plane = src + item / p->oh * p->h * p->w * p->c0;
+        float *out = dst + item * p->ow * p->c0;
+        if (p->c0 == POOL_C0) {
+            for (int64_t ox = 0; ox < p->ow; ox++)
+                pool_block(p, plane, oy, ox, out + ox * POOL_C0);
+        } else {
+            for (int64_t ox = 0; ox < p->ow; ox += VF)
+                pool_run(p, plane, oy, ox, p->ow - ox < VF ? p->ow - ox : VF, out + ox);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+/* reduce on vectors: along a row, or over neighbouring columns. */
+#include "reduce/reduce.h"
+#include "simd/vector.h"
+
+#include <math.h>
+
+enum {
+    ROW_RUN = 16 * VF,           /* of a row, summed in float before it is added in double */
+    COLUMN_RUN = 32,             /* of a column */
+    PARTS = REDUCE_COLUMNS / VF, /* vectors of a full item */
+};
+
+static inline vf term(enum reduce_kind kind, vf x)
+{
+    switch (kind) {
+    case REDUCE_L1:
+        return vf_abs(x);
+    case REDUCE_L2:
+    case REDUCE_SUM_SQUARE:
+        return vf_mul(x, x);
+    default:
+        return x;
+    }
+}
+
+/* What follows a sum over n elements. */
+static inline float finish(enum reduce_kind kind, double sum, int64_t n)
+{
+    switch (kind) {
+    case REDUCE_MEAN:
+        return (float)(sum / (double)n);
+    case REDUCE_L2:
+        return sqrtf((float)sum);
+    case REDUCE_LOG_SUM:
+        return logf((float)sum);
+    default:
+        return (float)sum;
+    }
+}
+
+static inline bool takes_extreme(enum reduce_kind kind)
+{
+    return kind == REDUCE_MAX || kind == REDUCE_MIN;
+}
+
+static inline vf extreme(enum reduce_kind kind, vf a, vf b)
+{
+    return kind == REDUCE_MAX ? vf_max(a, b) : vf_min(a, b);
+}
+
+/* n floats side by side added to `total`, four accumulators at a time. */
+static inline vd sum_row(enum reduce_kind kind, const float *src, int64_t n, vd total)
+{
+    int64_t i = 0;
+    for (; i + ROW_RUN <= n; i += ROW_RUN) {
+        vf acc[4];
+        for (int a = 0; a < 4; a++)
+            acc[a] = term(kind, vf_load(src + i + a * VF));
+        for (int64_t k = i + 4 * VF; k < i + ROW_RUN; k += 4 * VF)
+            for (int a = 0; a < 4; a++)
+                acc[a] = vf_add(acc[a], term(kind, vf_load(src + k + a * VF)));
+        total = vd_add(total, vf_add(vf_add(acc[0], acc[1]), vf_add(acc[2], acc[3])));
+    }
+    vf rest = vf_set1(0);
+    for (; i + VF <= n; i += VF)
+        rest = vf_add(rest, term(kind, vf_load(src + i)));
+    if (i < n)
+        rest = vf_add(rest, term(kind, vf_load_n(src + i, n - i, 0)));
+    return vd_add(total, rest);
+}
+
+static inline vf extreme_row(enum reduce_kind kind, const float *src, int64_t n, vf best,
+                             float none)
+{
+    vf acc[4] = {best, best, best, best};
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF)
+        for (int a = 0; a < 4; a++)
+            acc[a] = extreme(kind, acc[a], vf_load(src + i + a * VF));
+    for (; i < n; i += VF) {
+        const vf x = i + VF <= n ? vf_load(src + i) : vf_load_n(src + i, n - i, none);
+        acc[0] = extreme(kind, acc[0], x);
+    }
+    return extreme(kind, extreme(kind, acc[0], acc[1]), extreme(kind, acc[2], acc[3]));
+}
+
+/* One result whose innermost reduced dim is dense. */
+static inline float reduce_rows(const struct reduce_params *p, enum reduce_kind kind,
+                                const float *src)
+{
+    const float none = kind == REDUCE_MIN ? INFINITY : -INFINITY;
+    vf best = vf_set1(none);
+    vd total = vd_zero();
+    for (int64_t i = 0; i < p->reduced[0]; i++)
+        for (int64_t j = 0; j < p->reduced[1]; j++)
+            for (int64_t k = 0; k < p->reduced[2]; k++) {
+                const float *row = src + i * p->reduced_stride[0] + j * p->reduced_stride[1] +
+                                   k * p->reduced_stride[2];
+                if (takes_extreme(kind))
+                    best = extreme_row(kind, row, p->reduced[3], best, none);
+                else
+                    total = sum_row(kind, row, p->reduced[3], total);
+            }
+    if (!takes_extreme(kind))
+        return finish(kind, vd_sum(total), reduce_product(p->reduced));
+    float lanes[VF];
+    vf_store(lanes, best);
+    float result = lanes[0];
+    for (int i = 1; i < VF; i++)
+        if (lanes[i] != lanes[i] || (kind == REDUCE_MAX ? lanes[i] > result : lanes[i] < result))
+            result = lanes[i];
+    return result;
+}
+
+/* `parts` vectors of neighbouring results; the last has `last` lanes. */
+static inline __attribute__((always_inline)) void reduce_columns(const struct reduce_params *p,
+                                                                 enum reduce_kind kind,
+                                                                 const float *src, int parts,
+                                                                 int64_t last, float *dst)
+{
+    const float none = kind == REDUCE_MIN ? INFINITY : takes_extreme(kind) ? -INFINITY : 0;
+    vf acc[PARTS];
+    vd total[PARTS];
+    for (int a = 0; a < parts; a++) {
+        acc[a] = vf_set1(none);
+        total[a] = vd_zero();
+    }
+    for (int64_t i = 0; i < p->reduced[0]; i++)
+        for (int64_t j = 0; j < p->reduced[1]; j++)
+            for (int64_t k = 0; k < p->reduced[2]; k++) {
+                const float *at = src + i * p->reduced_stride[0] + j * p->reduced_stride[1] +
+                                  k * p->reduced_stride[2];
+                for (int64_t m = 0; m < p->reduced[3]; m++, at += p->reduced_stride[3]) {
+                    for (int a = 0; a < parts; a++) {
+                        const vf x = a < parts - 1 || last == VF ? vf_load(at + a * VF)
+                                                                 : vf_load_n(at + a * VF, last, 0);
+                        acc[a] = takes_extreme(kind) ? extreme(kind, acc[a], x)
+                                                     : vf_add(acc[a], term(kind, x));
+                    }
+                    if (takes_extreme(kind) || (m + 1) % COLUMN_RUN != 0)
+                        continue;
+                    for (int a = 0; a < parts; a++) {
+                        total[a] = vd_add(total[a], acc[a]);
+                        acc[a] = vf_set1(0);
+                    }
+                }
+                if (takes_extreme(kind))
+                    continue;
+                for (int a = 0; a < parts; a++) {
+                    total[a] = vd_add(total[a], acc[a]);
+                    acc[a] = vf_set1(0);
+                }
+            }
+    const int64_t n = reduce_product(p->reduced);
+    for (int a = 0; a < parts; a++) {
+        const int64_t lanes = a < parts - 1 ? VF : last;
+        vf y = acc[a];
+        if (!takes_extreme(kind))
+            y = vd_quotient(total[a], kind == REDUCE_MEAN ? (double)n : 1);
+        if (kind == REDUCE_L2)
+            y = vf_sqrt(y);
+        vf_store_n(dst + a * VF, y, lanes);
+        if (kind == REDUCE_LOG_SUM)
+            for (int64_t c = 0; c < lanes; c++)
+                dst[a * VF + c] = logf(dst[a * VF + c]);
+    }
+}
+
+/* One item. `kind` is a constant where this is inlined, so that the loops are without choices. */
+static inline __attribute__((always_inline)) void reduce_one(const struct reduce_params *p,
+                                                             enum reduce_kind kind,
+                                                             const float *src, int64_t columns,
+                                                             float *dst)
+{
+    if (p->inner == 1 && p->reduced_stride[3] == 1)
+        *dst = reduce_rows(p, kind, src);
+    else if (columns == REDUCE_COLUMNS)
+        reduce_columns(p, kind, src, PARTS, VF, dst);
+    else
+        for (int64_t c = 0; c < columns; c += VF)
+            reduce_columns(p, kind, src + c, 1, min_i64(VF, columns - c), dst + c);
+}
+
+void FOR_ISA(reduce_f32)(const struct kernel_args *args)
+{
+    const struct reduce_params *p = args->params;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const struct reduce_item at = reduce_item_at(p, item);
+        const float *src = (const float *)args->src[0] + at.src;
+        float *dst = (float *)args->dst[0] + at.dst;
+        switch ((enum reduce_kind)p->kind) {
+        case REDUCE_MAX:
+            reduce_one(p, REDUCE_MAX, src, at.columns, dst);
+            break;
+        case REDUCE_MIN:
+            reduce_one(p, REDUCE_MIN, src, at.columns, dst);
+            break;
+        case REDUCE_L1:
+            reduce_one(p, REDUCE_L1, src, at.columns, dst);
+            break;
+        case REDUCE_L2:
+            reduce_one(p, REDUCE_L2, src, at.columns, dst);
+            break;
+        case REDUCE_SUM_SQUARE:
+            reduce_one(p, REDUCE_SUM_SQUARE, src, at.columns, dst);
+            break;
+        case REDUCE_LOG_SUM:
+            reduce_one(p, REDUCE_LOG_SUM, src, at.columns, dst);
+            break;
+        case REDUCE_MEAN:
+            reduce_one(p, REDUCE_MEAN, src, at.columns, dst);
+            break;
+        default:
+            reduce_one(p, REDUCE_SUM, src, at.columns, dst);
+            break;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/* activate_f32 on a vector. NaN passes each. */
+#ifndef ATC_ACTIVATION_VECTOR_H
+#define ATC_ACTIVATION_VECTOR_H
+
+#include "simd/activation.h"
+#include "simd/math_vector.h"
+
+/* clip(x, 0, 1) */
+static inline vf vf_clip_to_unit(vf x)
+{
+    return vf_at_least(vf_set1(0.0f), vf_at_most(vf_set1(1.0f), x));
+}
+
+static inline vf vf_gelu(vf x)
+{
+    const vf half = vf_set1(0.5f) * x;
+    return vf_fma(half, vf_erf(x * vf_set1(0.707106781f)), half);
+}
+
+/* (1 + tanh u) / 2 = sigmoid(2u) */
+static inline vf vf_gelu_tanh(vf x)
+{
+    const vf inner = vf_fma(vf_set1(0.044715f) * x, x * x, x);
+    return x * vf_sigmoid(vf_set1(1.59576912f) * inner);
+}
+
+/* x < 0: alpha·(e^(x·scale) − 1) */
+static inline vf vf_elu(vf x, vf alpha, vf scale)
+{
+    const vf zero = vf_set1(0.0f);
+    const vf low = alpha * vf_expm1_of_negative(vf_at_most(zero, x * scale));
+    return vf_select(vf_lt(x, zero), low, x);
+}
+
+/* tanh(ln(1 + e^x)) = m / (m + 2) with m = e^x·(e^x + 2); from x = 20 on it is 1 in float. */
+static inline vf vf_mish(vf x)
+{
+    const vf two = vf_set1(2.0f), e = vf_exp(vf_at_most(vf_set1(20.0f), x)), m = e * (e + two);
+    return x * (m / (m + two));
+}
+
+static inline vf vf_activate(enum activation kind, vf x, float alpha, float beta)
+{
+    const vf zero = vf_set1(0.0f), a = vf_set1(alpha), b = vf_set1(beta);
+    switch (kind) {
+    case ACT_RELU:
+        return vf_at_least(zero, x);
+    case ACT_CLIP:
+        return vf_at_most(b, vf_at_least(a, x));
+    case ACT_LEAKY_RELU:
+        return vf_select(vf_lt(x, zero), a * x, x);
+    case ACT_SIGMOID:
+        return vf_sigmoid(x);
+    case ACT_HARD_SIGMOID:
+        return vf_clip_to_unit(vf_fma(a, x, b));
+    case ACT_HARD_SWISH:
+        return x * vf_clip_to_unit(vf_fma(x, vf_set1(1.0f / 6), vf_set1(0.5f)));
+    case ACT_SWISH:
+        return x * vf_sigmoid(a * x);
+    case ACT_TANH:
+        return vf_tanh(x);
+    case ACT_GELU:
+        return vf_gelu(x);
+    case ACT_GELU_TANH:
+        return vf_gelu_tanh(x);
+    case ACT_ELU:
+        return vf_elu(x, a, vf_set1(1.0f));
+    case ACT_SOFTSIGN:
+        return x / (vf_set1(1.0f) + vf_abs(x));
+    case ACT_SOFTPLUS:
+        return vf_softplus(x);
+    case ACT_AFFINE:
+        return vf_fma(a, x, b);
+    case ACT_THRESHOLDED_RELU:
+        return vf_select(vf_lt(a, x), x, zero);
+    case ACT_SCALED_TANH:
+        return a * vf_tanh(b * x);
+    case ACT_MISH:
+        return vf_mish(x);
+    case ACT_SELU:
+        return b * vf_elu(x, a, vf_set1(1.0f));
+    case ACT_CELU:
+        return vf_elu(x, a, vf_set1(1.0f) / a);
+    case ACT_NONE:
+    case ACT_COUNT:
+        break;
+    }
+    return x;
+}
+
+#endif

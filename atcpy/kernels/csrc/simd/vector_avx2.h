@@ -1,0 +1,278 @@
+/* Eight floats: the names under which the vector bodies know AVX2; see vector_avx512.h. */
+#ifndef ATC_VECTOR_AVX2_H
+#define ATC_VECTOR_AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { VF = 8 };
+typedef __m256 vf;
+typedef __m256 vm; /* a truth a lane: all bits set, or none */
+
+/* Two halves of 4 doubles: sums of many floats. */
+typedef struct {
+    __m256d low, high;
+} vd;
+
+static inline __m256i vf_first(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline vf vf_load(const float *at)
+{
+    return _mm256_loadu_ps(at);
+}
+
+/* Lanes beyond the first n become `rest`. */
+static inline vf vf_keep_n(vf x, int64_t n, float rest)
+{
+    return _mm256_blendv_ps(_mm256_set1_ps(rest), x, _mm256_castsi256_ps(vf_first(n)));
+}
+
+/* The first n floats; the other lanes are `rest`. */
+static inline vf vf_load_n(const float *at, int64_t n, float rest)
+{
+    return vf_keep_n(_mm256_maskload_ps(at, vf_first(n)), n, rest);
+}
+
+/* Every second float from `at`; reads 2·VF − 1 floats. */
+static inline vf vf_load_even(const float *at)
+{
+    const __m256 low = _mm256_loadu_ps(at);
+    const __m256 high = _mm256_maskload_ps(at + VF, vf_first(VF - 1));
+    const __m256 even = _mm256_shuffle_ps(low, high, 0x88); /* 0 2 8 10 | 4 6 12 14 */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+}
+
+static inline void vf_store(float *at, vf x)
+{
+    _mm256_storeu_ps(at, x);
+}
+
+/* Eight float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
+static inline vf vf_load_f16(const uint16_t *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+static inline vf vf_load_bf16(const uint16_t *at)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline void vf_store_f16(uint16_t *at, vf x)
+{
+    const __m128i halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm_storeu_si128((__m128i *)(void *)at, halves);
+}
+
+static inline void vf_store_n(float *at, vf x, int64_t n)
+{
+    _mm256_maskstore_ps(at, vf_first(n), x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_sqrt(vf x)
+{
+    return _mm256_sqrt_ps(x);
+}
+
+static inline vf vf_abs(vf x)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+
+/* The larger; NaN if either is. */
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
+/* The smaller; NaN if either is. */
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
+/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
+static inline vf vf_at_least(vf low, vf x)
+{
+    return _mm256_max_ps(low, x);
+}
+
+static inline vf vf_at_most(vf high, vf x)
+{
+    return _mm256_min_ps(high, x);
+}
+
+/* c − a · b, rounded once */
+static inline vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline vf vf_neg(vf x)
+{
+    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
+}
+
+/* x, which is not negative, with the sign of y */
+static inline vf vf_with_sign(vf x, vf y)
+{
+    return _mm256_or_ps(x, _mm256_and_ps(y, _mm256_set1_ps(-0.0f)));
+}
+
+static inline vf vf_floor(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_ceil(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+/* Halves go to even. */
+static inline vf vf_round(vf x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vm vf_lt(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+static inline vm vf_le(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+}
+
+static inline vm vf_eq(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+
+static inline vm vf_is_nan(vf x)
+{
+    return _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+}
+
+static inline vf vf_select(vm mask, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, mask);
+}
+
+/* 2^n for a whole n in [−126, 127] */
+static inline vf vf_power(__m256i n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once, as
+ * the first of the two factors leaves such an x normal
+ */
+static inline vf vf_scale(vf x, vf n)
+{
+    const __m256i whole = _mm256_cvtps_epi32(n);
+    const __m256i half = _mm256_srai_epi32(whole, 1);
+    return x * vf_power(half) * vf_power(_mm256_sub_epi32(whole, half));
+}
+
+/* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
+static inline vf vf_split(vf x, vf *e)
+{
+    const vm small = vf_lt(x, vf_set1(1.17549435e-38f)); /* below the normal range */
+    const vf normal = vf_select(small, x * vf_set1(8388608.0f), x);
+    const __m256i bits = _mm256_castps_si256(normal);
+    /* Rounds the exponent up from a mantissa of 3/2 on. */
+    const __m256i up = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f400000));
+    const __m256i exponent = _mm256_srai_epi32(up, 23);
+    *e = _mm256_cvtepi32_ps(exponent) - vf_select(small, vf_set1(23.0f), vf_set1(0.0f));
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(exponent, 23)));
+}
+
+/* One byte a lane, 1 where the mask is set */
+static inline uint64_t vm_bytes(vm mask)
+{
+    const __m256i lanes = _mm256_srli_epi32(_mm256_castps_si256(mask), 31);
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));
+}
+
+static inline void vm_store(uint8_t *at, vm mask)
+{
+    const uint64_t bytes = vm_bytes(mask);
+    memcpy(at, &bytes, sizeof bytes);
+}
+
+static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
+{
+    const uint64_t bytes = vm_bytes(mask);
+    memcpy(at, &bytes, (size_t)n);
+}
+
+static inline vd vd_zero(void)
+{
+    return (vd){_mm256_setzero_pd(), _mm256_setzero_pd()};
+}
+
+/* total + x, lane by lane in double. */
+static inline vd vd_add(vd total, vf x)
+{
+    total.low = _mm256_add_pd(total.low, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));
+    total.high = _mm256_add_pd(total.high, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
+    return total;
+}
+
+/* total / divisor, rounded to float once. */
+static inline vf vd_quotient(vd total, double divisor)
+{
+    const __m256d by = _mm256_set1_pd(divisor);
+    const __m128 low = _mm256_cvtpd_ps(_mm256_div_pd(total.low, by));
+    const __m128 high = _mm256_cvtpd_ps(_mm256_div_pd(total.high, by));
+    return _mm256_set_m128(high, low);
+}
+
+/* The sum of all lanes, in one fixed order. */
+static inline double vd_sum(vd total)
+{
+    const __m256d four = _mm256_add_pd(total.low, total.high);
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+#endif

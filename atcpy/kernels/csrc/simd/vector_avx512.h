@@ -1,0 +1,253 @@
+/* Sixteen floats: the names under which the vector bodies know AVX-512. vector_avx2.h has the
+ * same names for eight, so that a body is written once and compiled for both.
+ */
+#ifndef ATC_VECTOR_AVX512_H
+#define ATC_VECTOR_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+enum { VF = 16 };
+typedef __m512 vf;
+typedef __mmask16 vm; /* a truth a lane */
+
+/* Two halves of 8 doubles: sums of many floats. */
+typedef struct {
+    __m512d low, high;
+} vd;
+
+static inline __mmask16 vf_first(int64_t n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
+static inline vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline vf vf_load(const float *at)
+{
+    return _mm512_loadu_ps(at);
+}
+
+/* The first n floats; the other lanes are `rest`. */
+static inline vf vf_load_n(const float *at, int64_t n, float rest)
+{
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), vf_first(n), at);
+}
+
+/* Every second float from `at`; reads 2·VF − 1 floats. */
+static inline vf vf_load_even(const float *at)
+{
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(_mm512_loadu_ps(at), even,
+                                  _mm512_maskz_loadu_ps(0x7fff, at + VF));
+}
+
+static inline void vf_store(float *at, vf x)
+{
+    _mm512_storeu_ps(at, x);
+}
+
+/* Sixteen float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
+static inline vf vf_load_f16(const uint16_t *at)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+static inline vf vf_load_bf16(const uint16_t *at)
+{
+    const __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)at);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+static inline void vf_store_f16(uint16_t *at, vf x)
+{
+    const __m256i halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256((__m256i *)(void *)at, halves);
+}
+
+static inline void vf_store_n(float *at, vf x, int64_t n)
+{
+    _mm512_mask_storeu_ps(at, vf_first(n), x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_sqrt(vf x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
+static inline vf vf_abs(vf x)
+{
+    return _mm512_abs_ps(x);
+}
+
+/* The larger; NaN if either is. */
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+/* The smaller; NaN if either is. */
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_mask_mov_ps(_mm512_min_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+/* Lanes beyond the first n become `rest`. */
+static inline vf vf_keep_n(vf x, int64_t n, float rest)
+{
+    return _mm512_mask_mov_ps(_mm512_set1_ps(rest), vf_first(n), x);
+}
+
+/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
+static inline vf vf_at_least(vf low, vf x)
+{
+    return _mm512_max_ps(low, x);
+}
+
+static inline vf vf_at_most(vf high, vf x)
+{
+    return _mm512_min_ps(high, x);
+}
+
+/* c − a · b, rounded once */
+static inline vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+static inline vf vf_neg(vf x)
+{
+    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+}
+
+/* x, which is not negative, with the sign of y */
+static inline vf vf_with_sign(vf x, vf y)
+{
+    return _mm512_or_ps(x, _mm512_and_ps(y, _mm512_set1_ps(-0.0f)));
+}
+
+static inline vf vf_floor(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_ceil(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+/* Halves go to even. */
+static inline vf vf_round(vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vm vf_lt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+
+static inline vm vf_le(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+
+static inline vm vf_eq(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+
+static inline vm vf_is_nan(vf x)
+{
+    return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+}
+
+static inline vf vf_select(vm mask, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(mask, no, yes);
+}
+
+/* x · 2^n for x in [1/2, 2] and whole |n| ≤ 250; results below the normal range round once */
+static inline vf vf_scale(vf x, vf n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+/* x = m · 2^e with m in [3/4, 3/2), for x finite and above 0; returns m */
+static inline vf vf_split(vf x, vf *e)
+{
+    const vf m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
+    const vf floor = _mm512_getexp_ps(x), one = vf_set1(1.0f);
+    *e = _mm512_mask_add_ps(floor, vf_lt(m, one), floor, one);
+    return m;
+}
+
+/* One byte a lane, 1 where the mask is set */
+static inline void vm_store(uint8_t *at, vm mask)
+{
+    _mm_storeu_si128((__m128i *)(void *)at, _mm_maskz_set1_epi8(mask, 1));
+}
+
+static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
+{
+    _mm_mask_storeu_epi8(at, vf_first(n), _mm_maskz_set1_epi8(mask, 1));
+}
+
+static inline vd vd_zero(void)
+{
+    return (vd){_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+
+/* total + x, lane by lane in double. */
+static inline vd vd_add(vd total, vf x)
+{
+    total.low = _mm512_add_pd(total.low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+    total.high = _mm512_add_pd(total.high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+    return total;
+}
+
+/* total / divisor, rounded to float once. */
+static inline vf vd_quotient(vd total, double divisor)
+{
+    const __m512d by = _mm512_set1_pd(divisor);
+    const __m256 low = _mm512_cvtpd_ps(_mm512_div_pd(total.low, by));
+    const __m256 high = _mm512_cvtpd_ps(_mm512_div_pd(total.high, by));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+
+/* The sum of all lanes, in one fixed order. */
+static inline double vd_sum(vd total)
+{
+    return _mm512_reduce_add_pd(_mm512_add_pd(total.low, total.high));
+}
+
+#endif
