@@ -75,6 +75,28 @@ def test_a_walk_over_some_ops_sees_what_is_inserted_behind_it_and_nothing_that_w
     assert not list(graph.nodes_of("Abs"))
 
 
+@pytest.mark.parametrize("walked", [(), ("Relu", "NetOutput")], ids=["all", "by-type"])
+@pytest.mark.parametrize(
+    "erased",
+    [["r1"], ["r2"], ["r1", "r2"], ["r2", "r1"], ["r1", "r2", "r3"], ["r3", "r2", "r1"], ["r0", "r1", "r2", "r3"]],
+    ids="-".join,
+)
+def test_a_walk_goes_on_behind_every_run_of_erased_nodes(erased: list[str], walked: tuple[str, ...]) -> None:
+    graph = chain(5)
+    x = next(graph.nodes).output
+    for node in graph.nodes:
+        for place in range(node.input_count):
+            graph.set_input(node, place, x)
+    visited = []
+    for node in graph.nodes_of(*walked) if walked else graph.nodes:
+        visited.append(node.name)
+        if node.name == "r1":
+            for name in erased:
+                graph.erase(next(other for other in list(graph.nodes) if other.name == name))
+    behind = [name for name in ("r2", "r3", "r4", "NetOutput") if name not in erased]
+    assert visited == [*([] if walked else ["Data"]), "r0", "r1", *behind]
+
+
 def test_dead_nodes_take_what_only_they_read() -> None:
     graph = chain(3)
     out = graph.net_output

@@ -292,9 +292,16 @@ HOSTILE_TASKS = {
         "P0005",
     ),
     "task without record": (lambda m: m.task.add(), "P0005"),
-    "task of no node": (lambda m: setattr(m.task[0].kernel.context, "op_index", 99), "P0005"),
     "weights of another size": (lambda m: setattr(m, "weight_size", 0), "P0005"),
 }
+
+
+def test_a_task_belongs_to_a_node_of_the_graph(small: bytes) -> None:
+    nodes = len(model_of(parse_package(small)).graph[0].op)
+    for op_index, result in ((0, "ok"), (nodes - 1, "ok"), (nodes, "P0005")):
+        for task in range(4):
+            change = lambda m: setattr(m.task[task].kernel.context, "op_index", op_index)  # noqa: B023, E731
+            assert outcome(mutate(small, Partition.TASK_INFO, change)) == result, (task, op_index)
 
 
 @pytest.mark.parametrize(("change", "code"), HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())

@@ -7,7 +7,9 @@ import pytest
 import atcpy
 from atcpy.errors import UsageError
 from atcpy.ir import Source
+from atcpy.verify.compare import Tolerance
 from atcpy.verify.inputs import Fill
+from atcpy.verify.oracle import Oracle
 from atcpy.verify.verification import find_model, verify
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x) => (float[2,2] y)
@@ -37,6 +39,36 @@ def test_a_package_of_another_model_fails(package: Path, tmp_path: Path) -> None
     assert not report.passed
     assert report.error is not None
     assert (report.error.code, report.error.exit_code) == ("V0001", 5)
+
+
+FEEDS = {"x": np.array([[1, 0, 0], [0, 1, 0]], np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "passed"),
+    [
+        (Tolerance(), True),
+        (Tolerance(atol=0.05), False),
+        (Tolerance(atol=0.0, rtol=0.001), False),
+        (Tolerance(rtol=0.001), False),
+        (Tolerance(cosine=0.9999), False),
+        (Tolerance(atol=0.2), True),
+        (Tolerance(rtol=0.2), True),
+        (Tolerance(atol=0.2, cosine=0.99), True),
+    ],
+    ids=str,
+)
+def test_float64_judges_only_where_no_tolerance_was_asked_for(
+    package: Path, tolerance: Tolerance, passed: bool
+) -> None:
+    exact = np.array([[1, 2], [3, 4]], np.float64)
+    off = (exact + np.array([[0.1, -0.1], [0, 0]])).astype(
+        np.float32
+    )  # an oracle that is off by more than the package is
+    judge = Oracle("off", lambda *_: [off], lambda *_: [off], lambda _: {"y": exact})
+    report = verify(package, feeds=FEEDS, tolerance=tolerance, find=lambda *_: judge)
+    assert report.passed is passed
+    assert report.outputs[0].arbitrated is (tolerance == Tolerance())
 
 
 def test_the_model_beside_is_taken_only_if_it_is_the_recorded_one(package: Path, tmp_path: Path) -> None:

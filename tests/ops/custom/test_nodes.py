@@ -11,7 +11,13 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.ops.custom.registry import load_custom_ops
 from tests.ops.custom.models import DOUBLE, ONE_NODE, double, model, module
+
+STANDARD_OPS = {
+    schema.domain: schema.name for schema in reversed(onnx.defs.get_all_schemas()) if not onnx.defs.has(schema.name)
+}
+"""An op of each domain of the standard."""
 
 pytestmark = pytest.mark.usefixtures("no_custom_ops")
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -32,6 +38,29 @@ def test_an_operator_without_a_domain_stands_for_every_domain(tmp_path: Path, do
     text = ONE_NODE.replace("my.dom.", domain)
     _, session = converted(model(text, '"": 21, "my.dom": 1, "com.microsoft": 1'), tmp_path, DOUBLE)
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
+
+
+@pytest.mark.parametrize(
+    ("domain", "name"), [(domain, name) for domain, name in STANDARD_OPS.items() if domain != ""], ids="::".join
+)
+def test_an_operator_without_a_domain_leaves_what_the_standard_defines_alone(domain: str, name: str) -> None:
+    class Own:
+        infer = staticmethod(lambda ctx, x: x)
+        forward = staticmethod(lambda ctx, x: x)
+
+    atcpy.register_operator(name)(Own)
+    found = load_custom_ops(())
+    assert found.find(domain, name) is None
+    assert found.find("my.dom", name) is found.find("custom", name) is not None
+    atcpy.register_operator(name, domain="my.dom")(type("Other", (Own,), {}))
+    assert load_custom_ops(()).find(domain, name) is None
+
+
+def test_a_node_of_the_ml_standard_is_computed_by_it(tmp_path: Path) -> None:
+    text = "g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Scaler<offset = [1.0], scale = [3.0]>(x) }"
+    proto = model(text, '"": 21, "ai.onnx.ml": 3')
+    _, session = converted(proto, tmp_path, DOUBLE.replace("Double", "Scaler"))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], (X - 1) * 3)
 
 
 def test_an_operator_with_a_domain_stands_for_that_alone(tmp_path: Path) -> None:

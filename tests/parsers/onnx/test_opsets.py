@@ -208,6 +208,15 @@ def test_old_training_flags_are_dropped() -> None:
     np.testing.assert_allclose(y, a @ b + c, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])
+def test_group_normalization_before_opset_21_computes_in_the_type_of_its_input(dtype: str) -> None:
+    signature = f"({dtype}[2,6,4] x, {dtype}[2] s, {dtype}[2] b) => (y)"
+    graph = parsed(model(18, signature, "y = GroupNormalization<num_groups = 2>(x, s, b)")).graph
+    (node,) = graph.nodes_of("GroupNormalization")
+    onnx_type = {"float": 1, "float16": 10, "bfloat16": 16}[dtype]
+    assert node.int_attr("stash_type", 1) == onnx_type
+
+
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 def test_old_recurrent_ops_lose_what_has_no_meaning(op: str) -> None:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]

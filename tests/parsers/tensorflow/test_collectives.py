@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,34 @@ def test_each_spelling_is_its_reduction(tmp_path: Path) -> None:
     for results in run(g, tmp_path, "ge", "mean", "sum", "v2", "nccl", "root", "both:1"):
         for result, array in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, array, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"prescale_factor": 2.0},
+        {"postscale_factor": 2.0},
+        {"prescale_factor": 2.0, "postscale_factor": 0.5},
+        {"reduce_op": 0},
+        {"reduce_op": 3},
+    ],
+    ids=str,
+)
+def test_allreduces_that_scale_differently_do_not_share_a_factor(tmp_path: Path, attrs: dict[str, Any]) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (6,))
+    y = g.add("Neg", x)
+    g.add("HorovodAllreduce", x, name="first", reduce_op=1)
+    g.add("HorovodAllreduce", y, name="other", **{"reduce_op": 1, **attrs})
+    g.add("HorovodAllreduce", g.add("Square", x), name="last", reduce_op=1)
+    every = np.stack([np.arange(6, dtype=np.float32) + rank + 1 for rank in range(RANKS)])
+    # The least of the negated values is the greatest, negated.
+    combined = {0: every.mean(0), 1: every.sum(0), 3: every.max(0)}[attrs.get("reduce_op", 1)]
+    factor = attrs.get("prescale_factor", 1.0) * attrs.get("postscale_factor", 1.0)
+    for first, other, last in run(g, tmp_path, "first", "other", "last"):
+        np.testing.assert_allclose(first, every.sum(0), rtol=1e-6)
+        np.testing.assert_allclose(other, -factor * combined, rtol=1e-6)
+        np.testing.assert_allclose(last, np.square(every).sum(0), rtol=1e-6)
 
 
 def test_what_is_no_plain_reduction_is_refused(tmp_path: Path) -> None:

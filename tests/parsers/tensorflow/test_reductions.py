@@ -32,6 +32,7 @@ def test_reductions(tmp_path: Path) -> None:
             Case(op, [X, Const([2, 0, 1], "int32")], lambda x, _, f=function: f(x), is_dynamic=True),
             Case(op, [X, NONE], X),
             Case(op, [F(3), NONE], F(3)),
+            Case(op, [X, np.int32([])], X, {"keep_dims": True}),
             Case(op, [X, np.int32([1])], lambda x, _, f=function: f(x, 1, keepdims=True), {"keep_dims": True}),
             Case(op, [X, np.int32(-1)], lambda x, _, f=function: f(x, 2, keepdims=True), {"keep_dims": True}),
         ]
@@ -53,6 +54,9 @@ def test_reductions(tmp_path: Path) -> None:
     cases += [
         Case("All", [truth, Const([1], "int32")], lambda x, _: x.all(1)),
         Case("Any", [truth, Const([1, 2], "int32")], lambda x, _: x.any((1, 2), keepdims=True), {"keep_dims": True}),
+        *(Case(op, [truth, np.int32([])], truth, {"keep_dims": True}) for op in ("All", "Any")),
+        Case("EuclideanNorm", [X, np.int32([])], np.abs(X), {"keep_dims": True}),
+        Case("Mean", [np.int32([[7, -7]]), np.int32([])], np.int32([[7, -7]]), {"keep_dims": True}),
         Case("All", [truth[:0], Const([0], "int32")], np.ones((3, 4), bool)),
         Case("Any", [truth[:, :0], Const([1], "int32")], np.zeros((2, 4), bool)),
         Case("Any", [truth, NONE], truth),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -55,6 +57,7 @@ SPELLINGS = {
         "p = Add(x, three) c = Clip(p, zero, six) m = Mul(x, c) y = Div(m, six)",
         "p = Add(x, three) c = Clip(p, zero, six) d = Div(c, six) y = Mul(d, x)",
         "p = Add(x, three) c = Clip(p, zero, six) d = Mul(x, sixth) y = Mul(d, c)",
+        "g = HardSigmoid<alpha = 0.16666667, beta = 0.5>(x) y = Mul(x, g)",
     ],
     "Softplus": ["e = Exp(x) s = Add(one, e) y = Log(s)"],
     "Softsign": ["d = Abs(x) s = Add(d, one) y = Div(x, s)"],
@@ -93,27 +96,72 @@ SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-30, -1e-30, 60.0, -60.0, 3.0, 
 """Finite values stay where e^x is finite: there the formulas are defined as the ops are."""
 
 
-def model_of(body: str) -> onnx.ModelProto:
+X = np.concatenate([np.array(SPECIAL), np.random.default_rng(1).standard_normal(52) * 3]).astype(np.float32)
+X = X.reshape(-1, 4)
+
+
+def constants_of(body: str) -> list[str]:
     words = set(body.replace(",", " ").replace("(", " ").replace(")", " ").split())
-    constants = ", ".join(f"float {name} = {{{value}}}" for name, value in NUMBERS.items() if name in words)
+    return [name for name in NUMBERS if name in words]
+
+
+def model_of(body: str, **changed: float) -> onnx.ModelProto:
+    numbers = {**NUMBERS, **changed}
+    constants = ", ".join(f"float {name} = {{{numbers[name]}}}" for name in constants_of(body))
     return parser.parse_model(HEAD.format(constants=constants, body=body))
+
+
+def kinds_of(model: onnx.ModelProto) -> list[str]:
+    """The ops that preparation leaves."""
+    options = convert_options({"debug": True})
+    graph = parse(model, options.parse, CustomOps()).graph
+    prepare(graph, options.prepare, deadline=Deadline())
+    return [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
+
+
+def check_results(model: onnx.ModelProto) -> None:
+    """Fails unless the compiled model computes what ONNX Runtime does."""
+    oracle = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = oracle.run(None, {"x": X})
+    compiled, _ = compile_model(model, convert_options({"input_shape": f"x:{X.shape[0]},4"}), None)
+    (actual,) = InferenceSession(writer.to_bytes(compiled), threads=1).run(None, {"x": X})
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(("kind", "body"), CASES)
 def test_a_formula_becomes_one_node_with_the_same_results(kind: str, body: str) -> None:
     model = model_of(body)
-    options = convert_options({"debug": True})
-    graph = parse(model, options.parse, CustomOps()).graph
-    prepare(graph, options.prepare, deadline=Deadline())
-    assert [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}] == [kind]
+    assert kinds_of(model) == [kind]
+    check_results(model)
 
-    x = np.concatenate([np.array(SPECIAL), np.random.default_rng(1).standard_normal(52) * 3]).astype(np.float32)
-    x = x.reshape(-1, 4)
-    oracle = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (wanted,) = oracle.run(None, {"x": x})
-    compiled, _ = compile_model(model, convert_options({"input_shape": f"x:{x.shape[0]},4"}), None)
-    (got,) = InferenceSession(writer.to_bytes(compiled), threads=1).run(None, {"x": x})
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=2e-6)
+
+def near(value: float) -> float:
+    """Another number, so near that a formula with it looks alike, so far that results differ."""
+    return value * 1.01 if value else 0.01
+
+
+@pytest.mark.parametrize(("kind", "body"), CASES)
+def test_a_formula_with_another_number_keeps_its_results(kind: str, body: str) -> None:
+    for name in constants_of(body):
+        check_results(model_of(body, **{name: near(NUMBERS[name])}))
+    for literal in re.finditer(r"(?<== )\d+\.\d+", body):
+        check_results(model_of(f"{body[: literal.start()]}{near(float(literal[0]))}{body[literal.end() :]}"))
+
+
+@pytest.mark.parametrize(
+    ("body", "a", "left"),
+    [
+        ("s = Mul(x, a) y = Max(x, s)", 0.001, ["LeakyRelu"]),
+        ("s = Mul(x, a) y = Max(x, s)", 0.999, ["LeakyRelu"]),
+        ("s = Mul(x, a) y = Max(x, s)", 1.001, ["Mul", "Max"]),
+        ("s = Mul(x, a) y = Max(x, s)", 0, ["Mul", "Max"]),
+        ("s = Mul(x, a) y = Max(x, s)", -0.001, ["Mul", "Max"]),
+    ],
+)
+def test_a_formula_ends_where_another_function_begins(body: str, a: float, left: list[str]) -> None:
+    model = model_of(body, a=a)
+    assert kinds_of(model) == left
+    check_results(model)
 
 
 @pytest.mark.parametrize(
