@@ -28,7 +28,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
+.PHONY: help venv build fmt fmt-check lint type test mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ type: $(STAMP) ## mypy --strict
 
 test: build ## all tests but fuzz; of conformance a sample
 	$(PYTEST)
+
+mutants: build ## plant small bugs in MUTATE=file, one at a time; list those that MUTANT_TESTS="…" miss
+	$(PY) -m tests.mutate $(MUTATE) -- $(MUTANT_TESTS)
 
 golden: build ## rewrite tests/golden from what the compiler prints now; review the diff
 	$(PYTEST) tests/golden --golden=rewrite
