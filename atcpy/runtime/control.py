@@ -13,10 +13,10 @@ from atcpy.ir import DType, Graph, Node, TensorDesc
 from atcpy.ir.closure import formal_inputs, own_operands
 from atcpy.ir.tensor import Array
 from atcpy.runtime.host import RuntimeValue
-from atcpy.runtime.turns import SinglePlan, Turns, fits
+from atcpy.runtime.iterations import BodyPlan, Iterations, can_iterate
 
-# A Loop that says no number of turns, and of which nobody knows whether it ends, is stopped here.
-MAX_TURNS = 1_000_000
+# A Loop without a trip count, which may never end, is stopped after so many iterations.
+MAX_ITERATIONS = 1_000_000
 
 
 class Body(Protocol):
@@ -25,13 +25,13 @@ class Body(Protocol):
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
         """The outputs for inputs in order."""
 
-    def single_plan(self, values: Sequence[RuntimeValue]) -> SinglePlan | None:
+    def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that it is for these inputs, if it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Closed:
-    """A body with what it captures: inputs behind those that the op gives it."""
+    """A body with the values that it captures, which are its inputs after those that the op feeds."""
 
     body: Body
     captured: Sequence[RuntimeValue]
@@ -39,13 +39,15 @@ class _Closed:
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
         return self.body.run([*values, *self.captured])
 
-    def turns(
-        self, values: Sequence[RuntimeValue], carried: Mapping[int, int], kept: int | None = None
-    ) -> Turns | None:
-        """Turns in C that begin with these inputs, if the body can run so."""
-        everything = [*values, *self.captured]
-        plan = self.body.single_plan(everything)
-        return Turns(plan, everything, carried) if plan is not None and fits(plan, everything, carried, kept) else None
+    def iterations(
+        self, values: Sequence[RuntimeValue], carried: Mapping[int, int], condition: int | None = None
+    ) -> Iterations | None:
+        """Iterations in C that begin with these inputs, if the body can run so."""
+        inputs = [*values, *self.captured]
+        plan = self.body.body_plan(inputs)
+        if plan is None or not can_iterate(plan, inputs, carried, condition):
+            return None
+        return Iterations(plan, inputs, carried)
 
 
 def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]) -> Sequence[RuntimeValue]:
@@ -82,29 +84,29 @@ def _run_if(
 
 
 def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Closed) -> Sequence[RuntimeValue]:
-    """`for (i = 0; i < M and condition; i++)`: values carried from turn to turn, others collected."""
-    most, condition, *carried = own
-    limit = None if most is None else _turns(most)
+    """`for (i = 0; i < M and condition; i++)`: values carried from one iteration to the next, others collected."""
+    trip_count, condition, *carried = own
+    limit = None if trip_count is None else _limit(trip_count)
     going = condition is None or _truth(node, condition)
     collected: list[list[Array]] = [[] for _ in graph.outputs[1 + len(carried) :]]
     shape, condition_shape = (_shape_inside(data) for data in formal_inputs(graph)[:2])
     number, yes = np.zeros(shape, np.int64), np.ones(condition_shape, np.bool_)
-    turns: Turns | None = None
-    turn = 0
-    while going and (limit is None or turn < limit):
-        if turn == MAX_TURNS:
-            what = f"its condition still holds after {MAX_TURNS} turns: it does not seem to end"
-            raise ModelInvalid("D0001", what, where=node, hint="give the Loop a number of turns")
-        number[...] = turn
-        if turn == 1:  # types and shapes are now what a turn makes of them
-            places = {2 + index: 1 + index for index in range(len(carried))}
-            turns = body.turns([number, yes, *carried], places, kept=1)
-        results = body.run([number.copy(), yes, *carried]) if turns is None else turns.run()
+    in_c: Iterations | None = None
+    iteration = 0
+    while going and (limit is None or iteration < limit):
+        if iteration == MAX_ITERATIONS:
+            what = f"its condition still holds after {MAX_ITERATIONS} iterations: it does not seem to end"
+            raise ModelInvalid("D0001", what, where=node, hint="give the Loop a trip count")
+        number[...] = iteration
+        if iteration == 1:  # the first iteration has given the carried values their types and shapes
+            outputs = {2 + index: 1 + index for index in range(len(carried))}
+            in_c = body.iterations([number, yes, *carried], outputs, condition=1)
+        results = body.run([number.copy(), yes, *carried]) if in_c is None else in_c.run()
         going = _truth(node, results[0])
         carried = results[1 : 1 + len(carried)]
-        _collect(collected, results[1 + len(carried) :], in_buffers=turns is not None)
-        turn += 1
-    if turns is not None:
+        _collect(collected, results[1 + len(carried) :], in_buffers=in_c is not None)
+        iteration += 1
+    if in_c is not None:
         carried = [value.copy() for value in carried]
     stacked = [
         _stack(node, pieces, 0, value.desc)
@@ -114,7 +116,7 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Clos
 
 
 def _shape_inside(data: Node) -> tuple[int, ...]:
-    """Bodies may want the number of the turn and the condition as scalars or as one element."""
+    """The shape in which a body takes the iteration number and the condition: a scalar or one element."""
     return (1,) if data.output.desc.shape == (1,) else ()
 
 
@@ -123,22 +125,22 @@ def _collect(collected: list[list[Array]], pieces: Sequence[Array], *, in_buffer
         all_so_far.append(piece.copy() if in_buffers else piece)
 
 
-def _turns(most: RuntimeValue) -> int | None:
-    """The number of turns; None for what exporters write where there is none to say."""
-    limit = int(np.asarray(most).reshape(-1)[0])
+def _limit(trip_count: RuntimeValue) -> int | None:
+    """The number of iterations; None for the large numbers that exporters write for a loop without a trip count."""
+    limit = int(np.asarray(trip_count).reshape(-1)[0])
     return None if limit >= np.iinfo(np.int32).max else limit
 
 
 def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:
-    """Once a slice of the scanned inputs; states go from turn to turn, other outputs are stacked."""
+    """Runs the body for each slice of the scanned inputs, passes the states on and stacks the other outputs."""
     scanned = node.int_attr("num_scan_inputs", 0)
     states, inputs = list(own[: len(own) - scanned]), [np.asarray(value) for value in own[len(own) - scanned :]]
     graph = next(node.subgraphs)
-    made = len(graph.outputs) - len(states)
+    stacked_count = len(graph.outputs) - len(states)
     in_axes = node.ints_attr("scan_input_axes", (0,) * scanned)
     backwards = node.ints_attr("scan_input_directions", (0,) * scanned)
-    out_axes = node.ints_attr("scan_output_axes", (0,) * made)
-    out_backwards = node.ints_attr("scan_output_directions", (0,) * made)
+    out_axes = node.ints_attr("scan_output_axes", (0,) * stacked_count)
+    out_backwards = node.ints_attr("scan_output_directions", (0,) * stacked_count)
     lengths = {array.shape[axis] for array, axis in zip(inputs, in_axes, strict=True)}
     if len(lengths) != 1:
         raise ModelInvalid("D0001", f"its scanned inputs have lengths {sorted(lengths)}", where=node)
@@ -147,20 +149,20 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
         np.moveaxis(array, axis, 0)[:: -1 if back else 1]
         for array, axis, back in zip(inputs, in_axes, backwards, strict=True)
     ]
-    collected: list[list[Array]] = [[] for _ in range(made)]
+    collected: list[list[Array]] = [[] for _ in range(stacked_count)]
     scanning = [np.empty(array.shape[1:], array.dtype) for array in slices]
-    turns: Turns | None = None
-    for turn in range(length):
+    in_c: Iterations | None = None
+    for iteration in range(length):
         for here, array in zip(scanning, slices, strict=True):
-            here[...] = array[turn]
-        if turn == 1:
-            turns = body.turns([*states, *scanning], {index: index for index in range(len(states))})
-        results = body.run([*states, *(here.copy() for here in scanning)]) if turns is None else turns.run()
+            here[...] = array[iteration]
+        if iteration == 1:
+            in_c = body.iterations([*states, *scanning], {index: index for index in range(len(states))})
+        results = body.run([*states, *(here.copy() for here in scanning)]) if in_c is None else in_c.run()
         if any(isinstance(a, np.ndarray) and a.shape != b.shape for a, b in zip(states, results, strict=False)):
-            raise ModelInvalid("D0001", f"turn {turn} changes the shape of a state", where=node)
+            raise ModelInvalid("D0001", f"iteration {iteration} changes the shape of a state", where=node)
         states = list(results[: len(states)])
-        _collect(collected, results[len(states) :], in_buffers=turns is not None)
-    if turns is not None:
+        _collect(collected, results[len(states) :], in_buffers=in_c is not None)
+    if in_c is not None:
         states = [state.copy() for state in states]
     stacked = [
         _stack(node, pieces[::-1] if back else pieces, axis, value.desc)
@@ -172,14 +174,14 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
 
 
 def _run_sequence_map(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:
-    """Once an element of the first sequence; other sequences go along, tensors stay what they are."""
+    """Runs the body for each element of the first sequence, with the same element of other sequences."""
     first = own[0]
     if not isinstance(first, list) or any(isinstance(other, list) and len(other) != len(first) for other in own):
         raise ModelInvalid("D0001", "its sequences differ in length", where=node)
-    turns = [
-        body.run([value[turn] if isinstance(value, list) else value for value in own]) for turn in range(len(first))
+    results = [
+        body.run([value[index] if isinstance(value, list) else value for value in own]) for index in range(len(first))
     ]
-    return [[results[place] for results in turns] for place in range(len(node.outputs))]
+    return [[outputs[index] for outputs in results] for index in range(len(node.outputs))]
 
 
 def _stack(node: Node, pieces: list[Array], axis: int, desc: TensorDesc) -> Array:
@@ -191,7 +193,7 @@ def _stack(node: Node, pieces: list[Array], axis: int, desc: TensorDesc) -> Arra
         return np.stack(pieces, axis)
     except ValueError as error:
         shapes = " and ".join(str(list(shape)) for shape in sorted({piece.shape for piece in pieces})[:2])
-        raise ModelInvalid("D0001", f"what its turns collect has the shapes {shapes}", where=node) from error
+        raise ModelInvalid("D0001", f"what its iterations collect has the shapes {shapes}", where=node) from error
 
 
 def _truth(node: Node, condition: RuntimeValue) -> bool:

@@ -24,8 +24,8 @@ from atcpy.ops.opdef import Bound
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
+from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.plan import ExecutionPlan
-from atcpy.runtime.turns import SinglePlan
 
 Bind = Callable[[CompiledModel], ExecutionPlan]
 
@@ -124,19 +124,21 @@ class HybridGraph:
                     pending.append(variant.rest)
                 pending.extend(variant.bodies.values())
 
-    def single_plan(self, values: Sequence[RuntimeValue]) -> SinglePlan | None:
-        """The one plan that the graph is for these inputs, if it is."""
+    def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
+        """The plan of the graph for these inputs; None if it takes several, or nodes that run one by one."""
         if not all(isinstance(value, np.ndarray) for value in values):
             return None
         variant = self._variant(values)
         steps = variant.steps
         if variant.plan is None or steps.eager or steps.counted or steps.rest is not None or steps.constants:
             return None
-        made = {port.name: number for number, port in enumerate(variant.plan.outputs)}
-        return SinglePlan(
+        computed = {port.name: BodyOutput(Origin.PLAN_OUTPUT, index) for index, port in enumerate(variant.plan.outputs)}
+        passed = {name: BodyOutput(Origin.BODY_INPUT, index) for index, name in enumerate(self.inputs)}
+        sources = passed | computed
+        return BodyPlan(
             variant.plan,
             tuple(self.inputs.index(port.name) for port in variant.plan.inputs),
-            tuple(made[name] if name in made else ~self.inputs.index(name) for _, name in sorted(steps.outputs)),
+            tuple(sources[name] for _, name in sorted(steps.outputs)),
         )
 
     def _variant(self, values: Sequence[RuntimeValue]) -> _Variant:

@@ -245,11 +245,11 @@ def test_values_that_break_a_rule_name_the_node_and_leave_the_session_usable(tex
 
 
 def test_a_loop_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atcpy.runtime.control.MAX_TURNS", 50)
+    monkeypatch.setattr("atcpy.runtime.control.MAX_ITERATIONS", 50)
     text = (
         "m (float[2] x) => (float[2] y) { c = Constant<value = bool {1}>() y = Loop(, c, x)"
         "<body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo) { co = Identity(ci) vo = Neg(v) }> }"
     )
     session = InferenceSession(package(text))
-    with pytest.raises(AtcError, match="50 turns"):
+    with pytest.raises(AtcError, match="50 iterations"):
         session.run(None, {"x": np.zeros(2, np.float32)})
