@@ -26,7 +26,7 @@ PASSES = Path(__file__).parent.parent.parent / "atcpy" / "passes"
 # Reasons that no model in ONNX text can lead to, and the test that shows each.
 SHOWN_ELSEWHERE = {
     "not-standard": "passes/split/test_assign_engines.py",
-    "crowded": "passes/compile/test_in_place_concat.py",
+    "too-many-accesses": "passes/compile/test_in_place_concat.py",
 }
 
 

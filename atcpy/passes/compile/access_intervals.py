@@ -1,4 +1,4 @@
-"""Who uses which bytes of a home, and when: may two homes share their memory?"""
+"""Accesses to a buffer: which launch reads or writes which bytes, and whether two buffers can share memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER = sys.maxsize
 
 
 class Access(NamedTuple):
-    """Bytes of a home that launch `number` reads or writes."""
+    """Bytes [first, end) of a buffer that launch `number` reads or writes."""
 
     number: int
     first: int
@@ -26,9 +26,9 @@ class Access(NamedTuple):
         return self.number, self.writes
 
 
-class Uses:
-    """The accesses to a home of `size` bytes. Those to a part of it lie by their first byte, so that those to a few
-    bytes are found without a look at all.
+class AccessIntervals:
+    """The accesses to a buffer of `size` bytes. Accesses to a part of it are sorted by their first byte, so that those
+    that overlap a range are found by bisection.
     """
 
     __slots__ = ("_longest", "_parts", "_whole", "size")
@@ -43,7 +43,7 @@ class Uses:
         return len(self._whole) + len(self._parts)
 
     def add(self, accesses: Iterable[Access]) -> None:
-        """Notes accesses."""
+        """Add accesses."""
         for access in accesses:
             if access.end - access.first == self.size:
                 self._whole.append(access)
@@ -51,20 +51,20 @@ class Uses:
                 self._longest = max(self._longest, access.end - access.first)
                 insort(self._parts, access, key=_FIRST)
 
-    def moved(self, at: int) -> Iterable[Access]:
-        """All of them, as the bytes are counted where the home begins at byte `at`."""
+    def shifted(self, offset: int) -> Iterable[Access]:
+        """Yield all accesses, relative to an outer buffer in which this one begins at byte `offset`."""
         for number, first, end, writes in (*self._whole, *self._parts):
-            yield Access(number, first + at, end + at, writes)
+            yield Access(number, first + offset, end + offset, writes)
 
-    def within(self, first: int, end: int) -> list[Access]:
-        """Those to any of some bytes."""
+    def overlapping(self, first: int, end: int) -> list[Access]:
+        """Return the accesses to any byte of [first, end)."""
         low = bisect_right(self._parts, first - self._longest, key=_FIRST)
         high = bisect_left(self._parts, end, key=_FIRST)
         return [*self._whole, *(access for access in self._parts[low:high] if first < access.end)]
 
-    def cut(self, moment: tuple[int, bool]) -> Uses:
-        """Takes those from a moment on out."""
-        later = Uses(self.size)
+    def split_off(self, moment: tuple[int, bool]) -> AccessIntervals:
+        """Remove the accesses at or after a moment and return them."""
+        later = AccessIntervals(self.size)
         for side, taken in ((self._whole, later._whole), (self._parts, later._parts)):
             taken += [access for access in side if access.moment >= moment]
             side[:] = [access for access in side if access.moment < moment]
@@ -73,8 +73,8 @@ class Uses:
 
 
 def can_share(copied: int, source: Iterable[Access], target: Iterable[Access]) -> bool:
-    """May the bytes that launch `copied` copies lie in one place? Before it only the source uses them; what is written
-    there afterwards for the one side is written when the other is needed no more.
+    """Whether source and target of the copy at launch `copied` can be the same bytes: the target is not accessed before
+    the copy, and neither side is written after it while the other is still accessed.
     """
     ends, overwrites = [copied, copied], [_NEVER, _NEVER]
     for side, accesses in enumerate((source, target)):

@@ -1,8 +1,8 @@
 """Streams and events: collectives have a stream of their own, as GE's independent engines do.
 
-Tasks of one stream run in order. Where a task of one stream needs what a task of the other makes, or uses memory that
-the other still uses, it waits for an event that the other records. Of several such tasks it waits for the last, and
-not where one before it on its stream has waited for that one or a later one.
+Tasks of one stream run in order. A task that reads what a task of the other stream writes, or reuses memory that the
+other still uses, waits for an event that the other records. Of several such tasks it waits for the last one only, and
+does not wait if an earlier task of its stream already waited for that one or a later one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ COMPUTE, COLLECTIVES = 0, 1
 
 
 def assign_streams(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks with their streams and events; those of a graph without collectives as they are."""
+    """Return the tasks with streams and events; unchanged in a graph without collectives."""
     streams = [COLLECTIVES if task.engine is Engine.HCCL else COMPUTE for task in tasks]
     if COLLECTIVES not in streams:
         return tuple(tasks)
-    waits = _waits(_needed(tasks, streams), streams)
+    waits = _waits(_dependencies(tasks, streams), streams)
     events = {recorder: event for event, recorder in enumerate(sorted(waits.values()), 1)}
     return tuple(
         replace(
@@ -36,22 +36,24 @@ def assign_streams(tasks: Sequence[Task]) -> tuple[Task, ...]:
     )
 
 
-def _needed(tasks: Sequence[Task], streams: Sequence[int]) -> list[int]:
-    """For each task the last before it on the other stream that uses the same memory, which either writes; or -1."""
-    uses = _uses(tasks)
-    number, space, first, end, writes = uses.T
+def _dependencies(tasks: Sequence[Task], streams: Sequence[int]) -> list[int]:
+    """For each task, the last earlier task of the other stream that shares memory with it which one of them writes;
+    -1 if there is none.
+    """
+    accesses = _accesses(tasks)
+    number, memory, first, end, writes = accesses.T
     on_other = np.array(streams)[number] == COMPUTE
-    needed = np.full(len(tasks), -1)
-    for collective, place, low, high, changes in uses[~on_other]:
-        shared = on_other & (space == place) & (first < high) & (end > low) & ((writes != 0) | (changes != 0))
+    last = np.full(len(tasks), -1)
+    for collective, own_memory, low, high, changes in accesses[~on_other]:
+        shared = on_other & (memory == own_memory) & (first < high) & (end > low) & ((writes != 0) | (changes != 0))
         others = number[shared]
-        needed[collective] = max(needed[collective], others[others < collective].max(initial=-1))
-        needed[others[others > collective]] = collective  # collectives come in order: the last one stays
-    return [int(other) for other in needed]
+        last[collective] = max(last[collective], others[others < collective].max(initial=-1))
+        last[others[others > collective]] = collective  # collectives come in order: the last one stays
+    return [int(other) for other in last]
 
 
-def _uses(tasks: Sequence[Task]) -> Array:
-    """A row for each operand whose memory changes: task, which memory, first byte, behind the last, is it written."""
+def _accesses(tasks: Sequence[Task]) -> Array:
+    """A row for each operand in writable memory: task, memory (-1: arena), first byte, end, whether it is written."""
     rows = [
         (number, slot.index if slot.region is Region.OUTPUT else -1, slot.offset, slot.offset + slot.nbytes, writes)
         for number, task in enumerate(tasks)
@@ -62,11 +64,11 @@ def _uses(tasks: Sequence[Task]) -> Array:
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
-def _waits(needed: Sequence[int], streams: Sequence[int]) -> dict[int, int]:
-    """The tasks that wait, and for which; none of them for one that its stream has waited for."""
+def _waits(dependencies: Sequence[int], streams: Sequence[int]) -> dict[int, int]:
+    """Map each task that waits to the task that it waits for, without waits that an earlier one implies."""
     waits: dict[int, int] = {}
-    known = [-1, -1]
-    for number, other in enumerate(needed):
-        if other > known[streams[number]]:
-            waits[number] = known[streams[number]] = other
+    waited = [-1, -1]  # of each stream
+    for number, other in enumerate(dependencies):
+        if other > waited[streams[number]]:
+            waits[number] = waited[streams[number]] = other
     return waits

@@ -1,4 +1,4 @@
-"""Where every value lies: in a block of the arena, a port or the constants, or within what another value has."""
+"""Buffer assignment: each value gets a block of the arena, a port, a constant, or a range of another buffer."""
 
 from __future__ import annotations
 
@@ -13,108 +13,113 @@ from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
 
 @dataclass(eq=False, slots=True)
-class Home:
-    """Memory of a value, and of those that are written over it: `size` bytes of a region. In the arena they are a
-    `block`, or lie within another home, from its byte `at` on. `written` says by which launch each value is first.
+class Buffer:
+    """`size` bytes of a region that hold a value, and later the values that kernels write over it in place.
+
+    offset: of a constant, in the weights. index: of a port.
+    block: the buffer's range of the arena, unless it lies within the buffer `outer` at `outer_offset`.
+    values: the values that it holds, each with the launch that writes it first.
     """
 
     region: Region
     size: int
-    offset: int = 0  # in the constants
-    index: int = 0  # of the port
+    offset: int = 0
+    index: int = 0
     block: Block | None = None
-    outer: Home | None = None
-    at: int = 0
+    outer: Buffer | None = None
+    outer_offset: int = 0
     has_inner: bool = False
-    written: list[tuple[int, Value]] = field(default_factory=list)
+    values: list[tuple[int, Value]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Lowered:
-    """What the passes of the stage compile change: the launches, None for those that are left out, and the homes of
-    the values. Life times count the launches, those left out included.
+class LoweredGraph:
+    """What the passes of the stage compile rewrite: launches and the buffers of their operands. A removed launch is
+    None, so that lifetimes, which count launches, stay valid.
     """
 
     launches: list[Launch | None]
-    homes: Homes
+    buffers: BufferAssignment
     options: CompileOptions
 
     @property
     def level(self) -> OoLevel:
-        """The level of the optimisation."""
+        """The optimisation level."""
         return self.options.level
 
     @property
     def switches(self) -> PassSwitches:
-        """Which passes are on."""
+        """Which passes are switched on."""
         return self.options.switches
 
 
-class Homes:
-    """Which memory each value has: the home of a view is that of what it views."""
+class BufferAssignment:
+    """The buffer of each value; a view has the buffer of the value that it views."""
 
     def __init__(
         self, graph: Graph, launches: Sequence[Launch], weights: dict[Value, Weight], roots: dict[Value, Value]
     ) -> None:
         self._roots = roots
-        self._homes: dict[Value, Home] = {}
+        self._buffers: dict[Value, Buffer] = {}
         for index, value in enumerate(graph.outputs):
-            self._homes[self._root(value)] = Home(Region.OUTPUT, value.desc.nbytes, index=index)
+            self._buffers[self._root(value)] = Buffer(Region.OUTPUT, value.desc.nbytes, index=index)
         for index, node in enumerate(graph.inputs):
-            self._homes[node.output] = Home(Region.INPUT, node.output.desc.nbytes, index=index)
+            self._buffers[node.output] = Buffer(Region.INPUT, node.output.desc.nbytes, index=index)
         for value, weight in weights.items():
-            self._homes[value] = Home(Region.WEIGHTS, weight.nbytes, offset=weight.offset)
-        self._all: list[tuple[Home, Block]] = []
-        self._live(launches)
+            self._buffers[value] = Buffer(Region.WEIGHTS, weight.nbytes, offset=weight.offset)
+        self._arena: list[tuple[Buffer, Block]] = []
+        self._assign(launches)
 
     def _root(self, value: Value) -> Value:
         return self._roots.get(value, value)
 
     def plan(self, *, reuse: bool) -> MemoryPlan:
-        """Places the blocks."""
+        """Give each block of the arena its offset."""
         return plan_memory(self.blocks(), reuse=reuse)
 
     def blocks(self) -> list[Block]:
-        """The blocks of the arena."""
-        return [block for home, block in self._all if home.outer is None]
+        """Return the blocks of the arena."""
+        return [block for buffer, block in self._arena if buffer.outer is None]
 
-    def find(self, value: Value) -> tuple[Home, int] | None:
-        """The home of a value that lies within no other, and the byte of it where the value begins; None for a value
-        without elements that nobody makes.
+    def find(self, value: Value) -> tuple[Buffer, int] | None:
+        """Return the outermost buffer that holds a value and the value's offset in it; None for a value without
+        elements that no launch writes.
         """
-        home = self._homes.get(self._root(value))
-        if home is None:
+        buffer = self._buffers.get(self._root(value))
+        if buffer is None:
             return None
-        at = 0
-        while home.outer is not None:
-            at += home.at
-            home = home.outer
-        return home, at
+        offset = 0
+        while buffer.outer is not None:
+            offset += buffer.outer_offset
+            buffer = buffer.outer
+        return buffer, offset
 
-    def separate(self, home: Home, number: int) -> Home | None:
-        """Gives what is written over a home after launch `number` one of its own."""
-        later = [entry for entry in home.written if entry[0] > number]
-        if home.block is None or home.has_inner or not later:
+    def split(self, buffer: Buffer, number: int) -> Buffer | None:
+        """Move the values written after launch `number` to a new buffer and return it; None if there are none, or
+        the buffer cannot be split.
+        """
+        later = [entry for entry in buffer.values if entry[0] > number]
+        if buffer.block is None or buffer.has_inner or not later:
             return None
         first = later[0][0]
-        block = Block(home.block.nbytes, first, home.block.last)
-        apart = Home(home.region, home.size, block=block, written=later)
-        self._all.append((apart, block))
-        home.block.last = first
-        del home.written[-len(later) :]
-        self._homes.update((value, apart) for _, value in later)
-        return apart
+        block = Block(buffer.block.nbytes, first, buffer.block.last)
+        rest = Buffer(buffer.region, buffer.size, block=block, values=later)
+        self._arena.append((rest, block))
+        buffer.block.last = first
+        del buffer.values[-len(later) :]
+        self._buffers.update((value, rest) for _, value in later)
+        return rest
 
-    def rejoin(self, home: Home, apart: Home) -> None:
-        """Takes the last `separate` back."""
-        assert home.block is not None and apart.block is not None
-        self._all.pop()
-        home.block.last = apart.block.last
-        home.written += apart.written
-        self._homes.update((value, home) for _, value in apart.written)
+    def unsplit(self, buffer: Buffer, rest: Buffer) -> None:
+        """Undo the last `split`."""
+        assert buffer.block is not None and rest.block is not None
+        self._arena.pop()
+        buffer.block.last = rest.block.last
+        buffer.values += rest.values
+        self._buffers.update((value, buffer) for _, value in rest.values)
 
     def slots(self, launch: Launch) -> tuple[tuple[Slot | None, ...], tuple[Slot, ...]]:
-        """Where the operands of a launch lie."""
+        """Return the memory of a launch's operands."""
         src = tuple(None if value is None else self._slot(value) for value in launch.call.src)
         dst = tuple(self._slot(value) for value in launch.call.dst)
         if launch.run is None:
@@ -129,14 +134,16 @@ class Homes:
     def _slot(self, value: Value) -> Slot:
         found, desc = self.find(value), value.desc
         if found is None:
-            assert desc.nbytes == 0, f"nobody makes {value.name}"
+            assert desc.nbytes == 0, f"no launch writes {value.name}"
             return Slot(Region.ARENA, 0, 0, desc)
-        home, at = found
-        start = home.offset if home.block is None else home.block.offset
-        return Slot(home.region, start + at, desc.nbytes, desc, home.index)
+        buffer, offset = found
+        start = buffer.offset if buffer.block is None else buffer.block.offset
+        return Slot(buffer.region, start + offset, desc.nbytes, desc, buffer.index)
 
-    def _live(self, launches: Sequence[Launch]) -> None:
-        """Life times: from the first launch that writes a value to the last that uses it or a view of it."""
+    def _assign(self, launches: Sequence[Launch]) -> None:
+        """Assign buffers to what launches write. A value lives from the first launch that writes it to the last that
+        uses it or a view of it.
+        """
         last_use: dict[Value, int] = {}
         for number, launch in enumerate(launches):
             for value in (*launch.call.src, *launch.call.dst):  # several launches may write one value
@@ -144,32 +151,32 @@ class Homes:
                     last_use[self._root(value)] = number
         for number, launch in enumerate(launches):
             for value in launch.call.dst:
-                if value in self._homes:
+                if value in self._buffers:
                     continue
-                home = self._in_place(launch, value, number, last_use)
-                if home is None:
+                buffer = self._in_place(launch, value, number, last_use)
+                if buffer is None:
                     block = Block(align(value.desc.nbytes), number, number)
-                    home = Home(Region.ARENA, value.desc.nbytes, block=block)
-                    self._all.append((home, block))
-                assert home.block is not None
-                home.block.last = max(home.block.last, last_use[value])
-                self._homes[value] = home
-                home.written.append((number, value))
+                    buffer = Buffer(Region.ARENA, value.desc.nbytes, block=block)
+                    self._arena.append((buffer, block))
+                assert buffer.block is not None
+                buffer.block.last = max(buffer.block.last, last_use[value])
+                self._buffers[value] = buffer
+                buffer.values.append((number, value))
 
-    def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Home | None:
-        """The home of an input that ends here and that the kernel may write its result over."""
+    def _in_place(self, launch: Launch, value: Value, number: int, last_use: dict[Value, int]) -> Buffer | None:
+        """Return the buffer of an input that is last used here and that the kernel may overwrite with its result."""
         opdef = find_opdef(launch.node)
         if opdef is None or len(launch.call.dst) != 1 or launch.node.outputs != [value]:
             return None
-        for place in opdef.inplace:
-            source = launch.node.input(place)
+        for index in opdef.inplace:
+            source = launch.node.input(index)
             if source is None or source.desc.memory_shape != value.desc.memory_shape:
                 continue
             root = self._root(source)
-            home = self._homes.get(root)
+            buffer = self._buffers.get(root)
             alone = sum(1 for operand in launch.call.src if operand is not None and self._root(operand) is root) == 1
             same_item = source.desc.dtype.bits == value.desc.dtype.bits
-            ends = home is not None and home.block is not None and last_use[root] == number == home.block.last
+            ends = buffer is not None and buffer.block is not None and last_use[root] == number == buffer.block.last
             if ends and alone and same_item:
-                return home
+                return buffer
         return None

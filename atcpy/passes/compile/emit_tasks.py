@@ -1,4 +1,4 @@
-"""Where every value lies, and the task list: the graph becomes a CompiledModel."""
+"""Emission of the CompiledModel: weights, buffers and the task list of a graph whose formats are chosen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from atcpy.ops import is_view
 from atcpy.options import CompileOptions, Deadline, Stage
 from atcpy.passes.base import run_passes
 from atcpy.passes.compile.assign_streams import assign_streams
-from atcpy.passes.compile.buffer_assignment import Homes, Lowered
+from atcpy.passes.compile.buffer_assignment import BufferAssignment, LoweredGraph
 from atcpy.passes.compile.lower import Launch, lower
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset
@@ -39,7 +39,7 @@ WEIGHTS_ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the package says of its making."""
+    """The facts about a compilation that its package records."""
 
     soc: str
     cmdline: str
@@ -50,20 +50,20 @@ class Identity:
 def emit(
     graph: Graph, identity: Identity, options: CompileOptions, *, deadline: Deadline, verify_ir: bool = False
 ) -> CompiledModel:
-    """Lowers a graph whose formats are chosen, leaves out copies, plans its memory and lists its tasks."""
+    """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks."""
     roots = _view_roots(graph)
     _copy_shared_outputs(graph, roots)
     launches = lower(graph)
     weights = _lay_out_weights(node for node in graph.nodes if node.op_type == "Const")
-    homes = Homes(graph, launches, weights, roots)
-    lowered = Lowered([*launches], homes, options)
+    buffers = BufferAssignment(graph, launches, weights, roots)
+    lowered = LoweredGraph([*launches], buffers, options)
     run_passes(Stage.COMPILE, graph, lowered, deadline=deadline, verify_ir=verify_ir)
-    memory = homes.plan(reuse=options.reuse_memory)
+    memory = buffers.plan(reuse=options.reuse_memory)
     position = {node: index for index, node in enumerate(graph.nodes)}
     launched = (launch for launch in lowered.launches if launch is not None)
-    tasks = assign_streams([_task(launch, position[launch.node], homes) for launch in launched])
+    tasks = assign_streams([_task(launch, position[launch.node], buffers) for launch in launched])
     _count_fused_copies(graph, tasks)
-    _say_formats(graph)
+    _set_port_formats(graph)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -79,9 +79,9 @@ def emit(
 
 
 def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
-    """A graph whose shapes are not all known: it is kept as it is, for the runtime to compile."""
+    """Keep a graph with unknown shapes as it is: the runtime compiles it for the shapes that it meets."""
     weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
-    _say_formats(graph)
+    _set_port_formats(graph)
     return CompiledModel(
         graph=graph,
         inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
@@ -97,8 +97,8 @@ def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
     )
 
 
-def _say_formats(graph: Graph) -> None:
-    """Gives inputs the formats that --input_format says: words for who reads the package, nothing moves for them."""
+def _set_port_formats(graph: Graph) -> None:
+    """Label the inputs with the formats of --input_format, for readers of the package; no data moves."""
     for node in graph.inputs:
         name = node.attrs.get("format")
         if isinstance(name, str):
@@ -107,14 +107,14 @@ def _say_formats(graph: Graph) -> None:
 
 
 def _outputs(graph: Graph) -> tuple[Port, ...]:
-    """The outputs under the names that the model gave them, whatever the passes made of the values."""
+    """The outputs under their names in the model, however passes have renamed the values."""
     names = graph.net_output.attrs.get("names")
     assert isinstance(names, tuple) and len(names) == len(graph.outputs)
     return tuple(Port(name, value.desc) for name, value in zip(names, graph.outputs, strict=True))
 
 
 def _view_roots(graph: Graph) -> dict[Value, Value]:
-    """The values that are views, and those whose memory they show through a chain of views."""
+    """Map each view to the value whose memory it shows, through chains of views."""
     roots: dict[Value, Value] = {}
     for node in graph.nodes:
         if is_view(node):
@@ -123,19 +123,19 @@ def _view_roots(graph: Graph) -> dict[Value, Value]:
 
 
 def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
-    """An output gets memory of its own: where it is an input, a constant, a view of another size or
-    an output already, a TensorMove makes it.
+    """Give each output memory of its own: a TensorMove copies what is an input, a constant, a view of another size or
+    an output already.
     """
     taken: set[Value] = set()
     net_output = graph.net_output
-    for place, value in enumerate(net_output.operands):
+    for index, value in enumerate(net_output.operands):
         root = roots.get(value, value)
         shared = root in taken or root.producer.op_type in {"Data", "Const"}
         if shared or root.desc.nbytes != value.desc.nbytes:
             move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
             move.output.desc = value.desc
             move.passes, move.engine = ("OutputCopyPass",), Engine.VECTOR
-            graph.set_input(net_output, place, move.output)
+            graph.set_input(net_output, index, move.output)
         else:
             taken.add(root)
 
@@ -152,18 +152,18 @@ def _lay_out_weights(nodes: Iterable[Node]) -> dict[Value, Weight]:
         desc = node.output.desc
         key = (tensor.digest, desc.format, desc.storage_shape)
         twin = placed.get(key)
-        if twin is None or not twin.tensor.equals(tensor):  # digests may collide in a model that was made to
+        if twin is None or not twin.tensor.equals(tensor):  # an attacker can make digests collide
             twin = placed[key] = Weight(node.output.name, tensor, desc, offset, desc.nbytes)
             offset += -(-desc.nbytes // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
         weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
     return weights
 
 
-def _task(launch: Launch, op_index: int, homes: Homes) -> Task:
+def _task(launch: Launch, op_index: int, buffers: BufferAssignment) -> Task:
     node, call = launch.node, launch.call
     assert node.engine is not None
     on_host = call.family == HOST_FAMILY
-    src, dst = homes.slots(launch)
+    src, dst = buffers.slots(launch)
     return Task(
         node=node.name,
         op_index=op_index,
@@ -179,8 +179,8 @@ def _task(launch: Launch, op_index: int, homes: Homes) -> Task:
 
 
 def _count_fused_copies(graph: Graph, tasks: Sequence[Task]) -> None:
-    """Notes what is still copied around collectives that were joined. Callers' arrays lie where they lie: one copy of
-    each input into its place, and of each result into an output, is how those are bound.
+    """Record how many copies remain around joined collectives. One copy of each input and of each output is counted
+    apart: it binds the caller's arrays, whose addresses are not ours to choose.
     """
     plan = graph.decisions.allreduce
     if plan is None:

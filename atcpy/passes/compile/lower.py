@@ -13,8 +13,8 @@ from atcpy.ops import KernelCall, find_opdef, is_view
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel call and the node that it belongs to. With a `run` it is a copy of one run of bytes, to which its
-    operands are narrowed: the first one read, the first one written, how many.
+    """A kernel call and its node. `run` restricts a copy to one contiguous range: first byte read, first byte
+    written, number of bytes.
     """
 
     node: Node
@@ -23,7 +23,7 @@ class Launch:
 
 
 def lower(graph: Graph) -> list[Launch]:
-    """The launches of a graph in order."""
+    """Return the launches of a graph in order."""
     launches: list[Launch] = []
     for node in graph.nodes:
         if node.op_type in {"Data", "Const", "NetOutput"} or is_view(node):
@@ -40,5 +40,5 @@ def _calls(node: Node) -> Iterable[KernelCall]:
     if opdef is not None and opdef.lower is not None:
         return opdef.lower(node)
     if opdef is not None and opdef.bound is not None:
-        return opdef.bound.lower(node, node.outputs[-1])  # the count, which the cut at known shapes added
+        return opdef.bound.lower(node, node.outputs[-1])  # the element count, an output that `cut_known` added
     raise InternalError(f"{node.op_type} {node.name} is placed on {node.engine}, but has no kernel")

@@ -17,22 +17,21 @@ from dataclasses import dataclass
 from atcpy.ir import MemoryPlan
 
 ALIGNMENT = 64
-# Where the walk through time wastes memory, each block is compared with all others: up to so many blocks, in as
-# many orders as so many comparisons allow.
+# Where first fit over time wastes memory, blocks are placed in several orders, each block compared with all others:
+# up to so many blocks, and so many comparisons in total.
 MAX_PAIRWISE = 2048
 MAX_COMPARISONS_OF_ORDERS = 8_000_000
-# After so many rounds, a plan within 5 % of the bound is not improved; the search for a better one compares so many
-# pairs.
+# After so many rounds a plan within 5 % of the bound is accepted; the search stops after so many comparisons.
 MAX_ROUNDS_TO_THE_BOUND = 50
 GOOD_ENOUGH = 1.05
 MAX_COMPARISONS = 4_000_000
-# Few blocks have few orders: what so many rounds a block do not find is not there.
+# Few blocks have few orders: the search stops after so many rounds for each block.
 MAX_ROUNDS_A_BLOCK = 50
 
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Memory of one value, or of several that share it: alive from task `first` to task `last`."""
+    """Memory of one value, or of several that share it, live from task `first` to task `last`."""
 
     nbytes: int
     first: int
@@ -41,12 +40,12 @@ class Block:
 
 
 def align(nbytes: int) -> int:
-    """The size of a block that holds so many bytes."""
+    """Round a size up to whole aligned units, at least one."""
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
 
 def plan_memory(blocks: Sequence[Block], *, reuse: bool) -> MemoryPlan:
-    """Sets the offset of every block."""
+    """Set the offset of every block and return the plan."""
     unshared = sum(block.nbytes for block in blocks)
     bound = lower_bound(blocks)
     if not reuse:
@@ -73,17 +72,17 @@ class _Placement:
 
 
 def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
-    """Places the blocks in several orders; then, while too much is wasted, lets the block that sticks
-    out farthest choose its place earlier.
+    """Place the blocks in several orders; then, while too much is wasted, move the block with the highest end
+    forward in the best order.
     """
     pairs = len(blocks) * len(blocks)
-    tried: list[tuple[_Placement, Sequence[Block]]] = []
+    trials: list[tuple[_Placement, Sequence[Block]]] = []
     for key in _ORDERS[: max(MAX_COMPARISONS_OF_ORDERS // pairs, 1)]:
         order: Sequence[Block] = sorted(blocks, key=key)
-        tried.append((_place_in_order(blocks, order), order))
-        if tried[-1][0].size == bound:
+        trials.append((_place_in_order(blocks, order), order))
+        if trials[-1][0].size == bound:
             break
-    best, order = min(tried, key=lambda item: item[0].size)
+    best, order = min(trials, key=lambda item: item[0].size)
     rounds = min(MAX_COMPARISONS // pairs, MAX_ROUNDS_A_BLOCK * len(blocks))
     latest = best
     for number in range(rounds):
@@ -100,15 +99,15 @@ def _best_order(blocks: Sequence[Block], bound: int) -> _Placement:
 
 
 def lower_bound(blocks: Sequence[Block]) -> int:
-    """The largest sum of sizes alive at one task."""
+    """Return the largest sum of block sizes that are live at one task."""
     events = sorted(
         [(block.first, 1, block.nbytes) for block in blocks] + [(block.last + 1, 0, -block.nbytes) for block in blocks]
     )
-    alive = most = 0
+    alive = peak = 0
     for _, _, change in events:
         alive += change
-        most = max(most, alive)
-    return most
+        peak = max(peak, alive)
+    return peak
 
 
 _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
@@ -121,7 +120,9 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 
 
 def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placement:
-    """Each block in turn takes the smallest gap, among the placed ones alive with it, that it fits."""
+    """Place each block of the order in the smallest gap that fits it between placed blocks with which it overlaps in
+    time.
+    """
     placed: list[Block] = []
     offsets: list[int] = []
     size = 0
@@ -143,7 +144,7 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[Block]) -> _Placeme
 
 
 def _place_in_time(blocks: Sequence[Block]) -> _Placement:
-    """Walks through time with a list of free ranges; each block takes the smallest that fits."""
+    """Place the blocks in order of their first task, each in the smallest free range that fits."""
     free: list[tuple[int, int]] = []  # (size, offset), by size
     at_offset: dict[int, int] = {}  # offset -> size of free ranges
     ends: dict[int, int] = {}  # end -> offset of free ranges

@@ -135,4 +135,4 @@ def test_a_home_with_very_many_readers_stays_alone(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(in_place_concat, "MAX_ACCESSES", 3)
     package = compiled(model(CHAIN))
     (record,) = [record for record in package.graph.decisions.passes if record.name == "ConcatNotaskPass"]
-    assert {reject.reason for reject in record.rejects} == {"crowded", "fixed-memory"}
+    assert {reject.reason for reject in record.rejects} == {"too-many-accesses", "fixed-memory"}
