@@ -17,11 +17,10 @@ import pytest
 from atcpy.ir import Graph, Match, Node, PassRecord, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.options import Stage
-from atcpy.passes import base
+from atcpy.passes import affine, base
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.optimize.conv_activation import ConvAdd, ConvRelu
 from atcpy.passes.optimize.matmul_epilogue import MatMulAdd
-from atcpy.passes.prepare.affine import per_channel
 from atcpy.passes.prepare.attention.scaled_dot_product import Attention
 from atcpy.passes.prepare.recognise.gelu import Gelu
 from atcpy.passes.prepare.recognise.layer_norm import LayerNorm
@@ -112,13 +111,13 @@ def broken(patch: pytest.MonkeyPatch, fusion: type[Fusion], source: str, replace
 
 def wrong_epsilon_of_wide(patch: pytest.MonkeyPatch) -> str:
     """ε is too large where there are 8 channels."""
-    right = per_channel._affine
+    right = affine._affine
 
-    def wrong(node: Node, numbers: Mapping[str, Array]) -> per_channel.Affine:
+    def wrong(node: Node, numbers: Mapping[str, Array]) -> affine.Affine:
         is_wide = "var" in numbers and numbers["var"].size == 8
         return right(node, {**numbers, "var": numbers["var"] + 0.2} if is_wide else numbers)
 
-    patch.setattr(per_channel, "_affine", wrong)
+    patch.setattr(affine, "_affine", wrong)
     return "ConvBatchnormFusionPass"
 
 
