@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from atcpy.cli.app import execute
+from atcpy.passes.phase import Phase
 from tests.sources import MODULES, REPO, relative_name, syntax
 
 DOCS = REPO / "docs"
@@ -167,3 +168,9 @@ def test_each_reason_is_a_row_of_the_table() -> None:
     rows = re.findall(r"^\| `([^`]+)` \|", table, re.M)
     assert rows == sorted(set(rows))
     assert set(rows) == reasons()
+
+
+def test_each_phase_is_a_row_of_its_table() -> None:
+    page = (DOCS / "add-a-pass.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (prepare|split|optimize|compile) \| `(\w+)` \| (.+) \|$", page, re.M)
+    assert rows == [(phase.stage.value, phase.name, phase.purpose) for phase in Phase]

@@ -94,7 +94,7 @@ def test_each_data_file_is_installed() -> None:
     patterns = re.findall(r'"((?:\*|py)\.\w+)"', (REPO / "meson.build").read_text(encoding="utf-8"))
     assert "*.py" in patterns
     files = [path for path in ROOT.rglob("*") if path.is_file() and CSRC not in path.parents]
-    built = {".so", ".pyc"}
+    built = {".so", ".pyc", ".md"}
     left_out = [p for p in files if p.suffix not in built and not any(p.match(pattern) for pattern in patterns)]
     assert left_out == []
 

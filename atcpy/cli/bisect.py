@@ -21,7 +21,7 @@ from atcpy.errors import AtcError, VerifyFailed, Where
 from atcpy.ir.decisions import Matched
 from atcpy.options import OPTIONS, convert_options
 from atcpy.parsers.onnx import read_model
-from atcpy.passes.prepare.recognise.custom_op import custom_passes
+from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of
 from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, model_ports
@@ -49,7 +49,7 @@ def find_culprit(run: Invocation, asked: Request) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="atcpy-bisect-") as folder:
         judge = Judge(run, asked, Path(folder))
         trials = Trials(asked, judge, Memory(asked, file.source.sha256))
-        order = search.switchable(custom_passes(asked.custom))
+        order = search.switchable(passes_with(asked.custom))
         report = search.bisect(order, trials, tell)
         if report.required and trials.refusal is not None:
             raise trials.refusal  # with all passes off, too: nothing that a pass did

@@ -165,10 +165,10 @@ def _known_by(view: "PackageView", ops: Sequence[str]) -> Iterator[str]:
 
 def _why_off(view: "PackageView", name: str) -> str:
     from atcpy.options import recorded_options
-    from atcpy.passes.base import find_pass
+    from atcpy.passes.pass_set import built_in_passes
 
     options = recorded_options(view.model.cmdline).optimize
-    entry = find_pass(name)
+    entry = built_in_passes().find(name)
     if entry is not None and options.level < entry.level:
         return f"it runs from {entry.level.name} on, this was {options.level.name}"
     if name in options.switches.named and not options.switches.named[name]:
@@ -187,13 +187,13 @@ def _why_off(view: "PackageView", name: str) -> str:
 def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
     from atcpy.debug.explain import candidates_of
     from atcpy.ir.decisions import ALLREDUCE_FUSION
-    from atcpy.passes.base import find_pass
+    from atcpy.passes.pass_set import built_in_passes
     from atcpy.report.allreduce import allreduce_line
     from atcpy.report.record import to_json
 
     records = [record for record in view.graph.decisions.passes if record.name == name]
     if not records:
-        if find_pass(name) is not None:
+        if built_in_passes().find(name) is not None:
             return Outcome([], [f"{name}  did not run on {subject}: {_why_off(view, name)}"])
         known = [record.name for record in view.graph.decisions.passes]
         hint = did_you_mean(name, known) or "atcpy passes list"

@@ -1,6 +1,5 @@
 """`atcpy passes`: the passes by name, for `--skip_pass` and the switches; which of them breaks a model."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,8 +69,9 @@ def passes(
         return find_culprit(run, asked)
     records = all_passes(options["custom_ops"])
     if action == "list":
-        rows = [(r["name"], r["stage"], r["order"], r["level"], r["summary"]) for r in records]
-        return Outcome({"passes": records}, table(("pass", "stage", "order", "level", ""), rows, right=(2,)))
+        columns = ("name", "stage", "phase", "family", "order", "level", "summary")
+        rows = [tuple(record[column] for column in columns) for record in records]
+        return Outcome({"passes": records}, table(("pass", *columns[1:-1], ""), rows, right=(4,)))
     if action != "show":
         raise UsageError(
             "E10001", f'passes: "{action}" is not list, show or bisect', hint=did_you_mean(action, ACTIONS)
@@ -86,6 +86,7 @@ def passes(
     switch = "correctness needs it: no level or ALL:off leaves it out" if found["required"] else f"--skip_pass={name}"
     lines = [
         f"{name}  {found['stage']}, number {found['order']}, from {found['level']} on",
+        f"  phase   {found['phase']}" + (f", family {found['family']}" if found["family"] else ""),
         f"  after   {after}",
         f"  switch  {switch}",
         *(f"  {line}".rstrip() for line in found["doc"].splitlines()),
@@ -95,27 +96,23 @@ def passes(
 
 def all_passes(modules: list[str] | None) -> list[dict[str, Any]]:
     """Every pass in the order in which they run, those of custom operators included."""
-    from atcpy.options import Stage
-    from atcpy.passes.base import passes_of
-    from atcpy.passes.prepare.recognise.custom_op import custom_passes
+    from atcpy.passes.prepare.recognise.custom_op import passes_with
     from atcpy.stages import pipeline
 
-    first = custom_passes(custom_ops.load(modules))
     assert pipeline  # it imports the stages, which register their passes
-    ordered = [(stage, entry) for stage in Stage for entry in passes_of(stage, first)]
-    return [_record(entry, order) for order, (_, entry) in enumerate(ordered, 1)]
+    return [_record(entry, order) for order, entry in enumerate(passes_with(custom_ops.load(modules)), 1)]
 
 
 def _record(entry: "Pass", order: int) -> dict[str, Any]:
-    owner = getattr(entry.run, "__self__", None)
-    module = sys.modules[type(owner).__module__ if owner is not None else entry.run.__module__]
     return {
         "name": entry.name,
         "stage": entry.stage.value,
+        "phase": entry.phase.name.lower(),
+        "family": entry.family,
         "order": order,
         "level": entry.level.name,
         "required": entry.required,
         "after": list(entry.after),
         "summary": entry.summary,
-        "doc": (module.__doc__ or "").strip(),
+        "doc": entry.doc,
     }

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from math import log2
 
 from atcpy.ir.decisions import Decisions, Matched
-from atcpy.options import Stage
-from atcpy.passes.base import Pass, passes_of
+from atcpy.passes.pass_set import PassSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +99,9 @@ def applied_in(decisions: Decisions, at_work: str = "") -> dict[str, Applied]:
     return found
 
 
-def switchable(first: tuple[Pass, ...] = ()) -> list[str]:
-    """The passes that may be left out, in the order in which they run; `first` are those of custom operators."""
-    return [entry.name for stage in Stage for entry in passes_of(stage, first) if not entry.required]
+def switchable(passes: PassSet) -> list[str]:
+    """Return the names of the passes that may be left out, in the order in which they run."""
+    return [entry.name for entry in passes if not entry.required]
 
 
 def bisect(order: Sequence[str], attempt: Try, tell: Callable[[Step], None] = lambda step: None) -> BisectReport:

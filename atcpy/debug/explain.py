@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value, walk
 from atcpy.ir.decisions import Matched
 from atcpy.ir.pattern import Op, Pattern
-from atcpy.options import Stage
-from atcpy.passes.base import Pass, passes_of
+from atcpy.passes.pass_set import built_in_passes
 
 PLACER = "EnginePlacerPass"
 _BETWEEN = frozenset({"TransData", "Cast"})  # what the compiler puts between two nodes
@@ -183,10 +182,10 @@ def _all_matches(record: PassRecord) -> Iterator[Matched]:
     yield from (reject.nodes for reject in record.rejects)
 
 
-def passes_with_pattern(first: str, second: str, more: tuple[Pass, ...] = ()) -> list[str]:
+def passes_with_pattern(first: str, second: str) -> list[str]:
     """The passes whose pattern has a `second` that reads a `first`; passes without a pattern cannot be asked."""
     found = []
-    for entry in (entry for stage in Stage for entry in passes_of(stage, more)):
+    for entry in built_in_passes():
         pattern = getattr(getattr(entry.run, "__self__", None), "pattern", ())
         roots = pattern if isinstance(pattern, tuple) else (pattern,)
         if any(_reads(root, first, second) for root in roots):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from atcpy.options import Deadline
 
 if TYPE_CHECKING:
-    from atcpy.ir.graph import Graph
     from atcpy.ir.node import Node
 
 
@@ -114,14 +113,12 @@ class Moment(Enum):
 @dataclass(slots=True)
 class Decisions:
     """The records of a compilation in the order of the passes, and what became of nodes that
-    are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces. `watch` is
-    told of each pass that runs on the graph, or on a piece of it.
+    are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces.
     """
 
     passes: list[PassRecord] = field(default_factory=list)
     removed: dict[str, str] = field(default_factory=dict)
     allreduce: AllReducePlan | None = None
-    watch: Callable[[str, Graph, Moment], None] | None = field(default=None, repr=False, compare=False)
 
     def begin(self, name: str, stage: str) -> PassRecord:
         """The record of a pass that is about to run; pieces of one graph share it."""

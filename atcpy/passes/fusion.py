@@ -14,29 +14,32 @@ import numpy as np
 from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import matched_nodes
 from atcpy.ir.pattern import Op, could_match, matches, required_types
-from atcpy.options import OoLevel, Stage
+from atcpy.options import OoLevel
 from atcpy.passes.base import Declared, declare_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 
 
 class Fusion:
     """One rewrite: a pattern, or several spellings of it, the requirements that a match must meet,
     and its replacement.
 
-    A subclass gives `switch`, its name as ATC's fusion switch file writes it, its `stage`, and
-    what it must come `after`:
+    A subclass gives `switch`, its name as ATC's fusion switch file writes it, its `phase`, and the passes of that phase
+    that it must come `after`:
 
-        class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE): ...
+        class ConvBatchnorm(Fusion, switch="ConvBatchnormFusionPass", phase=Phase.ABSORB): ...
     """
 
     pattern: Op | tuple[Op, ...]
     switch: str
 
-    def __init_subclass__(cls, *, switch: str = "", stage: Stage = Stage.PREPARE, **declared: Unpack[Declared]) -> None:
+    def __init_subclass__(
+        cls, *, switch: str = "", phase: Phase = Phase.RECOGNISE, **declared: Unpack[Declared]
+    ) -> None:
         if switch:  # else it is a frame for passes that are made while the program runs
             cls.switch = switch
             declared.setdefault("level", OoLevel.O2)
-            declare_pass(switch, stage, cls().run, cls.__doc__, **declared)
+            declare_pass(switch, phase, cls().run, cls.__doc__, **declared)
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         """Every reason against replacing this match."""

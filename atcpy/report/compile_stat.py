@@ -16,8 +16,7 @@ from typing import Any
 
 from atcpy.errors import raise_os_error
 from atcpy.om.atomic import atomic_write
-from atcpy.options import Stage
-from atcpy.passes.base import passes_of
+from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.report import ConvertReport
 
 NAME = "fusion_result.json"
@@ -54,7 +53,7 @@ class CompileStatistics:
 
     def _write(self, report: ConvertReport) -> None:
         content = _written.setdefault(self._path, {})
-        required = {entry.name for stage in Stage for entry in passes_of(stage) if entry.required}
+        required = {entry.name for entry in built_in_passes() if entry.required}
         fusions = {
             entry.name: {"effect_times": str(entry.applied), "match_times": str(entry.matched)}
             for entry in report.passes

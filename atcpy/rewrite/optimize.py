@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import onnx
@@ -23,8 +22,10 @@ from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.onnx.reader import ModelFile, read_model
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.passes import prepare as _passes  # registers them
-from atcpy.passes.base import Pass, check_switches, passes_of, run_passes
-from atcpy.passes.bodies import prepare_bodies
+from atcpy.passes.base import Pass
+from atcpy.passes.pass_manager import PassManager
+from atcpy.passes.pass_set import built_in_passes
+from atcpy.passes.phase import Phase
 from atcpy.rewrite.export import CannotExport, Constant, RewrittenModel, export_rewritten
 from atcpy.rewrite.options import RewriteOptions
 from atcpy.rewrite.recorder import SourceRecorder
@@ -99,10 +100,11 @@ def read_source(file: ModelFile, options: RewriteOptions) -> tuple[ParsedModel, 
 
 def _check_names(options: RewriteOptions) -> None:
     shared = options.shared
-    check_switches(shared.prepare.switches, (*shared.skipped_passes, *options.only))
-    known = {entry.name: entry for entry in passes_of(Stage.PREPARE)}
+    passes = built_in_passes()
+    passes.check_switches(shared.prepare.switches, (*shared.skipped_passes, *options.only))
     for name in options.only:
-        if name not in known or not known[name].is_neutral:
+        entry = passes.find(name)
+        if entry is None or entry.stage is not Stage.PREPARE or not entry.is_neutral:
             what = f"--passes: {name} does not run in optimize: its result serves our own kernels only"
             raise UsageError("E10001", what, hint="atcpy passes list")
 
@@ -144,7 +146,7 @@ def _rewrite_best(
 
 
 def _optional_passes() -> frozenset[str]:
-    return frozenset(entry.name for entry in passes_of(Stage.PREPARE) if not entry.required)
+    return frozenset(entry.name for entry in built_in_passes() if not entry.required)
 
 
 def rewrite(graph: Graph, source: SourceModel, options: RewriteOptions) -> RewrittenModel:
@@ -156,16 +158,9 @@ def rewrite(graph: Graph, source: SourceModel, options: RewriteOptions) -> Rewri
         is_named = not options.only or entry.required or entry.name in options.only
         return is_named and entry.is_neutral and all(onnx.defs.has(op_type, opset) for op_type in entry.makes)
 
-    run = partial(
-        run_passes,
-        Stage.PREPARE,
-        options=shared.prepare,
-        deadline=shared.limits.deadline(),
-        verify_ir=shared.verify_ir,
-        wanted=is_on,
-    )
-    run(graph)
-    prepare_bodies(graph, run)
+    manager = PassManager(shared, built_in_passes().where(is_on), shared.limits.deadline())
+    manager.run(graph, *Phase.of(Stage.PREPARE))
+    manager.run_bodies(graph, *Phase.of(Stage.PREPARE))
     return export_rewritten(graph, source, retyped=bool(shared.parse.input_shape))
 
 

@@ -6,29 +6,21 @@ from atcpy.errors import Unsupported, Where
 from atcpy.ir import CompiledModel, DType, Graph, Port, Task
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_compiled_task
-from atcpy.options import CompileOptions, Deadline, MemoryLimit
 from atcpy.passes.compile.emit_tasks import Identity, emit, keep_unknown
+from atcpy.passes.pass_manager import PassManager
 
 __all__ = ["compile_graph", "keep_unknown"]
 
 
-def compile_graph(
-    graph: Graph,
-    identity: Identity,
-    options: CompileOptions,
-    *,
-    memory: MemoryLimit,
-    deadline: Deadline,
-    verify_ir: bool = False,
-) -> CompiledModel:
-    """Everything that the package holds; what would not run is refused here, not when it is loaded."""
-    deadline.check("compile")
-    compiled = emit(graph, identity, options, deadline=deadline, verify_ir=verify_ir)
+def compile_graph(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
+    """Return everything that the package holds. What would not run is refused here, not when it is loaded."""
+    manager.deadline.check("compile")
+    compiled = emit(graph, identity, manager)
     _check_types(compiled)
     weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
     ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)
-    memory.check(compiled.memory.arena_bytes + weights_bytes + sum(ports), "running the model")
-    deadline.check("compile")
+    manager.options.limits.memory().check(compiled.memory.arena_bytes + weights_bytes + sum(ports), "running the model")
+    manager.deadline.check("compile")
     _check_tasks(compiled, weights_bytes)
     return compiled
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,18 +24,17 @@ from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.custom import custom_ops_in, load_custom_ops
-from atcpy.options import AllReduceSplit, ConvertOptions, Deadline, MemoryLimit, Stage
-from atcpy.passes.base import check_switches
-from atcpy.passes.bodies import prepare_bodies
+from atcpy.options import AllReduceSplit, ConvertOptions, MemoryLimit, Stage
 from atcpy.passes.compile.emit_tasks import Identity
 from atcpy.passes.optimize.cancel_transdata import count_transdata
-from atcpy.passes.prepare.recognise.custom_op import custom_passes
+from atcpy.passes.pass_manager import PassManager
+from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph, keep_unknown
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
-from atcpy.stages.prepare import prepare
+from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import place, split
 
@@ -89,45 +87,36 @@ def compile_model(
 ) -> tuple[CompiledModel, ConvertReport]:
     """Takes a model through all stages but the writing of the package; the report lacks the file."""
     custom = load_custom_ops(options.custom_ops)
-    first = custom_passes(custom)
-    warnings = check_switches(options.optimize.switches, options.skipped_passes, first, options.dump.passes)
+    passes = passes_with(custom)
+    warnings = passes.check_switches(options.optimize.switches, options.skipped_passes, options.dump.passes)
     clock = _Clock(observer)
-    deadline: Deadline = options.limits.deadline()
-    verify_ir = options.verify_ir
+    observe = None if observer is None else observer.passing
+    manager = PassManager(options, passes, options.limits.deadline(), observe)
     with clock.stage(Stage.PARSE):
         parsed = parse(model, options.parse, custom)
         graph = parsed.graph
-        graph.decisions.watch = None if observer is None else observer.passing
         clock.graphs = (graph,)
         nodes_before = graph.node_count_before
     with clock.stage(Stage.PREPARE):
-        run = partial(prepare, options=options.prepare, deadline=deadline, verify_ir=verify_ir, first=first)
-        run(graph)
+        prepare(graph, manager)
         _check_values(graph, options.limits.memory())
-        prepare_bodies(graph, run)
+        prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
-            place(graph, options.split, deadline=deadline, verify_ir=verify_ir)
+            place(graph, manager)
         with clock.stage(Stage.COMPILE):
             compiled = keep_unknown(graph, identity)
         return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
     with clock.stage(Stage.SPLIT):
-        partition = split(graph, options.split, deadline=deadline, verify_ir=verify_ir)
+        partition = split(graph, manager)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
     with clock.stage(Stage.OPTIMIZE):
-        graph = optimize(partition, options.optimize, deadline=deadline, verify_ir=verify_ir)
+        graph = optimize(partition, manager)
         clock.graphs = (graph,)
         kept = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
-        compiled = compile_graph(
-            graph,
-            identity,
-            options.compile,
-            memory=options.limits.memory(),
-            deadline=deadline,
-            verify_ir=verify_ir,
-        )
+        compiled = compile_graph(graph, identity, manager)
     return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times, warnings)
 
 
@@ -170,14 +159,14 @@ class CheckReport:
 @collector_paused()
 def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
     """Everything that keeps a model from converting, at once; no package is made."""
-    deadline = options.limits.deadline()
     custom = load_custom_ops(options.custom_ops)
+    manager = PassManager(options, passes_with(custom), options.limits.deadline())
     try:
         parsed = parse(model, options.parse, custom)
         nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
-        prepare(parsed.graph, options.prepare, deadline=deadline, first=custom_passes(custom))
+        prepare(parsed.graph, manager)
         _check_values(parsed.graph, options.limits.memory())
-        place(parsed.graph, options.split, deadline=deadline)
+        place(parsed.graph, manager)
     except AtcError as error:
         return CheckReport(
             problems=tuple(error.problems), warnings=(), ops=(), known_shapes=0, unknown_shapes=0, nodes=0

@@ -9,8 +9,9 @@ from atcpy.ir import CompiledModel, Graph, Source, Tensor, TensorDesc
 from atcpy.ir.clone import clone
 from atcpy.ir.specialization import Specialization
 from atcpy.ir.tensor import Array
-from atcpy.options import ConvertOptions, Deadline
+from atcpy.options import ConvertOptions
 from atcpy.passes.compile.emit_tasks import Identity
+from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known
 from atcpy.stages.compile import compile_graph
 from atcpy.stages.optimize import optimize
@@ -25,7 +26,7 @@ def specialize(graph: Graph, inputs: Sequence[TensorDesc | Array], options: Conv
 
     Raises ModelInvalid if the shapes do not fit, as the same model with these shapes would.
     """
-    deadline = options.limits.deadline()
+    manager = PassManager(options, deadline=options.limits.deadline())
     copy = clone(graph)
     for data, given in zip(copy.inputs, inputs, strict=True):
         if isinstance(given, TensorDesc):
@@ -33,14 +34,12 @@ def specialize(graph: Graph, inputs: Sequence[TensorDesc | Array], options: Conv
         else:
             const = copy.add_const(Tensor.of(given.copy()), data.output.name)
             copy.replace_uses(data.output, const)
-    prepare(copy, options.prepare, deadline=deadline, verify_ir=options.verify_ir)
+    prepare(copy, manager)
     cut = cut_known(copy)
-    known = None if cut.known is None else _compile(cut.known, options, deadline)
+    known = None if cut.known is None else _compile(cut.known, manager)
     return Specialization(known, cut.counted, cut.eager, cut.constants, cut.outputs, cut.rest)
 
 
-def _compile(graph: Graph, options: ConvertOptions, deadline: Deadline) -> CompiledModel:
-    partition = split(graph, options.split, deadline=deadline, verify_ir=options.verify_ir)
-    whole = optimize(partition, options.optimize, deadline=deadline, verify_ir=options.verify_ir)
-    identity = Identity(options.soc, "", _NO_SOURCE, __version__)
-    return compile_graph(whole, identity, options.compile, memory=options.limits.memory(), deadline=deadline)
+def _compile(graph: Graph, manager: PassManager) -> CompiledModel:
+    whole = optimize(split(graph, manager), manager)
+    return compile_graph(whole, Identity(manager.options.soc, "", _NO_SOURCE, __version__), manager)

@@ -15,9 +15,9 @@ import pytest
 from atcpy.cli import bisect_trials
 from atcpy.ir import Graph, Match, PassRecord, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes import base
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model as model_of
 
@@ -31,7 +31,7 @@ def broken_relu() -> Iterator[str]:
     """A pass that makes the third Relu a LeakyRelu."""
     with registered("BrokenReluPass"):
 
-        class BrokenRelu(Fusion, switch="BrokenReluPass", stage=Stage.PREPARE, after=("PrunePass",)):
+        class BrokenRelu(Fusion, switch="BrokenReluPass", phase=Phase.RECOGNISE):
             """Break one Relu."""
 
             pattern = op("Relu", var("x"))
@@ -52,7 +52,7 @@ def lost_bias() -> Iterator[str]:
     """A pass that drops the bias of each Gemm."""
     with registered("LostBiasPass"):
 
-        class LostBias(Fusion, switch="LostBiasPass", stage=Stage.PREPARE, after=("PrunePass",)):
+        class LostBias(Fusion, switch="LostBiasPass", phase=Phase.RECOGNISE):
             """Drop a bias."""
 
             pattern = op("Gemm", var("x"), const("w"), const("b"), name="gemm")
@@ -68,7 +68,7 @@ def broken_required() -> Iterator[str]:
     """A required pass that breaks all."""
     with registered("BrokenRequiredPass"):
 
-        @base.graph_pass("BrokenRequiredPass", Stage.PREPARE, after=("PrunePass",), required=True)
+        @base.graph_pass("BrokenRequiredPass", Phase.RECOGNISE, required=True)
         def breaks(graph: Graph, record: PassRecord, options: object) -> None:
             """Break each Relu."""
             for node in graph.nodes:
@@ -89,7 +89,6 @@ class registered:
 
     def __exit__(self, *_: object) -> None:
         base._REGISTRY.pop(self._name, None)
-        base.passes_of.cache_clear()
 
 
 @pytest.fixture
@@ -222,7 +221,7 @@ def test_wrong_arguments(invoke: Invoke, chain: Path, arguments: tuple[str, ...]
 def test_a_pass_that_raises_is_found(invoke: Invoke, chain: Path) -> None:
     with registered("RaisingPass"):
 
-        @base.graph_pass("RaisingPass", Stage.PREPARE, after=("PrunePass",))
+        @base.graph_pass("RaisingPass", Phase.RECOGNISE)
         def raises(graph: Graph, record: PassRecord, options: object) -> None:
             """Raise."""
             record.applied += 1

@@ -16,11 +16,11 @@ import pytest
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
-from atcpy.options import Stage
 from atcpy.passes import affine, base
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.optimize.conv_activation import ConvAdd, ConvRelu
 from atcpy.passes.optimize.matmul_epilogue import MatMulAdd
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.attention.scaled_dot_product import Attention
 from atcpy.passes.prepare.recognise.gelu import Gelu
 from atcpy.passes.prepare.recognise.layer_norm import LayerNorm
@@ -213,7 +213,7 @@ def test_rounding_does_not_lead_astray(invoke: Invoke, cancelling: Path) -> None
     """A pass whose matches have no numbers is looked for in the whole model, large parts of it without float64."""
     with registered("SilentPass"):
 
-        @base.graph_pass("SilentPass", Stage.PREPARE, after=("PrunePass",))
+        @base.graph_pass("SilentPass", Phase.RECOGNISE)
         def silent(graph: Graph, record: PassRecord, options: object) -> None:
             """Lose a minus."""
             for node in graph.nodes:

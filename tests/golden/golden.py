@@ -42,7 +42,8 @@ from atcpy.ir import CompiledModel, Decisions, Graph, Region, Slot, Task
 from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
 from atcpy.ops.custom import CustomOps
-from atcpy.options import ConvertOptions, Deadline, Stage, convert_options
+from atcpy.options import ConvertOptions, Stage, convert_options
+from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
@@ -171,9 +172,10 @@ def _bytes(slot: Slot) -> str:
 
 def _decisions_until_placed(model: onnx.ModelProto, options: ConvertOptions) -> Decisions:
     graph = parse(model, options.parse, CustomOps()).graph
+    manager = PassManager(options)
     with suppress(AtcError):  # the same again; what led there is in the graph
-        prepare(graph, options.prepare, deadline=Deadline())
-        place(graph, options.split, deadline=Deadline())
+        prepare(graph, manager)
+        place(graph, manager)
     return graph.decisions
 
 

@@ -16,7 +16,7 @@ from atcpy import InferenceSession
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.options import Stage
-from atcpy.passes.base import passes_of
+from atcpy.passes.pass_set import built_in_passes
 from tests.golden.golden import compile_text, read_golden, write_golden
 from tests.ort import open_ort
 from tests.sources import syntax
@@ -115,4 +115,4 @@ def test_each_reason_that_a_pass_can_give_is_shown() -> None:
 )
 def test_each_pass_is_shown_at_work(stage: Stage) -> None:
     names = {line.split()[0] for line in DECISIONS if re.search(r"applied [1-9]", line)}
-    assert [entry.name for entry in passes_of(stage) if entry.name not in names] == []
+    assert [entry.name for entry in built_in_passes() if entry.stage is stage and entry.name not in names] == []

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from atcpy.errors import UsageError
 from atcpy.ir import Graph, PassRecord, Reject
-from atcpy.options import Deadline, FusionGroup, OoLevel, PassSwitches, PrepareOptions, Stage, convert_options
-from atcpy.passes import base
-from atcpy.passes.base import Pass, check_switches, passes_of
+from atcpy.ir.decisions import Moment
+from atcpy.options import ConvertOptions, FusionGroup, OoLevel, PassSwitches, PrepareOptions, convert_options
+from atcpy.passes import pass_manager
+from atcpy.passes.base import Pass
+from atcpy.passes.pass_manager import MAX_ROUNDS, PassManager
+from atcpy.passes.pass_set import PassSet, built_in_passes
+from atcpy.passes.phase import Phase
 from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model, package
 
 MODEL = "m (float[1,3,8,8] x) => (float[1,3,8,8] y) { a = Identity(x) y = Relu(a) }"
-REQUIRED = [entry.name for stage in Stage for entry in passes_of(stage) if entry.required]
+REQUIRED = [entry.name for entry in built_in_passes() if entry.required]
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -35,7 +37,7 @@ def test_a_mistyped_pass_is_named_with_its_nearest() -> None:
 
 
 def test_a_switch_file_may_name_passes_that_we_do_not_have() -> None:
-    check_switches(PassSwitches(named={"TbeMultiOutputFusionPass": False}), ())
+    built_in_passes().check_switches(PassSwitches(named={"TbeMultiOutputFusionPass": False}), ())
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_a_switch_file_may_name_passes_that_we_do_not_have() -> None:
 def test_levels_and_switches_choose_what_runs(options: PrepareOptions, ran: set[str]) -> None:
     graph = Graph("empty")
     graph.append("NetOutput", (), name="out", outputs=())
-    prepare(graph, options, deadline=Deadline())
+    prepare(graph, PassManager(ConvertOptions(prepare=options)))
     kinds = {"ConstantFoldingPass": "required", "IdentityPass": "folding", "ConvBatchnormFusionPass": "fusions"}
     assert {kinds[record.name] for record in graph.decisions.passes if record.name in kinds} == ran
 
@@ -70,62 +72,111 @@ class _Counter:
         record.reject(*[Reject("rank", f"n{index}") for index in range(self.rejects)])
 
 
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty registry for one test."""
-    monkeypatch.setattr(base, "_REGISTRY", {})
-    passes_of.cache_clear()
-    yield
-    passes_of.cache_clear()
-
-
 def _run(*passes: Pass) -> Graph:
     graph = Graph("empty")
-    base.run_passes(Stage.PREPARE, graph, PrepareOptions(), deadline=Deadline(), verify_ir=False, first=passes)
+    PassManager(passes=PassSet.of(passes)).run(graph, Phase.MOVE)
     return graph
 
 
-@pytest.mark.usefixtures("registry")
 def test_a_clean_up_runs_again_only_where_another_pass_changed_the_graph() -> None:
     clean, rewrite = _Counter(1, 2, rejects=3), _Counter(1)
     graph = _run(
-        Pass(name="Clean", stage=Stage.PREPARE, run=clean.run, repeats=True),
-        Pass(name="Rewrite", stage=Stage.PREPARE, run=rewrite.run),
+        Pass(name="Clean", phase=Phase.MOVE, run=clean.run, repeats=True),
+        Pass(name="Rewrite", phase=Phase.MOVE, run=rewrite.run),
     )
     assert (clean.runs, rewrite.runs) == (2, 1)
     assert graph.decisions.counts() == [("Clean", 6, 3), ("Rewrite", 1, 1)]
     assert len(graph.decisions.passes[0].rejects) == 3
 
 
-@pytest.mark.usefixtures("registry")
 def test_clean_ups_that_never_end_are_stopped() -> None:
     one, other = _Counter(*[1] * 99), _Counter(*[1] * 99)
     _run(
-        Pass(name="One", stage=Stage.PREPARE, run=one.run, repeats=True),
-        Pass(name="Other", stage=Stage.PREPARE, run=other.run, repeats=True),
+        Pass(name="One", phase=Phase.MOVE, run=one.run, repeats=True),
+        Pass(name="Other", phase=Phase.MOVE, run=other.run, repeats=True),
     )
-    assert (one.runs, other.runs) == (base.MAX_ROUNDS, base.MAX_ROUNDS)
+    assert (one.runs, other.runs) == (MAX_ROUNDS, MAX_ROUNDS)
 
 
-@pytest.mark.usefixtures("registry")
-def test_before_and_after_order_passes() -> None:
-    idle = _Counter()
-    passes = (
-        Pass(name="A", stage=Stage.PREPARE, run=idle.run, after=("C",)),
-        Pass(name="B", stage=Stage.PREPARE, run=idle.run, before=("C",)),
-        Pass(name="C", stage=Stage.PREPARE, run=idle.run),
-    )
-    assert [entry.name for entry in passes_of(Stage.PREPARE, passes)] == ["B", "C", "A"]
+def test_only_the_passes_of_the_phases_that_are_asked_for_run() -> None:
+    asked, other = _Counter(), _Counter()
+    _run(Pass(name="Asked", phase=Phase.MOVE, run=asked.run), Pass(name="Other", phase=Phase.COMPACT, run=other.run))
+    assert (asked.runs, other.runs) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("verify_ir", "watched"), [(True, ["before", "after", "verified"]), (False, ["before", "after"])]
+)
+def test_a_pass_is_observed_and_verified(monkeypatch: pytest.MonkeyPatch, verify_ir: bool, watched: list[str]) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(pass_manager, "verify", lambda graph, name: seen.append("verified"))
+    passes = PassSet.of([Pass(name="A", phase=Phase.MOVE, run=_Counter().run)])
+
+    def observe(name: str, graph: Graph, moment: Moment) -> None:
+        seen.append(moment.value)
+
+    PassManager(ConvertOptions(verify_ir=verify_ir), passes, observe=observe).run(Graph("empty"), Phase.MOVE)
+    assert seen == watched
+
+
+def _order(*passes: Pass) -> list[str]:
+    return [entry.name for entry in PassSet.of(passes)]
+
+
+def _declared(name: str, phase: Phase = Phase.MOVE, **declared: tuple[str, ...]) -> Pass:
+    return Pass(name=name, phase=phase, run=_Counter().run, **declared)  # type: ignore[arg-type]
+
+
+def test_before_and_after_order_passes_of_one_phase() -> None:
+    assert _order(_declared("A", after=("C",)), _declared("B", before=("C",)), _declared("C")) == ["B", "C", "A"]
+
+
+def test_phases_come_before_names() -> None:
+    assert _order(_declared("A", Phase.FINISH), _declared("B"), _declared("C", Phase.INFER)) == ["C", "B", "A"]
+
+
+@pytest.mark.parametrize("field", ["after", "before"])
+def test_an_order_relative_to_an_unknown_pass_is_refused(field: str) -> None:
+    with pytest.raises(UsageError, match=rf"{field} names Foldd, which is no pass") as raised:
+        _order(_declared("Fold"), _declared("Late", **{field: ("Foldd",)}))
+    assert (raised.value.code, "Fold" in raised.value.hint) == ("E13030", True)
+
+
+@pytest.mark.parametrize("field", ["after", "before"])
+def test_an_order_relative_to_a_pass_of_another_phase_is_refused(field: str) -> None:
+    declared = _declared("Late", **{field: ("Fold",)})
+    with pytest.raises(UsageError, match=rf"{field} names Fold, whose phase is INFER, not MOVE") as raised:
+        _order(_declared("Fold", Phase.INFER), declared)
+    assert raised.value.code == "E13030"
+    assert set(_order(_declared("Fold"), declared)) == {"Fold", "Late"}
+
+
+def test_two_passes_of_one_name_and_cycles_are_refused() -> None:
+    with pytest.raises(UsageError, match="the pass A is registered twice"):
+        _order(_declared("A"), _declared("A", Phase.FINISH))
+    with pytest.raises(UsageError, match="A, B is a cycle"):
+        _order(_declared("A", after=("B",)), _declared("B", after=("A",)))
+
+
+def test_the_family_of_a_pass_is_its_folder() -> None:
+    families = {entry.name: entry.family for entry in built_in_passes()}
+    assert families["ConvMulFusionPass"] == "affine"
+    assert families["ConstantFoldingPass"] == "fold"
+    assert families["EnginePlacerPass"] == ""
 
 
 def test_a_switch_of_an_unknown_pass_is_a_warning_with_the_nearest() -> None:
-    warnings = check_switches(PassSwitches(named={"IdentityPas": False, "TbeMultiOutputFusionPass": True}), ())
+    warnings = built_in_passes().check_switches(
+        PassSwitches(named={"IdentityPas": False, "TbeMultiOutputFusionPass": True}), ()
+    )
     assert [warning.code for warning in warnings] == ["W0013", "W0013"]
     assert '"IdentityPass"' in warnings[0].message
 
 
 def test_priorities_have_no_effect_but_a_warning() -> None:
-    warnings = check_switches(PassSwitches(priorities={"SoftmaxFusionPass": 7, "IdentityPas": 1000}), ())
+    warnings = built_in_passes().check_switches(
+        PassSwitches(priorities={"SoftmaxFusionPass": 7, "IdentityPas": 1000}), ()
+    )
     assert [warning.code for warning in warnings] == ["W0013", "W0012"]
     assert "SoftmaxFusionPass" in warnings[1].message
 

@@ -15,14 +15,14 @@ from atcpy.ir import CompiledModel, Engine, Format, Reject
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
 from atcpy.ops import find_opdef
-from atcpy.options import Stage, convert_options
-from atcpy.passes.base import passes_of
+from atcpy.options import convert_options
+from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
 from tests.ort import open_ort
 from tests.random_models import cnn_models
 
-OPTIONAL = [entry.name for stage in Stage for entry in passes_of(stage) if not entry.required]
+OPTIONAL = [entry.name for entry in built_in_passes() if not entry.required]
 
 
 def compiled(model: onnx.ModelProto, **options: object) -> CompiledModel:

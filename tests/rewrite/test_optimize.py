@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 import atcpy
 from atcpy.errors import AtcError, VerifyFailed
 from atcpy.ir import Graph, PassRecord
-from atcpy.options import Stage
 from atcpy.passes import base
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 from atcpy.rewrite import serialize
 from tests.ort import open_ort
 from tests.random_models import cnn_models
@@ -208,11 +208,10 @@ class a_pass:
             change(graph)  # type: ignore[operator]
             record.matched = record.applied = 1
 
-        graph_pass(self._name, Stage.PREPARE, after=("PrunePass",))(breaks)
+        graph_pass(self._name, Phase.RECOGNISE)(breaks)
 
     def __exit__(self, *_: object) -> None:
         del base._REGISTRY[self._name]
-        base.passes_of.cache_clear()
 
 
 def test_a_broken_pass_is_found_and_nothing_is_written(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from atcpy.ir import Graph, MemoryPlan, Region, Slot, Value, Weight
 from atcpy.ops import find_opdef
-from atcpy.options import CompileOptions, OoLevel, PassSwitches
+from atcpy.options import CompileOptions
 from atcpy.passes.compile.lower import Launch
 from atcpy.passes.compile.plan_memory import Block, align, plan_memory
 
@@ -41,16 +41,6 @@ class LoweredGraph:
     launches: list[Launch | None]
     buffers: BufferAssignment
     options: CompileOptions
-
-    @property
-    def level(self) -> OoLevel:
-        """The optimisation level."""
-        return self.options.level
-
-    @property
-    def switches(self) -> PassSwitches:
-        """Which passes are switched on."""
-        return self.options.switches
 
 
 class BufferAssignment:

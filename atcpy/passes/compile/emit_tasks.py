@@ -26,11 +26,12 @@ from atcpy.ir import (
 from atcpy.ir.decisions import ALLREDUCE_FUSION
 from atcpy.kernels.table import HOST_FAMILY, pack_params
 from atcpy.ops import is_view
-from atcpy.options import CompileOptions, Deadline, Stage
-from atcpy.passes.base import run_passes
+from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
 from atcpy.passes.compile.buffer_assignment import BufferAssignment, LoweredGraph
 from atcpy.passes.compile.lower import Launch, lower
+from atcpy.passes.pass_manager import PassManager
+from atcpy.passes.phase import Phase
 
 WEIGHTS_START = 512  # GE's kWeightsStartOffset
 # GE rounds each constant up to 512 bytes; one cache line keeps many small ones from swelling the file.
@@ -47,18 +48,16 @@ class Identity:
     version: str
 
 
-def emit(
-    graph: Graph, identity: Identity, options: CompileOptions, *, deadline: Deadline, verify_ir: bool = False
-) -> CompiledModel:
+def emit(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
     """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks."""
     roots = _view_roots(graph)
     _copy_shared_outputs(graph, roots)
     launches = lower(graph)
     weights = _lay_out_weights(node for node in graph.nodes if node.op_type == "Const")
     buffers = BufferAssignment(graph, launches, weights, roots)
-    lowered = LoweredGraph([*launches], buffers, options)
-    run_passes(Stage.COMPILE, graph, lowered, deadline=deadline, verify_ir=verify_ir)
-    memory = buffers.plan(reuse=options.reuse_memory)
+    lowered = LoweredGraph([*launches], buffers, manager.options.compile)
+    manager.run(graph, *Phase.of(Stage.COMPILE), argument=lowered)
+    memory = buffers.plan(reuse=manager.options.compile.reuse_memory)
     position = {node: index for index, node in enumerate(graph.nodes)}
     launched = (launch for launch in lowered.launches if launch is not None)
     tasks = assign_streams([_task(launch, position[launch.node], buffers) for launch in launched])

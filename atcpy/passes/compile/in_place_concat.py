@@ -25,12 +25,12 @@ import numpy as np
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops.opdef import KernelCall, ParamValue
-from atcpy.options import Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.access_intervals import Access, AccessIntervals, can_share
 from atcpy.passes.compile.buffer_assignment import Buffer, LoweredGraph
 from atcpy.passes.compile.lower import Launch
 from atcpy.passes.compile.plan_memory import Block
+from atcpy.passes.phase import Phase
 
 SPLIT = "SplitNotaskPass"
 CONCAT = "ConcatNotaskPass"
@@ -39,13 +39,13 @@ AROUND = frozenset({"Concat", "Pad", "CenterCropPad", "ScatterND", "ScatterEleme
 MAX_ACCESSES = 256  # to both sides of a copy, all of which are compared
 
 
-@graph_pass(SPLIT, Stage.COMPILE)
+@graph_pass(SPLIT, Phase.IN_PLACE)
 def split_without_copies(graph: Graph, record: PassRecord, lowered: LoweredGraph) -> None:
     """Read the results of Split, Slice and Gather from the buffer of their input."""
     _remove_copies(record, lowered, frozenset({"Split", "Slice", "Gather"}))
 
 
-@graph_pass(CONCAT, Stage.COMPILE, after=(SPLIT,))
+@graph_pass(CONCAT, Phase.IN_PLACE, after=(SPLIT,))
 def concat_without_copies(graph: Graph, record: PassRecord, lowered: LoweredGraph) -> None:
     """Write what Concat, Pad and Scatter copy directly into the buffer of their result."""
     _remove_copies(record, lowered, AROUND)

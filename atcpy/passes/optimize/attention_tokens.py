@@ -15,9 +15,10 @@ from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, matches, op, var
 from atcpy.ops.attention import TOKENS
 from atcpy.ops.gather import INDEX_TYPES
-from atcpy.options import OoLevel, OptimizeOptions, Stage
+from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 
 NAME = "AttentionMaskFusionPass"
 _MASK = 1
@@ -38,11 +39,9 @@ _NUMBERS = {"one": 1.0, "zero": 0.0, "none": 0.0}
 
 @graph_pass(
     NAME,
-    Stage.OPTIMIZE,
-    after=("TransOpWithoutReshapeFusionPass",),
+    Phase.FUSE,
     before=("GraphKernelFusionPass",),
     level=OoLevel.O2,
-    on_whole=True,
     is_neutral=False,
 )
 def read_tokens(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:

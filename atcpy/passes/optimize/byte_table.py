@@ -17,8 +17,9 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import evaluate_by_onnx
-from atcpy.options import OptimizeOptions, Stage
+from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, steps_of
 
 NAME = "ByteTableFusionPass"
@@ -32,7 +33,7 @@ _UNARY = frozenset(
 _BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})  # with one constant number
 
 
-@graph_pass(NAME, Stage.OPTIMIZE)
+@graph_pass(NAME, Phase.EPILOGUE)
 def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Look functions of quantised bytes up in a table."""
     for node in graph.nodes_of("QuantizeLinear"):

@@ -8,8 +8,9 @@ TransData between NCHW and NC1HWC0 of one pixel   →  ReFormat, a view: nothing
 from __future__ import annotations
 
 from atcpy.ir import Engine, Format, Graph, Node, PassRecord, Value, erase_dead
-from atcpy.options import OptimizeOptions, Stage
+from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 NAME = "TransOpWithoutReshapeFusionPass"
 
@@ -19,7 +20,7 @@ def count_transdata(graph: Graph) -> int:
     return sum(1 for node in graph.nodes if node.op_type == "TransData")
 
 
-@graph_pass(NAME, Stage.OPTIMIZE, after=("NetOutputPass",), on_whole=True)
+@graph_pass(NAME, Phase.CANCEL, after=("NetOutputPass",))
 def cancel_transdata(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Remove TransData that undo or repeat each other, or move nothing."""
     made: dict[tuple[Value, Format], Value] = {}

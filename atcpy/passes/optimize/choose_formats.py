@@ -13,14 +13,15 @@ from functools import lru_cache
 from atcpy.formats import find_format
 from atcpy.ir import ND, Engine, Format, Graph, Node, PassRecord, Reject, TensorDesc, Value, erase_dead
 from atcpy.ops import Layout, find_opdef
-from atcpy.options import OptimizeOptions, Stage
+from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 NAME = "HeavyFormatPropagationPass"
 CROSSES_BORDER = frozenset({"End"})
 
 
-@graph_pass(NAME, Stage.OPTIMIZE, after=("ConvActivationFusionPass", "MatMulActivationFusionPass"), required=True)
+@graph_pass(NAME, Phase.FORMAT, required=True)
 def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Choose formats and insert TransData where two nodes disagree."""
     changed: dict[tuple[Value, Format], Value] = {}

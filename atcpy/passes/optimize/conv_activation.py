@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.optimize.epilogue import (
     activation_attrs,
@@ -24,6 +23,7 @@ from atcpy.passes.optimize.epilogue import (
     relu,
     smooth,
 )
+from atcpy.passes.phase import Phase
 
 _FUSED = {"Conv": "FusedConv", "ConvTranspose": "FusedConvTranspose"}
 _CONV = cube((*_FUSED, *_FUSED.values()), const("w"))
@@ -34,7 +34,7 @@ def _fused(m: Match, rw: Rewriter, residual: Value | None, attrs: dict[str, obje
     return fused(m, rw, _FUSED.get(conv.op_type, conv.op_type), m.get("b"), residual, conv.attrs | attrs)
 
 
-class ConvAdd(Fusion, switch="ConvAddFusionPass", stage=Stage.OPTIMIZE):
+class ConvAdd(Fusion, switch="ConvAddFusionPass", phase=Phase.EPILOGUE):
     """Fuse a residual addition into the Conv before it."""
 
     pattern = added(_CONV)
@@ -61,14 +61,14 @@ class _Activation:
         return _fused(m, rw, m.get("r"), activation_attrs(m))
 
 
-class ConvRelu(_Activation, Fusion, switch="ConvReluFusionPass", stage=Stage.OPTIMIZE, after=("ConvAddFusionPass",)):
+class ConvRelu(_Activation, Fusion, switch="ConvReluFusionPass", phase=Phase.EPILOGUE, after=("ConvAddFusionPass",)):
     """Fuse a Relu into the Conv before it."""
 
     pattern = relu(_CONV)
 
 
 class ConvClip(
-    _Activation, Fusion, switch="ConvClipByValueFusionPass", stage=Stage.OPTIMIZE, after=("ConvReluFusionPass",)
+    _Activation, Fusion, switch="ConvClipByValueFusionPass", phase=Phase.EPILOGUE, after=("ConvReluFusionPass",)
 ):
     """Fuse a Clip with constant bounds, such as ReLU6, into the Conv before it."""
 
@@ -76,7 +76,7 @@ class ConvClip(
 
 
 class ConvActivation(
-    _Activation, Fusion, switch="ConvActivationFusionPass", stage=Stage.OPTIMIZE, after=("ConvClipByValueFusionPass",)
+    _Activation, Fusion, switch="ConvActivationFusionPass", phase=Phase.EPILOGUE, after=("ConvClipByValueFusionPass",)
 ):
     """Fuse a smooth or leaky activation into the Conv before it."""
 

@@ -14,18 +14,17 @@ from atcpy.ir.rewriter import merge_names
 from atcpy.ops.graph_kernel import BODY, sources_of
 from atcpy.ops.graph_kernel import NAME as OP_TYPE
 from atcpy.ops.graph_program import MAX_RESULTS, MAX_SOURCES, MAX_WORDS
-from atcpy.options import OoLevel, OptimizeOptions, Stage
+from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.optimize.graph_kernel_copies import Copies, Kernel
 from atcpy.passes.optimize.graph_kernel_groups import Groups, reads, with_views
 from atcpy.passes.optimize.merge import in_order
+from atcpy.passes.phase import Phase
 
 NAME = "GraphKernelFusionPass"
 
 
-@graph_pass(
-    NAME, Stage.OPTIMIZE, after=("TransOpWithoutReshapeFusionPass",), level=OoLevel.O1, on_whole=True, is_neutral=False
-)
+@graph_pass(NAME, Phase.FUSE, level=OoLevel.O1, is_neutral=False)
 def fuse_graph_kernels(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Fuse what is left of elementwise ops into graph kernels."""
     if not options.graph_kernel:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.optimize.epilogue import (
     activation_attrs,
@@ -23,6 +22,7 @@ from atcpy.passes.optimize.epilogue import (
     relu,
     smooth,
 )
+from atcpy.passes.phase import Phase
 
 _PRODUCT = cube(("MatMul", "Gemm", "FusedMatMul"), var("w"))
 
@@ -58,7 +58,7 @@ def _spreads(bias: Value, product: Node) -> bool:
     return fits and all(dim == 1 for dim in shape[:-2]) and (1 in shape[-2:] or len(shape) < 2)
 
 
-class MatMulBias(Fusion, switch="MatMulBiasAddFusionPass", stage=Stage.OPTIMIZE):
+class MatMulBias(Fusion, switch="MatMulBiasAddFusionPass", phase=Phase.EPILOGUE):
     """Fuse the addition of a bias into the matrix product before it."""
 
     pattern = added(_PRODUCT)
@@ -75,7 +75,7 @@ class MatMulBias(Fusion, switch="MatMulBiasAddFusionPass", stage=Stage.OPTIMIZE)
         return _fused(m, rw, m["other"], m.get("r"), {})
 
 
-class MatMulAdd(Fusion, switch="MatMulAddFusionPass", stage=Stage.OPTIMIZE, after=("MatMulBiasAddFusionPass",)):
+class MatMulAdd(Fusion, switch="MatMulAddFusionPass", phase=Phase.EPILOGUE, after=("MatMulBiasAddFusionPass",)):
     """Fuse a residual addition into the matrix product before it."""
 
     pattern = added(_PRODUCT)
@@ -95,7 +95,7 @@ class MatMulAdd(Fusion, switch="MatMulAddFusionPass", stage=Stage.OPTIMIZE, afte
 
 
 class MatMulActivation(
-    Fusion, switch="MatMulActivationFusionPass", stage=Stage.OPTIMIZE, after=("MatMulAddFusionPass",)
+    Fusion, switch="MatMulActivationFusionPass", phase=Phase.EPILOGUE, after=("MatMulAddFusionPass",)
 ):
     """Fuse an activation into the matrix product before it."""
 

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.gather import INDEX_TYPES
 from atcpy.ops.norm_of_sum import FUSED, MOST_TERMS, spreads
-from atcpy.options import OoLevel, OptimizeOptions, Stage
+from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import read_before
+from atcpy.passes.phase import Phase
 
 NAME = "AddLayerNormFusionPass"
 _TABLE_RANK = 2
@@ -50,11 +51,9 @@ class _Sum:
 
 @graph_pass(
     NAME,
-    Stage.OPTIMIZE,
-    after=("TransOpWithoutReshapeFusionPass",),
+    Phase.FUSE,
     before=("GraphKernelFusionPass",),
     level=OoLevel.O2,
-    on_whole=True,
     is_neutral=False,
 )
 def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from atcpy.ir import Graph, PassRecord
-from atcpy.options import OptimizeOptions, Stage
+from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.optimize.choose_formats import insert_transdata
+from atcpy.passes.phase import Phase
 
 
-@graph_pass("NetOutputPass", Stage.OPTIMIZE, required=True, on_whole=True)
+@graph_pass("NetOutputPass", Phase.CANCEL, required=True)
 def plain_outputs(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Give outputs their origin format."""
     net_output = graph.net_output

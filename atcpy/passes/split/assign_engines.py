@@ -7,14 +7,15 @@ from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
 from atcpy.ops import find_opdef
 from atcpy.ops.opdef import ENGINE_COST
 from atcpy.ops.reference import find_schema, is_function
-from atcpy.options import SplitOptions, Stage
+from atcpy.options import SplitOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 # Reasons that go once the shapes, and with them the operands that are computed from them, are known.
 _OPEN = frozenset({"shape-unknown", "axes-not-constant", "scales-not-constant", "bound-not-scalar"})
 
 
-@graph_pass("EnginePlacerPass", Stage.SPLIT, after=("ConvScaleFusionPass", "MatMulTransposeFusionPass"), required=True)
+@graph_pass("EnginePlacerPass", Phase.PLACE, required=True)
 def assign_engines(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Give each node the cheapest engine that supports it."""
     problems: list[AtcError] = []

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ops.attention import supports_attention
-from atcpy.options import SplitOptions, Stage
+from atcpy.options import SplitOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 
 NAME = "AttentionSplitFusionPass"
 _PARTS = 3
 _OTHERS = (3, 4, 5)  # the mask, keys and values of earlier steps
 
 
-@graph_pass(NAME, Stage.SPLIT, after=("InsertCastPass",))
+@graph_pass(NAME, Phase.OPERANDS)
 def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Let Attention read queries, keys and values where one product made them."""
     finisher = Finisher(graph, record, options)

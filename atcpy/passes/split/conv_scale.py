@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Engine, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
 from atcpy.ops.half import HALF_DTYPES
-from atcpy.options import Stage
 from atcpy.passes.affine import Affine, affine_of, affine_requirements, cube, joint_requirements, normalized
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import place
 
 
-class ConvScale(Fusion, switch="ConvScaleFusionPass", stage=Stage.SPLIT, after=("InsertCastPass",)):
+class ConvScale(Fusion, switch="ConvScaleFusionPass", phase=Phase.OPERANDS):
     """Make BatchNormalization a scale of a Conv's 16-bit weights."""
 
     pattern = normalized(cube(("Conv",), var("x")))

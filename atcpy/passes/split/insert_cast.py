@@ -23,8 +23,9 @@ from atcpy.ops import find_opdef
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import infer_by_onnx
-from atcpy.options import OoLevel, SplitOptions, Stage
+from atcpy.options import OoLevel, SplitOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import place
 
 NAME = "InsertCastPass"
@@ -35,7 +36,7 @@ SMALL_BYTES = 64 * 1024
 MAX_GROWTH = 512 * 1024
 
 
-@graph_pass(NAME, Stage.SPLIT, level=OoLevel.O0)
+@graph_pass(NAME, Phase.PRECISION, level=OoLevel.O0)
 def insert_cast(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
     """Compute in float32 what no kernel computes in 16 bits."""
     casts = _Casts()

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Engine, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ops.transpose import permutation
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import place
 
 _PRODUCT = op("MatMul", var("a"), var("b"), name="product")
@@ -30,7 +30,7 @@ def _requirements(product: Node) -> Iterator[Reject]:
         yield Reject("dtype", product.name, product.output.desc.dtype.long)
 
 
-class MatMulScale(Fusion, switch="MatMulScaleFusionPass", stage=Stage.SPLIT, after=("InsertCastPass",)):
+class MatMulScale(Fusion, switch="MatMulScaleFusionPass", phase=Phase.OPERANDS):
     """Fuse a constant factor into the matrix product before it."""
 
     pattern = (
@@ -55,7 +55,9 @@ class MatMulScale(Fusion, switch="MatMulScaleFusionPass", stage=Stage.SPLIT, aft
         return rw.op("FusedMatMul", m["a"], m["b"], scale=scale)
 
 
-class MatMulTranspose(Fusion, switch="MatMulTransposeFusionPass", stage=Stage.SPLIT, after=("MatMulScaleFusionPass",)):
+class MatMulTranspose(
+    Fusion, switch="MatMulTransposeFusionPass", phase=Phase.OPERANDS, after=("MatMulScaleFusionPass",)
+):
     """Let a matrix product read its right operand transposed."""
 
     pattern = op(("MatMul", "FusedMatMul"), var("a"), _TURNED, name="product")

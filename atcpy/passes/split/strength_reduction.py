@@ -17,11 +17,10 @@ import numpy as np
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import is_function_of, number
 from atcpy.passes.fusion import Fusion, constant_is
+from atcpy.passes.phase import Phase
 
-_AFTER = ("InsertCastPass", "MatMulScaleFusionPass")
 _X = var("x")
 _WHOLE = frozenset({DType.FLOAT32, DType.FLOAT64})
 # No result is below zero or −0.
@@ -30,9 +29,7 @@ _NOT_NEGATIVE = frozenset(
 )
 
 
-class PowReciprocal(
-    Fusion, switch="PowReciprocalFusionPass", stage=Stage.SPLIT, after=_AFTER, before=("EnginePlacerPass",)
-):
+class PowReciprocal(Fusion, switch="PowReciprocalFusionPass", phase=Phase.STRENGTH):
     """Replace x to the power −1 by Reciprocal."""
 
     pattern = op("Pow", _X, const("power"))
@@ -45,7 +42,7 @@ class PowReciprocal(
         return rw.op("Reciprocal", m["x"])
 
 
-class PowSqrt(Fusion, switch="PowSqrtFusionPass", stage=Stage.SPLIT, after=_AFTER, before=("EnginePlacerPass",)):
+class PowSqrt(Fusion, switch="PowSqrtFusionPass", phase=Phase.STRENGTH):
     """Replace x to the power ½ by Sqrt, where x is not negative."""
 
     pattern = op("Pow", _X, const("power"))
@@ -60,7 +57,7 @@ class PowSqrt(Fusion, switch="PowSqrtFusionPass", stage=Stage.SPLIT, after=_AFTE
         return rw.op("Sqrt", m["x"])
 
 
-class DivPowerOfTwo(Fusion, switch="DivToMulFusionPass", stage=Stage.SPLIT, after=_AFTER, before=("EnginePlacerPass",)):
+class DivPowerOfTwo(Fusion, switch="DivToMulFusionPass", phase=Phase.STRENGTH):
     """Replace a division by a power of two by a product."""
 
     pattern = op("Div", _X, const("divisor"))

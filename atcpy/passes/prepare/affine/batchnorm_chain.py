@@ -12,9 +12,9 @@ import numpy as np
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import either, var
 from atcpy.ops.half import HALF_DTYPES
-from atcpy.options import Stage
 from atcpy.passes.affine import Affine, added, affine_of, affine_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _NORM = either(*normalized(_X))
@@ -24,8 +24,11 @@ _OTHER = either(*multiplied(_X), *added(_X))
 class BatchnormAffine(
     Fusion,
     switch="BatchnormAffineFusionPass",
-    stage=Stage.PREPARE,
-    after=("ConvInputFusionPass", "MatMulInputFusionPass"),
+    phase=Phase.ABSORB,
+    after=(
+        "ConvInputFusionPass",
+        "MatMulInputFusionPass",
+    ),
     makes=("BatchNormalization",),
     repeats=True,
 ):

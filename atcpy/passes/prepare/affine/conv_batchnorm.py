@@ -13,12 +13,11 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
-from atcpy.options import Stage
 from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.affine.product_weights import (
     CONVS,
-    FORMULAS,
     as_weights,
     channels_of,
     lender,
@@ -53,9 +52,7 @@ class _Behind:
         return affine_of(m, channels_of(m.node("cube"))[1], rank - 2, rank)
 
 
-class ConvBatchnorm(
-    _Behind, Fusion, switch="ConvBatchnormFusionPass", stage=Stage.PREPARE, after=("PrunePass",), repeats=True
-):
+class ConvBatchnorm(_Behind, Fusion, switch="ConvBatchnormFusionPass", phase=Phase.ABSORB, repeats=True):
     """Fold BatchNormalization into Conv."""
 
     pattern = normalized(_CONV)
@@ -65,8 +62,8 @@ class ConvMul(
     _Behind,
     Fusion,
     switch="ConvMulFusionPass",
-    stage=Stage.PREPARE,
-    after=("ConvBatchnormFusionPass", *FORMULAS),
+    phase=Phase.ABSORB,
+    after=("ConvBatchnormFusionPass",),
     repeats=True,
 ):
     """Fold a constant factor per channel into the Conv's weights."""
@@ -75,7 +72,7 @@ class ConvMul(
 
 
 class ConvBias(
-    _Behind, Fusion, switch="ConvBiasAddFusionPass", stage=Stage.PREPARE, after=("ConvMulFusionPass",), repeats=True
+    _Behind, Fusion, switch="ConvBiasAddFusionPass", phase=Phase.ABSORB, after=("ConvMulFusionPass",), repeats=True
 ):
     """Fold a constant added per channel into the Conv's bias."""
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import either, var
-from atcpy.options import Stage
 from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.affine.gemm_output import affine_requirements, bias_of, insert_product, matrix_requirements
 from atcpy.passes.prepare.affine.product_weights import (
     CONVS,
@@ -39,7 +39,7 @@ _BEHIND = either(*normalized(_X), *multiplied(_X), *added(_X))
 class ConvInput(
     Fusion,
     switch="ConvInputFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.ABSORB,
     after=("ConvBiasAddFusionPass",),
     makes=("Conv",),
     repeats=True,
@@ -76,7 +76,7 @@ class ConvInput(
 class MatMulInput(
     Fusion,
     switch="MatMulInputFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.ABSORB,
     after=("GemmBiasAddFusionPass",),
     makes=("Gemm",),
     repeats=True,

@@ -16,12 +16,11 @@ import numpy as np
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
 from atcpy.ir.tensor import Array
-from atcpy.options import Stage
 from atcpy.passes.affine import Affine, added, affine_of, cube, joint_requirements, multiplied, normalized
 from atcpy.passes.broadcast import reaches_last_only, spread_over_last
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.affine.product_weights import (
-    FORMULAS,
     MATRICES,
     as_weights,
     channels_of,
@@ -99,8 +98,7 @@ class MatMulBatchnorm(
     _Behind,
     Fusion,
     switch="MatMulBatchnormFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.ABSORB,
     makes=("Gemm",),
     repeats=True,
 ):
@@ -113,8 +111,8 @@ class MatMulMul(
     _Behind,
     Fusion,
     switch="MatMulMulFusionPass",
-    stage=Stage.PREPARE,
-    after=("MatMulBatchnormFusionPass", *FORMULAS),
+    phase=Phase.ABSORB,
+    after=("MatMulBatchnormFusionPass",),
     makes=("Gemm",),
     repeats=True,
 ):
@@ -127,7 +125,7 @@ class GemmBias(
     _Behind,
     Fusion,
     switch="GemmBiasAddFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.ABSORB,
     after=("MatMulMulFusionPass",),
     makes=("Gemm",),
     repeats=True,
@@ -138,7 +136,7 @@ class GemmBias(
 
 
 class GemmFactors(
-    Fusion, switch="GemmFactorsFusionPass", stage=Stage.PREPARE, after=("GemmBiasAddFusionPass",), makes=("Gemm",)
+    Fusion, switch="GemmFactorsFusionPass", phase=Phase.ABSORB, after=("GemmBiasAddFusionPass",), makes=("Gemm",)
 ):
     """Multiply constant weights and bias of a Gemm by its alpha and beta."""
 

@@ -22,10 +22,10 @@ from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.shape_values import UNNAMED
-from atcpy.options import Stage
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.permute import inverse
+from atcpy.passes.phase import Phase
 
 _NORM = op(("LayerNormalization", "RMSNormalization"), var("x"), const("scale"), name="norm")
 _LAYER = op("LayerNormalization", var("x"), const("scale"), name="norm")
@@ -68,8 +68,11 @@ def _again(m: Match, rw: Rewriter, *vectors: Value) -> Value:
 class NormScale(
     Fusion,
     switch="NormScaleFusionPass",
-    stage=Stage.PREPARE,
-    after=("LayerNormFusionPass", "RMSNormFusionPass"),
+    phase=Phase.RECOGNISE,
+    after=(
+        "LayerNormFusionPass",
+        "RMSNormFusionPass",
+    ),
     makes=("LayerNormalization",),
 ):
     """Let a normalization multiply by the constant that follows it."""
@@ -89,7 +92,7 @@ class NormScale(
 class NormBias(
     Fusion,
     switch="NormBiasFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("NormScaleFusionPass",),
     makes=("LayerNormalization",),
 ):
@@ -108,7 +111,7 @@ class NormBias(
 class InstanceNorm(
     Fusion,
     switch="InstanceNormFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("LayerNormFusionPass",),
     before=("NormScaleFusionPass",),
     makes=("InstanceNormalization",),
@@ -137,7 +140,7 @@ class InstanceNorm(
 class InstanceNormAffine(
     Fusion,
     switch="InstanceNormAffineFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("InstanceNormFusionPass",),
     makes=("InstanceNormalization",),
 ):
@@ -178,7 +181,7 @@ def _of_groups(op_type: str) -> Op:
 class GroupNorm(
     Fusion,
     switch="GroupNormFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("LayerNormFusionPass",),
     before=("InstanceNormAffineFusionPass",),
     makes=("GroupNormalization",),

@@ -18,20 +18,6 @@ from atcpy.passes.affine import Affine, affine_requirements
 from atcpy.passes.folding import SMALL_BYTES
 
 CONVS, MATRICES = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
-# Passes for whose formulas factors and terms must stay where they are: ½ · x · (…) before a MatMul is a Gelu's.
-FORMULAS = (
-    "CeluFusionPass",
-    "GeluFusionPass",
-    "GroupNormFusionPass",
-    "HardSwishFusionPass",
-    "HardSwishRelu6FusionPass",
-    "LeakyReluFusionPass",
-    "MishFusionPass",
-    "NormBiasFusionPass",
-    "SeluFusionPass",
-    "SwishFusionPass",
-    "TanhGeluFusionPass",
-)
 
 
 def lender(m: Match) -> Value:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
 from atcpy.ops.shape_values import UNNAMED
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.layout_chain import VIEWS
+from atcpy.passes.phase import Phase
 
 
 def _repeated(name: str) -> Op:
@@ -23,7 +23,7 @@ def _repeated(name: str) -> Op:
 class AttentionGroups(
     Fusion,
     switch="AttentionGroupsFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("AttentionFusionPass",),
     before=("AttentionHeadsFusionPass",),
     makes=("Attention",),

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 _HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
 _PARTS = 3
@@ -33,7 +33,7 @@ _ATTENTION = op(
 class AttentionHeads(
     Fusion,
     switch="AttentionHeadsFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("AttentionFusionPass",),
     makes=("Attention",),
     repeats=True,

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import read_before
+from atcpy.passes.phase import Phase
 
 NAME = "AttentionCachePass"
 _KEYS, _VALUES, _MASK = 1, 2, 3
@@ -24,7 +25,7 @@ _ROWS, _RANK = 2, 4
 
 @graph_pass(
     NAME,
-    Stage.PREPARE,
+    Phase.RECOGNISE,
     after=("AttentionFusionPass",),
     before=("AttentionHeadsFusionPass",),
     makes=("Attention",),

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 
 NAME = "QKVMergePass"
 _PARTS = 3
@@ -38,7 +39,7 @@ class _Part:
         return self.product if self.add is None else self.add
 
 
-@graph_pass(NAME, Stage.PREPARE, after=("PrunePass",), before=("AttentionFusionPass",))
+@graph_pass(NAME, Phase.RECOGNISE, before=("AttentionFusionPass",))
 def merge_qkv(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Make queries, keys and values by one product instead of three."""
     finisher = Finisher(graph, record, options)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 # (bits that a number may have, the exponent of the least and of the greatest)
 _FLOATS = {
@@ -26,9 +26,8 @@ _FLOATS = {
 class CastChain(
     Fusion,
     switch="CastChainFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.CLEAN_UP,
     after=("IdentityPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 ):
     """Skip a Cast to a type that holds all numbers of the one before."""

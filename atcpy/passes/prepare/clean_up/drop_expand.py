@@ -10,14 +10,15 @@ from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, e
 from atcpy.ir.shape import Shape
 from atcpy.ops import find_opdef
 from atcpy.ops.shape_values import UNNAMED
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 # The operands of these that are no data, or whose shape another one must have.
 _FIXED = {"Clip": (1, 2), "PRelu": (0,), "CastLike": (1,)}
 
 
-@graph_pass("ExpandEliminationPass", Stage.PREPARE, after=("ShapeSubgraphPass",), repeats=True)
+@graph_pass("ExpandEliminationPass", Phase.MOVE, after=("ShapeSubgraphPass",), repeats=True)
 def drop_expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Drop Expand and ConstantOfShape in front of ops that broadcast."""
     if not graph.has_any(("Expand", "ConstantOfShape")):

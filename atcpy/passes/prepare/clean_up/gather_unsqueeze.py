@@ -11,14 +11,14 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 
 class GatherUnsqueeze(
     Fusion,
     switch="GatherUnsqueezeFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.MOVE,
     after=("ShapeSubgraphPass",),
     before=("TransposeReshapeMergePass",),
     repeats=True,

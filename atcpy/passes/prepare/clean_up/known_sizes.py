@@ -17,18 +17,18 @@ from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, eras
 from atcpy.ir.shape import Dim
 from atcpy.ops.infer import KnownValues, infer_node, propagate
 from atcpy.ops.shape_values import UNNAMED
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import is_told, view_step
+from atcpy.passes.phase import Phase
 
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with
 
 
 @graph_pass(
     "ShapeSubgraphPass",
-    Stage.PREPARE,
-    after=("IdentityPass",),
-    before=("CommonSubexpressionEliminationPass", "TransposeReshapeMergePass"),
+    Phase.MOVE,
+    before=("TransposeReshapeMergePass",),
     repeats=True,
 )
 def simplify_sizes(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

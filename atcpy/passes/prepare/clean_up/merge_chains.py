@@ -20,8 +20,8 @@ import numpy as np
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.tensor import Array
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 LARGEST_FACTOR = 2.0**20
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored twice
@@ -32,9 +32,7 @@ _X = var("x")
 class ConstantChain(
     Fusion,
     switch="ConstantChainFusionPass",
-    stage=Stage.PREPARE,
-    after=("AttentionFusionPass", "HardSwishRelu6FusionPass", "TanhGeluFusionPass"),
-    before=("ConvMulFusionPass",),
+    phase=Phase.MERGE,
 ):
     """Join two sums, or two products, with constants."""
 
@@ -77,7 +75,7 @@ def _are_factors(a: Array, b: Array) -> bool:
     return bool((sizes <= LARGEST_FACTOR).all() and (sizes >= 1 / LARGEST_FACTOR).all())
 
 
-class TileTile(Fusion, switch="TileTileFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class TileTile(Fusion, switch="TileTileFusionPass", phase=Phase.MERGE):
     """Join two Tiles."""
 
     pattern = op("Tile", op("Tile", _X, const("a"), name="inner"), const("b"), name="outer")
@@ -89,7 +87,7 @@ class TileTile(Fusion, switch="TileTileFusionPass", stage=Stage.PREPARE, after=(
         return rw.op("Tile", m["x"], rw.const(m["a"].array * m["b"].array, like=m["b"]))
 
 
-class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", phase=Phase.MERGE):
     """Join two Expands."""
 
     pattern = op("Expand", op("Expand", _X, var("a"), name="inner"), var("b"), name="outer")
@@ -104,7 +102,7 @@ class ExpandExpand(Fusion, switch="ExpandExpandFusionPass", stage=Stage.PREPARE,
         return rw.op("Expand", m["x"], rw.const(shape, name=f"{m.root.name}_shape"))
 
 
-class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", stage=Stage.PREPARE, after=("LayerNormFusionPass",)):
+class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", phase=Phase.MERGE):
     """Join two reductions of one kind."""
 
     pattern = tuple(

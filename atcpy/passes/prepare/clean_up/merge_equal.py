@@ -7,16 +7,16 @@ from collections.abc import Hashable
 from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
 from atcpy.ir.barrier import is_barrier
 from atcpy.ops import find_opdef
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
 
 
 @graph_pass(
     "CommonSubexpressionEliminationPass",
-    Stage.PREPARE,
-    after=("IdentityPass", "DequantizedConstantFoldingPass"),
+    Phase.COMPACT,
     repeats=True,
 )
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

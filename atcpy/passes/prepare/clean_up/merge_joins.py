@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 
 
 @graph_pass(
     "ConcatSplitEliminationPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("SliceSplitFusionPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 )
 def merge_joins(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

@@ -13,10 +13,11 @@ import numpy as np
 from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Tensor, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.tensor import Array
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 MAX_FILL = 1 << 22  # elements of a constant that are looked at
 _PADDED = frozenset({DType.FLOAT32, DType.FLOAT16, DType.FLOAT64})  # what Pad takes at every opset
@@ -25,9 +26,8 @@ _PADDED = frozenset({DType.FLOAT32, DType.FLOAT16, DType.FLOAT64})  # what Pad t
 class PadPad(
     Fusion,
     switch="PadPadFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.MOVE,
     after=("ConcatPadFusionPass",),
-    before=("PadPoolFusionPass", "PadConv2dFusionPass"),
 ):
     """Join a Pad with the one before it."""
 
@@ -70,9 +70,8 @@ def _all_pads(pads: Value, axes: Value | None, rank: int) -> Array:
 
 @graph_pass(
     "ConcatPadFusionPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("ConcatSplitEliminationPass",),
-    before=("CommonSubexpressionEliminationPass",),
     makes=("Pad",),
     repeats=True,
 )

@@ -16,16 +16,16 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ops.slice import Extent
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.slices import Cut, cut_of, insert_slice, joined
 
 
 @graph_pass(
     "SliceMergePass",
-    Stage.PREPARE,
-    after=("IdentityPass",),
+    Phase.MOVE,
     before=("SliceSplitFusionPass",),
     repeats=True,
 )
@@ -110,8 +110,7 @@ def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finis
 
 @graph_pass(
     "GatherSliceFusionPass",
-    Stage.PREPARE,
-    after=("AttentionHeadsFusionPass", "ConvGatherFusionPass"),
+    Phase.FINISH,
     makes=("Slice",),
 )
 def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

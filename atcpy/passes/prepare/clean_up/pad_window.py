@@ -16,9 +16,9 @@ from math import inf
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_by
+from atcpy.passes.phase import Phase
 
 _PAD = op("Pad", var("x"), const("pads"), const("value", optional=True), const("axes", optional=True), name="pad")
 _NOT_NEGATIVE = frozenset({"Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus"})
@@ -57,8 +57,8 @@ def _attrs(root: Node, borders: tuple[int, ...] | None) -> dict[str, object]:
 class PadConv(
     Fusion,
     switch="PadConv2dFusionPass",
-    stage=Stage.PREPARE,
-    after=("ConvInputFusionPass", "TransposeRegionPass"),
+    phase=Phase.ABSORB,
+    after=("ConvInputFusionPass",),
     makes=("Conv",),
     repeats=True,
 ):
@@ -76,9 +76,7 @@ class PadConv(
         return rw.op("Conv", m["x"], m["w"], *bias, **_attrs(m.root, _borders(m)))
 
 
-class PadPool(
-    Fusion, switch="PadPoolFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("AveragePool", "MaxPool")
-):
+class PadPool(Fusion, switch="PadPoolFusionPass", phase=Phase.ABSORB, makes=("AveragePool", "MaxPool")):
     """Let a pool pad for itself."""
 
     pattern = op(("AveragePool", "MaxPool"), _PAD, name="pool")

@@ -14,8 +14,9 @@ import numpy as np
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 MAX_NEUTRAL = 1 << 16  # elements of a constant that are looked at
 
@@ -160,7 +161,7 @@ def _holds(value: Value | None, test: _Test) -> bool:
     return array.dtype.kind in "biuf" and test(array)
 
 
-@graph_pass("IdentityPass", Stage.PREPARE, after=("ExpandPass",), repeats=True)
+@graph_pass("IdentityPass", Phase.CLEAN_UP, repeats=True)
 def remove_identity(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Remove nodes that change nothing."""
     for node in graph.nodes:

@@ -11,9 +11,10 @@ from itertools import pairwise
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.slices import cut_of
 
 _Piece = tuple[int, int, Node]  # from, to
@@ -21,9 +22,8 @@ _Piece = tuple[int, int, Node]  # from, to
 
 @graph_pass(
     "SliceSplitFusionPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("TransposeRegionPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 )
 def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

@@ -18,9 +18,10 @@ from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.reference import MAX_DATA_ELEMENTS
-from atcpy.options import AllReduceSplit, Network, PrepareOptions, Stage
+from atcpy.options import AllReduceSplit, Network, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.collectives.gradient_segments import (
     ALLREDUCE,
     Member,
@@ -40,8 +41,7 @@ _BLOCK = 64  # few enough for SplitNotaskPass to look at all who use one
 
 @graph_pass(
     ALLREDUCE_FUSION,
-    Stage.PREPARE,
-    after=("PrunePass", "ConstantChainFusionPass"),
+    Phase.FINISH,
     is_neutral=False,
 )
 def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

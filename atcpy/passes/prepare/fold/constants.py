@@ -10,13 +10,14 @@ from atcpy.errors import AtcError, InternalError, raise_all
 from atcpy.ir import Graph, Node, PassRecord, Value
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import EVALUATION_ERRORS
-from atcpy.options import OoLevel, PrepareOptions, Stage
+from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import FOLDED_LATER, NAME, NEVER_FOLDED, Budget, fold
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies, inline
 
 
-@graph_pass(NAME, Stage.PREPARE, required=True)
+@graph_pass(NAME, Phase.INFER, required=True)
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
     _Sweep(record, options, Budget(graph, options), FOLDED_LATER).run(graph)
@@ -24,8 +25,13 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
 
 @graph_pass(
     "DequantizedConstantFoldingPass",
-    Stage.PREPARE,
-    after=("QGemmFusionPass", "QLinearBinaryFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
+    Phase.QUANTISE,
+    after=(
+        "QGemmFusionPass",
+        "QLinearBinaryFusionPass",
+        "QLinearConvFusionPass",
+        "QLinearMatMulFusionPass",
+    ),
     is_neutral=False,
 )
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

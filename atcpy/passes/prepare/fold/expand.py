@@ -22,6 +22,7 @@ from atcpy.ops.reference import function_body
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes import folding
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.fold.constants import fold_constants
 
 NAME = "ExpandPass"
@@ -30,7 +31,7 @@ MAX_ROUNDS = 8  # functions call functions; the standard's are at most three dee
 _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
 
 
-@graph_pass(NAME, Stage.PREPARE, after=(folding.NAME,), required=True, is_neutral=False)
+@graph_pass(NAME, Phase.EXPAND, required=True, is_neutral=False)
 def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Spell out ops that no engine runs."""
     waiting = [node for node in graph.nodes if not node.has_subgraphs or _has_expansion(node)]

@@ -17,11 +17,12 @@ from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.tensor import Array
 from atcpy.ops.shape_values import product
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.layout_chain import Moves, chain_above, is_told
+from atcpy.passes.phase import Phase
 
 LONGEST_ORDER = 1 << 12  # places that are listed
 LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as a Transpose
@@ -29,9 +30,8 @@ LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as 
 
 @graph_pass(
     "ShuffleChannelFusionPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("TransposeReshapeMergePass",),
-    before=("CommonSubexpressionEliminationPass",),
     makes=("Gather",),
 )
 def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
@@ -73,9 +73,8 @@ def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
 
 @graph_pass(
     "SplitConcatGatherFusionPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("ConcatSplitEliminationPass",),
-    before=("CommonSubexpressionEliminationPass",),
     makes=("Gather",),
     repeats=True,
 )
@@ -119,9 +118,11 @@ def _order_of_parts(node: Node, split: Node) -> Array | None:
 class GatherGather(
     Fusion,
     switch="GatherGatherFusionPass",
-    stage=Stage.PREPARE,
-    after=("ShuffleChannelFusionPass", "SplitConcatGatherFusionPass"),
-    before=("GatherConvFusionPass", "ConvGatherFusionPass"),
+    phase=Phase.MOVE,
+    after=(
+        "ShuffleChannelFusionPass",
+        "SplitConcatGatherFusionPass",
+    ),
 ):
     """Join two Gathers of one dim."""
 
@@ -143,8 +144,8 @@ class GatherGather(
 class GatherConv(
     Fusion,
     switch="GatherConvFusionPass",
-    stage=Stage.PREPARE,
-    after=("ShuffleChannelFusionPass", "SpaceToDepthFusionPass", "PadConv2dFusionPass"),
+    phase=Phase.ABSORB,
+    after=("PadConv2dFusionPass",),
 ):
     """Fold an order of channels into the weights of the Conv that reads them."""
 
@@ -175,8 +176,8 @@ def _places(m: Match) -> list[int]:
 class ConvGather(
     Fusion,
     switch="ConvGatherFusionPass",
-    stage=Stage.PREPARE,
-    after=("ShuffleChannelFusionPass", "SpaceToDepthFusionPass", "ConvBiasAddFusionPass"),
+    phase=Phase.ABSORB,
+    after=("ConvBiasAddFusionPass",),
 ):
     """Let a Conv make its channels in the order, or only those, that are taken of them."""
 

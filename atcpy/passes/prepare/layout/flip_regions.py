@@ -18,9 +18,10 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.layout.regions import SHARED_BYTES, Turn, entering, regions_at
 from atcpy.passes.prepare.layout.transpose_operands import reduces_without
 
@@ -32,9 +33,8 @@ _IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
 
 @graph_pass(
     "TransposeRegionPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("TransposeReshapeMergePass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 )
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.layout_chain import MOVES, Moves, Step, chain_above, is_told
+from atcpy.passes.phase import Phase
 
 LONGEST = 6  # of a chain that is looked at
 
 
 @graph_pass(
     "TransposeReshapeMergePass",
-    Stage.PREPARE,
-    after=("IdentityPass",),
-    before=("CommonSubexpressionEliminationPass",),
+    Phase.MOVE,
     repeats=True,
 )
 def merge_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

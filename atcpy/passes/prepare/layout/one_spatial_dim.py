@@ -16,8 +16,9 @@ from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dea
 from atcpy.ops import find_opdef
 from atcpy.ops.axes import normal_axis
 from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 
 NAME = "OneSpatialDimPass"
 CONVS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 3}  # where the weights are
@@ -32,8 +33,7 @@ NEW_DIM = 2
 
 @graph_pass(
     NAME,
-    Stage.PREPARE,
-    after=("ConvBatchnormFusionPass", "ConvBiasAddFusionPass", "PadConv2dFusionPass"),
+    Phase.FINISH,
     is_neutral=False,
 )
 def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

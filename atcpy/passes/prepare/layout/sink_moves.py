@@ -11,11 +11,12 @@ from __future__ import annotations
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ir.shape import Shape
 from atcpy.ops import find_opdef
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.layout_chain import MOVES, VIEWS
 from atcpy.passes.permute import data_places
+from atcpy.passes.phase import Phase
 
 LONGEST = 8  # of a chain of ops to the next view
 SOFTMAX = frozenset({"Softmax", "LogSoftmax"})
@@ -23,9 +24,8 @@ SOFTMAX = frozenset({"Softmax", "LogSoftmax"})
 
 @graph_pass(
     "ReshapeSinkPass",
-    Stage.PREPARE,
+    Phase.MOVE,
     after=("TransposeRegionPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 )
 def sink_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 REDUCTIONS = tuple(
     f"Reduce{kind}" for kind in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
@@ -23,9 +23,8 @@ REDUCTIONS = tuple(
 class ReduceTranspose(
     Fusion,
     switch="TransposeReduceFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.MOVE,
     after=("TransposeRegionPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 ):
     """Reduce over the dims of what was transposed."""
@@ -45,9 +44,8 @@ class ReduceTranspose(
 class GemmTranspose(
     Fusion,
     switch="TransposeGemmFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.MOVE,
     after=("TransposeRegionPass",),
-    before=("CommonSubexpressionEliminationPass",),
     repeats=True,
 ):
     """Read an operand of Gemm transposed."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 
-class TransposeWeights(Fusion, switch="TransposeWeightsPass", stage=Stage.PREPARE, after=("PrunePass",)):
+class TransposeWeights(Fusion, switch="TransposeWeightsPass", phase=Phase.FINISH):
     """Transpose constant weights of Gemm, so that they can be stored as its kernel reads them."""
 
     pattern = op("Gemm", var("a"), const("w"), var("c", optional=True), name="gemm")

@@ -17,10 +17,11 @@ from functools import cache
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import VIEWS, view_step
 from atcpy.passes.permute import Permuted
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.layout.regions import SHARED_BYTES, Turn, entering, hanging_together, regions_at
 from atcpy.passes.prepare.layout.reshape_factors import Regroup, regrouped, regrouped_places, regrouping
 
@@ -29,9 +30,7 @@ MAX_WAYS = 3  # of regrouping that are tried for a region
 
 @graph_pass(
     "ReshapeRegionPass",
-    Stage.PREPARE,
-    after=("AttentionHeadsFusionPass", "QKVMergePass", "NormBiasFusionPass"),
-    before=("ConvMulFusionPass",),
+    Phase.MERGE,
 )
 def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Regroup the dims of what lies between views, where that leaves fewer of them."""

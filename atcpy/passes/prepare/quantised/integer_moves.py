@@ -14,9 +14,10 @@ from atcpy.ir import Match, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.graph import Graph
 from atcpy.ir.pattern import op, var
 from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps
 
 _MOVES = (
@@ -27,7 +28,7 @@ _OTHERS = ("b", "c", "d", "e")  # the operands of a move that say how
 
 
 class QuantizedMove(
-    Fusion, switch="QuantizedMovePass", stage=Stage.PREPARE, after=("QuantizedConcatPass",), is_neutral=False
+    Fusion, switch="QuantizedMovePass", phase=Phase.QUANTISE, after=("QuantizedConcatPass",), is_neutral=False
 ):
     """Move the integers of a DequantizeLinear, not its floats."""
 
@@ -53,7 +54,7 @@ class QuantizedMove(
         return rw.op("DequantizeLinear", moved, m["scale"], m.get("zero"), **dequantize.attrs)
 
 
-@graph_pass("QuantizedConcatPass", Stage.PREPARE, after=("IdentityPass",), is_neutral=False)
+@graph_pass("QuantizedConcatPass", Phase.QUANTISE, is_neutral=False)
 def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Quantise what is joined before it is joined."""
     for node in graph.nodes_of("QuantizeLinear"):

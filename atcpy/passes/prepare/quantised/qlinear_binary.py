@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.quantised.qlinear_conv import dequantized, quantized
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_values
 
@@ -21,7 +21,7 @@ from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_
 class QLinearBinary(
     Fusion,
     switch="QLinearBinaryFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.QUANTISE,
     after=("RequantizeEliminationPass",),
     is_neutral=False,
 ):

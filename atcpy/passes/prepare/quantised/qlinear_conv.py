@@ -15,8 +15,8 @@ import numpy as np
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
 from atcpy.ir.tensor import Array
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, step_values, steps_of
 
 
@@ -83,7 +83,7 @@ def bias_value(m: Match, rw: Rewriter) -> Value | None:
 
 
 class QLinearConv(
-    Fusion, switch="QLinearConvFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",), is_neutral=False
+    Fusion, switch="QLinearConvFusionPass", phase=Phase.QUANTISE, after=("RequantizeEliminationPass",), is_neutral=False
 ):
     """Convolve integers between DequantizeLinear and QuantizeLinear."""
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.quantised.qlinear_conv import (
     bias_requirements,
     bias_value,
@@ -29,7 +29,7 @@ from atcpy.passes.quantization_params import step_values
 class QLinearMatMul(
     Fusion,
     switch="QLinearMatMulFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.QUANTISE,
     after=("RequantizeEliminationPass",),
     is_neutral=False,
 ):
@@ -48,7 +48,7 @@ class QLinearMatMul(
 
 
 class QGemm(
-    Fusion, switch="QGemmFusionPass", stage=Stage.PREPARE, after=("RequantizeEliminationPass",), is_neutral=False
+    Fusion, switch="QGemmFusionPass", phase=Phase.QUANTISE, after=("RequantizeEliminationPass",), is_neutral=False
 ):
     """Multiply matrices of integers and add a bias between DequantizeLinear and QuantizeLinear."""
 

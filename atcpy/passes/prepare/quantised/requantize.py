@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_steps, steps_of
 
 
 class RemoveRequantize(
-    Fusion, switch="RequantizeEliminationPass", stage=Stage.PREPARE, after=("QuantizeClipFusionPass",)
+    Fusion, switch="RequantizeEliminationPass", phase=Phase.QUANTISE, after=("QuantizeClipFusionPass",)
 ):
     """Remove QuantizeLinear where it undoes the DequantizeLinear before it."""
 

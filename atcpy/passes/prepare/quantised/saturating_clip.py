@@ -14,13 +14,13 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, steps_of
 
 
 class QuantizeClip(
-    Fusion, switch="QuantizeClipFusionPass", stage=Stage.PREPARE, after=("QuantizedMovePass",), is_neutral=False
+    Fusion, switch="QuantizeClipFusionPass", phase=Phase.QUANTISE, after=("QuantizedMovePass",), is_neutral=False
 ):
     """Clip integers, or let them saturate, in the place of floats."""
 

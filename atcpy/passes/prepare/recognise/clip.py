@@ -14,9 +14,9 @@ from math import inf, isnan
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import is_function_of, number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _A, _B, _C, _D = (const(name, optional=True) for name in "abcd")
@@ -27,7 +27,7 @@ _INNER = either(
 )
 
 
-class Relu(Fusion, switch="ReluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Relu",)):
+class Relu(Fusion, switch="ReluFusionPass", phase=Phase.RECOGNISE, makes=("Relu",)):
     """Replace Max(x, 0) by Relu."""
 
     pattern = op("Max", _X, const("zero"), commutative=True)
@@ -43,7 +43,7 @@ class Relu(Fusion, switch="ReluFusionPass", stage=Stage.PREPARE, after=("PrunePa
 class Clip(
     Fusion,
     switch="ClipFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("ReluFusionPass",),
     makes=("Clip", "Max", "Min", "Relu"),
 ):

@@ -12,10 +12,11 @@ from atcpy.errors import CustomOpError
 from atcpy.ir import Match, Node, Reject, Rewriter, Shape, Sym, Value
 from atcpy.ops.custom import CustomOp, CustomOps, parameter_names
 from atcpy.ops.custom.types import TensorType
-from atcpy.options import OoLevel, Stage
-from atcpy.passes import folding
+from atcpy.options import OoLevel
 from atcpy.passes.base import Pass
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.pass_set import PassSet, built_in_passes
+from atcpy.passes.phase import Phase
 
 
 class CustomOpFusion(Fusion):
@@ -31,9 +32,8 @@ class CustomOpFusion(Fusion):
         summary = self.operator.summary or f"Put {self.operator.name} in the place of its pattern"
         return Pass(
             name=self.switch,
-            stage=Stage.PREPARE,
+            phase=Phase.CUSTOM,
             run=self.run,
-            after=(folding.NAME,),
             level=OoLevel.O2,
             summary=summary,
             is_neutral=False,
@@ -100,7 +100,8 @@ def _may_be(promised: Shape | None, actual: Shape | None, unnamed: str) -> bool:
     )
 
 
-def custom_passes(operators: CustomOps) -> tuple[Pass, ...]:
-    """The passes of the operators that replace something, by name."""
-    fusions = [CustomOpFusion(operator) for operator in operators if operator.patterns]
-    return tuple(sorted((fusion.as_pass() for fusion in fusions), key=lambda entry: entry.name))
+def passes_with(operators: CustomOps) -> PassSet:
+    """Return the passes of a conversion that may use these operators: the built-in ones, and one for each operator that
+    has a pattern.
+    """
+    return built_in_passes().extended(CustomOpFusion(operator).as_pass() for operator in operators if operator.patterns)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_within
+from atcpy.passes.phase import Phase
 
 # The order of the six dims, and which two of them are the block.
 _FORMS: dict[tuple[int, ...], tuple[str, dict[str, str], tuple[int, int]]] = {
@@ -25,8 +25,7 @@ _FORMS: dict[tuple[int, ...], tuple[str, dict[str, str], tuple[int, int]]] = {
 class DepthToSpace(
     Fusion,
     switch="DepthToSpaceFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.RECOGNISE,
     makes=("DepthToSpace", "SpaceToDepth"),
 ):
     """Replace Reshape, Transpose, Reshape by DepthToSpace or SpaceToDepth."""

@@ -16,9 +16,9 @@ from math import isclose
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import factor_of, fits_attribute, is_formula, number, scaled, where_above
 from atcpy.passes.fusion import Fusion, rounding_of
+from atcpy.passes.phase import Phase
 
 _X, _ZERO = var("x"), const("zero")
 
@@ -30,7 +30,7 @@ def _curve(x: Pattern) -> Pattern:
     return either(less, *scaled(less, "alpha", "inverse"))
 
 
-class Elu(Fusion, switch="EluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("Elu",)):
+class Elu(Fusion, switch="EluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("Elu",)):
     """Replace Where(x > 0, x, a · (e^x − 1)) by Elu."""
 
     pattern = where_above(_X, _ZERO, _X, _curve(_X))
@@ -43,7 +43,7 @@ class Elu(Fusion, switch="EluFusionPass", stage=Stage.PREPARE, after=("ReluFusio
         return rw.op("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
 
 
-class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("Celu", "Elu")):
+class Celu(Fusion, switch="CeluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("Celu", "Elu")):
     """Replace Relu(x) + Min(a · (e^(x / a) − 1), 0) by Celu or Elu."""
 
     _below: Op = op("Min", _curve(either(_X, *scaled(_X, "slope", "width", name="stretched"))), _ZERO, commutative=True)
@@ -64,8 +64,11 @@ class Celu(Fusion, switch="CeluFusionPass", stage=Stage.PREPARE, after=("ReluFus
 class Selu(
     Fusion,
     switch="SeluFusionPass",
-    stage=Stage.PREPARE,
-    after=("CeluFusionPass", "EluFusionPass"),
+    phase=Phase.RECOGNISE,
+    after=(
+        "CeluFusionPass",
+        "EluFusionPass",
+    ),
     makes=("Selu",),
 ):
     """Replace g · Elu(x) by Selu."""
@@ -84,8 +87,7 @@ class Selu(
 class ThresholdedRelu(
     Fusion,
     switch="ThresholdedReluFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.RECOGNISE,
     makes=("ThresholdedRelu",),
 ):
     """Replace Where(x > t, x, 0) by ThresholdedRelu."""

@@ -14,9 +14,9 @@ from math import pi, sqrt
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import is_formula, product, scaled, scaled_product
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _ERF = op("Erf", either(*scaled(_X, "root_half", "root_two", name="inner")))
@@ -38,7 +38,7 @@ _INNER = either(*product(_ROOT, _SUM, name="inner"), *product(_ROOT, _X, _FACTOR
 _BY_TANH = op("Add", op("Tanh", _INNER), const("one"), commutative=True, name="bracket")
 
 
-class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
+class Gelu(Fusion, switch="GeluFusionPass", phase=Phase.RECOGNISE, makes=("Gelu",)):
     """Replace ½ · x · (1 + Erf(x / √2)) by Gelu."""
 
     pattern = scaled_product(_X, _BY_ERF, "half", "two")
@@ -50,7 +50,7 @@ class Gelu(Fusion, switch="GeluFusionPass", stage=Stage.PREPARE, after=("PrunePa
         return rw.op("Gelu", m["x"])
 
 
-class GeluTanh(Fusion, switch="TanhGeluFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Gelu",)):
+class GeluTanh(Fusion, switch="TanhGeluFusionPass", phase=Phase.RECOGNISE, makes=("Gelu",)):
     """Replace ½ · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) by Gelu."""
 
     pattern = scaled_product(_X, _BY_TANH, "half", "two")

@@ -18,9 +18,9 @@ from math import isclose
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import factor_of, fits_attribute, is_formula, number, scaled, scaled_product
 from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _SHIFTED = op("Add", _X, const("three"), commutative=True, name="shift")
@@ -29,7 +29,7 @@ _NUMBERS = {"three": 3.0, "low": 0.0, "high": 6.0, "six": 6.0, "sixth": 1 / 6}
 
 
 class HardSigmoid(
-    Fusion, switch="HardSigmoidFusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), is_neutral=False
+    Fusion, switch="HardSigmoidFusionPass", phase=Phase.RECOGNISE, after=("ClipFusionPass",), is_neutral=False
 ):
     """Replace Clip(x + 3, 0, 6) / 6 and Clip(a · x + b, 0, 1) by HardSigmoid."""
 
@@ -53,7 +53,7 @@ def _line(m: Match) -> tuple[float, float]:
 
 
 class HardSwishRelu6(
-    Fusion, switch="HardSwishRelu6FusionPass", stage=Stage.PREPARE, after=("ClipFusionPass",), is_neutral=False
+    Fusion, switch="HardSwishRelu6FusionPass", phase=Phase.RECOGNISE, after=("ClipFusionPass",), is_neutral=False
 ):
     """Replace x · Clip(x + 3, 0, 6) / 6 by HardSwish."""
 
@@ -68,7 +68,7 @@ class HardSwishRelu6(
 
 
 class HardSwish(
-    Fusion, switch="HardSwishFusionPass", stage=Stage.PREPARE, after=("HardSigmoidFusionPass",), makes=("HardSwish",)
+    Fusion, switch="HardSwishFusionPass", phase=Phase.RECOGNISE, after=("HardSigmoidFusionPass",), makes=("HardSwish",)
 ):
     """Replace x · HardSigmoid(x) by HardSwish."""
 

@@ -15,9 +15,9 @@ from math import inf, sqrt
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
+from atcpy.passes.phase import Phase
 
 _SQUARE = either(op("Mul", var("x"), var("x"), name="square"), op("Pow", var("x"), const("two"), name="square"))
 _OF_SQUARES = op("ReduceSum", _SQUARE, const("axes"), name="sum")
@@ -46,8 +46,12 @@ def _reduced(m: Match, rw: Rewriter, op_type: str) -> Value:
 class SumSquare(
     Fusion,
     switch="ReduceSumSquareFusionPass",
-    stage=Stage.PREPARE,
-    after=("RMSNormFusionPass", "L2NormalizeFusionPass", "ReduceL2FusionPass"),
+    phase=Phase.RECOGNISE,
+    after=(
+        "RMSNormFusionPass",
+        "L2NormalizeFusionPass",
+        "ReduceL2FusionPass",
+    ),
     makes=("ReduceSumSquare",),
 ):
     """Replace a sum of squares by ReduceSumSquare."""
@@ -64,8 +68,11 @@ class SumSquare(
 class L2(
     Fusion,
     switch="ReduceL2FusionPass",
-    stage=Stage.PREPARE,
-    after=("RMSNormFusionPass", "L2NormalizeFusionPass"),
+    phase=Phase.RECOGNISE,
+    after=(
+        "RMSNormFusionPass",
+        "L2NormalizeFusionPass",
+    ),
     makes=("ReduceL2",),
 ):
     """Replace the root of a sum of squares by ReduceL2."""
@@ -84,7 +91,7 @@ class L2(
 class L2Normalize(
     Fusion,
     switch="L2NormalizeFusionPass",
-    stage=Stage.PREPARE,
+    phase=Phase.RECOGNISE,
     after=("RMSNormFusionPass",),
     makes=("ReduceL2",),
 ):

@@ -19,10 +19,10 @@ import numpy as np
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ir.tensor import Array
-from atcpy.options import Stage
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 from atcpy.passes.permute import inverse
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _MEAN = op("ReduceMean", _X, const("axes"), name="mean")
@@ -161,8 +161,7 @@ def _insert(m: Match, rw: Rewriter, op_type: str) -> Value:
 class LayerNorm(
     Fusion,
     switch="LayerNormFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.RECOGNISE,
     makes=("LayerNormalization",),
 ):
     """Replace (x − mean) / √(variance + ε) by LayerNormalization."""
@@ -177,7 +176,11 @@ class LayerNorm(
 
 
 class RMSNorm(
-    Fusion, switch="RMSNormFusionPass", stage=Stage.PREPARE, after=("LayerNormFusionPass",), makes=("RMSNormalization",)
+    Fusion,
+    switch="RMSNormFusionPass",
+    phase=Phase.RECOGNISE,
+    after=("LayerNormFusionPass",),
+    makes=("RMSNormalization",),
 ):
     """Replace x / √(mean(x²) + ε) by RMSNormalization."""
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Pattern, const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import factor_of, fits_attribute, is_formula, is_function_of, scaled, where_above
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
+from atcpy.passes.phase import Phase
 
 _X, _ZERO = var("x"), const("zero")
 _SCALED = either(*scaled(_X, "alpha", "inverse"))
@@ -29,8 +29,11 @@ _SCALED = either(*scaled(_X, "alpha", "inverse"))
 class LeakyRelu(
     Fusion,
     switch="LeakyReluFusionPass",
-    stage=Stage.PREPARE,
-    after=("PReluFusionPass", "ReluFusionPass"),
+    phase=Phase.RECOGNISE,
+    after=(
+        "PReluFusionPass",
+        "ReluFusionPass",
+    ),
     makes=("LeakyRelu",),
 ):
     """Replace Max(x, a · x), Where(x > 0, x, a · x), and PRelu with one slope by LeakyRelu."""
@@ -56,7 +59,7 @@ def _slope_times(part: Pattern) -> Pattern:
     return op("Mul", part, const("slope"), commutative=True, name="sloped")
 
 
-class PRelu(Fusion, switch="PReluFusionPass", stage=Stage.PREPARE, after=("ReluFusionPass",), makes=("PRelu",)):
+class PRelu(Fusion, switch="PReluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("PRelu",)):
     """Replace Relu(x) − a · Relu(−x) by PRelu."""
 
     _right = op("Relu", _X, name="right")

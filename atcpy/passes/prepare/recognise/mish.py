@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import is_formula
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 
@@ -22,7 +22,7 @@ def _one_and(other: Pattern) -> Op:
     return op("Add", const("one"), other, commutative=True, name="bracket")
 
 
-class Softplus(Fusion, switch="SoftplusFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Softplus",)):
+class Softplus(Fusion, switch="SoftplusFusionPass", phase=Phase.RECOGNISE, makes=("Softplus",)):
     """Replace Log(1 + e^x) by Softplus."""
 
     pattern = op("Log", _one_and(op("Exp", _X)))
@@ -34,7 +34,7 @@ class Softplus(Fusion, switch="SoftplusFusionPass", stage=Stage.PREPARE, after=(
         return rw.op("Softplus", m["x"])
 
 
-class Softsign(Fusion, switch="SoftsignFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Softsign",)):
+class Softsign(Fusion, switch="SoftsignFusionPass", phase=Phase.RECOGNISE, makes=("Softsign",)):
     """Replace x / (1 + |x|) by Softsign."""
 
     pattern = op("Div", _X, _one_and(op("Abs", _X)))
@@ -46,7 +46,7 @@ class Softsign(Fusion, switch="SoftsignFusionPass", stage=Stage.PREPARE, after=(
         return rw.op("Softsign", m["x"])
 
 
-class Mish(Fusion, switch="MishFusionPass", stage=Stage.PREPARE, after=("SoftplusFusionPass",), makes=("Mish",)):
+class Mish(Fusion, switch="MishFusionPass", phase=Phase.RECOGNISE, after=("SoftplusFusionPass",), makes=("Mish",)):
     """Replace x · Tanh(Softplus(x)) by Mish."""
 
     pattern = op("Mul", _X, op("Tanh", op("Softplus", _X)), commutative=True)

@@ -20,12 +20,13 @@ from atcpy.ops import find_opdef
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reduce import REDUCTIONS
 from atcpy.ops.shape_values import UNNAMED
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.formula import factor_of, scaled
 from atcpy.passes.fusion import Fusion, only_read_within, rounding_of
 from atcpy.passes.layout_chain import VIEWS
+from atcpy.passes.phase import Phase
 
 _READERS = ("LayerNormFusionPass", "RMSNormFusionPass", "SoftmaxFusionPass", "LogSoftmaxFusionPass")
 _IMAGE_RANKS = (4, 5)  # fewer dims are rather rows, whose means graph kernels compute
@@ -35,8 +36,7 @@ _LARGEST = 12  # region of elementwise nodes behind a reduction
 class Mean(
     Fusion,
     switch="ReduceMeanFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.RECOGNISE,
     before=_READERS,
     makes=("ReduceMean",),
 ):
@@ -74,7 +74,7 @@ def _axes(reduction: Node) -> list[int]:
     return sorted({int(axis) % len(shape) for axis in axes.array.reshape(-1)})
 
 
-@graph_pass("KeepDimsPass", Stage.PREPARE, after=("PrunePass",), before=("ReduceMeanFusionPass", *_READERS))
+@graph_pass("KeepDimsPass", Phase.RECOGNISE, before=("ReduceMeanFusionPass", *_READERS))
 def keep_dims(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Let reductions keep the dims that a view puts back behind them."""
     finisher = Finisher(graph, record, options)
@@ -184,8 +184,8 @@ class _Region:
 class GlobalMean(
     Fusion,
     switch="GlobalAveragePoolFusionPass",
-    stage=Stage.PREPARE,
-    after=(*_READERS, "GroupNormFusionPass", "InstanceNormFusionPass", "KeepDimsPass", "ReduceMeanFusionPass"),
+    phase=Phase.MERGE,
+    after=("ReduceReduceFusionPass",),
     is_neutral=False,
 ):
     """Call the mean over height and width by its name, which has a kernel in 5D.

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Pattern, const, op, var
-from atcpy.options import Stage
 from atcpy.passes.fusion import Fusion, only_read_within
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _APART = op("Sub", _X, op("ReduceMax", _X, const("axis"), name="largest"), name="apart")
@@ -46,8 +46,7 @@ def _axis(m: Match, reduction: str) -> int | None:
 class Softmax(
     Fusion,
     switch="SoftmaxFusionPass",
-    stage=Stage.PREPARE,
-    after=("PrunePass",),
+    phase=Phase.RECOGNISE,
     before=("AttentionFusionPass",),
     makes=("Softmax",),
 ):
@@ -74,7 +73,7 @@ class Softmax(
 
 
 class LogSoftmax(
-    Fusion, switch="LogSoftmaxFusionPass", stage=Stage.PREPARE, after=("SoftmaxFusionPass",), makes=("LogSoftmax",)
+    Fusion, switch="LogSoftmaxFusionPass", phase=Phase.RECOGNISE, after=("SoftmaxFusionPass",), makes=("LogSoftmax",)
 ):
     """Replace x − log Σ Exp(x) by LogSoftmax."""
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.tensor import Array
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.slices import Cut, cut_of
 
 _ROWS, _COLUMNS = 2, 3
@@ -23,9 +24,11 @@ _RUN_EVERYWHERE = frozenset({DType.FLOAT32, DType.FLOAT64})  # what runtimes hav
 
 @graph_pass(
     "SpaceToDepthFusionPass",
-    Stage.PREPARE,
-    after=("ConcatSplitEliminationPass", "SliceMergePass"),
-    before=("CommonSubexpressionEliminationPass",),
+    Phase.MOVE,
+    after=(
+        "ConcatSplitEliminationPass",
+        "SliceMergePass",
+    ),
     makes=("SpaceToDepth",),
     repeats=True,
 )

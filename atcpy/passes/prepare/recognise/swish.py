@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
-from atcpy.options import Stage
 from atcpy.passes.formula import factor_of, fits_attribute, is_formula, scaled
 from atcpy.passes.fusion import Fusion
+from atcpy.passes.phase import Phase
 
 _X = var("x")
 _SCALED = either(*scaled(_X, "alpha", "inverse"))
@@ -28,7 +28,7 @@ def _one_and_exp(exponent: Pattern) -> Op:
     return op("Add", const("one"), op("Exp", exponent), commutative=True, name="bracket")
 
 
-class Sigmoid(Fusion, switch="SigmoidFusionPass", stage=Stage.PREPARE, after=("PrunePass",), makes=("Sigmoid",)):
+class Sigmoid(Fusion, switch="SigmoidFusionPass", phase=Phase.RECOGNISE, makes=("Sigmoid",)):
     """Replace 1 / (1 + e^(−x)) by Sigmoid."""
 
     _bracket = _one_and_exp(either(_MINUS, op("Mul", _X, const("minus_one"), commutative=True, name="minus")))
@@ -41,7 +41,7 @@ class Sigmoid(Fusion, switch="SigmoidFusionPass", stage=Stage.PREPARE, after=("P
         return rw.op("Sigmoid", m["x"])
 
 
-class Swish(Fusion, switch="SwishFusionPass", stage=Stage.PREPARE, after=("SigmoidFusionPass",), makes=("Swish",)):
+class Swish(Fusion, switch="SwishFusionPass", phase=Phase.RECOGNISE, after=("SigmoidFusionPass",), makes=("Swish",)):
     """Replace x · Sigmoid(a · x) by Swish."""
 
     pattern = (

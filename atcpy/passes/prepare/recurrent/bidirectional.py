@@ -14,9 +14,10 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.recurrent import DEFAULT_ACTIVATIONS
-from atcpy.options import OoLevel, PrepareOptions, Stage
+from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.slices import insert_flip
 
 _WEIGHTS: Final = {"LSTM": (1, 2, 3, 7), "GRU": (1, 2, 3), "RNN": (1, 2, 3)}  # places of what is constant
@@ -29,9 +30,11 @@ _MAX_DEPTH: Final = 4  # nodes between one sequence and two copies of what is ma
 
 @graph_pass(
     "BidirectionalFusionPass",
-    Stage.PREPARE,
-    after=("MaskedRecurrentLoopFusionPass", "ZeroStateEliminationPass"),
-    before=("ExpandPass",),
+    Phase.RECURRENT,
+    after=(
+        "MaskedRecurrentLoopFusionPass",
+        "ZeroStateEliminationPass",
+    ),
     level=OoLevel.O2,
 )
 def join_directions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

@@ -18,10 +18,10 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.infer import KnownValues, propagate
 from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
-from atcpy.options import OoLevel, PrepareOptions, Stage
+from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.folding import NAME as FOLDING
 from atcpy.passes.folding import Finisher
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.recurrent.cell_layers import Layer, Mask, Result, What
 from atcpy.passes.prepare.recurrent.cells import Cell, operands, peepholes
 from atcpy.passes.prepare.recurrent.linear_form import NotACell
@@ -35,8 +35,7 @@ _STATE_PLACES = {"LSTM": 2, "GRU": 1, "RNN": 1}  # of the results, behind that o
 
 @graph_pass(
     "RecurrentLoopFusionPass",
-    Stage.PREPARE,
-    after=(FOLDING,),
+    Phase.RECURRENT,
     before=("ZeroStateEliminationPass",),
     level=OoLevel.O2,
     makes=("LSTM", "GRU", "RNN"),
@@ -56,7 +55,7 @@ def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptio
 
 @graph_pass(
     "MaskedRecurrentLoopFusionPass",
-    Stage.PREPARE,
+    Phase.RECURRENT,
     after=("RecurrentLoopFusionPass",),
     before=("ZeroStateEliminationPass",),
     level=OoLevel.O2,

@@ -6,8 +6,9 @@ LSTM(x, w, r, b, lengths, ConstantOfShape(…, 0), c)  →  LSTM(x, w, r, b, len
 from __future__ import annotations
 
 from atcpy.ir import Graph, PassRecord, Reject, erase_dead
-from atcpy.options import PrepareOptions, Stage
+from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.recurrent.splat import elements, is_zero
 
 _STATES = (5, 6)  # the hidden and the cell's state
@@ -15,9 +16,7 @@ _STATES = (5, 6)  # the hidden and the cell's state
 
 @graph_pass(
     "ZeroStateEliminationPass",
-    Stage.PREPARE,
-    after=("ConstantFoldingPass",),
-    before=("ExpandPass",),
+    Phase.RECURRENT,
 )
 def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Leave out initial states of recurrent layers that are zero."""

@@ -9,7 +9,8 @@ from onnx import parser
 
 from atcpy.ir.tensor import Array
 from atcpy.ops.custom import CustomOps
-from atcpy.options import Deadline, convert_options
+from atcpy.options import convert_options
+from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.prepare.attention.triangular_mask import Triangle, triangle_of
 from atcpy.stages.parse import parse
 from atcpy.stages.prepare import prepare
@@ -54,7 +55,7 @@ def known_of(body: str) -> tuple[Triangle | None, Array]:
     model = parser.parse_model(f"{HEAD} {body} w = Cast<to = 1>(v) }}")
     options = convert_options({"oo_level": "O0"})
     graph = parse(model, options.parse, CustomOps()).graph
-    prepare(graph, options.prepare, deadline=Deadline())
+    prepare(graph, PassManager(options))
     found = triangle_of(graph.outputs[0].producer.operand(0))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (matrix,) = session.run(None, {"x": np.ones((5, 7), np.float32)})

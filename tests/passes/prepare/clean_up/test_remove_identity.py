@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from atcpy.ir import Graph
-from atcpy.options import Deadline, ParseOptions, PrepareOptions
+from atcpy.options import ConvertOptions, ParseOptions
 from atcpy.parsers.onnx import import_onnx
+from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model
 
@@ -19,7 +20,7 @@ def left(body: str, inputs: str = "float[1,4,3,3] x") -> list[str]:
     graph: Graph = import_onnx(
         model(f"m ({inputs}) => (float[1,4,3,3] y) <{DECLARED}> {{ {body} }}"), ParseOptions()
     ).graph
-    prepare(graph, PrepareOptions(), deadline=Deadline(), verify_ir=True)
+    prepare(graph, PassManager(ConvertOptions(verify_ir=True)))
     return [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
 
 
@@ -68,6 +69,6 @@ def test_a_pad_by_numbers_that_come_at_run_time_stays() -> None:
 def test_an_open_dim_that_is_kept_is_no_change() -> None:
     text = "m (float[N,4] x) => (float[N,4] y) <int64[2] keep = {0, 4}> { y = Reshape(x, keep) }"
     graph = import_onnx(model(text), ParseOptions()).graph
-    prepare(graph, PrepareOptions(), deadline=Deadline(), verify_ir=True)
+    prepare(graph, PassManager(ConvertOptions(verify_ir=True)))
     assert graph.outputs == (graph.inputs[0].output,)
     assert graph.decisions.removed == {"y": "identity"}

@@ -8,9 +8,10 @@ import pytest
 from atcpy.errors import ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, PassRecord, Tensor
 from atcpy.ir.shape import Shape, Sym
-from atcpy.options import Deadline, OoLevel, ParseOptions, PrepareOptions
+from atcpy.options import ConvertOptions, Deadline, OoLevel, ParseOptions, PrepareOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.passes import folding
+from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model
 
@@ -20,7 +21,8 @@ KIB = 1024
 def prepared(text: str, **options: object) -> Graph:
     """The graph after the whole stage; open dims are allowed."""
     graph = import_onnx(model(text), ParseOptions()).graph
-    prepare(graph, PrepareOptions(**options), deadline=Deadline(), verify_ir=True)  # type: ignore[arg-type]
+    given = PrepareOptions(**options)  # type: ignore[arg-type]
+    prepare(graph, PassManager(ConvertOptions(prepare=given, verify_ir=True)))
     return graph
 
 
@@ -172,4 +174,4 @@ def test_the_deadline_is_asked_before_each_node_that_is_folded() -> None:
     text = f"m (float[2] x) => (float[2] y) <float[2] c0> {{ {nodes} y = Mul(x, c40) }}"
     graph = import_onnx(model(text), ParseOptions()).graph
     with pytest.raises(ResourceLimit, match=r"R0003: .* in constant folding of Sin c\d+"):
-        prepare(graph, PrepareOptions(), deadline=late)
+        prepare(graph, PassManager(deadline=late))

@@ -11,8 +11,10 @@ from atcpy.exporters.onnx import export_model
 from atcpy.ir import Graph
 from atcpy.ir.dump import dump
 from atcpy.ir.tensor import Array
-from atcpy.options import Deadline, ParseOptions, PrepareOptions
+from atcpy.options import ConvertOptions, ParseOptions
 from atcpy.parsers.onnx import import_onnx
+from atcpy.passes.pass_manager import PassManager
+from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model as text_model
 from tests.ort import open_ort
@@ -22,7 +24,8 @@ from tests.random_moves import move_models
 def prepared(model: onnx.ModelProto) -> Graph:
     """The graph after the passes that serve every runtime."""
     graph = import_onnx(model, ParseOptions()).graph
-    prepare(graph, PrepareOptions(), deadline=Deadline(), verify_ir=True, wanted=lambda entry: entry.is_neutral)
+    neutral = built_in_passes().where(lambda entry: entry.is_neutral)
+    prepare(graph, PassManager(ConvertOptions(verify_ir=True), neutral))
     return graph
 
 

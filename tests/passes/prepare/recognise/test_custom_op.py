@@ -12,10 +12,9 @@ import atcpy
 from atcpy.errors import AtcError
 from atcpy.ir import Reject
 from atcpy.ops.custom import load_custom_ops
-from atcpy.options import Stage, convert_options, read_custom_ops
+from atcpy.options import convert_options, read_custom_ops
 from atcpy.passes import folding
-from atcpy.passes.base import passes_of
-from atcpy.passes.prepare.recognise.custom_op import custom_passes
+from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.stages.pipeline import compile_model
 from tests.ops.custom.models import model, module
 
@@ -181,8 +180,8 @@ def test_a_pattern_whose_functions_fail(tmp_path: Path, case: str) -> None:
 
 
 def test_only_folding_comes_before(tmp_path: Path) -> None:
-    first = custom_passes(load_custom_ops(read_custom_ops("custom_ops", module(tmp_path, ADD_RELU))))
-    names = [entry.name for entry in passes_of(Stage.PREPARE, first)]
+    operators = load_custom_ops(read_custom_ops("custom_ops", module(tmp_path, ADD_RELU)))
+    names = [entry.name for entry in passes_with(operators)]
     assert names[: names.index("AddReluFusionPass")] == [folding.NAME]
 
 

@@ -13,7 +13,8 @@ from onnx import parser
 from atcpy import InferenceSession
 from atcpy.om import writer
 from atcpy.ops.custom import CustomOps
-from atcpy.options import Deadline, ParseOptions, PrepareOptions, convert_options
+from atcpy.options import ParseOptions, convert_options
+from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
@@ -115,7 +116,7 @@ def kinds_of(model: onnx.ModelProto) -> list[str]:
     """The ops that preparation leaves."""
     options = convert_options({"debug": True})
     graph = parse(model, options.parse, CustomOps()).graph
-    prepare(graph, options.prepare, deadline=Deadline())
+    prepare(graph, PassManager(options))
     return [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
 
 
@@ -187,5 +188,5 @@ def test_float64_keeps_its_digits(body: str, numbers: dict[str, float], left: li
     constants = ", ".join(f"double {name} = {{{value}}}" for name, value in numbers.items())
     head = '<ir_version: 10, opset_import: ["" : 21]> m (double[4] x) => (double[4] y)'
     graph = parse(parser.parse_model(f"{head} <{constants}> {{ {body} }}"), ParseOptions(), CustomOps()).graph
-    prepare(graph, PrepareOptions(), deadline=Deadline())
+    prepare(graph, PassManager())
     assert [node.op_type for node in graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}] == left
