@@ -61,7 +61,7 @@ def test_modules_are_named_after_what_they_hold() -> None:
 FORBIDDEN = {"pickle", "marshal", "shelve", "socket", "subprocess", "urllib", "http", "ctypes", "runpy", "argparse"}
 ALLOWED = {
     ROOT / "ops" / "custom" / "library.py": {"ctypes"},
-    ROOT / "cli" / "bisect_trials.py": {"subprocess"},
+    ROOT / "debug" / "trials.py": {"subprocess"},
     ROOT / "verify" / "early_run.py": {"subprocess"},  # of atcpy itself
     ROOT / "runtime" / "distributed" / "mpiexec.py": {"subprocess"},  # of atcpy itself
 }

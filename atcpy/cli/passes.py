@@ -59,14 +59,13 @@ def passes(
     if action == "bisect":
         if name is None:
             raise UsageError("E10054", "passes bisect: a model is required", hint="atcpy passes bisect M.onnx")
-        from atcpy.cli.bisect import find_culprit
-        from atcpy.cli.bisect_trials import request
+        from atcpy.cli.bisect import find_culprit, read_request
 
-        asked = request(
+        request = read_request(
             run, name, check=check, verify=verify, reduce=reduce, resume=resume, output=output, oracle=oracle,
             seed=random, input_data=input_data, options=options,
         )  # fmt: skip
-        return find_culprit(run, asked)
+        return find_culprit(run, request)
     records = all_passes(options["custom_ops"])
     if action == "list":
         columns = ("name", "stage", "phase", "family", "order", "level", "summary")

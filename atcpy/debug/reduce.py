@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atcpy.debug.bisect import first_that
-from atcpy.debug.submodel import SourceModel
+from atcpy.debug.submodel import IndexedModel
 
 MOST_TRIALS = 300
 _LARGE = 24  # more nodes are cut from their ends first
@@ -24,7 +24,7 @@ class _Budget(Exception):
     """So many parts were tried that the smallest one so far must do."""
 
 
-def reduce(source: SourceModel, start: Sequence[int], shows: Shows) -> list[int]:
+def reduce(source: IndexedModel, start: Sequence[int], shows: Shows) -> list[int]:
     """The nodes of a part that shows the fault; no single one of them can be left out, unless MOST_TRIALS end it.
     No nodes if neither those of the match, nor what lies around them, nor all show it.
     """
@@ -32,7 +32,7 @@ def reduce(source: SourceModel, start: Sequence[int], shows: Shows) -> list[int]
 
 
 class _Reduction:
-    def __init__(self, source: SourceModel, shows: Shows) -> None:
+    def __init__(self, source: IndexedModel, shows: Shows) -> None:
         self._source = source
         self._ask = shows
         self._known: dict[tuple[int, ...], bool] = {}

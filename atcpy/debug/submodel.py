@@ -15,7 +15,7 @@ from atcpy.ir import DType
 from atcpy.ir.tensor import Array
 
 
-class SourceModel:
+class IndexedModel:
     """A model with an index of who makes and who reads each value; nodes are numbers in the order of the file."""
 
     def __init__(self, model: onnx.ModelProto) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from atcpy.cli import bisect_trials
+from atcpy.debug import trials
 from atcpy.ir import Graph, Match, PassRecord, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.passes import base
@@ -192,7 +192,7 @@ def test_resume_goes_on_from_what_is_known(
         compiled.append(arguments)
         return compile_model(*arguments)
 
-    monkeypatch.setattr(bisect_trials, "compile_model", counted)
+    monkeypatch.setattr(trials, "compile_model", counted)
     again = invoke("passes", "bisect", chain, "-o", repro, "--resume", "--json").envelope["result"]
     assert again == first
     assert len(compiled) == 1
