@@ -2,7 +2,6 @@
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +12,7 @@ from atcpy.cli.outcome import Outcome
 from atcpy.errors import CODES, UsageError, Where, did_you_mean
 
 if TYPE_CHECKING:
-    from atcpy.debug.explain import Candidate, EngineGroup, NodeStory
-    from atcpy.ir import PassRecord
+    from atcpy.debug.explain_text import Conversion
     from atcpy.report.package import PackageView
 
 TABLE = (
@@ -23,7 +21,6 @@ TABLE = (
     "allreduce_split", "allreduce_split_size", "allreduce_split_index",
     "allreduce_split_threshold", "allreduce_cost",
 )  # fmt: skip
-MOST_SHOWN = 20
 _CODE = re.compile(r"(?:error|warning)?\[?([A-Za-z]{1,2}\d{4,5}C?|E2100C)\]?:?")
 
 
@@ -102,90 +99,32 @@ def _code(code: str) -> Outcome:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A fusion
+# The questions
+
+
+def _conversion(view: "PackageView") -> "Conversion":
+    from atcpy.debug.explain_text import Conversion
+
+    return Conversion(view.graph, view.model.cmdline, view.package.has_unknown_shapes)
 
 
 def _fusion(view: "PackageView", subject: str, fusion: str) -> Outcome:
     from atcpy.debug.explain import fusion_candidates
+    from atcpy.debug.explain_text import fusion_lines
 
     ops = [op.strip() for op in fusion.split("+")]
     if len(ops) != 2 or not all(ops):
         what = f'--fusion: "{fusion}" is not two ops'
         raise UsageError("E10001", what, where=Where(option="fusion"), hint="the second reads the first: Conv+Relu")
-    candidates = fusion_candidates(view.graph, ops[0], ops[1])
-    return Outcome(
-        [candidate.record() for candidate in candidates], list(_fusion_lines(view, subject, ops, candidates))
-    )
-
-
-def _fusion_lines(
-    view: "PackageView", subject: str, ops: Sequence[str], candidates: Sequence["Candidate"]
-) -> Iterator[str]:
-    if not candidates:
-        yield f"fired 0 of 0.  In {subject} no {ops[1]} reads a {ops[0]} that was there when a pass looked."
-        yield from _known_by(view, ops)
-        return
-    misses = [candidate for candidate in candidates if not candidate.fired]
-    head = f"fired {len(candidates) - len(misses)} of {len(candidates)}.  "
-    for candidate in misses[:MOST_SHOWN]:
-        yield f"{head}{' + '.join(candidate.nodes)}: {_why_not(candidate)}"
-        head = " " * len(head)
-    if len(misses) > MOST_SHOWN:
-        yield f"{head}and {len(misses) - MOST_SHOWN} more (--json lists all)"
-    if not misses:
-        yield head.rstrip()
-    passes: dict[str, int] = {}
-    for candidate in candidates:
-        if candidate.fired:
-            passes[candidate.name] = passes.get(candidate.name, 0) + 1
-    if passes:
-        yield "by  " + " · ".join(f"{name} {count}" for name, count in passes.items())
-    if any(not candidate.unmet for candidate in misses):
-        yield from _known_by(view, ops)
-
-
-def _why_not(candidate: "Candidate") -> str:
-    if not candidate.unmet:
-        return "not fused: no pass matched the pair"
-    more = f"; and {len(candidate.unmet) - 1} more" if len(candidate.unmet) > 1 else ""
-    return f"not fused: {candidate.unmet[0].sentence()}{more}"
-
-
-def _known_by(view: "PackageView", ops: Sequence[str]) -> Iterator[str]:
-    """Which passes could have matched, and whether they ran."""
-    from atcpy.debug.explain import passes_with_pattern
-
-    ran = {record.name for record in view.graph.decisions.passes}
-    names = passes_with_pattern(ops[0], ops[1])
-    if not names:
-        yield f"no pass has a pattern in which {ops[1]} reads {ops[0]}"
-    for name in names:
-        yield f"{name} has a pattern for it" + ("" if name in ran else f", and did not run: {_why_off(view, name)}")
-
-
-def _why_off(view: "PackageView", name: str) -> str:
-    from atcpy.options import recorded_options
-    from atcpy.passes.pass_set import built_in_passes
-
-    options = recorded_options(view.model.cmdline).optimize
-    entry = built_in_passes().find(name)
-    if entry is not None and options.level < entry.level:
-        return f"it runs from {entry.level.name} on, this was {options.level.name}"
-    if name in options.switches.named and not options.switches.named[name]:
-        return "it was switched off"
-    if "fusion_switch_file" in view.model.cmdline:
-        return "a fusion switch file was given"
-    if view.package.has_unknown_shapes:
-        return "the graph is compiled when its shapes are known"
-    return "it was not known then, or has nothing to do with this kind of package"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# A pass
+    first, second = ops
+    candidates = fusion_candidates(view.graph, first, second)
+    lines = fusion_lines(_conversion(view), subject, first, second, candidates)
+    return Outcome([candidate.record() for candidate in candidates], list(lines))
 
 
 def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
     from atcpy.debug.explain import candidates_of
+    from atcpy.debug.explain_text import pass_lines, why_off
     from atcpy.ir.decisions import ALLREDUCE_FUSION
     from atcpy.passes.pass_set import built_in_passes
     from atcpy.report.allreduce import allreduce_line
@@ -194,40 +133,20 @@ def _pass(view: "PackageView", subject: str, name: str) -> Outcome:
     records = [record for record in view.graph.decisions.passes if record.name == name]
     if not records:
         if built_in_passes().find(name) is not None:
-            return Outcome([], [f"{name}  did not run on {subject}: {_why_off(view, name)}"])
+            return Outcome([], [f"{name}  did not run on {subject}: {why_off(_conversion(view), name)}"])
         known = [record.name for record in view.graph.decisions.passes]
         hint = did_you_mean(name, known) or "atcpy passes list"
         raise UsageError("E10016", f'--pass: there is no pass "{name}"', where=Where(option="pass"), hint=hint)
     candidates = [candidate for record in records for candidate in candidates_of(record)]
-    lines = [line for record in records for line in _pass_lines(record)]
+    lines = [line for record in records for line in pass_lines(record)]
     if name == ALLREDUCE_FUSION and view.graph.decisions.allreduce is not None:
         lines.append(f"  {allreduce_line(to_json(view.graph.decisions.allreduce))}")
     return Outcome([candidate.record() for candidate in candidates], lines)
 
 
-def _pass_lines(record: "PassRecord") -> Iterator[str]:
-    from atcpy.debug.explain import candidates_of
-
-    candidates = candidates_of(record)
-    fired = [candidate for candidate in candidates if candidate.fired]
-    misses = [candidate for candidate in candidates if not candidate.fired]
-    yield f"{record.name}  {record.stage}: matched {record.matched}, applied {record.applied}"
-    for word, chosen in (("fired", fired), ("not", misses)):
-        for number, candidate in enumerate(chosen[:MOST_SHOWN]):
-            why = "" if candidate.fired else f": {'; '.join(unmet.sentence() for unmet in candidate.unmet)}"
-            yield f"  {word if number == 0 else '':<6} {' + '.join(candidate.nodes)}{why}"
-        if len(chosen) > MOST_SHOWN:
-            yield f"         and {len(chosen) - MOST_SHOWN} more (--json lists all)"
-    if record.applied > len(fired):
-        yield f"  which {record.applied - len(fired)} of those it applied to, the pass does not tell"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# An engine
-
-
 def _engine(view: "PackageView", subject: str, name: str) -> Outcome:
     from atcpy.debug.explain import engine_groups
+    from atcpy.debug.explain_text import engine_lines
     from atcpy.ir import Engine
 
     names = {engine.value: engine for engine in Engine}
@@ -238,29 +157,20 @@ def _engine(view: "PackageView", subject: str, name: str) -> Outcome:
     result = [
         {"engine": name, "op": group.op, "nodes": list(group.nodes), "unmet": list(group.unmet)} for group in groups
     ]
-    count = sum(len(group.nodes) for group in groups)
-    return Outcome(result, [f"{name} runs {count} of the nodes of {subject}", *map(_group_line, groups)])
-
-
-def _group_line(group: "EngineGroup") -> str:
-    first = ", ".join(group.nodes[:3]) + (", …" if len(group.nodes) > 3 else "")
-    why = f"   not on a cheaper engine: {', '.join(group.unmet)}" if group.unmet else ""
-    return f"  {group.op} ×{len(group.nodes)}  {first}{why}"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# A node
+    return Outcome(result, list(engine_lines(subject, name, groups)))
 
 
 def _node(run: Invocation, view: "PackageView", subject: str, name: str, *, time: bool) -> Outcome:
     from atcpy.debug.explain import node_story
+    from atcpy.debug.explain_text import node_lines
+    from atcpy.report.node import node_lines as lines_of
 
     story = node_story(view.graph, name)
     if story is None:
         names = [source for node in view.graph.nodes for source in (node.name, *node.sources)]
         hint = did_you_mean(name, [*names, *view.graph.decisions.removed]) or f"atcpy inspect {subject} --nodes"
         raise UsageError("E10016", f'--node: no node "{name}" in {subject}', where=Where(option="node"), hint=hint)
-    seconds = _times(run, view) if time else {}
+    seconds = _task_seconds(run, view) if time else {}
     tasks: dict[str, list[dict[str, Any]]] = {}
     if story.became:
         for task in view.tasks():
@@ -274,46 +184,11 @@ def _node(run: Invocation, view: "PackageView", subject: str, name: str, *, time
         "matches": [candidate.record() for candidate in story.matches],
         "placement": [{"reason": unmet.reason, "detail": unmet.values()} for unmet in story.placement],
     }
-    return Outcome(result, list(_node_lines(story, became)))
+    return Outcome(result, list(node_lines(story, (line for record in became for line in lines_of(record, name)))))
 
 
-def _node_lines(story: "NodeStory", became: Sequence[dict[str, Any]]) -> Iterator[str]:
-    from atcpy.report.units import duration, shape
-
-    yield story.name
-    if story.removed:
-        yield f"  removed   {story.removed}: it has no task"
-    elif not became:
-        yield "  removed   nothing stands for it any more"
-    for record in became:
-        others = [source for source in record["sources"] if source != story.name]
-        yield f"  became    {record['op']} {record['name']}" + (
-            f", together with {', '.join(others)}" if others else ""
-        )
-        if record["passes"]:
-            yield f"  passes    {' → '.join(record['passes'])}"
-        if record["engine"]:
-            yield f"  engine    {record['engine']}"
-        for value in record["outputs"]:
-            stored = f"{value['dtype']} {shape(value['storage_shape'])} {value['format']}"
-            was = "" if value["storage_shape"] == value["shape"] else f", of {shape(value['shape'])}"
-            yield f"  makes     {value['name']}  {stored}{was}"
-        for task in record["tasks"]:
-            took = f"   {duration(task['seconds'])}" if "seconds" in task else ""
-            yield f"  kernel    {task['kernel']} (task {task['task']}){took}"
-            for value in task["outputs"]:
-                yield f"  memory    {value['region']} at {value['offset']}, {value['bytes']} bytes"
-    for candidate in story.matches:
-        nodes = " + ".join(candidate.nodes)
-        word = "fired" if candidate.fired else "not"
-        why = "" if candidate.fired else f": {'; '.join(unmet.sentence() for unmet in candidate.unmet)}"
-        yield f"  {word:<8}  {candidate.name}: {nodes}{why}"
-    if story.placement:
-        yield f"  placed    not on a cheaper engine: {'; '.join(unmet.sentence() for unmet in story.placement)}"
-
-
-def _times(run: Invocation, view: "PackageView") -> dict[int, float]:
-    """Seconds by task, measured on made inputs."""
+def _task_seconds(run: Invocation, view: "PackageView") -> dict[int, float]:
+    """Seconds by task, measured on random inputs."""
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.verify.inputs import Fill, make_feeds, session_ports
