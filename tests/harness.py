@@ -66,9 +66,11 @@ def run_op(
     blocked: bool = False,
     isa: str | None = None,
     threads: int = 1,
+    rows: list[str] | None = None,
 ) -> list[Array]:
     """The outputs of a node of `make_node` by our kernels, at most on `isa`. With `blocked`, every
-    4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it.
+    4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it. The names of
+    the kernel rows that run are appended to `rows`.
     """
     opdef = find_opdef(node)
     assert opdef is not None and (opdef.lower or opdef.bound), f"{node.op_type} has no kernel"
@@ -96,7 +98,9 @@ def run_op(
         memory[value] = _packed(value.desc, np.empty(value.desc.memory_shape, value.desc.dtype.numpy))
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
     for call in calls:
-        run_call(call, memory, isa=isa, threads=threads)
+        row = run_call(call, memory, isa=isa, threads=threads)
+        if rows is not None:
+            rows.append(row)
     if opdef.bound is not None:
         shapes = [opdef.bound.cut(shape, int(memory[count][0])) for shape in inferred]
         pairs = zip(node.outputs, shapes, strict=True)

@@ -1,0 +1,352 @@
+"""Every row of the kernel table on the values and lengths at which kernels go wrong.
+
+The values of each case are all negative, all zeros of both signs, mixed, with NaN or with infinities; the lengths are
+none, one and those around the width of a vector. Vector rows must agree with the scalar row of their family, which
+must agree with ONNX's reference. A family that gets a vector row needs an entry in CASES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from atcpy.ir import Node
+from atcpy.ir.tensor import Array
+from atcpy.kernels.table import kernel_table
+from atcpy.ops.reduce import REDUCTIONS
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import BYTE_ISAS, ISAS
+
+LENGTHS = (0, 1, 7, 8, 9, 15, 16, 17, 39)
+VALUES = ("negative", "zeros", "mixed", "nan", "infinite")
+
+Fill = Callable[..., Array]  # fill(*shape): float32 values of the kind that is tested
+
+
+def fill_with(values: str) -> Fill:
+    """Float32 arrays whose elements are of one kind of `VALUES`; each call gives other ones."""
+    rng = np.random.default_rng(VALUES.index(values))
+
+    def fill(*shape: int) -> Array:
+        x = rng.uniform(0.25, 4, shape).astype(np.float32)
+        if values == "negative":
+            return -x
+        if values == "zeros":
+            return np.where(rng.random(shape) < 0.5, np.float32(0), np.float32(-0.0))
+        x *= rng.choice([-1, 1], shape).astype(np.float32)
+        x[rng.random(shape) < 0.1] = 0
+        x[rng.random(shape) < 0.1] = -0.0
+        if values != "mixed" and x.size:
+            special = [np.nan] if values == "nan" else [np.inf, -np.inf]
+            x.flat[rng.integers(0, x.size, 1 + x.size // 12)] = rng.choice(special)
+            x.flat[x.size - 1] = special[0]  # in the tail of a vector
+        return x
+
+    return fill
+
+
+def whole(x: Array, dtype: str) -> Array:
+    """Integers in the range of the dtype, in place of floats."""
+    info = np.iinfo(dtype)
+    steps = np.nan_to_num(x * 30, nan=0, posinf=info.max, neginf=info.min)
+    return np.clip(np.rint(steps), info.min, info.max).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A node with its inputs."""
+
+    op_type: str
+    arrays: Sequence[Array | None]
+    attrs: Mapping[str, object] = field(default_factory=dict)
+    constants: Sequence[int] = ()
+    blocked: bool = False
+    outputs: int = 1
+    domain: str = ""
+    by_reference: bool = True  # ONNX's reference can do it, and means the same
+    rtol: float = 2e-5
+
+    def run(self, isa: str, rows: list[str]) -> list[Array]:
+        """The outputs on an instruction set; `rows` gets the names of the rows that ran."""
+        return run_op(self._node(self.arrays), self.arrays, isa=isa, blocked=self.blocked, threads=2, rows=rows)
+
+    def reference(self) -> list[Array]:
+        """The outputs by ONNX's reference, in float64 where its types allow it."""
+        arrays = self.arrays
+        if self.op_type in WIDE_OPS:
+            arrays = [a.astype("f8") if a is not None and a.dtype == "f4" else a for a in arrays]
+        with np.errstate(all="ignore"):
+            return reference_op(self._node(arrays), arrays)
+
+    def _node(self, arrays: Sequence[Array | None]) -> Node:
+        return make_node(
+            self.op_type, arrays, self.attrs, constants=self.constants, outputs=self.outputs, domain=self.domain
+        )
+
+
+UNARY = {
+    "Relu": {}, "LeakyRelu": {"alpha": 0.25}, "Clip": {}, "ThresholdedRelu": {"alpha": 0.5}, "Abs": {}, "Neg": {},
+    "Sign": {}, "Floor": {}, "Ceil": {}, "Round": {}, "Sqrt": {}, "Reciprocal": {}, "Exp": {}, "Log": {}, "Erf": {},
+    "Sigmoid": {}, "HardSigmoid": {}, "HardSwish": {}, "Mish": {}, "Gelu": {}, "Elu": {"alpha": 0.5}, "Selu": {},
+    "Celu": {"alpha": 0.5}, "Softplus": {}, "Softsign": {}, "Tanh": {},
+}  # fmt: skip
+BINARY = (
+    "Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+)  # fmt: skip
+WIDE_OPS = {*UNARY, *REDUCTIONS, "Conv", "ConvTranspose", "MatMul", "Softmax", "LayerNormalization", "LRN"}
+
+
+def conv(fill: Fill, n: int) -> Iterator[Case]:
+    for blocked in (False, True):
+        yield Case("Conv", [fill(1, 3, 3, n), fill(5, 3, 2, 1), fill(5)], {}, [1, 2], blocked)
+
+
+def conv_transpose(fill: Fill, n: int) -> Iterator[Case]:
+    x, w = fill(1, 2, 2, n), fill(2, 3, 2, 2)
+    # The reference adds what lies between its strides, too, times the weights.
+    yield Case("ConvTranspose", [x, w], {"strides": (1, 2)}, [1], by_reference=bool(np.isfinite(w).all()))
+
+
+def convnd(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("f4", "f8"):
+        for stride in (1, 2):
+            arrays = [fill(1, 2, 2, 2, n).astype(dtype), fill(3, 2, 1, 2, 1).astype(dtype)]
+            yield Case("Conv", arrays, {"strides": (1, 1, stride)})
+
+
+def matmul(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("MatMul", [fill(3, 5), fill(5, n)])
+    yield Case("MatMul", [fill(17, n), fill(n, 3)])
+
+
+def reduction(fill: Fill, n: int) -> Iterator[Case]:
+    for op_type in sorted(REDUCTIONS):
+        for shape, axis in (((3, n), 1), ((3, n), 0)):
+            # Logarithms and products of what cancels, and what numpy says of NaN, are no oracle.
+            certain = op_type in {"ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "ReduceMax", "ReduceMin"}
+            yield Case(op_type, [fill(*shape), np.array([axis])], {"keepdims": 0}, [1], by_reference=certain and n > 0)
+
+
+def arg_reduction(fill: Fill, n: int) -> Iterator[Case]:
+    for op_type in ("ArgMax", "ArgMin"):
+        for last in (0, 1):
+            for axis in (0, 1)[: 1 + (n > 0)]:
+                x = fill(3, n)
+                attrs = {"axis": axis, "select_last_index": last, "keepdims": 0}
+                yield Case(op_type, [x], attrs, by_reference=not (last and np.isnan(x).any()))
+
+
+def softmax(fill: Fill, n: int) -> Iterator[Case]:
+    for shape, axis in (((3, n), 1), ((3, n), 0), ((2, n, 3), 1)):
+        yield Case("Softmax", [fill(*shape)], {"axis": axis})
+
+
+def attention(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("Attention", [fill(1, 2, 3, n), fill(1, 2, 5, n), fill(1, 2, 5, n)])
+    yield Case("Attention", [fill(1, 1, 2, 8), fill(1, 1, n, 8), fill(1, 1, n, 8)])
+
+
+def batchnorm(fill: Fill, n: int) -> Iterator[Case]:
+    for blocked in (False, True):
+        arrays = [fill(2, 3, 1, n), fill(3), fill(3), fill(3), np.abs(fill(3))]
+        yield Case("BatchNormalization", arrays, {}, range(1, 5), blocked)
+
+
+def normalization(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("LayerNormalization", [fill(3, n), fill(n), fill(n)], {"axis": 1, "epsilon": 0.1}, [1, 2])
+    yield Case("InstanceNormalization", [fill(2, 3, n), fill(3), fill(3)], {"epsilon": 0.1}, [1, 2])
+
+
+def lrn(fill: Fill, n: int) -> Iterator[Case]:
+    for beta in (0.5, 0.75, 1.0):
+        yield Case("LRN", [fill(1, 5, 2, n)], {"size": 3, "beta": beta}, by_reference=False)
+
+
+def pool2d(fill: Fill, n: int) -> Iterator[Case]:
+    attrs = {"kernel_shape": (2, 2), "pads": (0, 1, 0, 1)}
+    for op_type in ("MaxPool", "AveragePool"):
+        yield Case(op_type, [fill(1, 17, 3, n)], attrs, blocked=True, by_reference=False)
+    for dtype in ("u1", "i1"):
+        yield Case("MaxPool", [whole(fill(1, 17, 3, n), dtype)], attrs, blocked=True, by_reference=False)
+
+
+def poolnd(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("f4", "f8"):
+        for op_type in ("MaxPool", "AveragePool", "LpPool"):
+            for stride in (1, 2):
+                attrs = {"kernel_shape": (1, 2, 2), "pads": (0, 0, 1, 0, 0, 1), "strides": (1, 1, stride)}
+                yield Case(op_type, [fill(1, 2, 2, 3, n).astype(dtype)], attrs, by_reference=False)
+
+
+def depthwise(fill: Fill, n: int) -> Iterator[Case]:
+    x, w, attrs = fill(1, 17, 3, n), fill(17, 1, 2, 3), {"group": 17, "pads": (0, 1, 0, 1)}
+    # The reference adds its padding, too, times the weights.
+    yield Case("Conv", [x, w], attrs, [1], blocked=True, by_reference=bool(np.isfinite(w).all()))
+
+
+def unary(fill: Fill, n: int) -> Iterator[Case]:
+    for op_type, attrs in UNARY.items():
+        bounds = [np.float32(-0.5), np.float32(2)] if op_type == "Clip" else []
+        yield Case(op_type, [fill(n), *map(np.asarray, bounds)], attrs, range(1, 1 + len(bounds)), by_reference=False)
+
+
+def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("Transpose", [fill(9, n)], {"perm": (1, 0)}, rtol=0)
+    yield Case("Transpose", [fill(2, 17, n)], {"perm": (0, 2, 1)}, rtol=0)
+
+
+def binary(fill: Fill, n: int) -> Iterator[Case]:
+    for op_type in BINARY:
+        for other in (fill(3, n), fill(1)):
+            certain = op_type != "PRelu" or np.isfinite(other).all()  # the reference adds 0 times the slope
+            yield Case(op_type, [fill(3, n), other], rtol=1e-6, by_reference=bool(certain))
+
+
+def classify(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("IsNaN", [fill(n)])
+    yield Case("IsInf", [fill(n)])
+
+
+def resize(mode: str) -> Callable[[Fill, int], Iterator[Case]]:
+    def cases(fill: Fill, n: int) -> Iterator[Case]:
+        scales = np.array([1, 1, 2, 1.5], np.float32)
+        for blocked in (False, True) if mode == "linear" else (False,):
+            yield Case("Resize", [fill(1, 2, 3, n), None, scales], {"mode": mode}, [2], blocked, by_reference=False)
+
+    return cases
+
+
+def where(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("Where", [fill(3, n) > 0, fill(3, n), fill(3, n)], rtol=0)
+    yield Case("Where", [fill(3, n) > 0, fill(1), fill(n)], rtol=0)
+
+
+def cast(fill: Fill, n: int) -> Iterator[Case]:
+    for to in (10, 16, 11, 9):  # float16, bfloat16, float64, bool
+        yield Case("Cast", [fill(n)], {"to": to}, rtol=0, by_reference=to != 16)
+    yield Case("Cast", [fill(n).astype("f2")], {"to": 1}, rtol=0)
+
+
+def rotary(fill: Fill, n: int) -> Iterator[Case]:
+    yield Case("RotaryEmbedding", [fill(1, 2, 3, 2 * n), fill(1, 3, n), fill(1, 3, n)])
+
+
+def qgemm(fill: Fill, n: int) -> Iterator[Case]:
+    for types in (("u1", "i1"), ("i1", "i1")):
+        yield Case("MatMulInteger", [whole(fill(3, n), types[0]), whole(fill(n, 17), types[1])], {}, [1])
+        yield Case("MatMulInteger", [whole(fill(3, 5), types[0]), whole(fill(5, n), types[1])], {}, [1])
+
+
+def quantize(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("u1", "i1"):
+        x = fill(n)
+        arrays = [x, np.asarray(np.float32(0.25)), np.array(3, dtype)]
+        # Of what is beyond its integers, numpy says something else on each CPU.
+        yield Case("QuantizeLinear", arrays, by_reference=bool(np.isfinite(x).all()))
+
+
+def dequantize(fill: Fill, n: int) -> Iterator[Case]:
+    for dtype in ("u1", "i1"):
+        yield Case("DequantizeLinear", [whole(fill(n), dtype), np.asarray(np.float32(0.25)), np.array(3, dtype)])
+
+
+def quant_range(fill: Fill, n: int) -> Iterator[Case]:
+    x = np.nan_to_num(fill(n), nan=0, posinf=1e3, neginf=-1e3)  # a range that is no number has no scale
+    yield Case("DynamicQuantizeLinear", [x], outputs=3, by_reference=bool(x.any()))
+
+
+def qbinary(fill: Fill, n: int) -> Iterator[Case]:
+    step = np.asarray(np.float32(0.5))
+    for op_type in ("QLinearAdd", "QLinearMul"):
+        for shape in ((n,), (1,)):
+            arrays = [
+                whole(fill(n), "i1"),
+                step,
+                np.array(-7, "i1"),
+                whole(fill(*shape), "i1"),
+                step,
+                np.array(5, "i1"),
+            ]
+            arrays += [step, np.array(9, "i1")]
+            yield Case(op_type, arrays, domain="com.microsoft", by_reference=False)
+
+
+def qdepthwise(fill: Fill, n: int) -> Iterator[Case]:
+    x, w = whole(fill(1, 17, 3, n), "u1"), whole(fill(17, 1, 2, 1), "i1")
+    yield Case("ConvInteger", [x, w], {"group": 17}, [1], blocked=True)
+
+
+def recurrent(fill: Fill, n: int) -> Iterator[Case]:
+    attrs = {"activation_alpha": (0.0,) * 3, "activation_beta": (0.0,) * 3}
+    for kind, gates, names in (("rnn", 1, ("Tanh",)), ("lstm", 4, ("Sigmoid", "Tanh", "Tanh"))):
+        short = {name: value[: len(names)] for name, value in attrs.items()}
+        arrays = [fill(2, 3, gates * n), fill(1, gates, n, n)]
+        yield Case(
+            "Recurrence", arrays, {"kind": kind, "activations": names, **short}, outputs=3 if kind == "lstm" else 2,
+            by_reference=False, rtol=1e-4,
+        )  # fmt: skip
+
+
+CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
+    "conv2d": conv, "conv_transpose2d": conv_transpose, "convnd": convnd, "matmul": matmul, "reduce": reduction,
+    "argreduce": arg_reduction, "softmax": softmax, "attention": attention, "batchnorm": batchnorm,
+    "normalize": normalization, "lrn": lrn, "pool2d": pool2d, "poolnd": poolnd, "depthwise2d": depthwise,
+    "unary": unary, "strided_copy": strided_copy, "binary": binary, "classify": classify, "resize2d": resize("linear"),
+    "interp": resize("cubic"), "where": where, "cast": cast, "rotary": rotary, "qgemm": qgemm, "quantize": quantize,
+    "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
+    "recurrent": recurrent,
+}  # fmt: skip
+# Bit for bit, with values of these kinds.
+# What these families are given has no empty dims.
+NEVER_EMPTY = {
+    "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
+    "poolnd", "resize2d", "interp", "rotary", "qgemm", "qdepthwise", "softmax",
+}  # fmt: skip
+ELSEWHERE = {"transdata": "test_transdata.py", "graph_kernel": "test_graph_kernel.py"}
+ROWS = [(row.family, row.isa) for row in kernel_table()]
+VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}
+
+
+def cases_of(family: str) -> Iterator[tuple[str, Case]]:
+    """The cases of all values and lengths, and what to say of one that fails."""
+    for values in VALUES:
+        for n in LENGTHS[family in NEVER_EMPTY :]:
+            for case in CASES[family](fill_with(values), n):
+                shapes = [None if a is None else a.shape for a in case.arrays]
+                yield f"{case.op_type} of {values} values, n = {n}: {shapes} {dict(case.attrs)}", case
+
+
+def assert_same(ours: Sequence[Array], expected: Sequence[Array], what: str, rtol: float) -> None:
+    """The same NaN and infinities; numbers within rtol of the largest of them, or bit for bit."""
+    for a, b in zip(ours, expected, strict=True):
+        if a.dtype.kind != "f" or rtol == 0:
+            np.testing.assert_array_equal(a.view(f"u{a.itemsize}"), b.view(f"u{b.itemsize}"), what)
+            continue
+        finite = b[np.isfinite(b)]
+        largest = float(np.abs(finite).max()) if finite.size else 0.0
+        np.testing.assert_allclose(a, b.astype(a.dtype), rtol=rtol, atol=rtol * largest, err_msg=what)
+
+
+def test_each_family_with_vectors_has_cases() -> None:
+    assert {*CASES, *ELSEWHERE} == VECTOR_FAMILIES
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_scalar_rows_agree_with_the_reference(family: str) -> None:
+    for what, case in cases_of(family):
+        if case.by_reference:
+            assert_same(case.run("scalar", []), case.reference(), what, case.rtol)
+
+
+@pytest.mark.parametrize(
+    ("family", "isa"), sorted({(f, isa) for f, isa in ROWS if f in CASES and isa in {*ISAS, *BYTE_ISAS} - {"scalar"}})
+)
+def test_vector_rows_agree_with_the_scalar_row(family: str, isa: str) -> None:
+    rows: list[str] = []
+    for what, case in cases_of(family):
+        assert_same(case.run(isa, rows), case.run("scalar", []), what, case.rtol)
+    required = {row.name for row in kernel_table() if row.family == family and row.isa == isa}
+    assert required <= set(rows)
