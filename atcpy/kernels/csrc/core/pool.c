@@ -42,6 +42,16 @@ static inline void relax(void)
 #endif
 }
 
+/* Between two steps of a protocol that must hold however far apart they happen: the driver under
+ * ThreadSanitizer is built with ATC_STRESS and lets the other threads run here.
+ */
+static inline void stress(void)
+{
+#ifdef ATC_STRESS
+    sched_yield();
+#endif
+}
+
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -67,7 +77,9 @@ static bool join(uint64_t *seen)
     while (state >> 16 != *seen && (state & 0xffff) != 0) {
         /* Counted before the place is taken: the dispatcher cannot miss a worker that got in. */
         atomic_fetch_add(&pool.joined, 1);
+        stress();
         if (atomic_compare_exchange_strong(&pool.state, &state, state - 1)) {
+            stress();
             *seen = state >> 16;
             return true;
         }
