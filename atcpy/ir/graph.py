@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from atcpy.ir.decisions import Decisions
 from atcpy.ir.desc import UNKNOWN, TensorDesc
+from atcpy.ir.inferred import Inferred
 from atcpy.ir.node import Body, Node, Use, Value
 from atcpy.ir.tensor import Tensor
 
@@ -30,6 +31,7 @@ class Graph(Body):
         self._count = 0
         self._count_by_op: dict[str, int] = {}
         self.node_count_before = 0  # nodes of the model as it was read
+        self.inferred: Inferred | None = None  # by the parser; the first inference in prepare takes it
 
     # --- reading ---------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ class KnownValues:
     tensor is not constant, such as the shape of an input with a symbolic batch.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[Value, tuple[Dim, ...]] = {}
+    def __init__(self, elements: dict[Value, tuple[Dim, ...]] | None = None) -> None:
+        self._known: dict[Value, tuple[Dim, ...]] = {} if elements is None else elements
 
     def __call__(self, value: Value | None) -> tuple[Dim, ...] | None:
         """The elements, or None if they are not known."""

@@ -18,9 +18,17 @@ class NamedGraph:
     node_outputs: Mapping[str, list[str]]
 
 
-def choose_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
-    """Sets the shapes that are asked for; returns what is wrong with them."""
-    problems = list(_set_shapes(imported, options))
+def set_input_shapes(graph: Graph, options: ParseOptions) -> list[AtcError]:
+    """Give the inputs of a graph the shapes of --input_shape, before any node is inferred from them. Return what is
+    wrong with these.
+    """
+    return list(_set_shapes(graph, options))
+
+
+def check_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
+    """Return the names of --input_shape that are no inputs, else the inputs that `static` finds open."""
+    inputs = [node.output.name for node in imported.graph.inputs]
+    problems: list[AtcError] = [_no_input(name, imported, inputs) for name in options.input_shape if name not in inputs]
     if options.static and not problems:
         problems.extend(_open_inputs(imported))
     return problems
@@ -48,14 +56,13 @@ def choose_outputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError
     return list(_set_outputs(imported, options))
 
 
-def _set_shapes(imported: NamedGraph, options: ParseOptions) -> Iterator[AtcError]:
-    inputs = {node.output.name: node for node in imported.graph.inputs}
+def _set_shapes(graph: Graph, options: ParseOptions) -> Iterator[AtcError]:
+    inputs = {node.output.name: node for node in graph.inputs}
     fixed: dict[Sym, set[int]] = {}
     for name, dims in options.input_shape.items():
-        if name not in inputs:
-            yield _no_input(name, imported, list(inputs))
+        node = inputs.get(name)
+        if node is None:
             continue
-        node = inputs[name]
         problem = _misfit(name, node.output.desc.shape, dims)
         if problem is not None:
             yield problem

@@ -13,8 +13,8 @@ import onnx
 from atcpy.errors import AtcError
 from atcpy.ir import Graph, Node, Tensor, Value
 from atcpy.ir.barrier import BARRIER, PURE
+from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.microsoft.table import IN_PLACE
-from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import Upgrade, run_upgrade
 from atcpy.rewrite.source_model import Origin, SourceModel, StoredTensor
 
@@ -46,7 +46,7 @@ class SourceRecorder:
         node: Node,
         proto: onnx.NodeProto,
         opset: int,
-        types: Types,
+        inference: TypeInference,
         *,
         unknown: bool,
         changes: bool,
@@ -76,11 +76,13 @@ class SourceRecorder:
         elif unknown:
             _make_barrier(node, before, "", opset, pure=False)
         elif changes:
-            state = Upgrade(node, types)
+            state = Upgrade(node, inference)
+            before_upgrade = len(inference.problems)
             if _upgrades_to_one(state, opset) and not any(proto.output[i] in self._names_read for i in state.gone):
                 self._note(node, proto, before, opset)
                 return state.results
             _undo(state, before)
+            del inference.problems[before_upgrade:]
             _make_barrier(node, before, "", opset, pure=True)
         self._note(node, proto, before, opset)
         return list(before.outputs)

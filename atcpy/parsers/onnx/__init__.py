@@ -8,7 +8,7 @@ from atcpy.errors import AtcError, raise_all
 from atcpy.ir.closure import close_bodies
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
-from atcpy.parsers.choices import choose_inputs, choose_outputs
+from atcpy.parsers.choices import check_inputs, choose_outputs
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
 from atcpy.parsers.onnx.recorder import Recorder
@@ -28,15 +28,16 @@ def import_onnx(
     """
     custom = custom or CustomOps()
     file = model if isinstance(model, ModelFile) else read_model(model, allow_hardlinks=options.allow_hardlinks)
-    importer = Importer(file.model, file.external, custom, recorder)
+    importer = Importer(file.model, file.external, custom, options, recorder)
     try:
         imported = importer.run()
         problems = importer.problems
         if not problems and imported.was_sorted:
             problems = check_standard(file.model, custom, is_plain=imported.is_plain)
         if not problems:
-            problems = [*choose_inputs(imported.named, options), *choose_outputs(imported.named, options)]
-        raise_all(problems)
+            asked = [*importer.shape_problems, *check_inputs(imported.named, options)]
+            raise_all([*asked, *choose_outputs(imported.named, options)])
+        raise_all([*problems, *imported.misfits])
         if imported.has_bodies:
             close_bodies(imported.named.graph)
     except AtcError as error:

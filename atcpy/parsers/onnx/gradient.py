@@ -7,6 +7,7 @@ Gradient can be differentiated by the next.
 from collections.abc import Callable, Iterable
 
 from atcpy.ir import DType, Node, Value
+from atcpy.parsers.onnx.inference import rank_of
 from atcpy.parsers.onnx.upgrade import Upgrade, normalizes
 
 Rule = Callable[[Upgrade, Node, Value], Iterable[Value | None]]
@@ -114,7 +115,7 @@ def _number(up: Upgrade, number: float, like: Value) -> Value:
 
 def _summed(up: Upgrade, gradient: Value, like: Value) -> Value:
     """The sum of a gradient over the axes along which a broadcast has repeated `like`."""
-    rank, own = up.rank_of(gradient), up.rank_of(like)
+    rank, own = rank_of(gradient), rank_of(like)
     if rank is None or own is None:
         raise up.unsupported(
             f'the rank of "{like.name}" is not known', "export the model with the shapes of its inputs"
@@ -169,7 +170,7 @@ def of_division(up: Upgrade, g: Value, a: Value, b: Value, y: Value) -> tuple[Va
 def of_matrix_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
     """g·bᵀ, aᵀ·g."""
     a, b = node.operands
-    if up.rank_of(a) != 2 or up.rank_of(b) != 2:
+    if rank_of(a) != 2 or rank_of(b) != 2:
         raise up.unsupported("MatMul of other than matrices has no derivative here", _HINT)
     turned = [up.insert("Transpose", [value], {"perm": (1, 0)}) for value in (a, b)]
     return up.insert("MatMul", [g, turned[1]]), up.insert("MatMul", [turned[0], g])

@@ -15,11 +15,13 @@ from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsu
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.ops.custom import CustomOps
-from atcpy.parsers.choices import NamedGraph
+from atcpy.options import ParseOptions
+from atcpy.parsers.choices import NamedGraph, set_input_shapes
 from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
+from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
@@ -27,7 +29,6 @@ from atcpy.parsers.onnx.recorder import Recorder
 from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
-from atcpy.parsers.onnx.types import Types
 from atcpy.parsers.onnx.upgrade import needs_upgrade, op_key, upgrade
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
@@ -114,12 +115,13 @@ class Imported:
     warnings: tuple[AtcWarning, ...]
     was_sorted: bool
     has_bodies: bool
+    misfits: Sequence[AtcError]  # the nodes whose inputs do not fit them
     is_plain: bool  # all ops are the standard's own and spelled so, and no data lie in other files
 
 
 class Importer:
-    """Reads one model; `problems` has all that is wrong with it. A `recorder` takes part in reading a graph that is to
-    be written as ONNX again.
+    """Reads one model; `problems` has all that is wrong with it, `shape_problems` what is wrong with --input_shape.
+    A `recorder` takes part in reading a graph that is to be written as ONNX again.
     """
 
     def __init__(
@@ -127,14 +129,16 @@ class Importer:
         model: onnx.ModelProto,
         external: ExternalData,
         custom: CustomOps,
+        options: ParseOptions,
         recorder: Recorder | None = None,
     ) -> None:
         self.problems: list[AtcError] = []
+        self.shape_problems: list[AtcError] = []
+        self._options = options
         self._model = model
         self._custom = custom
         self._external = external
         self._recorder = recorder
-        self._types = Types(chain(model.graph.value_info, model.graph.output))
         self._bodies: deque[_Body] = deque()
         self._first_ops: dict[Graph, Node] = {}
         self._seen_names: dict[str, int] = {}
@@ -155,6 +159,7 @@ class Importer:
         if not proto.output:
             self.problems.append(ModelInvalid("E16001", "the model has no outputs", where=Where(graph=graph.name)))
         self._functions = Functions(self._model)
+        self._inference = TypeInference(graph, chain(proto.value_info, proto.output))
         root = _Scope(graph, opsets, graph.name)
         self._read_graph(_Body(graph, proto, None, graph.name, 0), root)
         graph.node_count_before = sum(1 for _ in proto.node)
@@ -175,12 +180,15 @@ class Importer:
                     ops=above.ops,
                 ),
             )
+        self._inference.drop_preliminary()
+        graph.inferred = self._inference.inferred
         self.problems.extend(self._external.problems())
         return Imported(
             NamedGraph(graph, root.values, self._node_outputs),
             tuple(self._warnings()),
             was_sorted=self._sorted,
             has_bodies=self._has_bodies,
+            misfits=self._inference.problems,
             is_plain=self._is_plain and not self._model.functions and not self._external.is_used,
         )
 
@@ -196,6 +204,8 @@ class Importer:
             return
         self._note_constants(body, scope)
         self._read_inputs(body.proto.input, scope)
+        if body.depth == 0:
+            self.shape_problems = set_input_shapes(scope.graph, self._options)
         self._node_count += len(body.proto.node)
         if self._node_count > MAX_NODES:
             what = f"the model has more than {MAX_NODES} nodes"
@@ -251,6 +261,7 @@ class Importer:
             elif (shape := node.output.desc.shape) is not None and not fits_limits(shape):
                 what = f'input "{info.name}" has the shape {format_shape(shape)}, which is out of bounds'
                 self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
+                self._inference.give_up(node)
             elif text := type_text(info.type):
                 node.attrs["type"] = text
             scope.values[info.name] = node.output
@@ -295,12 +306,19 @@ class Importer:
             return
         results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
-        must_change = op.must_change and len(self.problems) == told_before
+        is_valid = len(self.problems) == told_before
+        must_change = op.must_change and is_valid
         if self._recorder is not None:
             proto = self._as_inlined(node, item, scope) if scope.prefix else item.proto
-            results = self._recorder.node(node, proto, op.opset, self._types, unknown=op.unknown, changes=must_change)
-        elif must_change:
+            results = self._recorder.node(
+                node, proto, op.opset, self._inference, unknown=op.unknown, changes=must_change
+            )
+        if not is_valid:
+            self._inference.give_up(node)
+        elif must_change and self._recorder is None:
             results = self._upgrade(node, item, scope, op.opset)
+        else:
+            self._inference.infer(node)
         for name, value in zip(item.outputs, results, strict=False):
             if value is not None:
                 scope.values[name] = value
@@ -334,10 +352,14 @@ class Importer:
 
     def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value | None]:
         try:
-            state = upgrade(node, opset, self._types)
+            state = upgrade(node, opset, self._inference)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, index=item.index))
+            self._inference.give_up(node)
             return [*node.outputs]
+        for changed in (node, *state.appended):
+            if changed.graph is not None:
+                self._inference.infer(changed)
         if node.graph is None and self._first_ops[scope.graph] is node:
             self._first_ops[scope.graph] = state.added[0]
         self._has_bodies = self._has_bodies or any(added.has_subgraphs for added in state.added)
@@ -353,6 +375,7 @@ class Importer:
             name = f"{held.name}_next"
             named = scope.graph.append("Identity", [new], name=f"{name}/Identity", outputs=(name,))
             named.sources = (item.name,) if item.name else ()
+            self._inference.infer(named)
             self._updated.append((held, named.output))
         elif held.producer.op_type in ("Data", "Const"):
             kind = "a constant" if held.producer.op_type == "Const" else "a value of the graph around"
@@ -570,6 +593,7 @@ class Importer:
                     "Identity", [value], name=f"{scope.prefix}Identity", outputs=(scope.final_name(formal),)
                 )
                 node.sources = (scope.prefix.removesuffix("/"),)
+                self._inference.infer(node)
                 value = node.output
             frame.caller.values[name] = value
 

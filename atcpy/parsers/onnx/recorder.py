@@ -5,7 +5,7 @@ from typing import Protocol
 import onnx
 
 from atcpy.ir import Node, Tensor, Value
-from atcpy.parsers.onnx.types import Types
+from atcpy.parsers.onnx.inference import TypeInference
 
 
 class Recorder(Protocol):
@@ -17,6 +17,6 @@ class Recorder(Protocol):
         """Takes note of a constant; `data` are its bytes where they are not in the message."""
 
     def node(
-        self, node: Node, proto: onnx.NodeProto, opset: int, types: Types, *, unknown: bool, changes: bool
+        self, node: Node, proto: onnx.NodeProto, opset: int, inference: TypeInference, *, unknown: bool, changes: bool
     ) -> list[Value | None]:
         """Takes the importer's place in upgrading a node; returns the values that its outputs became."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.parsers.onnx.types import Types
+from atcpy.parsers.onnx.inference import TypeInference, dtype_of, rank_of
 
 INT64_MAX = 2**63 - 1
 
@@ -22,7 +22,7 @@ INT64_MAX = 2**63 - 1
 class Upgrade:
     """One node on its way: what a function of `opset_<n>.py` sees and may change."""
 
-    def __init__(self, node: Node, types: Types) -> None:
+    def __init__(self, node: Node, inference: TypeInference) -> None:
         assert node.graph is not None
         self.graph: Graph = node.graph
         self.node = node
@@ -30,7 +30,8 @@ class Upgrade:
         self.gone: dict[int, str] = {}
         self.added: list[Node] = []
         self.updates: list[tuple[Value, Value]] = []  # what the op writes into the memory of a value
-        self._types = types
+        self._inference = inference
+        self.appended: list[Node] = []  # those of `added` that read the node: their types wait for its own
 
     @property
     def attrs(self) -> dict[str, object]:
@@ -42,30 +43,22 @@ class Upgrade:
         return self.node.input(index)
 
     def rank(self, index: int) -> int | None:
-        """The rank of input `index`, if the graph so far tells it."""
+        """The rank of input `index`, or None if it is not known."""
         value = self.node.input(index)
-        return None if value is None else self.rank_of(value)
+        return None if value is None else rank_of(value)
 
     def dtype(self, index: int) -> DType | None:
-        """The element type of input `index`, if the graph so far tells it."""
+        """The element type of input `index`, or None if it is not known."""
         value = self.node.input(index)
-        return None if value is None else self.dtype_of(value)
+        return None if value is None else dtype_of(value)
 
-    def rank_of(self, value: Value) -> int | None:
-        """The rank of a value, if the graph so far tells it."""
-        return self._types.rank(value)
-
-    def dtype_of(self, value: Value) -> DType | None:
-        """The element type of a value, if the graph so far tells it."""
-        return self._types.dtype(value)
-
-    def stated(self, value: Value) -> TensorDesc:
-        """The type that the model states for a value of its own, or that the graph so far tells."""
-        return self._types.stated(value)
+    def declared(self, value: Value) -> TensorDesc:
+        """The type of a value, or the one that the model declares where inference knows no shape."""
+        return self._inference.declared(value)
 
     def inside(self, anchor: Node) -> "Upgrade":
         """The same in front of a node of a body that is being built."""
-        other = Upgrade(anchor, self._types)
+        other = Upgrade(anchor, self._inference)
         other.added = self.added
         return other
 
@@ -104,7 +97,9 @@ class Upgrade:
         added = self.graph.insert_before(
             self.node, op_type, inputs, attrs, name=name, outputs=("",) * outputs, domain=domain
         )
+        added.sources = self.node.sources
         self.added.append(added)
+        self._inference.infer(added)
         return added.output
 
     def append(
@@ -117,6 +112,7 @@ class Upgrade:
         self.graph.take_name(added.output, old)
         self.results[index] = added.output
         self.added.append(added)
+        self.appended.append(added)
 
     def become(self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None) -> None:
         """Makes the node another op on other inputs."""
@@ -139,6 +135,10 @@ class Upgrade:
             self.graph.take_name(new, old)
             self.results.append(new)
         self.graph.erase(self.node)
+        if any(new is not None and not new.desc.is_static for new in self.results):
+            for added in self.added:  # unnamed dims are called after the values that have them
+                if added.op_type != "Const":
+                    self._inference.infer(added)
 
     def set_inputs(self, *inputs: Value | None) -> None:
         """Replaces the inputs; left-out ones at the end are dropped."""
@@ -204,15 +204,15 @@ def needs_upgrade(key: str, opset: int) -> bool:
     return key in _NORMALIZERS or any(version > opset for version, _ in _ADAPTERS.get(key, ()))
 
 
-def upgrade(node: Node, opset: int, types: Types) -> Upgrade:
+def upgrade(node: Node, opset: int, inference: TypeInference) -> Upgrade:
     """Brings a node to the canonical opset; `results` are the values that its outputs became."""
-    state = Upgrade(node, types)
+    state = Upgrade(node, inference)
     run_upgrade(state, opset)
     return state
 
 
 def run_upgrade(state: Upgrade, opset: int) -> None:
-    """The same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
+    """Does the same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
     node = state.node
     while steps := [step for step in _ADAPTERS.get(op_key(node.op_type, node.domain), ()) if step[0] > opset]:
         # One version may bring several changes; a change may make the node another op.

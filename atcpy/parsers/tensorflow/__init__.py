@@ -9,7 +9,7 @@ from atcpy.errors import AtcError, AtcWarning, UsageError, Where, raise_all
 from atcpy.ir import Graph, Value
 from atcpy.ir.closure import close_bodies
 from atcpy.options import ParseOptions
-from atcpy.parsers.choices import NamedGraph, choose_inputs
+from atcpy.parsers.choices import NamedGraph, check_inputs, set_input_shapes
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.parsers.tensorflow.graph import Ref
 from atcpy.parsers.tensorflow.importer import Importer
@@ -29,8 +29,8 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         importer = Importer(model.library, model.variables)
         graph = Graph("main")
         values = importer.read_inputs(inputs, graph)
-        named = NamedGraph(graph, values, {})
-        raise_all([*importer.problems, *choose_inputs(named, options)])
+        shape_problems = set_input_shapes(graph, options) + check_inputs(NamedGraph(graph, values, {}), options)
+        raise_all([*importer.problems, *shape_problems])
         known = {Ref(node.name, 0): values[name] for name, node in inputs.items()}
         nodes = recognized(model.graph, importer.problems)
         raise_all(importer.problems)

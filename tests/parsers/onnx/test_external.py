@@ -28,7 +28,7 @@ def save(folder: Path, *tensors: onnx.TensorProto) -> Path:
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", t.name], [f"y{i}"]) for i, t in enumerate(tensors)],
         "g",
-        [helper.make_tensor_value_info("x", 1, [6])],
+        [helper.make_tensor_value_info("x", 1, [1])],
         [helper.make_tensor_value_info(f"y{i}", 1, [6]) for i in range(len(tensors))],
         list(tensors),
     )

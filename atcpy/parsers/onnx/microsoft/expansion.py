@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from atcpy.errors import AtcError
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
+from atcpy.parsers.onnx.inference import dtype_of, rank_of
 from atcpy.parsers.onnx.upgrade import Upgrade
 
 FLOAT16_MOST = 65504.0
@@ -75,8 +76,8 @@ class Expansion:
 
     def rank(self, value: Value, hint: str = "") -> int:
         """The rank of a value, without which the op has no meaning here."""
-        rank = self._up.rank_of(value)
-        if rank is None and (shape := self.stated(value).shape) is not None:
+        rank = rank_of(value)
+        if rank is None and (shape := self.declared(value).shape) is not None:
             rank = len(shape)
         if rank is None:
             raise self.unsupported(
@@ -85,12 +86,12 @@ class Expansion:
         return rank
 
     def dtype(self, value: Value) -> DType | None:
-        """The element type of a value, if the graph so far tells it."""
-        return self._up.dtype_of(value)
+        """The element type of a value, or None if it is not known."""
+        return dtype_of(value)
 
-    def stated(self, value: Value) -> TensorDesc:
-        """The type that the model states for a value of its own, or that the graph so far tells."""
-        return self._up.stated(value)
+    def declared(self, value: Value) -> TensorDesc:
+        """The type of a value, or the one that the model declares where inference knows no shape."""
+        return self._up.declared(value)
 
     # --- building -----------------------------------------------------------------------------
 

@@ -198,7 +198,7 @@ def adam(e: Expansion) -> None:
 def _flag(e: Expansion, signal: Value | None, shape_of: Value) -> Value:
     """Whether the node did anything, in the shape of one of its inputs and the type that the model states."""
     flag = e.const("done", True, DType.BOOL) if signal is None else e.scalar(signal)
-    if e.stated(e.node.outputs[0]).dtype is DType.INT64:  # once it counted
+    if e.declared(e.node.outputs[0]).dtype is DType.INT64:  # once it counted
         flag = e.op("Cast", flag, to=DType.INT64.onnx)
     return e.op("Expand", flag, e.op("Shape", shape_of))
 

@@ -95,7 +95,7 @@ def _kernel(e: Expansion, rank: int, weights: Value | None = None) -> tuple[int,
 
 def _sizes(e: Expansion, value: Value) -> tuple[int, ...] | None:
     """The sizes of the spatial dims, if the model tells them."""
-    shape = e.stated(value).shape
+    shape = e.declared(value).shape
     return None if shape is None else _whole(shape[2:])
 
 
@@ -281,7 +281,7 @@ def _stated_sizes(e: Expansion) -> tuple[int, ...]:
     """All sizes of the pooled data but the batch's. The node does not say them, so that ONNX Runtime takes them from
     the type that the model states for the result.
     """
-    shape = e.stated(e.node.outputs[0]).shape
+    shape = e.declared(e.node.outputs[0]).shape
     sizes = None if shape is None else _whole(shape[1:])
     if sizes is None or len(sizes) < 2:
         raise e.unsupported("the shape of its result is not stated", "keep the model's value_info")

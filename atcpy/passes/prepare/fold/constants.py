@@ -1,13 +1,15 @@
 """Shapes, small values and constants in one sweep over the nodes in topological order.
 
 When a node is reached, everything that it reads is final; so one visit each is the fixed point.
-A node whose inputs are all constant becomes a constant: `passes/folding.py`.
+A node whose inputs are all constant becomes a constant: `passes/folding.py`. What the parser inferred
+is not inferred again, unless folding told more about a node's inputs since.
 """
 
 from __future__ import annotations
 
 from atcpy.errors import AtcError, InternalError, raise_all
 from atcpy.ir import Graph, Node, PassRecord, Value
+from atcpy.ir.inferred import Inferred
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import OoLevel, PrepareOptions
@@ -20,7 +22,8 @@ from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies,
 @graph_pass(NAME, Phase.INFER, required=True)
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
-    _Sweep(record, options, Budget(graph, options), FOLDED_LATER).run(graph)
+    inferred, graph.inferred = graph.inferred or Inferred(), None
+    _Sweep(record, options, Budget(graph, options), FOLDED_LATER, inferred).run(graph)
 
 
 @graph_pass(
@@ -37,7 +40,7 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Fold what depends on quantised constants that no integer kernel took."""
     if any(_may_have_dequantized(node) for node in graph.nodes):
-        _Sweep(record, options, Budget(graph, options), NEVER_FOLDED).run(graph)
+        _Sweep(record, options, Budget(graph, options), NEVER_FOLDED, Inferred()).run(graph)
 
 
 def _may_have_dequantized(node: Node) -> bool:
@@ -49,12 +52,21 @@ def _may_have_dequantized(node: Node) -> bool:
 class _Sweep:
     """One walk over a graph and, as it comes to them, the bodies in it."""
 
-    def __init__(self, record: PassRecord, options: PrepareOptions, budget: Budget, kept: frozenset[str]) -> None:
+    def __init__(
+        self,
+        record: PassRecord,
+        options: PrepareOptions,
+        budget: Budget,
+        kept: frozenset[str],
+        inferred: Inferred,
+    ) -> None:
         self._record = record
         self._options = options
         self._budget = budget
         self._kept = kept
-        self._known = KnownValues()
+        self._inferred = inferred.nodes
+        self._changed: set[Value] = set()  # whose type is another now than when their readers were inferred
+        self._known = KnownValues(inferred.elements)
         self._depth = -1  # of the graph that is swept: in how many bodies it is
 
     def run(self, graph: Graph) -> None:
@@ -77,13 +89,14 @@ class _Sweep:
                 chosen = _chosen_branch(node) if self._options.level >= OoLevel.O1 else None
                 if chosen is None:
                     infer_through_bodies(node, self._known, self.run, self._depth)
+                    self._changed.update(node.outputs)
                     return
                 self._record.matched += 1
                 self._record.applied += 1
                 for inner in inline(node, chosen):
                     self._visit(graph, inner, problems, unknown)
                 return
-            infer_node(node, self._known)
+            self._infer(node)
             if node.op_type not in self._kept and self._options.level >= OoLevel.O1:
                 fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
@@ -91,6 +104,18 @@ class _Sweep:
             unknown.update(node.outputs)
         except EVALUATION_ERRORS as error:
             raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
+
+    def _infer(self, node: Node) -> None:
+        inputs = self._inferred.get(node)
+        if inputs is None:
+            infer_node(node, self._known)
+            if self._inferred:
+                self._changed.update(node.outputs)
+        elif inputs != node.inputs or not self._changed.isdisjoint(inputs):
+            before = [(value.desc, self._known.computed(value)) for value in node.outputs]
+            infer_node(node, self._known)
+            after = [(value.desc, self._known.computed(value)) for value in node.outputs]
+            self._changed.update(v for v, old, new in zip(node.outputs, before, after, strict=True) if old != new)
 
 
 def _chosen_branch(node: Node) -> Graph | None:

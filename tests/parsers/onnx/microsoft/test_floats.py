@@ -77,7 +77,7 @@ def test_fused_conv_adds_before_its_activation() -> None:
 
 def test_an_activation_nobody_knows_is_refused() -> None:
     with pytest.raises(Unsupported, match='activation "Mystery"') as raised:
-        parsed(make_model("FusedConv", [X, W], {"activation": "Mystery"}))
+        parsed(make_model("FusedConv", [X, W], {"group": 2, "activation": "Mystery"}))
     assert "without ONNX Runtime's optimization" in raised.value.hint
 
 
