@@ -38,17 +38,21 @@ class TypeInference:
         """Set the types of a node's outputs. What does not fit is a problem if the types of the inputs are sure, and
         stays unknown.
         """
-        in_body = node.graph is not self._graph
-        if in_body:
+        inputs = node.inputs
+        is_sure, known = True, self._known
+        if node.graph is not self._graph:
             self._preliminary.append(node)
-        elif self._invalid and not self._invalid.isdisjoint(node.inputs):
+            is_sure, known = False, self._known_in_bodies
+        elif self._invalid and not self._invalid.isdisjoint(inputs):
             self.give_up(node)
             return
         if node.has_subgraphs:
             return
-        is_sure = not in_body and all(value.desc.shape is not None for value in node.operands)
+        for value in inputs:
+            if value is not None and value.desc.shape is None:
+                is_sure = False
         try:
-            infer_node(node, self._known_in_bodies if in_body else self._known)
+            infer_node(node, known)
         except AtcError as error:
             if is_sure:
                 self.problems.append(error)
@@ -57,7 +61,7 @@ class TypeInference:
             self.give_up(node)
         else:
             if is_sure:
-                self.inferred.nodes[node] = node.inputs
+                self.inferred.nodes[node] = inputs
 
     def give_up(self, node: Node) -> None:
         """Leave the outputs of a node unknown, and those of nodes that read them: one error is enough."""
