@@ -106,12 +106,11 @@ class _Sweep:
             raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
 
     def _infer(self, node: Node) -> None:
-        inputs = self._inferred.get(node)
-        if inputs is None:
+        if not self._inferred:
             infer_node(node, self._known)
-            if self._inferred:
-                self._changed.update(node.outputs)
-        elif inputs != node.inputs or not self._changed.isdisjoint(inputs):
+            return
+        inputs = self._inferred.get(node)
+        if inputs is None or inputs != node.inputs or (self._changed and not self._changed.isdisjoint(inputs)):
             before = [(value.desc, self._known.computed(value)) for value in node.outputs]
             infer_node(node, self._known)
             after = [(value.desc, self._known.computed(value)) for value in node.outputs]
