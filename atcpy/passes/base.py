@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from atcpy.ir import Graph, PassRecord
+from atcpy.ops.custom import keep_for_file
 from atcpy.options import OoLevel, Stage
 from atcpy.passes.phase import Phase
 
@@ -83,12 +84,17 @@ class Declared(TypedDict, total=False):
 
 
 def declare_pass(name: str, phase: Phase, run: RunPass, doc: str | None, **declared: Unpack[Declared]) -> None:
-    """Register a pass, with the first line of its docstring as its summary. A name must not be registered twice."""
-    assert name not in _REGISTRY, f"pass {name} is registered twice"
+    """Register a pass, with the first line of its docstring as its summary.
+
+    The passes of a `--custom-ops` file belong to the calls that name the file, others to the process.
+    """
     if declared.get("required"):
         declared["level"] = OoLevel.O0
     summary = (doc or "").strip().partition("\n")[0]
-    _REGISTRY[name] = Pass(name=name, phase=phase, run=run, summary=summary, **declared)
+    entry = Pass(name=name, phase=phase, run=run, summary=summary, **declared)
+    if entry.module.startswith("atcpy.") or not keep_for_file(entry):
+        assert name not in _REGISTRY, f"pass {name} is registered twice"
+        _REGISTRY[name] = entry
 
 
 def graph_pass(name: str, phase: Phase, **declared: Unpack[Declared]) -> Callable[[RunPass], RunPass]:

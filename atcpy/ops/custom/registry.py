@@ -38,10 +38,13 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class CustomOps:
-    """The operators that one conversion may use, by domain and name; nodes of the kinds `spared` are not meant."""
+    """The operators that one conversion may use, by domain and name; nodes of the kinds `spared` are not meant.
+    `passes` are what its files declare besides operators.
+    """
 
     operators: Mapping[Key, CustomOp] = field(default_factory=dict)
     spared: frozenset[Key] = frozenset()
+    passes: tuple[object, ...] = ()
     _found: dict[Key, CustomOp | None] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, domain: str, op_type: str) -> CustomOp | None:
@@ -63,7 +66,7 @@ class CustomOps:
 
     def sparing(self, kinds: Iterable[Key]) -> CustomOps:
         """The same, but for nodes of these kinds."""
-        return CustomOps(self.operators, frozenset(kinds))
+        return CustomOps(self.operators, frozenset(kinds), self.passes)
 
     def __iter__(self) -> Iterator[CustomOp]:
         return iter(self.operators.values())
@@ -75,6 +78,7 @@ class _State:
 
     operators: dict[Key, CustomOp] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)  # of the files that are loaded, by path
+    passes: dict[str, list[object]] = field(default_factory=dict)  # that files declare, by path
     classes: dict[type, Key] = field(default_factory=dict)
     loading: str = ""
     lock: RLock = field(default_factory=RLock)
@@ -239,12 +243,15 @@ def load_custom_ops(modules: Sequence[OpsModule]) -> CustomOps:
                 _check_registered(module)
         named = {module.path for module in modules if module.path}
         chosen = {key: op for key, op in sorted(_STATE.operators.items()) if not op.source or op.source in named}
-        return CustomOps(chosen)
+        passes = [entry for path in sorted(named) for entry in _STATE.passes.get(path, ())]
+        return CustomOps(chosen, passes=tuple(passes))
 
 
-def _is_pass(item: object) -> bool:
-    """Is it a fusion of the user's own, which is known since its class was made?"""
-    return isinstance(item, type) and hasattr(item, "switch")
+def keep_for_file(entry: object) -> bool:
+    """Keep a pass for the calls that name the file that is being loaded. Returns False if no file is."""
+    if _STATE.loading:
+        _STATE.passes.setdefault(_STATE.loading, []).append(entry)
+    return bool(_STATE.loading)
 
 
 def _load_file(module: OpsModule) -> None:
@@ -269,7 +276,7 @@ def _load_file(module: OpsModule) -> None:
         line = error.lineno if isinstance(error, SyntaxError) else line_in(module.path, error.__traceback__)
         raise _not_loaded(module.path, f"{type(error).__name__}: {error}", line) from error
     operators = [op for op in _STATE.operators.values() if op.source == module.path]
-    if not operators and not any(map(_is_pass, vars(code).values())):
+    if not operators and module.path not in _STATE.passes:
         raise _not_loaded(module.path, "it registers no operator")
     _STATE.digests[module.path] = module.sha256
 
@@ -290,6 +297,7 @@ def _loading(path: str) -> Iterator[None]:
 def _unload(path: str) -> None:
     """Forgets what a file registered: it has changed, or did not load to its end."""
     _STATE.digests.pop(path, None)
+    _STATE.passes.pop(path, None)
     for key in [key for key, operator in _STATE.operators.items() if operator.source == path]:
         _forget(*key)
 
@@ -350,3 +358,4 @@ def forget_all() -> None:
         for key in list(_STATE.operators):
             _forget(*key)
         _STATE.digests.clear()
+        _STATE.passes.clear()

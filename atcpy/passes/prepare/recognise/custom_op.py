@@ -101,7 +101,8 @@ def _may_be(promised: Shape | None, actual: Shape | None, unnamed: str) -> bool:
 
 
 def passes_with(operators: CustomOps) -> PassSet:
-    """Return the passes of a conversion that may use these operators: the built-in ones, and one for each operator that
-    has a pattern.
+    """Return the passes of a conversion that may use these operators: the built-in ones, one for each operator that has
+    a pattern, and those that the files of operators declare.
     """
-    return built_in_passes().extended(CustomOpFusion(operator).as_pass() for operator in operators if operator.patterns)
+    fusions = (CustomOpFusion(operator).as_pass() for operator in operators if operator.patterns)
+    return built_in_passes().extended((*fusions, *(entry for entry in operators.passes if isinstance(entry, Pass))))
