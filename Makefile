@@ -17,7 +17,8 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
-PYTEST := $(BIN)/pytest -n 2
+# A worker that has nothing left takes tests from the other.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 STAMP  := $(VENV)/.installed
 C_CODE  = $(shell find atcpy examples tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
@@ -28,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -64,8 +65,16 @@ lint: $(STAMP) ## ruff
 type: $(STAMP) ## mypy --strict
 	$(BIN)/mypy
 
-test: build ## all tests but fuzz; of conformance a sample
-	$(PYTEST)
+test: build ## the quick tests, with few examples each: a minute or two
+	$(PYTEST) -m "not slow"
+
+test-all: build ## every test, with all examples; of conformance a sample
+	$(PYTEST) --hypothesis-profile=thorough
+
+# Order and chance: what depends on the tests that ran before shows itself in some order. SHUFFLES="1 2 3 …"
+SHUFFLES ?= 1 2 3
+test-shuffled: build ## the quick tests in several random orders; SHUFFLES="1 2 3"
+	for seed in $(SHUFFLES); do $(PYTEST) -m "not slow" --shuffle $$seed || exit 1; done
 
 mutants: build ## plant small bugs in MUTATE=file, one at a time; list those that MUTANT_TESTS="…" miss
 	$(PY) -m tests.mutate $(MUTATE) -- $(MUTANT_TESTS)

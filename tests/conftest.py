@@ -1,12 +1,34 @@
-"""Settings for every test: examples are drawn the same way each time, and no test is timed."""
+"""Settings for every test: examples are drawn the same way each time, and no test is timed.
 
+`--hypothesis-profile=thorough`, which `make test-all` gives, tries as many examples as the tests name; otherwise
+`tests.effort` divides them. `--shuffle=SEED` runs the tests in a random order.
+"""
+
+import random
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("atcpy", deadline=None, derandomize=True, max_examples=60)
-settings.load_profile("atcpy")
+from tests.effort import FAST, THOROUGH
+
+settings.register_profile("fast", FAST)
+settings.register_profile("thorough", THOROUGH)
+settings.load_profile("fast")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="run the tests in an order that this seed decides")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"effort: {settings.get_current_profile_name()}; shuffle: {config.getoption('--shuffle')}"
 
 
 @pytest.fixture

@@ -85,15 +85,15 @@ def run_op(
         for value, shape in zip(node.outputs, opdef.bound.shapes(node), strict=True):
             value.desc = TensorDesc.plain(value.desc.dtype, shape)
         calls = list(opdef.bound.lower(node, count))
-    for value, array in zip(node.inputs, arrays, strict=True):
-        if value is not None and array is not None:
-            memory[value] = _packed(value.desc, np.ascontiguousarray(_store(value.desc, array)))
-            if value.tensor is None and value.desc.storage_shape is not None:
-                _spoil_padding(value.desc, memory[value])
+    for operand, array in zip(node.inputs, arrays, strict=True):
+        if operand is not None and array is not None:
+            memory[operand] = _packed(operand.desc, np.ascontiguousarray(_store(operand.desc, array)))
+            if operand.tensor is None and operand.desc.storage_shape is not None:
+                _spoil_padding(operand.desc, memory[operand])
     for call in calls:  # constants that lowering made
-        for value in call.src:
-            if value is not None and value.tensor is not None and value not in memory:
-                memory[value] = np.ascontiguousarray(value.array)
+        for source in call.src:
+            if source is not None and source.tensor is not None and source not in memory:
+                memory[source] = np.ascontiguousarray(source.array)
     for value in (*node.outputs, count):
         memory[value] = _packed(value.desc, np.empty(value.desc.memory_shape, value.desc.dtype.numpy))
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,7 +34,7 @@ class Sketch:
     images: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     others: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
-    def add(self, op_type: str, *inputs: str, **attrs: object) -> str:
+    def add(self, op_type: str, *inputs: str, **attrs: Any) -> str:
         """Adds a node and returns the name of its output."""
         name = f"{op_type.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [name], name=f"n_{name}", **attrs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper
@@ -16,7 +18,7 @@ A, B = np.array([1, 2], np.float32), np.array([3, 5], np.float32)
 
 def test_a_model_runs_on_inputs_in_order_and_by_name() -> None:
     for inputs in ([A, B], (A, B), {"b": B, "a": A}):
-        outputs = atcpy.backend.run_model(model(ADD_MUL), inputs)
+        outputs: Any = atcpy.backend.run_model(model(ADD_MUL), inputs)
         assert outputs.sum.tolist() == outputs[0].tolist() == [4, 7]
         assert outputs["product"].tolist() == outputs[1].tolist() == [3, 10]
 

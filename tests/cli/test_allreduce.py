@@ -91,6 +91,7 @@ def test_tasks_tell_their_streams_and_events(invoke: Invoke, step: Path, tmp_pat
     assert "stream_num[2], event_num[2]" in shown
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_the_numbers_of_a_machine_are_an_option(invoke: Invoke, step: Path, tmp_path: Path) -> None:
     ran = finish(spawn("doctor", "--ranks", "2"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -12,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from atcpy.cli.app import execute
 
 from .conftest import REPO, environment
 
@@ -40,8 +44,14 @@ def pattern(expected: list[str]) -> str:
     return "".join(lines)
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, *, in_process: bool) -> str:
+    """Return what a command prints on either stream."""
     words = shlex.split(command)
+    if words[0] == "atcpy" and in_process:
+        printed = io.StringIO()
+        with contextlib.chdir(folder), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            execute(words[1:])
+        return printed.getvalue()
     if words[0] == "atcpy":
         words[:1] = [sys.executable, "-m", "atcpy"]
     ran = subprocess.run(
@@ -61,11 +71,13 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_print_what_the_page_says(page: Path, clone: Path) -> None:
+def test_the_examples_print_what_the_page_says(page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first command of a page is a process of its own, which is what users start."""
+    monkeypatch.setenv("COLUMNS", "200")
     found = list(examples(page))
     assert len(found) >= (10 if page == PAGE else 1)
-    for command, expected in found:
-        printed = run(command, clone)
+    for number, (command, expected) in enumerate(found):
+        printed = run(command, clone, in_process=number > 0)
         assert re.fullmatch(pattern(expected), printed), f"$ {command}\n{printed}"
 
 

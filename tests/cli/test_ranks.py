@@ -87,6 +87,7 @@ def test_a_rank_that_fails_ends_all_with_one_line(folder: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (3, "", line)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_rank_that_is_killed_ends_all_with_one_line(folder: Path) -> None:
     there = {"PYTHONPATH": os.pathsep.join((str(folder), environment()["PYTHONPATH"]))}
@@ -94,6 +95,7 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(folder: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (6, "", "atcpy: rank 1 of 2: it ended: Killed (signal 9)\n")
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_rank_that_dies_before_mpi_starts_is_not_waited_for(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text('import os\nif os.environ.get("PMI_RANK") == "1":\n    os._exit(7)\n')
@@ -102,6 +104,7 @@ def test_a_rank_that_dies_before_mpi_starts_is_not_waited_for(folder: Path, tmp_
     assert (ran.code, ran.out, ran.err) == (6, "", "atcpy: rank 1 of 2: it ended: exit code 7\n")
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_another_package_on_one_rank(folder: Path) -> None:
     command = [str(Path(sys.executable).parent / "mpiexec")]

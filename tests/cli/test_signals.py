@@ -38,7 +38,14 @@ def test_termination_ends_with_143_and_no_words(package: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (143, "", "")
 
 
-@pytest.mark.parametrize("arguments", [("passes", "list"), ("passes", "list", "--json"), ("--help",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("passes", "list"),
+        pytest.param(("passes", "list", "--json"), marks=pytest.mark.slow),
+        pytest.param(("--help",), marks=pytest.mark.slow),
+    ],
+)
 def test_a_closed_pipe_is_quiet(arguments: tuple[str, ...]) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -88,7 +95,10 @@ def cpu_seconds(process: subprocess.Popen[str]) -> float:
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize(("number", "code", "told"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "")])
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [(signal.SIGINT, 130, "interrupted\n"), pytest.param(signal.SIGTERM, 143, "", marks=pytest.mark.slow)],
+)
 def test_a_kernel_that_runs_for_minutes_is_interrupted(
     number: signal.Signals, code: int, told: str, slow_package: Path
 ) -> None:
@@ -103,6 +113,7 @@ def test_a_kernel_that_runs_for_minutes_is_interrupted(
     assert (ran.out, ran.err) == ("", told)
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_a_kernel_that_runs_for_minutes(slow_package: Path) -> None:
     scalar = {**environment(), "ATCPY_ISA": "scalar"}
     ran = finish(spawn("run", slow_package, "--fill", "ones", "--threads", "1", "--timeout", "3", env=scalar))
@@ -110,6 +121,7 @@ def test_the_time_limit_ends_a_kernel_that_runs_for_minutes(slow_package: Path) 
     assert ran.err.startswith("error[R0003] ")
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_convert_leaves_nothing(tmp_path: Path) -> None:
     """At several moments of its work; the package of before stays."""
     ops = " ".join(f"v{i + 1} = {'Relu' if i % 2 else 'Neg'}(v{i})" for i in range(20_000))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -38,6 +38,7 @@ def run_jobs(
     """Answers, as they come. `seconds` is how long a job may take."""
     pending = list(reversed(jobs))
     busy: list[_Worker[Job]] = []
+    answer: Answer | Lost
     try:
         while pending or busy:
             while pending and len(busy) < workers:
@@ -88,9 +89,9 @@ def _serve(work: Callable[[Job], Answer], ours: Connection, theirs: Connection) 
         theirs.send(work(job))
 
 
-def _receive(worker: _Worker[Job]) -> Answer | Lost:
+def _receive(worker: _Worker[Job]) -> Any:
     try:
-        answer: Answer = worker.pipe.recv()
+        answer = worker.pipe.recv()
     except (EOFError, ConnectionResetError):
         worker.process.join()
         code = worker.process.exitcode or 0

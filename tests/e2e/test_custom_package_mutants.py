@@ -12,6 +12,7 @@ import atcpy
 from atcpy.errors import AtcError
 from atcpy.om.container import Partition
 from tests.e2e.test_package_mutants import _mutate
+from tests.effort import trials
 from tests.om.mutator import mutate_message
 from tests.ops.custom.models import ONE_NODE, double, model, module
 
@@ -26,7 +27,7 @@ def test_mutants_are_run_or_refused(tmp_path: Path, partition: Partition) -> Non
     whole = (tmp_path / "m.om").read_bytes()
     rng = random.Random(11)
     seen = set()
-    for _ in range(300):
+    for _ in range(trials(300)):
         mutant = _mutate(whole, partition, lambda message: mutate_message(message, rng))
         try:
             session = atcpy.InferenceSession(mutant, threads=1)

@@ -12,6 +12,7 @@ from atcpy.om import writer
 from atcpy.om.container import Partition
 from atcpy.om.reader import parse_package
 from tests.e2e.test_package_mutants import _mutate
+from tests.effort import trials
 from tests.models_in_text import package
 from tests.om.mutator import mutate_message
 from tests.runtime import test_hostile_bodies, test_unknown_shapes
@@ -43,7 +44,9 @@ def outcome(mutant: bytes, name: str) -> str:
 def test_resealed_messages_are_run_or_refused(name: str) -> None:
     whole = package(f"m {CASES[name][0]}")
     rng = random.Random(name)
-    seen = {outcome(_mutate(whole, Partition.MODEL_DEF, lambda m: mutate_message(m, rng)), name) for _ in range(50)}
+    seen = {
+        outcome(_mutate(whole, Partition.MODEL_DEF, lambda m: mutate_message(m, rng)), name) for _ in range(trials(50))
+    }
     assert "P0005" in seen
 
 
@@ -52,7 +55,7 @@ def test_resealed_bytes_are_run_or_refused(name: str) -> None:
     whole = package(f"m {CASES[name][0]}")
     rng = random.Random(name)
     seen = set()
-    for extent in [e for e in parse_package(whole).container.extents if e.size] * 12:
+    for extent in [e for e in parse_package(whole).container.extents if e.size] * trials(12):
         mutant = bytearray(whole)
         for _ in range(rng.choice([1, 1, 3])):
             mutant[extent.offset + rng.randrange(extent.size)] ^= 1 << rng.randrange(8)

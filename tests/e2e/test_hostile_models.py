@@ -71,6 +71,7 @@ IN_A_PROCESS = [
 ]
 
 
+@pytest.mark.slow
 def test_nothing_dies_in_a_process_of_its_own(tmp_path: Path) -> None:
     def run(number: int) -> None:
         name = IN_A_PROCESS[number]

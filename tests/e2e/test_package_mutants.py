@@ -20,6 +20,7 @@ from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
+from tests.effort import trials
 from tests.models_in_text import package
 from tests.om.mutator import mutate_message
 
@@ -81,7 +82,7 @@ def test_resealed_bytes_are_run_or_refused(name: str, packages: dict[str, bytes]
     tail = [e for e in parse_package(whole).container.extents if e.partition is not Partition.WEIGHTS_DATA]
     rng = random.Random(name)
     seen = set()
-    for _ in range(400):
+    for _ in range(trials(400)):
         mutant = bytearray(whole)
         extent = rng.choice(tail)
         for _ in range(rng.choice([1, 1, 2, 5])):
@@ -102,7 +103,7 @@ def test_resealed_bytes_are_run_or_refused(name: str, packages: dict[str, bytes]
 @pytest.mark.parametrize("partition", [Partition.MODEL_DEF, Partition.TASK_INFO])
 def test_resealed_messages_are_run_or_refused(name: str, partition: Partition, packages: dict[str, bytes]) -> None:
     rng = random.Random(5)
-    seen = {outcome(_mutate(packages[name], partition, lambda m: mutate_message(m, rng))) for _ in range(400)}
+    seen = {outcome(_mutate(packages[name], partition, lambda m: mutate_message(m, rng))) for _ in range(trials(400))}
     assert seen - {"ok"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,18 @@ SHAPES: Mapping[str, list[Shapes]] = {
 ON_HOST = {"xgboost_classifier_tree": {"TreeEnsembleClassifier", "ZipMap"}, "mlagents_sorter": {"Multinomial"}}
 
 
+# Models that take a second or more.
+LARGE = {
+    "antispoof_dynquant", "basic_pitch", "gtcrn_stream", "ppocr_v2_cls", "ppocr_v3_det", "silero_vad", "superres_10",
+    "tiny_gpt2_past", "yolox_nano", "yunet_n_dynamic",
+}  # fmt: skip
+
+
+def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
+    found = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in names]
+    return pytest.mark.parametrize("name", found or ["none"])
+
+
 @cache
 def manifest() -> Mapping[str, Mapping[str, Any]]:
     """The models that ONNX Runtime runs, by name."""
@@ -82,7 +94,7 @@ def make_feeds(name: str, session: InferenceSession, shapes: Shapes, seed: int) 
 
 
 @needs_models
-@pytest.mark.parametrize("name", manifest() or ["none"])
+@each_of(manifest())
 def test_the_answer_is_that_of_onnxruntime(name: str, tmp_path: Path) -> None:
     report = convert(MODELS / f"{name}.onnx", tmp_path / "m.om", convert_options({}))
     assert {op.op for op in report.host_cpu_ops} <= ON_HOST.get(name, set())
@@ -95,7 +107,7 @@ def test_the_answer_is_that_of_onnxruntime(name: str, tmp_path: Path) -> None:
 
 
 @needs_models
-@pytest.mark.parametrize("name", SHAPES)
+@each_of(SHAPES)
 def test_fixed_by_an_option_it_is_planned_ahead(name: str, tmp_path: Path) -> None:
     options = {"input_shape": {port: list(shape) for port, shape in SHAPES[name][0].items()}}
     report = convert(MODELS / f"{name}.onnx", tmp_path / "m.om", convert_options(options))
@@ -106,8 +118,9 @@ def test_fixed_by_an_option_it_is_planned_ahead(name: str, tmp_path: Path) -> No
     assert report.task_count > 0 or report.unknown_shapes
 
 
+@pytest.mark.slow
 @needs_models
-@pytest.mark.parametrize("name", manifest() or ["none"])
+@each_of(manifest())
 def test_unoptimised_the_answer_is_the_same(name: str, tmp_path: Path) -> None:
     """At O0 nothing is fused: where both levels are as right as float64 asks, they agree with each other."""
     convert(MODELS / f"{name}.onnx", tmp_path / "m.om", convert_options({"oo_level": "O0"}))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from atcpy.formats import find_format, tried_formats
 from atcpy.ir import Format
+from tests.effort import trials
 
 
 @pytest.mark.parametrize("form", tried_formats(), ids=str)
@@ -17,7 +18,7 @@ def test_is_found_by_its_identifier(form: Format) -> None:
 
 
 @pytest.mark.parametrize("form", tried_formats(), ids=str)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(data=st.data())
 def test_holds_each_element_where_index_says(form: Format, data: st.DataObject) -> None:
     storage = find_format(form)

@@ -49,6 +49,7 @@ from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
 from atcpy.stages.split import place
 
+FILES = sorted(Path(__file__).parent.glob("*.golden"))
 STAGES = {stage.value: stage for stage in Stage}
 
 
@@ -72,6 +73,11 @@ def read_golden(path: Path) -> GoldenFile:
     options = {words[i].removeprefix("--"): words[i + 1] for i in range(0, len(words), 2)}
     model_text = sections.pop("model")
     return GoldenFile(head, options, settings.get("oracle", "runtime"), model_text, sections)
+
+
+def decision_lines(golden: GoldenFile) -> list[str]:
+    """Return what the file says of each pass that applied or rejected something."""
+    return [line for name in ("placement", "decisions") for line in golden.expected.get(name, "").splitlines()]
 
 
 def write_golden(path: Path, golden: GoldenFile, actual: dict[str, str]) -> None:

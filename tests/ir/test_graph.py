@@ -117,6 +117,7 @@ def test_verify_names_the_pass_and_the_node() -> None:
         verify(graph, "Shuffle")
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_no_recursion() -> None:
     graph = chain(100_000)
     assert list(violations(graph)) == []

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -63,7 +64,7 @@ def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=trials(150), deadline=None)
 @given(case=convolutions(), blocked=st.booleans())
 def test_agrees_with_onnxruntime(
     isa: str, case: tuple[Array, Array, Array | None, dict[str, object]], blocked: bool

@@ -14,6 +14,7 @@ from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
 from atcpy.ops.graph_program import MAX_ROW, MAX_WORDS
+from tests.effort import trials
 from tests.isa import ISAS
 from tests.kernels import graph_programs as gk
 from tests.kernels.graph_programs import Number, Program, record, run, word
@@ -266,7 +267,7 @@ def random_dims(rng: np.random.Generator, most: int = 20000) -> list[int]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_programs(isa: str, seed: int) -> None:
     """Any ops, types and broadcasts, several results: the bits of the ops one at a time, for any threads."""
@@ -293,7 +294,7 @@ def test_random_programs(isa: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_chains(isa: str, seed: int) -> None:
     """Values of one element, of a column and of all between the links, in short rows and in long ones."""
@@ -318,7 +319,7 @@ def test_the_compiler_makes_programs_as_long_as_the_kernel_takes() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
     """Reduced values go back into the row, into a column, or both."""

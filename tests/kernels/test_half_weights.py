@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -85,7 +86,7 @@ def test_conv_transpose(case: str, isa: str, half: type) -> None:
 
 @HALVES
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(
     batch=st.sampled_from([(), (2,), (3, 2)]), m=st.sampled_from([0, 1, 2, 13, 15, 29, 600]),
     k=st.sampled_from([0, 1, 17, 64, 767, 769, 1600]), n=st.sampled_from([0, 1, 16, 31, 33, 250]),

@@ -55,6 +55,7 @@ def test_net_is_valid_and_its_results_are_near_unit_size(name: str) -> None:
     assert 0.02 < scores.std() < 5
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

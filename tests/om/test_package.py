@@ -19,6 +19,7 @@ from atcpy.om.inout import TensorInfo
 from atcpy.om.reader import Package, PackagedModel, parse_package, read_model, read_package
 from atcpy.om.schema.ge_ir_pb2 import ModelDef
 from atcpy.om.schema.task_pb2 import ModelTaskDef
+from tests.effort import trials
 from tests.om import sample
 from tests.om.mutator import mutate_message
 
@@ -136,6 +137,7 @@ SHA = "import hashlib, sys; from atcpy.om import writer; from tests.om import sa
 print(hashlib.sha256(writer.to_bytes(sample.small()) + writer.to_bytes(sample.odd())).hexdigest())"
 
 
+@pytest.mark.slow
 def test_same_bytes_with_another_hash_seed_folder_and_time() -> None:
     root = Path(__file__).parents[2]
     digests = {
@@ -177,7 +179,7 @@ def test_every_truncation_is_refused(small: bytes) -> None:
 
 def test_changed_bytes_are_refused(small: bytes) -> None:
     rng = random.Random(1)
-    for at in [*range(360), *(rng.randrange(len(small)) for _ in range(2000))]:
+    for at in [*range(360), *(rng.randrange(len(small)) for _ in range(trials(2000)))]:
         mutant = bytearray(small)
         mutant[at] ^= 1 << rng.randrange(8)
         assert outcome(bytes(mutant)) != "ok", at
@@ -190,7 +192,7 @@ def test_resealed_mutants_are_read_or_refused(make: object, seed: int) -> None:
     rng = random.Random(seed)
     extents = parse_package(whole).container.extents
     seen: set[str] = set()
-    for _ in range(700):
+    for _ in range(trials(700)):
         mutant = bytearray(whole)
         extent = rng.choice([e for e in extents if e.partition is not Partition.WEIGHTS_DATA])
         for _ in range(rng.choice([1, 1, 1, 2, 5])):
@@ -236,7 +238,7 @@ def test_mutated_messages_are_read_or_refused(make: object, partition: Partition
     whole = writer.to_bytes(make())  # type: ignore[operator]
     rng = random.Random(7)
     seen = set()
-    for _ in range(1000):
+    for _ in range(trials(1000)):
         mutant = mutate(whole, partition, lambda message: mutate_message(message, rng))
         seen.add(outcome(mutant))
     assert seen <= {"ok", "P0002", "P0005"}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
 from atcpy.ops.attention import supports_attention
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -40,7 +41,7 @@ def make_arrays(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(
     sizes=st.tuples(
         st.integers(1, 2),
@@ -79,7 +80,7 @@ def test_attention_agrees_with_the_reference(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=trials(15), deadline=None)
 @given(
     sizes=st.tuples(
         st.integers(1, 2),

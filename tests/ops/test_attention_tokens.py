@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.ops.attention import TOKENS, supports_fused
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 from tests.kernels.test_index_refusals import Params, load, zeros
@@ -27,7 +28,7 @@ def mask_of(tokens: Array, fill: float, *, linear: bool) -> Array:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=trials(30), deadline=None)
 @given(
     batch=st.integers(1, 2), queries=st.sampled_from([1, 2, 15, 33, 130, 270]), heads=st.integers(1, 3),
     width=st.sampled_from([1, 8, 17]), past=st.sampled_from([0, 1, 16, 255, 256]), linear=st.booleans(),

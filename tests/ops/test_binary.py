@@ -16,6 +16,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.broadcast import collapse, memory_strides
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from atcpy.ops.shape_values import UNNAMED
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -58,7 +59,7 @@ def check(op: str, arrays: list[Array], isa: str, **attrs: object) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS)
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float32, np.float64]), seed=st.integers(0, 2**32))
-@settings(max_examples=15)
+@settings(max_examples=trials(15))
 def test_floats(op: str, isa: str, data: st.DataObject, dtype: type, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shapes = data.draw(broadcasts(one_way=op == "PRelu"))
@@ -70,7 +71,7 @@ INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint3
 
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Mod", *COMPARISONS, "BitwiseAnd"])
 @given(shapes=broadcasts(), dtype=st.sampled_from(INTEGERS), seed=st.integers(0, 2**32))
-@settings(max_examples=10)
+@settings(max_examples=trials(10))
 def test_integers(op: str, shapes: tuple[tuple[int, ...], ...], dtype: type, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a, b = (values(rng, shape, dtype) for shape in shapes)
@@ -81,7 +82,7 @@ def test_integers(op: str, shapes: tuple[tuple[int, ...], ...], dtype: type, see
 
 @pytest.mark.parametrize("op", ["And", "Or", "Xor", "Equal"])
 @given(shapes=broadcasts(), seed=st.integers(0, 2**32))
-@settings(max_examples=8)
+@settings(max_examples=trials(8))
 def test_truths(op: str, shapes: tuple[tuple[int, ...], ...], seed: int) -> None:
     rng = np.random.default_rng(seed)
     check(op, [values(rng, shape, np.bool_) for shape in shapes], "scalar")
@@ -111,7 +112,7 @@ def test_division_by_zero_is_reported(op: str, a: int, b: int) -> None:
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 @given(shapes=broadcasts(), dtype=st.sampled_from(INTEGERS), seed=st.integers(0, 2**32))
-@settings(max_examples=40)
+@settings(max_examples=trials(40))
 def test_shifts(direction: str, shapes: tuple[tuple[int, ...], ...], dtype: type, seed: int) -> None:
     rng = np.random.default_rng(seed)
     limits = np.iinfo(dtype)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import arange, assert_same
 
@@ -32,7 +33,7 @@ def blocks(draw: st.DrawFn) -> tuple[list[Array], Attrs]:
     return [x, np.array(image), np.array(block)], attrs
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=trials(50), deadline=None)
 @given(case=blocks())
 def test_col2im_agrees_with_the_reference(case: tuple[list[Array], Attrs]) -> None:
     arrays, attrs = case

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.ops.exact import ITEMS, arange, assert_same, shapes
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(shape=st.integers(1, 4).flatmap(shapes), axis=st.none() | st.integers(-4, 3), dtype=st.sampled_from(ITEMS),
        short=st.integers(0, 2), seed=st.integers(0, 999))  # fmt: skip
 def test_compress(shape: tuple[int, ...], axis: int | None, dtype: type, short: int, seed: int) -> None:
@@ -43,7 +44,7 @@ def unique(x: Array, axis: int | None, *, is_sorted: bool) -> list[Array]:
     return [y, *(array.astype(np.int64) for array in (indices, inverse, counts))]
 
 
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=3), axis=st.none() | st.integers(-3, 2),
        is_sorted=st.booleans(), outputs=st.integers(1, 4), seed=st.integers(0, 999),
        dtype=st.sampled_from([np.int8, np.uint16, np.int64, np.float16, np.float32, np.float64]))  # fmt: skip

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -66,7 +67,7 @@ def windows(draw: st.DrawFn, op_type: str) -> Case:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), double=st.booleans())
 def test_agrees_with_onnxruntime(op_type: str, isa: str, data: st.DataObject, double: bool) -> None:
     arrays, attrs = data.draw(windows(op_type))

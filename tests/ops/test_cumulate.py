@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import assert_same, shapes
 
 NUMBERS = [np.int32, np.int64, np.uint32, np.uint64, np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
 
 
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(op_type=st.sampled_from(["CumSum", "CumProd"]), shape=st.integers(1, 4).flatmap(shapes),
        axis=st.integers(-4, 3), exclusive=st.booleans(), reverse=st.booleans(), dtype=st.sampled_from(NUMBERS),
        seed=st.integers(0, 999))  # fmt: skip

@@ -15,6 +15,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.ops import find_opdef
 from atcpy.ops.elements import supports_scatter_elements
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_call, run_op
 from tests.ops.exact import ITEMS, arange, assert_same
 
@@ -41,7 +42,7 @@ def gathered(x: Array, indices: Array, axis: int) -> Array:
     return y
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(case=CASES, count=st.integers(0, 7), dtype=st.sampled_from(ITEMS), index=st.sampled_from([np.int32, np.int64]),
        seed=st.integers(0, 999))  # fmt: skip
 def test_gather(case: tuple[list[int], int], count: int, dtype: type, index: type, seed: int) -> None:
@@ -56,7 +57,7 @@ def test_gather(case: tuple[list[int], int], count: int, dtype: type, index: typ
     assert_same(opdef.evaluate(node, arrays), expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(case=CASES, count=st.integers(0, 7), dtype=st.sampled_from(ITEMS), index=st.sampled_from([np.int32, np.int64]),
        seed=st.integers(0, 999))  # fmt: skip
 def test_scatter_replaces(case: tuple[list[int], int], count: int, dtype: type, index: type, seed: int) -> None:
@@ -67,7 +68,7 @@ def test_scatter_replaces(case: tuple[list[int], int], count: int, dtype: type, 
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(case=CASES, count=st.integers(1, 7), dtype=st.sampled_from(NUMBERS), seed=st.integers(0, 999),
        reduction=st.sampled_from(["add", "mul", "max", "min"]))  # fmt: skip
 @pytest.mark.filterwarnings("ignore:overflow")

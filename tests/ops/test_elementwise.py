@@ -14,6 +14,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -115,7 +116,7 @@ def test_zero_keeps_its_sign_on_each_isa(op: str) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op", ["Relu", "Tanh", "Swish", "Sin"])
 @given(shape=st.lists(st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31]), max_size=4), threads=st.integers(1, 2))
-@settings(max_examples=20)
+@settings(max_examples=trials(20))
 def test_odd_shapes(op: str, isa: str, shape: list[int], threads: int) -> None:
     x = np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
     ours = run_op(make_node(op, [x]), [x], isa=isa, threads=threads)[0]

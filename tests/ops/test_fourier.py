@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 
 Attrs = dict[str, object]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(data=st.data())
 def test_dft_agrees_with_the_reference(data: st.DataObject) -> None:
     draw, size = data.draw, st.integers

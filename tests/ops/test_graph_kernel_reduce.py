@@ -18,6 +18,7 @@ from atcpy.om import writer
 from atcpy.ops.graph_kernel import STRUCTURAL, body_of
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
+from tests.effort import trials
 from tests.harness import run_op
 from tests.isa import ISAS
 from tests.models_in_text import package
@@ -93,7 +94,7 @@ def reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keepdims: bool) ->
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=trials(20), deadline=None)
 @given(
     rows=st.lists(st.integers(1, 4), max_size=3),
     columns=COLUMNS,
@@ -117,7 +118,7 @@ def test_a_reduction_ends_a_chain(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=trials(12), deadline=None)
 @given(rows=st.lists(st.integers(1, 4), min_size=1, max_size=2), columns=COLUMNS)
 def test_reduced_values_go_back_into_their_rows(isa: str, rows: list[int], columns: int) -> None:
     """A norm that no pattern knows, in one kernel."""

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ops import find_opdef
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 5), st.integers(1, 6)),
     points=st.tuples(st.integers(1, 4), st.integers(1, 5)),

@@ -14,6 +14,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.matmul import infer_matmul, supports_matmul
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -50,7 +51,7 @@ def batches(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(
     batch=batches(), m=ROWS, k=DEPTHS, n=COLUMNS, constant=st.booleans(),
     dtype=st.sampled_from(["f4", "f4", "f8", "i4", "i8"]),
@@ -77,7 +78,7 @@ def test_vectors_are_rows_and_columns(isa: str, a: tuple[int, ...], b: tuple[int
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=trials(60), deadline=None)
 @given(
     m=ROWS, k=DEPTHS, n=COLUMNS, trans=st.tuples(st.integers(0, 1), st.integers(0, 1)), constant=st.booleans(),
     bias=st.sampled_from(["none", "full", "row", "column", "one", "vector", "scalar"]),
@@ -102,7 +103,7 @@ def test_gemm_agrees_with_the_reference(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(
     m=ROWS, k=DEPTHS, n=COLUMNS, batch=st.sampled_from([(), (2,), (2, 3)]), constant=st.booleans(),
     trans=st.tuples(st.integers(0, 1), st.integers(0, 1)), bias=st.booleans(), residual=st.booleans(),
@@ -198,7 +199,7 @@ def test_infers_through_symbols(a: Shape | None, b: Shape | None, expected: Shap
     assert infer_matmul(described("MatMul", [a, b]), known_constant)[0].shape == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(batch=batches(), m=st.integers(0, 3), k=st.integers(0, 3), n=st.integers(0, 3))
 def test_infers_what_onnx_infers(batch: tuple[Shape, Shape], m: int, k: int, n: int) -> None:
     node = described("MatMul", [(*batch[0], m, k), (*batch[1], k, n)])

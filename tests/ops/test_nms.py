@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.errors import ModelInvalid
 from atcpy.ir.tensor import Array
 from atcpy.ops.nms import bound_nms, supports_nms
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import assert_same
 
@@ -21,7 +22,7 @@ def random_boxes(seed: int, batches: int, classes: int, boxes: int) -> list[Arra
     return [corners, (rng.integers(0, 20, (batches, classes, boxes)) / 20).astype(np.float32)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=trials(80), deadline=None)
 @given(batches=st.integers(1, 3), classes=st.integers(1, 3), boxes=st.integers(0, 20), most=st.integers(0, 12),
        iou=st.sampled_from([0.0, 0.1, 0.5, 1.0]), least=st.none() | st.sampled_from([0.0, 0.4, 2.0]),
        centred=st.booleans(), constant=st.booleans(), seed=st.integers(0, 999))  # fmt: skip

@@ -15,6 +15,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.norm import evaluate_lrn
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -63,7 +64,7 @@ def check_against(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(n=st.integers(1, 2), c=CHANNELS, h=SIZES, w=SIZES, blocked=st.booleans())
 def test_batch_agrees(isa: str, n: int, c: int, h: int, w: int, blocked: bool) -> None:
     check("BatchNormalization", [random((n, c, h, w)), *vectors(c, 4)], {"epsilon": 1e-3}, isa, blocked=blocked)
@@ -76,7 +77,7 @@ def test_batch_takes_any_rank(isa: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(n=st.integers(1, 2), c=CHANNELS, h=SIZES, w=SIZES, blocked=st.booleans())
 def test_instance_agrees(isa: str, n: int, c: int, h: int, w: int, blocked: bool) -> None:
     arrays = [random((n, c, h, w + 1)), *vectors(c, 2)]
@@ -84,7 +85,7 @@ def test_instance_agrees(isa: str, n: int, c: int, h: int, w: int, blocked: bool
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(
     op_type=st.sampled_from(["LayerNormalization", "RMSNormalization"]), outer=st.lists(SIZES, max_size=2),
     inner=ROWS, bias=st.booleans(),

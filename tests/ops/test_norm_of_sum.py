@@ -11,6 +11,7 @@ from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.ops.norm_of_sum import FUSED, supports_sum
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -48,7 +49,7 @@ def normalized(total: Array, axes: int, scale: Array, bias: Array | None, kind: 
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40)
+@settings(max_examples=trials(40))
 @given(
     kind=st.sampled_from(list(FUSED)), leading=LEADING, inner=st.lists(WIDTHS, min_size=1, max_size=2),
     others=st.lists(st.sampled_from(["whole", "repeated", "table", "repeated table"]), max_size=2),

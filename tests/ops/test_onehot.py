@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import assert_same, check_exact, shapes
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(shape=st.integers(1, 3).flatmap(shapes), depth=st.integers(1, 5), axis=st.integers(-4, 3),
        index=st.sampled_from([np.int64, np.int32, np.uint8, np.float32, np.float16]),
        dtype=st.sampled_from([np.uint8, np.float16, np.float32, np.int64]), seed=st.integers(0, 999))  # fmt: skip

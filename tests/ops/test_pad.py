@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Reject
 from atcpy.ops.pad import layout_pad, supports_pad
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 from tests.ops.exact import ITEMS, arange, assert_same, check_exact, onnxruntime_op, shapes
@@ -48,7 +49,7 @@ def test_some_axes_blocked(mode: str) -> None:
     check_exact("Pad", [arange((2, 17, 5, 6)), pads, value, axes], {"mode": mode})
 
 
-@settings(max_examples=40)
+@settings(max_examples=trials(40))
 @given(
     channels=st.sampled_from([1, 5, 16, 24, 33]),
     before=st.sampled_from([0, 16]),
@@ -87,7 +88,7 @@ def wide_paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
-@settings(max_examples=50)
+@settings(max_examples=trials(50))
 @given(case=wide_paddings(), dtype=st.sampled_from(ITEMS))
 def test_any_width(mode: str, case: tuple[list[int], list[tuple[int, int]]], dtype: type) -> None:
     """What negative borders take goes first, then the rest is padded: as ONNX Runtime does."""

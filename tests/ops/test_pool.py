@@ -15,6 +15,7 @@ from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 from tests.ort import open_ort
@@ -62,7 +63,7 @@ def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=150)
+@settings(max_examples=trials(150))
 @given(case=pools(), blocked=st.booleans())
 def test_max_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocked: bool) -> None:
     x, attrs = case
@@ -73,7 +74,7 @@ def test_max_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocke
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=150)
+@settings(max_examples=trials(150))
 @given(case=pools(), blocked=st.booleans(), include_pad=st.integers(0, 1))
 def test_average_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocked: bool, include_pad: int) -> None:
     x, attrs = case
@@ -119,7 +120,7 @@ def test_padding_lanes_reach_no_result() -> None:
 
 
 @given(case=pools(), op_type=st.sampled_from(["MaxPool", "AveragePool"]))
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 def test_inference_agrees_with_onnx(case: tuple[Array, Attrs], op_type: str) -> None:
     x, attrs = case
     node = make_node(op_type, [x], attrs)

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ort import open_ort
@@ -53,7 +54,7 @@ def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=trials(30), deadline=None)
 @given(case=pools(), op_type=st.sampled_from(["MaxPool", "AveragePool", "LpPool"]), number=st.integers(0, 3))
 def test_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], op_type: str, number: int) -> None:
     x, attrs = case
@@ -68,7 +69,7 @@ def test_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], op_type: s
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=trials(30), deadline=None)
 @given(case=pools(), dtype=st.sampled_from(["f4", "f8", "i1", "u1"]), order=st.integers(0, 1))
 def test_indices_agree_with_onnxruntime(case: tuple[Array, Attrs], dtype: str, order: int) -> None:
     x, attrs = case

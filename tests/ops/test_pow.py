@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir import NC1HWC0, DType, Engine, Reject
 from atcpy.kernels import _kernels
 from atcpy.ops import find_opdef
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ops.test_binary import DIVISION_BY_ZERO, INTEGERS, SPECIAL, broadcasts
@@ -21,7 +22,7 @@ EXPONENTS = [np.float32, np.float64, *INTEGERS]
 @given(
     shapes=broadcasts(), base=st.sampled_from(BASES), exponent=st.sampled_from(EXPONENTS), seed=st.integers(0, 2**32)
 )
-@settings(max_examples=120)
+@settings(max_examples=trials(120))
 def test_agrees_with_the_reference(shapes: tuple[tuple[int, ...], ...], base: type, exponent: type, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrays = [rng.integers(1, 9, shapes[0]).astype(base), rng.integers(0, 7, shapes[1]).astype(exponent)]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir import Node, Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops.qelementwise import supports_qbinary, supports_table
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -31,7 +32,7 @@ def every_byte(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(
     shapes=st.sampled_from(SHAPES),
     types=st.tuples(TYPES, TYPES, TYPES), op=st.sampled_from(["Add", "Mul"]), zeros=st.booleans(),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir import Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops.qgemm import supports_integer_conv, supports_integer_matmul
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import BYTE_ISAS
 
@@ -87,7 +88,7 @@ def conv_case(case: dict[str, object]) -> tuple[list[Array | None], dict[str, ob
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(case=CONVS, blocked=st.booleans(), threads=st.sampled_from([1, 3]))
 def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: bool, threads: int) -> None:
     arrays, attrs = conv_case(case)
@@ -101,7 +102,7 @@ def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: b
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
 def test_one_filter_a_channel(isa: str, case: dict[str, object], channels: int, threads: int) -> None:
     arrays, attrs = conv_case({**case, "c": 1, "m": 1, "group": channels})
@@ -114,7 +115,7 @@ def test_one_filter_a_channel(isa: str, case: dict[str, object], channels: int, 
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, y_type=TYPES, each=st.booleans(), bias=st.booleans(), step=st.sampled_from([1.0, 16.0, 4096.0]))
 def test_qlinear_conv_rounds_to_even(
     isa: str, case: dict[str, object], y_type: str, each: bool, bias: bool, step: float
@@ -139,7 +140,7 @@ def test_qlinear_conv_rounds_to_even(
 
 
 @pytest.mark.parametrize("isa", BYTE_ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(
     m=st.sampled_from([1, 2, 13, 50, 130]), k=st.sampled_from([1, 3, 4, 16, 31, 64, 200]),
     n=st.sampled_from([1, 15, 16, 32, 47, 100]), batch=st.sampled_from([(), (2,), (2, 2)]), shared=st.booleans(),

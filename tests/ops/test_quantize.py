@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from atcpy.ir import Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops.quantize import supports_quantization
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -53,7 +54,7 @@ def scaled(draw: st.DrawFn, dtype: DTypeLike) -> tuple[tuple[int, ...], Array, A
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(["u1", "i1", "u2", "i2", *PACKED]))
 def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeLike) -> None:
     shape, scale, zero, attrs = data.draw(scaled(dtype))
@@ -68,7 +69,7 @@ def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeL
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=trials(25), deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(["u1", "i1", "u2", "i2", "i4", *PACKED]))
 def test_dequantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeLike) -> None:
     shape, scale, zero, attrs = data.draw(scaled(dtype))

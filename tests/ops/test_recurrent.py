@@ -20,6 +20,7 @@ from atcpy.om import reader, writer
 from atcpy.options import ConvertOptions
 from atcpy.runtime import InferenceSession
 from atcpy.stages.pipeline import compile_model
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -69,7 +70,7 @@ def run_row(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(
     kind=st.sampled_from(list(GATES)),
     direction=st.sampled_from(DIRECTIONS),

@@ -14,6 +14,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reduce import GLOBAL_POOLS, REDUCTIONS, MergedDims, merge_dims
 from atcpy.ops.reference import infer_by_onnx, known_constant
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
@@ -58,7 +59,7 @@ def check(op_type: str, arrays: list[Array | None], attrs: dict[str, object], is
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=200)
+@settings(max_examples=trials(200))
 @given(
     op_type=st.sampled_from(sorted(REDUCTIONS)), case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1),
     dtype=st.sampled_from(["f4", "f4", "f4", "f8", "i4", "i8", "u4", "u8"]),
@@ -78,7 +79,7 @@ def test_agrees_with_the_reference(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(
     op_type=st.sampled_from(sorted(REDUCTIONS)), axes=st.sampled_from([(2, 3), (0, 2, 3), (-1,), (2,), (0,), (0, 3)]),
     shape=st.tuples(FEW, st.sampled_from([1, 15, 16, 17, 40]), st.integers(1, 9), st.integers(1, 9)),
@@ -174,7 +175,7 @@ def test_integer_sums_wrap_around() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=150)
+@settings(max_examples=trials(150))
 @given(
     op_type=st.sampled_from(["ArgMax", "ArgMin"]), shape=st.lists(DIMS, min_size=1, max_size=3), axis=st.integers(0, 2),
     keepdims=st.integers(0, 1), last=st.integers(0, 1),
@@ -201,7 +202,7 @@ def test_arg_finds_nan(op_type: str, last: int, place: int, axis: int, isa: str)
     np.testing.assert_array_equal(run_op(make_node(op_type, [x], attrs), [x], isa=isa)[0], np.full(50, place))
 
 
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(case=shapes(), keepdims=st.integers(0, 1), noop=st.integers(0, 1))
 def test_inference_agrees_with_onnx(case: tuple[tuple[int, ...], tuple[int, ...]], keepdims: int, noop: int) -> None:
     attrs: dict[str, object] = {"keepdims": keepdims, "noop_with_empty_axes": noop}

@@ -12,6 +12,7 @@ from atcpy.ir import Sym, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from atcpy.ops.resize import infer_resize, supports_resize
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ops.exact import arange, assert_same, onnxruntime_op
@@ -54,7 +55,7 @@ def resized(case: Case, mode: str, isa: str, *, blocked: bool) -> tuple[Array, A
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(case=resizes([np.float32, np.uint8, np.int32]), blocked=st.booleans())
 def test_nearest(isa: str, case: Case, blocked: bool) -> None:
     ours, theirs = resized(case, "nearest", isa, blocked=blocked)
@@ -62,7 +63,7 @@ def test_nearest(isa: str, case: Case, blocked: bool) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(case=resizes([np.float32]), blocked=st.booleans())
 def test_linear(isa: str, case: Case, blocked: bool) -> None:
     ours, theirs = resized(case, "linear", isa, blocked=blocked)

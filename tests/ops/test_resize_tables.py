@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atcpy.ir.tensor import Array
 from atcpy.ops.interpolate import TENSORFLOW
 from atcpy.ops.resize import evaluate_resize, supports_resize
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 from tests.ops.exact import arange, assert_same, onnxruntime_op
@@ -39,7 +40,7 @@ def resizes(draw: st.DrawFn) -> tuple[list[Array | None], Attrs]:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(40), deadline=None)
 @given(case=resizes())
 def test_agrees_with_the_reference(isa: str, case: tuple[list[Array | None], Attrs]) -> None:
     arrays, attrs = case

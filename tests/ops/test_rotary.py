@@ -11,6 +11,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_call, run_op
 from tests.isa import ISAS
 
@@ -26,7 +27,7 @@ def operands(batch: int, heads: int, rows: int, head: int, half: int, joined: bo
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@settings(max_examples=40)
+@settings(max_examples=trials(40))
 @given(
     batch=SIZES, heads=SIZES, rows=SIZES, half=st.sampled_from([1, 3, 8, 15, 16, 17, 40]), rest=st.integers(0, 3),
     joined=st.booleans(), interleaved=st.integers(0, 1),

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.kernels import _kernels
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import ITEMS, arange, assert_same
 
 NUMBERS = [np.int8, np.int32, np.uint64, np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(dims=st.lists(st.integers(1, 4), min_size=0, max_size=3), inner=st.lists(st.integers(0, 5), max_size=2),
        places=st.lists(st.integers(0, 4), max_size=2), dtype=st.sampled_from(ITEMS),
        index=st.sampled_from([np.int32, np.int64]), seed=st.integers(0, 999))  # fmt: skip
@@ -30,7 +31,7 @@ def test_rows_are_replaced(
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(inner=st.lists(st.integers(1, 5), max_size=2), count=st.integers(1, 9), dtype=st.sampled_from(NUMBERS),
        reduction=st.sampled_from(["add", "mul", "max", "min"]), seed=st.integers(0, 999))  # fmt: skip
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -56,7 +57,7 @@ def test_index_outside_is_a_fault() -> None:
     assert caught.value.args[1:] == (1, 5, 5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(shape=st.lists(st.integers(1, 4), min_size=2, max_size=4), axis=st.integers(1, 3), count=st.integers(0, 4),
        dtype=st.sampled_from(ITEMS), circular=st.booleans(), stated=st.booleans(),
        seed=st.integers(0, 999))  # fmt: skip

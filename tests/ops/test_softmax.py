@@ -13,6 +13,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from atcpy.ops.softmax import KINDS
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -34,7 +35,7 @@ def exactly(op_type: str, x: Array, axis: int) -> Array:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op_type", sorted(KINDS))
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(
     shape=st.lists(DIMS, max_size=3).filter(lambda shape: np.prod(shape) < 100_000), axis=st.integers(-3, 2),
     seed=st.integers(0, 9), dtype=st.sampled_from(["f4", "f4", "f8"]),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.ir.tensor import Array
+from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.ops.exact import assert_same
 
@@ -22,7 +23,7 @@ def run(x: Array, k: int, axis: int, largest: bool) -> None:
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
-@settings(max_examples=100)
+@settings(max_examples=trials(100))
 @given(shape=st.lists(st.integers(1, 9), min_size=1, max_size=4), axis=st.integers(-4, 3), k=st.integers(0, 9),
        largest=st.booleans(), dtype=st.sampled_from(NUMBERS), few=st.booleans(), seed=st.integers(0, 999))  # fmt: skip
 def test_agrees_with_the_reference(

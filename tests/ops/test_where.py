@@ -12,6 +12,7 @@ from atcpy.ir import Sym
 from atcpy.ir.shape import Dim
 from atcpy.ops import find_opdef
 from atcpy.ops.shape_values import UNNAMED
+from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
@@ -24,7 +25,7 @@ DTYPES = [np.bool_, np.int8, np.float16, np.float32, np.int64, np.complex64, np.
     masks=st.lists(st.integers(0, 15), min_size=3, max_size=3),
     dtype=st.sampled_from(DTYPES),
 )
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 def test_broadcasts_like_numpy(isa: str, target: list[int], masks: list[int], dtype: type) -> None:
     rng = np.random.default_rng(4)
     shapes = [tuple(1 if mask >> axis & 1 else dim for axis, dim in enumerate(target)) for mask in masks]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from atcpy import InferenceSession
 from atcpy.ir import CompiledModel, Engine, Format, Reject
@@ -19,6 +20,7 @@ from atcpy.options import convert_options
 from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.pipeline import compile_model
 from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from tests.effort import trials
 from tests.ort import open_ort
 from tests.random_models import cnn_models
 
@@ -61,7 +63,7 @@ def check_results(
             assert is_as_right(ours, [theirs], exact[name], atol), f"{name}: {np.abs(ours - theirs).max()} > {atol}"
 
 
-@settings(max_examples=150)
+@settings(max_examples=trials(150))
 @given(model=cnn_models())
 def test_results_are_those_of_onnx_runtime(model: onnx.ModelProto) -> None:
     feeds = feeds_of(model)
@@ -98,25 +100,27 @@ def check_formats(package: CompiledModel) -> None:
                 assert value.desc.format == (wanted or value.desc.origin_format), f"{node.name}: input {place}"
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
-@settings(max_examples=8)
-@given(model=cnn_models())
-def test_no_pass_is_needed_for_the_result(name: str, model: onnx.ModelProto) -> None:
-    feeds = feeds_of(model)
+@settings(max_examples=trials(120))
+@given(model=cnn_models(), data=st.data())
+def test_no_pass_is_needed_for_the_result(model: onnx.ModelProto, data: st.DataObject) -> None:
+    """Skip one of the passes that change the graph; the golden files do so for every pass."""
+    applied = {record.name for record in compiled(model).graph.decisions.passes if record.applied}
+    name = data.draw(st.sampled_from([name for name in OPTIONAL if name in applied] or OPTIONAL))
     package = compiled(model, skip_pass=name)
     assert name not in {record.name for record in package.graph.decisions.passes}
+    feeds = feeds_of(model)
     check_results(model, package, feeds, expected(model, feeds))
 
 
 @pytest.mark.parametrize("level", ["O0", "O1"])
-@settings(max_examples=20)
+@settings(max_examples=trials(20))
 @given(model=cnn_models())
 def test_no_level_changes_the_result(level: str, model: onnx.ModelProto) -> None:
     feeds = feeds_of(model)
     check_results(model, compiled(model, oo_level=level), feeds, expected(model, feeds))
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(model=cnn_models())
 def test_each_source_node_runs_somewhere_or_has_a_reason_not_to(model: onnx.ModelProto) -> None:
     package = compiled(model)

@@ -18,6 +18,7 @@ from atcpy.passes import base
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 from atcpy.rewrite import serialize
+from tests.effort import trials
 from tests.ort import open_ort
 from tests.random_models import cnn_models
 
@@ -337,7 +338,9 @@ def test_functions_are_inlined(tmp_path: Path) -> None:
 
 
 @given(model=cnn_models())
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=trials(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_optimised_models_are_verified_and_no_larger(tmp_path: Path, model: onnx.ModelProto) -> None:
     report = atcpy.optimize(model, tmp_path / "out.onnx")
     assert report.verified

@@ -385,6 +385,7 @@ def test_names_of_values_and_nodes_survive_constants_of_the_same_name() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_nodes_is_read() -> None:
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(100_000)]
     model = model_of(nodes)

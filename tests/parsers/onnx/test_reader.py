@@ -203,6 +203,7 @@ def test_splitting_weights_off_leaves_the_rest_of_the_message(tmp_path: Path) ->
     assert rest == model
 
 
+@pytest.mark.slow
 def test_unusual_files_are_not_split() -> None:
     filler = bytes(wire.MIN_FILE)
     assert wire.split_weights(memoryview(filler)) is None

@@ -17,6 +17,7 @@ from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.passes.compile import in_place_concat
 from atcpy.stages.pipeline import compile_model
+from tests.effort import trials
 from tests.models_in_text import model
 from tests.ort import open_ort
 from tests.random_models import OPSET, Sketch
@@ -86,7 +87,7 @@ def compiled(proto: onnx.ModelProto, **options: object) -> CompiledModel:
     return compile_model(proto, convert_options({"debug": True, "enable_graph_kernel": False, **options}))[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 @given(proto=part_models())
 def test_nothing_changes_but_copies_go(proto: onnx.ModelProto) -> None:
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from atcpy.parsers.onnx import import_onnx
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.prepare import prepare
+from tests.effort import trials
 from tests.models_in_text import model as text_model
 from tests.ort import open_ort
 from tests.random_moves import move_models
@@ -39,7 +40,7 @@ def bits(array: Array) -> bytes:
     return np.where(np.isnan(array), np.float32(np.nan), array).tobytes()
 
 
-@settings(max_examples=40)
+@settings(max_examples=trials(40))
 @given(model=move_models())
 def test_results_stay_the_same_to_the_bit(model: onnx.ModelProto) -> None:
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]

@@ -1,0 +1,42 @@
+"""No pass is needed for the result: models that a pass changes are right without it, too.
+
+The models are those of the golden files in which the pass applies.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from atcpy.om import writer
+from atcpy.passes.pass_set import built_in_passes
+from tests.golden.golden import FILES, compile_text, decision_lines, read_golden
+from tests.golden.numbers import check_numbers
+
+GOLDENS = {path.stem: read_golden(path) for path in FILES}
+OPTIONAL = [entry.name for entry in built_in_passes() if not entry.required]
+
+
+def applied(name: str) -> list[str]:
+    """Return the golden files in which a pass changes the graph."""
+    line = re.compile(rf"{re.escape(name)} .*applied [1-9]")
+    return [stem for stem, golden in GOLDENS.items() if any(map(line.match, decision_lines(golden)))]
+
+
+CASES = [
+    pytest.param(name, stem, marks=pytest.mark.slow if number else ())  # one file a pass is quick
+    for name in OPTIONAL
+    for number, stem in enumerate(applied(name))
+]
+
+
+@pytest.mark.parametrize(("name", "stem"), CASES)
+def test_results_are_right_without_a_pass_that_applies(name: str, stem: str) -> None:
+    golden = GOLDENS[stem]
+    skipped = ",".join(filter(None, [golden.options.get("skip_pass"), name]))
+    model, compiled, _ = compile_text(replace(golden, options={**golden.options, "skip_pass": skipped}))
+    assert compiled is not None
+    assert name not in {record.name for record in compiled.graph.decisions.passes}
+    check_numbers(model, writer.to_bytes(compiled), golden.oracle, in_halves=name == "InsertCastPass")
