@@ -1,10 +1,43 @@
-/* The elements family: its checker and its lanes. */
-#include "move/elements.h"
+/* elements: GatherElements and ScatterElements: single elements named by an index along one axis.
+ *
+ *     x        gather: the data; scatter: the updates
+ *     indices  int32 or int64
+ *     y        gather: the result; scatter: holds the data already, and gets the updates
+ *
+ * For every place below `dims` there is a lane: `count` indices, index_step apart, and `size`
+ * elements of the data, data_step apart. Gather reads data[lane][index] into y[lane][i], where y
+ * lies as the indices do; scatter puts x[lane][i] to y[lane][index], in order of i. Lanes are
+ * independent, so that indices that repeat give the same on any number of threads. Steps and
+ * strides count elements; `dtype` is that of x where updates are combined. A negative index counts
+ * from the end; one outside is a fault.
+ */
 #include "core/index.h"
+#include "core/kernel.h"
+#include "move/combine.h"
+#include "move/combine_kind.h"
+
+#define ELEMENTS_FIELDS(I64, I64S, F64, ENUM)                                                      \
+    ENUM(kind, elements_names)                                                                     \
+    I64(rank) I64S(dims, 8) I64S(index_strides, 8) I64S(data_strides, 8) I64(count) I64(index_step) \
+        I64(size) I64(data_step) I64(item) I64(index_item) I64(dtype)
+DECLARE_PARAMS(elements, ELEMENTS_FIELDS)
+
+enum { ELEMENTS_X, ELEMENTS_INDICES, ELEMENTS_OPERANDS };
+
+/* The first kinds are those of combine_kind. */
+enum { ELEMENTS_GATHER = COMBINE_KINDS };
+
+/* Lanes that an item makes. */
+static inline int64_t elements_lanes_per_item(const struct elements_params *p)
+{
+    enum { ITEM_INDICES = 1024 };
+    const int64_t lanes = ITEM_INDICES / (p->count + 1);
+    return lanes < 1 ? 1 : lanes;
+}
+
+static const char *const elements_names[] = {COMBINE_NAMES, "gather", NULL};
 
 DESCRIBE_PARAMS(elements, ELEMENTS_FIELDS)
-
-const char *const elements_names[] = {COMBINE_NAMES, "gather", NULL};
 
 static int64_t lanes_of(const struct elements_params *p)
 {
@@ -75,3 +108,61 @@ const struct kernel_family family_elements = {
     .items = items,
     .work = work,
 };
+
+/* First elements of a lane, among the indices and among the data. */
+struct lane {
+    int64_t index, data;
+};
+
+static struct lane lane_at(const struct elements_params *p, int64_t number)
+{
+    struct lane lane = {0, 0};
+    for (int64_t i = p->rank - 1; i >= 0; i--) {
+        const int64_t at = number % p->dims[i];
+        number /= p->dims[i];
+        lane.index += at * p->index_strides[i];
+        lane.data += at * p->data_strides[i];
+    }
+    return lane;
+}
+
+static inline void move(uint8_t *to, const uint8_t *from, int64_t item)
+{
+    if (item == 4)
+        memcpy(to, from, 4);
+    else if (item == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, (size_t)item);
+}
+
+void elements_any_scalar(const struct kernel_args *args)
+{
+    const struct elements_params *p = args->params;
+    const int64_t each = elements_lanes_per_item(p), item = p->item;
+    int64_t lanes = 1;
+    for (int64_t i = 0; i < p->rank; i++)
+        lanes *= p->dims[i];
+    const int64_t end = min_i64(args->end * each, lanes);
+    const uint8_t *x = args->src[ELEMENTS_X];
+    uint8_t *y = args->dst[0];
+    const combine_row combine = combine_of(p->dtype);
+    for (int64_t number = args->begin * each; number < end; number++) {
+        const struct lane lane = lane_at(p, number);
+        for (int64_t i = 0; i < p->count; i++) {
+            const int64_t shown = lane.index + i * p->index_step;
+            const int64_t place = atc_place_of(
+                args->fault, atc_read_index(args->src[ELEMENTS_INDICES], shown, p->index_item),
+                p->size);
+            if (place < 0)
+                return;
+            const int64_t held = lane.data + place * p->data_step;
+            if (p->kind == ELEMENTS_GATHER)
+                move(y + shown * item, x + held * item, item);
+            else if (p->kind == COMBINE_NONE)
+                move(y + held * item, x + shown * item, item);
+            else
+                combine(y + held * item, x + shown * item, 1, p->kind);
+        }
+    }
+}

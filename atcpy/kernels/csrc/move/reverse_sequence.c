@@ -1,6 +1,18 @@
-/* The reverse_sequence family: its checker; an item is one row of `inner` elements. */
-#include "move/reverse_sequence.h"
+/* reverse_sequence: of each batch, the first so many steps in reverse, the others as they are.
+ *
+ *     x, y  [steps, batches, inner], or with batch_first [batches, steps, inner]
+ *     lens  [batches], int64, in [0, steps]; any other is a fault
+ */
 #include "core/index.h"
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define REVERSE_SEQUENCE_FIELDS(I64, I64S, F64, ENUM)                                              \
+    I64(steps) I64(batches) I64(inner) I64(item) I64(batch_first)
+DECLARE_PARAMS(reverse_sequence, REVERSE_SEQUENCE_FIELDS)
+
+enum { REVERSE_SEQUENCE_X, REVERSE_SEQUENCE_LENS, REVERSE_SEQUENCE_OPERANDS };
 
 DESCRIBE_PARAMS(reverse_sequence, REVERSE_SEQUENCE_FIELDS)
 
@@ -24,6 +36,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* An item is one row of `inner` elements. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -44,3 +57,23 @@ const struct kernel_family family_reverse_sequence = {
     .items = items,
     .work = work,
 };
+
+void reverse_sequence_any_scalar(const struct kernel_args *args)
+{
+    const struct reverse_sequence_params *p = args->params;
+    const int64_t *lens = args->src[REVERSE_SEQUENCE_LENS];
+    const size_t bytes = (size_t)(p->inner * p->item);
+    for (int64_t row = args->begin; row < args->end; row++) {
+        const int64_t batch = p->batch_first ? row / p->steps : row % p->batches;
+        const int64_t step = p->batch_first ? row % p->steps : row / p->batches;
+        const int64_t length = lens[batch];
+        if (length < 0 || length > p->steps) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, length, p->steps);
+            return;
+        }
+        const int64_t from = step < length ? length - 1 - step : step;
+        const int64_t place = p->batch_first ? batch * p->steps + from : from * p->batches + batch;
+        memcpy((uint8_t *)args->dst[0] + (size_t)row * bytes,
+               (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + (size_t)place * bytes, bytes);
+    }
+}

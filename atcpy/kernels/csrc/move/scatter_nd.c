@@ -1,10 +1,28 @@
-/* The scatter_nd family: its checker and its items. */
-#include "move/scatter_nd.h"
+/* scatter_nd: y[index(k)] = y[index(k)] ∘ updates[k], rows of `inner` elements.
+ *
+ *     updates  [count, inner]
+ *     indices  [count, depth], int32 or int64
+ *     y        [dims[0], …, dims[depth - 1], inner], holds the data already
+ *
+ * Updates come in the order of k, so that indices that repeat give the same on any number of
+ * threads: these share the columns. A negative index counts from the end; one outside is a fault.
+ */
 #include "core/index.h"
+#include "core/kernel.h"
+#include "move/combine.h"
+#include "move/combine_kind.h"
+
+#define SCATTER_ND_FIELDS(I64, I64S, F64, ENUM)                                                    \
+    ENUM(kind, scatter_nd_names)                                                                   \
+    I64(count) I64(depth) I64S(dims, 8) I64(inner) I64(item) I64(index_item) I64(dtype)
+DECLARE_PARAMS(scatter_nd, SCATTER_ND_FIELDS)
+
+enum { SCATTER_ND_UPDATES, SCATTER_ND_INDICES, SCATTER_ND_OPERANDS };
+enum { SCATTER_ND_CHUNK = 4096 }; /* columns of an item */
+
+static const char *const scatter_nd_names[] = {COMBINE_NAMES, NULL};
 
 DESCRIBE_PARAMS(scatter_nd, SCATTER_ND_FIELDS)
-
-const char *const scatter_nd_names[] = {COMBINE_NAMES, NULL};
 
 static const char *check(const struct task_view *task)
 {
@@ -55,3 +73,39 @@ const struct kernel_family family_scatter_nd = {
     .items = items,
     .work = work,
 };
+
+/* The row that index number k names, or -1 after noting a fault. */
+static int64_t row_of(const struct kernel_args *args, int64_t k)
+{
+    const struct scatter_nd_params *p = args->params;
+    int64_t row = 0;
+    for (int64_t i = 0; i < p->depth; i++) {
+        const int64_t index =
+            atc_read_index(args->src[SCATTER_ND_INDICES], k * p->depth + i, p->index_item);
+        const int64_t place = atc_place_of(args->fault, index, p->dims[i]);
+        if (place < 0)
+            return -1;
+        row = row * p->dims[i] + place;
+    }
+    return row;
+}
+
+void scatter_nd_any_scalar(const struct kernel_args *args)
+{
+    const struct scatter_nd_params *p = args->params;
+    const combine_row combine = combine_of(p->dtype);
+    const int64_t first = args->begin * SCATTER_ND_CHUNK;
+    const int64_t columns = min_i64(args->end * SCATTER_ND_CHUNK, p->inner) - first;
+    for (int64_t k = 0; k < p->count; k++) {
+        const int64_t row = row_of(args, k);
+        if (row < 0)
+            return;
+        const uint8_t *x =
+            (const uint8_t *)args->src[SCATTER_ND_UPDATES] + (k * p->inner + first) * p->item;
+        uint8_t *y = (uint8_t *)args->dst[0] + (row * p->inner + first) * p->item;
+        if (p->kind == COMBINE_NONE)
+            memcpy(y, x, (size_t)(columns * p->item));
+        else
+            combine(y, x, columns, p->kind);
+    }
+}

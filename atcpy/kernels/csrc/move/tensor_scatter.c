@@ -1,6 +1,23 @@
-/* The tensor_scatter family: its checker; an item is a group of a batch. */
-#include "move/tensor_scatter.h"
+/* tensor_scatter: rows written into a cache, at a place of its own for each batch.
+ *
+ *     update  [batch, groups, count, inner]
+ *     begin   [batch], int64, where the first row of a batch goes; left out: 0
+ *     y       [batch, groups, size, inner], holds the cache already
+ *
+ * Circular, a row beyond the last goes to the first; else it is a fault.
+ *
+ * The rows before the end of the cache, then those from its start.
+ */
 #include "core/index.h"
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define TENSOR_SCATTER_FIELDS(I64, I64S, F64, ENUM)                                                \
+    I64(batch) I64(groups) I64(count) I64(size) I64(inner) I64(item) I64(circular)
+DECLARE_PARAMS(tensor_scatter, TENSOR_SCATTER_FIELDS)
+
+enum { TENSOR_SCATTER_UPDATE, TENSOR_SCATTER_BEGIN, TENSOR_SCATTER_OPERANDS };
 
 DESCRIBE_PARAMS(tensor_scatter, TENSOR_SCATTER_FIELDS)
 
@@ -26,6 +43,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* An item is a group of a batch. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -47,3 +65,24 @@ const struct kernel_family family_tensor_scatter = {
     .items = items,
     .work = work,
 };
+
+void tensor_scatter_any_scalar(const struct kernel_args *args)
+{
+    const struct tensor_scatter_params *p = args->params;
+    const int64_t *begins = args->src[TENSOR_SCATTER_BEGIN];
+    const int64_t row = p->inner * p->item;
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t stated = begins == NULL ? 0 : begins[item / p->groups];
+        const int64_t begin = !p->circular ? stated : (stated % p->size + p->size) % p->size;
+        if (begin < 0 || (!p->circular && begin > p->size - p->count)) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, stated, p->size - p->count + 1);
+            return;
+        }
+        const int64_t before = min_i64(p->count, p->size - begin);
+        const uint8_t *update =
+            (const uint8_t *)args->src[TENSOR_SCATTER_UPDATE] + item * p->count * row;
+        uint8_t *cache = (uint8_t *)args->dst[0] + item * p->size * row;
+        memcpy(cache + begin * row, update, (size_t)(before * row));
+        memcpy(cache, update + before * row, (size_t)((p->count - before) * row));
+    }
+}

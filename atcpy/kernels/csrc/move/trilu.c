@@ -1,5 +1,26 @@
-/* The trilu family: its checker and its cut into rows. */
-#include "move/trilu.h"
+/* trilu: a triangle of each matrix, the rest zero.
+ *
+ *     x, y  [matrices, rows, cols], elements of `item` bytes
+ *     k     one int64, or left out for 0
+ *
+ * With `upper`, y[i][j] = x[i][j] where j >= i + k, without where j <= i + k. y may be x.
+ */
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define TRILU_FIELDS(I64, I64S, F64, ENUM) I64(matrices) I64(rows) I64(cols) I64(upper) I64(item)
+DECLARE_PARAMS(trilu, TRILU_FIELDS)
+
+enum { TRILU_X, TRILU_K, TRILU_OPERANDS };
+
+/* Rows that an item makes: some kilobytes. */
+static inline int64_t trilu_rows_per_item(const struct trilu_params *p)
+{
+    enum { ITEM_BYTES = 16384 };
+    const int64_t rows = ITEM_BYTES / (p->cols * p->item + 1);
+    return rows < 1 ? 1 : rows;
+}
 
 DESCRIBE_PARAMS(trilu, TRILU_FIELDS)
 
@@ -23,6 +44,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* An item is some rows. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -44,3 +66,33 @@ const struct kernel_family family_trilu = {
     .work = work,
     .inplace = 1u << TRILU_X,
 };
+
+/* i + k within [0, cols]; k may be any number. */
+static int64_t clamped(int64_t i, int64_t k, int64_t cols)
+{
+    if (k >= cols - i)
+        return cols;
+    return k <= -i ? 0 : i + k;
+}
+
+void trilu_any_scalar(const struct kernel_args *args)
+{
+    const struct trilu_params *p = args->params;
+    const int64_t *given = args->src[TRILU_K];
+    const int64_t k = given == NULL ? 0 : *given;
+    const int64_t each = trilu_rows_per_item(p), all = p->matrices * p->rows;
+    const int64_t end = args->end * each < all ? args->end * each : all;
+    const size_t row_bytes = (size_t)(p->cols * p->item);
+    for (int64_t row = args->begin * each; row < end; row++) {
+        const int64_t i = row % p->rows;
+        /* Columns before the cut belong to the lower triangle. */
+        const int64_t cut = clamped(p->upper ? i : i + 1, k, p->cols);
+        const size_t before = (size_t)(cut * p->item), after = row_bytes - before;
+        const uint8_t *x = (const uint8_t *)args->src[TRILU_X] + (size_t)row * row_bytes;
+        uint8_t *y = (uint8_t *)args->dst[0] + (size_t)row * row_bytes;
+        const size_t kept = p->upper ? before : 0;
+        if (y != x)
+            memcpy(y + kept, x + kept, p->upper ? after : before);
+        memset(y + before - kept, 0, p->upper ? before : after);
+    }
+}

@@ -1,5 +1,20 @@
-/* The unpool family: its checker. The work is one item: places may repeat, and the last counts. */
-#include "pooling/unpool.h"
+/* unpool: elements at the places that a pool took them from, and 0 elsewhere.
+ *
+ *     x        [n]
+ *     indices  [n], int64: places in [planes, in…], row by row; the last of equal ones counts
+ *     y        [planes, out…], whose dims are not below those of `in`
+ */
+#include "core/kernel.h"
+
+#include <string.h>
+
+enum { UNPOOL_DIMS = 3 };
+
+#define UNPOOL_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64(planes) I64S(in, UNPOOL_DIMS) I64S(out, UNPOOL_DIMS) I64(n) I64(item)
+DECLARE_PARAMS(unpool, UNPOOL_FIELDS)
+
+enum { UNPOOL_X, UNPOOL_INDICES, UNPOOL_OPERANDS };
 
 DESCRIBE_PARAMS(unpool, UNPOOL_FIELDS)
 
@@ -29,6 +44,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* The work is one item: an index may repeat, and the last one counts. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)params;
@@ -44,3 +60,26 @@ static int64_t work(const void *params)
 
 const struct kernel_family family_unpool = {
     .name = "unpool", .fields = unpool_fields, .check = check, .items = items, .work = work};
+
+void unpool_any_scalar(const struct kernel_args *args)
+{
+    const struct unpool_params *p = args->params;
+    const int64_t *indices = args->src[UNPOOL_INDICES], *in = p->in, *out = p->out;
+    const int64_t places = p->planes * in[0] * in[1] * in[2];
+    const uint8_t *x = args->src[UNPOOL_X];
+    uint8_t *y = args->dst[0];
+    if (args->begin >= args->end)
+        return;
+    memset(y, 0, (size_t)(p->planes * out[0] * out[1] * out[2] * p->item));
+    for (int64_t i = 0; i < p->n; i++) {
+        const int64_t at = indices[i];
+        if (at < 0 || at >= places) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, places);
+            return;
+        }
+        const int64_t w = at % in[2], rows = at / in[2], h = rows % in[1], slices = rows / in[1];
+        const int64_t d = slices % in[0], plane = slices / in[0];
+        const int64_t to = ((plane * out[0] + d) * out[1] + h) * out[2] + w;
+        memcpy(y + to * p->item, x + i * p->item, (size_t)p->item);
+    }
+}

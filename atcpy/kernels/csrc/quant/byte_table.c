@@ -1,5 +1,15 @@
-/* The byte_table family: its checker and how its work is dealt. */
-#include "quant/byte_table.h"
+/* byte_table: y = table[x]: any function of a byte.
+ *
+ *     x      n bytes, signed or not
+ *     table  256 bytes; that of x lies at the number that x's bits are, read as unsigned
+ *     y      n bytes; may be x
+ */
+#include "core/kernel.h"
+
+#define BYTE_TABLE_FIELDS(I64, I64S, F64, ENUM) I64(n)
+DECLARE_PARAMS(byte_table, BYTE_TABLE_FIELDS)
+
+enum { BYTE_TABLE_CHUNK = 1 << 14 }; /* elements of a work item */
 
 DESCRIBE_PARAMS(byte_table, BYTE_TABLE_FIELDS)
 
@@ -37,3 +47,13 @@ const struct kernel_family family_byte_table = {
     .work = work,
     .inplace = 1,
 };
+
+void byte_table_any_scalar(const struct kernel_args *args)
+{
+    const struct byte_table_params *p = args->params;
+    const uint8_t *x = args->src[0], *table = args->src[1];
+    uint8_t *y = args->dst[0];
+    const int64_t end = min_i64(args->end * BYTE_TABLE_CHUNK, p->n);
+    for (int64_t i = args->begin * BYTE_TABLE_CHUNK; i < end; i++)
+        y[i] = table[x[i]];
+}

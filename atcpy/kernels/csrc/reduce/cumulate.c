@@ -1,9 +1,29 @@
-/* The cumulate family: its checker; an item is some columns. */
-#include "reduce/cumulate.h"
+/* cumulate: running sums or products along the middle dim.
+ *
+ *     x, y  [outer, n, inner], numbers of one type, `dtype`
+ *
+ * y[a] = x[0] ∘ … ∘ x[a]; exclusive, without x[a] itself; reverse, from the end. Integers wrap
+ * around, and 16-bit floats are rounded after each step, as numpy does.
+ *
+ * Row by row, each from the one before.
+ */
+#include "core/half.h"
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define CUMULATE_FIELDS(I64, I64S, F64, ENUM)                                                      \
+    ENUM(kind, cumulate_names)                                                                     \
+    I64(outer) I64(n) I64(inner) I64(exclusive) I64(reverse) I64(dtype)
+DECLARE_PARAMS(cumulate, CUMULATE_FIELDS)
+
+/* In the order of `cumulate_names`. */
+enum { CUMULATE_SUM, CUMULATE_PROD };
+enum { CUMULATE_CHUNK = 1024 }; /* columns of an item */
+
+static const char *const cumulate_names[] = {"sum", "prod", NULL};
 
 DESCRIBE_PARAMS(cumulate, CUMULATE_FIELDS)
-
-const char *const cumulate_names[] = {"sum", "prod", NULL};
 
 static const char *check(const struct task_view *task)
 {
@@ -26,6 +46,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* An item is some columns. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -46,3 +67,99 @@ const struct kernel_family family_cumulate = {
     .items = items,
     .work = work,
 };
+
+/* Rows of n columns; `before` is the last row of the result, NULL for the first. */
+#define DEFINE_TYPE(name, type, one, sum, product)                                                 \
+    static void step_##name(int64_t kind, const type *restrict before, const type *restrict x,     \
+                            type *restrict y, int64_t n)                                           \
+    {                                                                                              \
+        if (kind == CUMULATE_SUM)                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const type a = before[i], b = x[i];                                                \
+                y[i] = (type)(sum);                                                                \
+            }                                                                                      \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const type a = before[i], b = x[i];                                                \
+                y[i] = (type)(product);                                                            \
+            }                                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    static void cumulate_##name(const struct cumulate_params *p, const type *x, type *y,           \
+                                int64_t columns)                                                   \
+    {                                                                                              \
+        const int64_t row = p->reverse ? -p->inner : p->inner;                                     \
+        const int64_t first = p->reverse ? (p->n - 1) * p->inner : 0;                              \
+        const type start = p->kind == CUMULATE_SUM ? (type)0 : (type)(one);                        \
+        x += first;                                                                                \
+        y += first;                                                                                \
+        if (!p->exclusive)                                                                         \
+            memcpy(y, x, (size_t)columns * sizeof *y);                                             \
+        else                                                                                       \
+            for (int64_t i = 0; i < columns; i++)                                                  \
+                y[i] = start;                                                                      \
+        for (int64_t a = 1; a < p->n; a++)                                                         \
+            step_##name(p->kind, y + (a - 1) * row, x + (p->exclusive ? a - 1 : a) * row,          \
+                        y + a * row, columns);                                                     \
+    }
+
+#define DEFINE_INT(name, type)                                                                     \
+    DEFINE_TYPE(name, type, 1, (uint64_t)a + (uint64_t)b, (uint64_t)a *(uint64_t)b)
+
+DEFINE_TYPE(f32, float, 1, a + b, a *b)
+DEFINE_TYPE(f64, double, 1, a + b, a *b)
+DEFINE_TYPE(f16, uint16_t, 0x3c00, f16_of_f32(f32_of_f16(a) + f32_of_f16(b)),
+            f16_of_f32(f32_of_f16(a) * f32_of_f16(b)))
+DEFINE_TYPE(bf16, uint16_t, 0x3f80, bf16_of_f32(f32_of_bf16(a) + f32_of_bf16(b)),
+            bf16_of_f32(f32_of_bf16(a) * f32_of_bf16(b)))
+DEFINE_INT(u8, uint8_t)
+DEFINE_INT(u16, uint16_t)
+DEFINE_INT(u32, uint32_t)
+DEFINE_INT(u64, uint64_t)
+
+/* Signed and unsigned integers that wrap around are the same bits. */
+static void cumulate_lanes(const struct cumulate_params *p, const void *x, void *y, int64_t first,
+                           int64_t columns)
+{
+#define LANES(name, type) cumulate_##name(p, (const type *)x + first, (type *)y + first, columns)
+    switch (p->dtype) {
+    case DTYPE_F32:
+        LANES(f32, float);
+        break;
+    case DTYPE_F64:
+        LANES(f64, double);
+        break;
+    case DTYPE_F16:
+        LANES(f16, uint16_t);
+        break;
+    case DTYPE_BF16:
+        LANES(bf16, uint16_t);
+        break;
+    case DTYPE_I8:
+    case DTYPE_U8:
+        LANES(u8, uint8_t);
+        break;
+    case DTYPE_I16:
+    case DTYPE_U16:
+        LANES(u16, uint16_t);
+        break;
+    case DTYPE_I32:
+    case DTYPE_U32:
+        LANES(u32, uint32_t);
+        break;
+    default:
+        LANES(u64, uint64_t);
+    }
+}
+
+void cumulate_any_scalar(const struct kernel_args *args)
+{
+    const struct cumulate_params *p = args->params;
+    const int64_t chunks = ceil_div(p->inner, CUMULATE_CHUNK);
+    for (int64_t item = args->begin; item < args->end; item++) {
+        const int64_t column = item % chunks * CUMULATE_CHUNK;
+        const int64_t first = item / chunks * p->n * p->inner + column;
+        cumulate_lanes(p, args->src[0], args->dst[0], first,
+                       min_i64(CUMULATE_CHUNK, p->inner - column));
+    }
+}

@@ -1,7 +1,23 @@
-/* The compress family: its checker. The work is one item: each slice's place depends on all before.
+/* compress: the slices along the middle dim whose condition is true.
+ *
+ *     x          [outer, n, inner]
+ *     condition  [conditions], bool; slices beyond it are left out
+ *     y          [outer, count, inner]: room for [outer, n, inner]
+ *     count      how many there are, one int64
+ *
+ * A condition that is true beyond n is a fault.
  */
-#include "select/compress.h"
 #include "core/index.h"
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define COMPRESS_FIELDS(I64, I64S, F64, ENUM)                                                      \
+    I64(outer) I64(n) I64(inner) I64(item) I64(conditions)
+DECLARE_PARAMS(compress, COMPRESS_FIELDS)
+
+enum { COMPRESS_X, COMPRESS_CONDITION, COMPRESS_OPERANDS };
+enum { COMPRESS_Y, COMPRESS_COUNT, COMPRESS_RESULTS };
 
 DESCRIBE_PARAMS(compress, COMPRESS_FIELDS)
 
@@ -24,6 +40,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* The work is one item: where a slice goes depends on all before it. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)params;
@@ -46,3 +63,35 @@ const struct kernel_family family_compress = {
     .items = items,
     .work = work,
 };
+
+void compress_any_scalar(const struct kernel_args *args)
+{
+    const struct compress_params *p = args->params;
+    if (args->begin == args->end)
+        return;
+    const uint8_t *condition = args->src[COMPRESS_CONDITION], *x = args->src[COMPRESS_X];
+    uint8_t *y = args->dst[COMPRESS_Y];
+    int64_t *count = args->dst[COMPRESS_COUNT];
+    const size_t bytes = (size_t)(p->inner * p->item);
+    *count = 0;
+    for (int64_t i = 0; i < p->conditions; i++) {
+        if (condition[i] == 0)
+            continue;
+        if (i >= p->n) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, i, p->n);
+            return;
+        }
+        (*count)++;
+    }
+    if (bytes == 0)
+        return;
+    const int64_t known = min_i64(p->conditions, p->n);
+    for (int64_t outer = 0; outer < p->outer; outer++, x += (size_t)p->n * bytes) {
+        for (int64_t i = 0; i < known; i++) {
+            if (condition[i] == 0)
+                continue;
+            memcpy(y, x + (size_t)i * bytes, bytes);
+            y += bytes;
+        }
+    }
+}

@@ -1,5 +1,19 @@
-/* The nonzero family: its checker. The work is one item: each place depends on all before it. */
-#include "select/nonzero.h"
+/* nonzero: the places of the elements that are not zero, in row-major order.
+ *
+ *     x      dims, elements of `item` bytes; as a float, -0 is zero too
+ *     y      [rank, count], int64: room for [rank, elements]
+ *     count  how many there are, one int64
+ *
+ * The elements are counted first, because rows of the result are as long as that.
+ */
+#include "core/kernel.h"
+
+#include <string.h>
+
+#define NONZERO_FIELDS(I64, I64S, F64, ENUM) I64(rank) I64S(dims, 8) I64(item) I64(is_float)
+DECLARE_PARAMS(nonzero, NONZERO_FIELDS)
+
+enum { NONZERO_Y, NONZERO_COUNT, NONZERO_RESULTS };
 
 DESCRIBE_PARAMS(nonzero, NONZERO_FIELDS)
 
@@ -30,6 +44,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* The work is one item: where an index goes depends on all before it. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)params;
@@ -50,3 +65,52 @@ const struct kernel_family family_nonzero = {
     .items = items,
     .work = work,
 };
+
+/* The sign of a float says nothing about being zero. */
+#define DEFINE_SIZE(type)                                                                          \
+    static bool is_set_##type(const uint8_t *x, int64_t at, bool is_float)                         \
+    {                                                                                              \
+        type bits;                                                                                 \
+        memcpy(&bits, x + at * (int64_t)sizeof bits, sizeof bits);                                 \
+        return (is_float ? (type)(bits << 1) : bits) != 0;                                         \
+    }
+
+DEFINE_SIZE(uint8_t)
+DEFINE_SIZE(uint16_t)
+DEFINE_SIZE(uint32_t)
+DEFINE_SIZE(uint64_t)
+
+typedef bool (*is_set)(const uint8_t *x, int64_t at, bool is_float);
+
+static is_set test_of(int64_t item)
+{
+    return item == 1   ? is_set_uint8_t
+           : item == 2 ? is_set_uint16_t
+           : item == 4 ? is_set_uint32_t
+                       : is_set_uint64_t;
+}
+
+void nonzero_any_scalar(const struct kernel_args *args)
+{
+    const struct nonzero_params *p = args->params;
+    if (args->begin == args->end)
+        return;
+    const is_set test = test_of(p->item);
+    const uint8_t *x = args->src[0];
+    int64_t *y = args->dst[NONZERO_Y], *count = args->dst[NONZERO_COUNT];
+    int64_t elements = 1, found = 0, next = 0, place[ATC_MAX_RANK] = {0};
+    for (int64_t i = 0; i < p->rank; i++)
+        elements *= p->dims[i];
+    for (int64_t at = 0; at < elements; at++)
+        found += test(x, at, p->is_float != 0);
+    *count = found;
+    for (int64_t at = 0; at < elements && next < found; at++) {
+        if (test(x, at, p->is_float != 0)) {
+            for (int64_t i = 0; i < p->rank; i++)
+                y[i * found + next] = place[i];
+            next++;
+        }
+        for (int64_t i = p->rank - 1; i >= 0 && ++place[i] == p->dims[i]; i--)
+            place[i] = 0;
+    }
+}

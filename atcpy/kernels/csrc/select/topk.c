@@ -1,6 +1,22 @@
-/* The topk family: its checker; an item is one lane. */
-#include "select/topk.h"
+/* topk: the k best of n along the middle dim, best first; of equal ones the first comes first.
+ *
+ *     x        [outer, n, inner]
+ *     values   [outer, k, inner]
+ *     places   [outer, k, inner], int64: where each stood
+ *
+ * NaN is the largest of all. `dtype` is that of x.
+ *
+ * A heap of the best so far, its worst on top, is taken apart at the end.
+ */
+#include "core/kernel.h"
 #include "select/ranked.h"
+#include "select/sort_key.h"
+
+#define TOPK_FIELDS(I64, I64S, F64, ENUM)                                                          \
+    I64(outer) I64(n) I64(inner) I64(k) I64(largest) I64(dtype)
+DECLARE_PARAMS(topk, TOPK_FIELDS)
+
+enum { TOPK_VALUES, TOPK_PLACES, TOPK_RESULTS };
 
 DESCRIBE_PARAMS(topk, TOPK_FIELDS)
 
@@ -25,6 +41,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* An item is one lane. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -65,3 +82,43 @@ const struct kernel_family family_topk = {
     .work = work,
     .scratch = scratch,
 };
+
+static void best_of(const uint64_t *keys, int64_t n, struct ranked *best, int64_t k)
+{
+    for (int64_t i = 0; i < k; i++)
+        best[i] = (struct ranked){keys[i], i};
+    make_heap(best, k, false);
+    for (int64_t i = k; i < n; i++) {
+        if (keys[i] > best[0].key) {
+            best[0] = (struct ranked){keys[i], i};
+            sift_down(best, k, 0, false);
+        }
+    }
+    for (int64_t left = k - 1; left > 0; left--) {
+        const struct ranked worst = best[0];
+        best[0] = best[left];
+        best[left] = worst;
+        sift_down(best, left, 0, false);
+    }
+}
+
+void topk_any_scalar(const struct kernel_args *args)
+{
+    const struct topk_params *p = args->params;
+    const int64_t item = atc_item_bytes((int)p->dtype);
+    struct ranked *best = args->scratch;
+    uint64_t *keys = (uint64_t *)(best + p->k);
+    int64_t *places = args->dst[TOPK_PLACES];
+    for (int64_t lane = args->begin; lane < args->end; lane++) {
+        const int64_t outer = lane / p->inner, inner = lane % p->inner;
+        const uint8_t *x = (const uint8_t *)args->src[0] + (outer * p->n * p->inner + inner) * item;
+        sort_keys(p->dtype, x, p->n, p->inner, p->largest ? 0 : UINT64_MAX, keys);
+        best_of(keys, p->n, best, p->k);
+        for (int64_t i = 0; i < p->k; i++) {
+            const int64_t to = (outer * p->k + i) * p->inner + inner;
+            places[to] = best[i].at;
+            memcpy((uint8_t *)args->dst[TOPK_VALUES] + to * item, x + best[i].at * p->inner * item,
+                   (size_t)item);
+        }
+    }
+}

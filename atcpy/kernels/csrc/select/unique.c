@@ -1,5 +1,26 @@
-/* The unique family: its checker. The work is one item, a sort. */
-#include "select/unique.h"
+/* unique: the different slices along the middle dim, and where each of all is among them.
+ *
+ *     x        [outer, n, inner], of type `dtype`
+ *     y        [outer, count, inner]: room for [outer, n, inner]
+ *     indices  [count]: where each stands first; room for n, as for counts
+ *     inverse  [n]: which of them each slice is
+ *     counts   [count]: how often each is there
+ *     count    how many there are, one int64
+ *
+ * The first `results` of y … counts are there, all but y of int64, then count. `sorted`, they are
+ * in order of their elements, else in that of their first places. NaN are equal, and larger than
+ * all.
+ *
+ * Slices are sorted by their keys, stably, so that of equal ones the first leads.
+ */
+#include "core/kernel.h"
+#include "select/sort_key.h"
+
+#define UNIQUE_FIELDS(I64, I64S, F64, ENUM)                                                        \
+    I64(outer) I64(n) I64(inner) I64(sorted) I64(results) I64(dtype)
+DECLARE_PARAMS(unique, UNIQUE_FIELDS)
+
+enum { UNIQUE_Y, UNIQUE_INDICES, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_RESULTS };
 
 DESCRIBE_PARAMS(unique, UNIQUE_FIELDS)
 
@@ -32,6 +53,7 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
+/* The work is one item, a sort. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)params;
@@ -63,3 +85,105 @@ const struct kernel_family family_unique = {
     .work = work,
     .scratch = scratch,
 };
+
+/* The keys of all elements, laid out as x is. */
+struct slices {
+    const struct unique_params *p;
+    const uint64_t *keys;
+};
+
+static int compare(const struct slices *s, int64_t a, int64_t b)
+{
+    const struct unique_params *p = s->p;
+    for (int64_t outer = 0; outer < p->outer; outer++) {
+        const uint64_t *left = s->keys + (outer * p->n + a) * p->inner;
+        const uint64_t *right = s->keys + (outer * p->n + b) * p->inner;
+        for (int64_t i = 0; i < p->inner; i++)
+            if (left[i] != right[i])
+                return left[i] < right[i] ? -1 : 1;
+    }
+    return 0;
+}
+
+static void merge(const struct slices *s, const int64_t *from, int64_t *to, int64_t begin,
+                  int64_t middle, int64_t end)
+{
+    for (int64_t a = begin, b = middle, at = begin; at < end; at++) {
+        const bool left = b == end || (a < middle && compare(s, from[a], from[b]) <= 0);
+        to[at] = from[left ? a++ : b++];
+    }
+}
+
+/* The numbers of the slices in order, in one of the two arrays. */
+static const int64_t *sort(const struct slices *s, int64_t *order, int64_t *spare)
+{
+    const int64_t n = s->p->n;
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width)
+            merge(s, order, spare, begin, min_i64(begin + width, n), min_i64(begin + 2 * width, n));
+        int64_t *const sorted = spare;
+        spare = order;
+        order = sorted;
+    }
+    return order;
+}
+
+static void write_slices(const struct kernel_args *args, const int64_t *first, int64_t count)
+{
+    const struct unique_params *p = args->params;
+    const int64_t bytes = p->inner * atc_item_bytes((int)p->dtype);
+    const uint8_t *x = args->src[0];
+    uint8_t *y = args->dst[UNIQUE_Y];
+    for (int64_t outer = 0; outer < p->outer; outer++)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(y + (outer * count + i) * bytes, x + (outer * p->n + first[i]) * bytes,
+                   (size_t)bytes);
+}
+
+void unique_any_scalar(const struct kernel_args *args)
+{
+    const struct unique_params *p = args->params;
+    if (args->begin == args->end)
+        return;
+    const int64_t n = p->n;
+    /* leader[i] is the first slice equal to i; number[i] the place of leader i in the result. */
+    int64_t *order = args->scratch, *spare = order + n, *leader = spare + n, *number = leader + n;
+    uint64_t *keys = (uint64_t *)(number + n);
+    const struct slices slices = {p, keys};
+    sort_keys(p->dtype, args->src[0], p->outer * n * p->inner, 1, 0, keys);
+    const int64_t *sorted = sort(&slices, order, spare);
+    for (int64_t i = 0; i < n; i++) {
+        const bool is_new = i == 0 || compare(&slices, sorted[i - 1], sorted[i]) != 0;
+        leader[sorted[i]] = is_new ? sorted[i] : leader[sorted[i - 1]];
+    }
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t slice = p->sorted ? sorted[i] : i;
+        if (leader[slice] == slice)
+            number[slice] = count++;
+    }
+    /* The order is not needed any more. */
+    int64_t *first = order;
+    for (int64_t i = 0; i < n; i++)
+        if (leader[i] == i)
+            first[number[i]] = i;
+    write_slices(args, first, count);
+    int64_t *indices = p->results > UNIQUE_INDICES ? args->dst[UNIQUE_INDICES] : NULL;
+    int64_t *inverse = p->results > UNIQUE_INVERSE ? args->dst[UNIQUE_INVERSE] : NULL;
+    int64_t *counts = p->results > UNIQUE_COUNTS ? args->dst[UNIQUE_COUNTS] : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        if (indices != NULL)
+            indices[i] = first[i];
+        if (counts != NULL)
+            counts[i] = 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (inverse != NULL)
+            inverse[i] = number[leader[i]];
+        if (counts != NULL)
+            counts[number[leader[i]]]++;
+    }
+    *(int64_t *)args->dst[p->results] = count;
+}

@@ -1,10 +1,54 @@
-/* The fourier family: its checker, its cut into frames, and the transform itself, in doubles: by
- * powers of two (Cooley and Tukey), other lengths as a convolution of such ones (Bluestein).
+/* fourier: discrete Fourier transforms of frames of signals.
+ *
+ *     x       [outer, length, inner, parts]; parts: real, or real and imaginary
+ *     window  [n] of the same type, optional: what each element of a frame counts
+ *     y       [outer, frames, bins, inner, out_parts]
+ *
+ * Frame f begins at f · step; it has n elements, of which those beyond the signal are 0. `inverse`
+ * divides by n; with `hermitian` too, x has the first half of a spectrum whose signal is real, and
+ * out_parts is 1.
+ *
+ * The transform itself is in doubles: by powers of two (Cooley and Tukey), other lengths as a
+ * convolution of such ones (Bluestein).
  */
-#include "signal/fourier.h"
+#include "core/kernel.h"
 
 #include <math.h>
 #include <string.h>
+
+#define FOURIER_FIELDS(I64, I64S, F64, ENUM)                                                       \
+    I64(outer)                                                                                     \
+    I64(length) I64(inner) I64(parts) I64(n) I64(frames) I64(step) I64(bins) I64(inverse)          \
+        I64(hermitian)
+DECLARE_PARAMS(fourier, FOURIER_FIELDS)
+
+enum { FOURIER_X, FOURIER_WINDOW, FOURIER_OPERANDS };
+
+/* Elements of the transform by powers of two that does the work: n itself, or at least 2n − 1. */
+static inline int64_t fourier_size(int64_t n)
+{
+    int64_t size = 1;
+    if ((n & (n - 1)) == 0)
+        return n;
+    while (size < 2 * n - 1)
+        size *= 2;
+    return size;
+}
+
+struct complex_f64 {
+    double re, im;
+};
+
+/* Scratch of a call: `size` numbers each. */
+struct fourier_room {
+    struct complex_f64 *signal, *turns, *chirp, *chirp_spectrum;
+    int64_t size;
+};
+
+struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratch);
+
+/* Transforms the first n numbers of room->signal in place, forward. */
+void fourier_transform(const struct fourier_params *p, const struct fourier_room *room);
 
 DESCRIBE_PARAMS(fourier, FOURIER_FIELDS)
 
@@ -43,6 +87,7 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a frame of one series. */
+/* An item is a frame. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -167,3 +212,47 @@ void fourier_transform(const struct fourier_params *p, const struct fourier_room
         x[i] = times(sum, room->chirp[i]);
     }
 }
+
+/* An inverse transform is the conjugate of the transform of the conjugate, divided by n. */
+#define DEFINE_FOURIER(T, suffix)                                                                  \
+    static void read_##suffix(const struct fourier_params *p, struct complex_f64 *to, const T *x,  \
+                              const T *window, int64_t start)                                      \
+    {                                                                                              \
+        const int64_t given = p->hermitian ? p->n / 2 + 1 : p->n, step = p->inner * p->parts;      \
+        const double sign = p->inverse ? -1 : 1;                                                   \
+        for (int64_t i = 0; i < given; i++) {                                                      \
+            const bool there = start + i < p->length;                                              \
+            const T *at = x + (there ? (start + i) * step : 0);                                    \
+            const double weight = window == NULL ? 1 : (double)window[i];                          \
+            to[i].re = there ? (double)at[0] * weight : 0;                                         \
+            to[i].im = there && p->parts > 1 ? sign * (double)at[1] * weight : 0;                  \
+        }                                                                                          \
+        for (int64_t i = given; i < p->n; i++)                                                     \
+            to[i] = (struct complex_f64){to[p->n - i].re, -to[p->n - i].im};                       \
+    }                                                                                              \
+                                                                                                   \
+    void fourier_##suffix##_scalar(const struct kernel_args *args)                                 \
+    {                                                                                              \
+        const struct fourier_params *p = args->params;                                             \
+        const struct fourier_room room = fourier_prepare(p, args->scratch);                        \
+        const int64_t parts = p->hermitian ? 1 : 2;                                                \
+        const double scale = p->inverse ? (double)p->n : 1, sign = p->inverse ? -1 : 1;            \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const int64_t inner = item % p->inner, frame = item / p->inner % p->frames;            \
+            const int64_t outer = item / p->inner / p->frames;                                     \
+            const T *x = (const T *)args->src[FOURIER_X] +                                         \
+                         (outer * p->length * p->inner + inner) * p->parts;                        \
+            T *y = (T *)args->dst[0] +                                                             \
+                   ((outer * p->frames + frame) * p->bins * p->inner + inner) * parts;             \
+            read_##suffix(p, room.signal, x, args->src[FOURIER_WINDOW], frame * p->step);          \
+            fourier_transform(p, &room);                                                           \
+            for (int64_t k = 0; k < p->bins; k++, y += p->inner * parts) {                         \
+                y[0] = (T)(room.signal[k].re / scale);                                             \
+                if (parts > 1)                                                                     \
+                    y[1] = (T)(sign * room.signal[k].im / scale);                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_FOURIER(float, f32)
+DEFINE_FOURIER(double, f64)

@@ -1,5 +1,25 @@
-/* The grid_sample family: its checker and its cut into rows of the grid. */
-#include "signal/grid_sample.h"
+/* grid_sample: images at places that a grid says, between −1 and 1 in each dim.
+ *
+ *     x     [n, c, in…]      in two dims the first of three is 1
+ *     grid  [n, out…, dims]  the last dim of the image first
+ *     y     [n, c, out…]
+ */
+#include "core/kernel.h"
+
+#include <math.h>
+
+enum { GRID_DIMS = 3, GRID_TAPS = 4 };
+enum grid_mode { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC };
+enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
+extern const char *const grid_mode_names[], *const grid_padding_names[];
+
+#define GRID_SAMPLE_FIELDS(I64, I64S, F64, ENUM)                                                   \
+    I64(n)                                                                                         \
+    I64(c) I64S(in, GRID_DIMS) I64S(out, GRID_DIMS) I64(dims) ENUM(mode, grid_mode_names)          \
+        ENUM(padding, grid_padding_names) I64(align_corners)
+DECLARE_PARAMS(grid_sample, GRID_SAMPLE_FIELDS)
+
+enum { GRID_X, GRID_GRID, GRID_OPERANDS };
 
 const char *const grid_mode_names[] = {"nearest", "linear", "cubic", NULL};
 const char *const grid_padding_names[] = {"zeros", "border", "reflection", NULL};
@@ -42,6 +62,7 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a row of the grid. */
+/* An item is a row of the grid. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -61,3 +82,117 @@ const struct kernel_family family_grid_sample = {.name = "grid_sample",
                                                  .check = check,
                                                  .items = items,
                                                  .work = work};
+
+/* The places along a dim that a result is mixed of, and what each counts; −1 counts as 0. */
+#define DEFINE_GRID_SAMPLE(T, suffix, floor_, round_)                                              \
+    struct taps_##suffix {                                                                         \
+        int count;                                                                                 \
+        int64_t place[GRID_TAPS];                                                                  \
+        T weight[GRID_TAPS];                                                                       \
+    };                                                                                             \
+                                                                                                   \
+    static T reflect_##suffix(T x, T low, T high)                                                  \
+    {                                                                                              \
+        const T range = high - low;                                                                \
+        if (range <= 0)                                                                            \
+            return low;                                                                            \
+        if (x >= low && x <= high)                                                                 \
+            return x;                                                                              \
+        const bool below = x < low;                                                                \
+        const T far = below ? low - x : x - high;                                                  \
+        const T turns = floor_(far / range), rest = far - turns * range;                           \
+        const bool even = turns / 2 == floor_(turns / 2);                                          \
+        return even == below ? low + rest : high - rest;                                           \
+    }                                                                                              \
+                                                                                                   \
+    static int64_t place_##suffix(const struct grid_sample_params *p, int dim, T x, T low, T high) \
+    {                                                                                              \
+        const int64_t size = p->in[dim];                                                           \
+        if (p->padding == GRID_REFLECTION)                                                         \
+            x = reflect_##suffix(x, low, high);                                                    \
+        const int64_t at = (int64_t)x;                                                             \
+        if (p->padding == GRID_ZEROS)                                                              \
+            return at >= 0 && at < size ? at : -1;                                                 \
+        return at < 0 ? 0 : at < size ? at : size - 1;                                             \
+    }                                                                                              \
+                                                                                                   \
+    static T cubic_##suffix(T x)                                                                   \
+    {                                                                                              \
+        const T a = (T)-0.75;                                                                      \
+        return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1                                        \
+                      : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;                                 \
+    }                                                                                              \
+                                                                                                   \
+    static struct taps_##suffix taps_of_##suffix(const struct grid_sample_params *p, int dim,      \
+                                                 T at)                                             \
+    {                                                                                              \
+        const T size = (T)p->in[dim];                                                              \
+        const T low = p->align_corners ? 0 : (T)-0.5;                                              \
+        const T high = p->align_corners ? size - 1 : size - (T)0.5;                                \
+        T x = p->align_corners ? (at + 1) / 2 * (size - 1) : ((at + 1) * size - 1) / 2;            \
+        /* Further away than any image is large, or not a number. */                               \
+        if (!(x > -(T)1e9 && x < (T)1e9)) {                                                        \
+            const int64_t edge = x > 0 ? p->in[dim] - 1 : 0;                                       \
+            return (struct taps_##suffix){1, {p->padding == GRID_ZEROS ? -1 : edge}, {1}};         \
+        }                                                                                          \
+        if (p->mode == GRID_NEAREST)                                                               \
+            x = round_(x);                                                                         \
+        if (p->padding == GRID_BORDER && (x < low || x > high))                                    \
+            x = x < 0 ? 0 : x > size - 1 ? size - 1 : x;                                           \
+        if (p->padding == GRID_REFLECTION)                                                         \
+            x = reflect_##suffix(x, low, high);                                                    \
+        if (p->mode == GRID_NEAREST)                                                               \
+            return (struct taps_##suffix){1, {place_##suffix(p, dim, x, low, high)}, {1}};         \
+        const T whole = floor_(x), part = x - whole;                                               \
+        struct taps_##suffix taps = {.count = p->mode == GRID_LINEAR ? 2 : 4};                     \
+        const int first = p->mode == GRID_LINEAR ? 0 : -1;                                         \
+        for (int i = 0; i < taps.count; i++) {                                                     \
+            const T distance = part > (T)(first + i) ? part - (T)(first + i)                       \
+                                                     : (T)(first + i) - part;                      \
+            taps.place[i] = place_##suffix(p, dim, whole + (T)(first + i), low, high);             \
+            taps.weight[i] = p->mode == GRID_LINEAR ? 1 - distance : cubic_##suffix(distance);     \
+        }                                                                                          \
+        return taps;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    static T mix_##suffix(const struct grid_sample_params *p, const T *x,                          \
+                          const struct taps_##suffix *taps)                                        \
+    {                                                                                              \
+        T volume = 0;                                                                              \
+        for (int d = 0; d < taps[0].count; d++) {                                                  \
+            T plane = 0;                                                                           \
+            for (int h = 0; h < taps[1].count; h++) {                                              \
+                const int64_t z = taps[0].place[d], y = taps[1].place[h];                          \
+                T row = 0;                                                                         \
+                for (int w = 0; w < taps[2].count && z >= 0 && y >= 0; w++)                        \
+                    if (taps[2].place[w] >= 0)                                                     \
+                        row += taps[2].weight[w] *                                                 \
+                               x[(z * p->in[1] + y) * p->in[2] + taps[2].place[w]];                \
+                plane += taps[1].weight[h] * row;                                                  \
+            }                                                                                      \
+            volume += taps[0].weight[d] * plane;                                                   \
+        }                                                                                          \
+        return volume;                                                                             \
+    }                                                                                              \
+                                                                                                   \
+    void grid_sample_##suffix##_scalar(const struct kernel_args *args)                             \
+    {                                                                                              \
+        const struct grid_sample_params *p = args->params;                                         \
+        const int64_t in = p->in[0] * p->in[1] * p->in[2];                                         \
+        const int64_t rows = p->out[0] * p->out[1], columns = p->out[2];                           \
+        for (int64_t at = args->begin * columns; at < args->end * columns; at++) {                 \
+            const T *grid = (const T *)args->src[GRID_GRID] + at * p->dims;                        \
+            const int64_t n = at / (rows * columns), point = at % (rows * columns);                \
+            struct taps_##suffix taps[GRID_DIMS] = {{1, {0}, {1}}};                                \
+            for (int64_t i = 0; i < p->dims; i++) {                                                \
+                const int dim = GRID_DIMS - 1 - (int)i;                                            \
+                taps[dim] = taps_of_##suffix(p, dim, grid[i]);                                     \
+            }                                                                                      \
+            for (int64_t c = 0; c < p->c; c++)                                                     \
+                ((T *)args->dst[0])[(n * p->c + c) * rows * columns + point] =                     \
+                    mix_##suffix(p, (const T *)args->src[GRID_X] + (n * p->c + c) * in, taps);     \
+        }                                                                                          \
+    }
+
+DEFINE_GRID_SAMPLE(float, f32, floorf, nearbyintf)
+DEFINE_GRID_SAMPLE(double, f64, floor, nearbyint)

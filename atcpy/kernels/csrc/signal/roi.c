@@ -1,7 +1,25 @@
-/* The roi family: its checker and its cut into planes of results. */
-#include "signal/roi.h"
+/* roi: regions of images, each made [oh, ow]. `align` and `align_max` mix pixels at evenly spread
+ * points of each cell; `max` takes the largest pixel of each cell, whose sides are rounded.
+ *
+ *     x     [n, c, h, w]
+ *     rois  [count, 4] as x1, y1, x2, y2, or for `max` [count, 5] with the image's number before
+ * them batch [count], int64, the image's number; not for `max` y     [count, c, oh, ow]
+ */
+#include "core/kernel.h"
 
-const char *const roi_kind_names[] = {"align", "align_max", "max", NULL};
+#include <math.h>
+
+enum roi_kind { ROI_ALIGN_AVG, ROI_ALIGN_MAX, ROI_MAX };
+
+#define ROI_FIELDS(I64, I64S, F64, ENUM)                                                           \
+    I64(n)                                                                                         \
+    I64(c) I64(h) I64(w) I64(count) I64(oh) I64(ow) I64(sampling) I64(half_pixel) F64(scale)       \
+        ENUM(kind, roi_kind_names)
+DECLARE_PARAMS(roi, ROI_FIELDS)
+
+enum { ROI_X, ROI_ROIS, ROI_BATCH, ROI_OPERANDS };
+
+static const char *const roi_kind_names[] = {"align", "align_max", "max", NULL};
 
 DESCRIBE_PARAMS(roi, ROI_FIELDS)
 
@@ -36,6 +54,7 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is one channel of one region. */
+/* An item is a plane of results. */
 static int64_t items(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
@@ -57,3 +76,150 @@ static int64_t work(const void *params)
 
 const struct kernel_family family_roi = {
     .name = "roi", .fields = roi_fields, .check = check, .items = items, .work = work};
+
+/* Along one dim: cell i has points start + (i + (k + ½) / points) · cell, for k below `points`. */
+#define DEFINE_ROI(T, suffix, ceil_, floor_, round_)                                               \
+    struct side_##suffix {                                                                         \
+        T start, cell;                                                                             \
+        int64_t points, size;                                                                      \
+    };                                                                                             \
+                                                                                                   \
+    static struct side_##suffix side_##suffix(const struct roi_params *p, T low, T high,           \
+                                              int64_t cells, int64_t size)                         \
+    {                                                                                              \
+        const T offset = p->half_pixel ? (T)0.5 : 0;                                               \
+        struct side_##suffix side = {.start = low * (T)p->scale - offset, .size = size};           \
+        T length = high * (T)p->scale - offset - side.start;                                       \
+        if (!p->half_pixel && !(length > 1))                                                       \
+            length = 1;                                                                            \
+        side.cell = length / (T)cells;                                                             \
+        const T wanted = ceil_(side.cell);                                                         \
+        side.points = p->sampling > 0                     ? p->sampling                            \
+                      : wanted > 0 && wanted < (T)(1 << 24) ? (int64_t)wanted                      \
+                                                            : 0;                                   \
+        return side;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    static T point_##suffix(const struct side_##suffix *side, int64_t cell, int64_t k)             \
+    {                                                                                              \
+        return side->start + (T)cell * side->cell +                                                \
+               ((T)k + (T)0.5) * side->cell / (T)side->points;                                     \
+    }                                                                                              \
+                                                                                                   \
+    /* The points of a cell between which all that lie in the image are. */                        \
+    static void inside_##suffix(const struct side_##suffix *side, int64_t cell, int64_t *first,    \
+                                int64_t *last)                                                     \
+    {                                                                                              \
+        *first = 0;                                                                                \
+        *last = side->points;                                                                      \
+        const T step = side->cell / (T)side->points, start = side->start + (T)cell * side->cell;   \
+        if (!(step > 0))                                                                           \
+            return;                                                                                \
+        const T low = floor_((-1 - start) / step) - 2;                                             \
+        const T high = ceil_(((T)side->size - start) / step) + 2;                                  \
+        *first = low > 0 ? low < (T)side->points ? (int64_t)low : side->points : 0;                \
+        *last = high < (T)side->points ? high > 0 ? (int64_t)high : 0 : side->points;              \
+    }                                                                                              \
+                                                                                                   \
+    /* The two pixels that a point lies between. False if it is outside of the image. */           \
+    static bool between_##suffix(T at, int64_t size, int64_t *low, int64_t *high, T *part)         \
+    {                                                                                              \
+        if (!(at >= -1 && at <= (T)size))                                                          \
+            return false;                                                                          \
+        at = at > 0 ? at : 0;                                                                      \
+        *low = (int64_t)at;                                                                        \
+        *high = *low + 1;                                                                          \
+        *part = at - (T)*low;                                                                      \
+        if (*low >= size - 1) {                                                                    \
+            *low = *high = size - 1;                                                               \
+            *part = 0;                                                                             \
+        }                                                                                          \
+        return true;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    static T align_##suffix(const struct roi_params *p, const T *x, const struct side_##suffix *h, \
+                            const struct side_##suffix *w, int64_t oh, int64_t ow)                 \
+    {                                                                                              \
+        int64_t h0, h1, w0, w1, met = 0;                                                           \
+        inside_##suffix(h, oh, &h0, &h1);                                                          \
+        inside_##suffix(w, ow, &w0, &w1);                                                          \
+        T sum = 0, most = 0;                                                                       \
+        for (int64_t i = h0; i < h1; i++) {                                                        \
+            int64_t top, bottom, left, right;                                                      \
+            T ly, lx;                                                                              \
+            if (!between_##suffix(point_##suffix(h, oh, i), p->h, &top, &bottom, &ly))             \
+                continue;                                                                          \
+            for (int64_t j = w0; j < w1; j++) {                                                    \
+                if (!between_##suffix(point_##suffix(w, ow, j), p->w, &left, &right, &lx))         \
+                    continue;                                                                      \
+                const T a = (1 - ly) * (1 - lx) * x[top * p->w + left];                            \
+                const T b = (1 - ly) * lx * x[top * p->w + right];                                 \
+                const T c = ly * (1 - lx) * x[bottom * p->w + left];                               \
+                const T d = ly * lx * x[bottom * p->w + right];                                    \
+                const T ab = a > b ? a : b, cd = c > d ? c : d, best = ab > cd ? ab : cd;          \
+                most = met++ == 0 || best > most ? best : most;                                    \
+                sum += a + b + c + d;                                                              \
+            }                                                                                      \
+        }                                                                                          \
+        const T all = (T)h->points * (T)w->points;                                                 \
+        if (p->kind == ROI_ALIGN_AVG)                                                              \
+            return all > 1 ? sum / all : sum;                                                      \
+        return (T)met < all && !(most > 0) ? 0 : most; /* a point outside counts as 0 */           \
+    }                                                                                              \
+                                                                                                   \
+    /* The pixels [*first, *last) of a cell. */                                                    \
+    static void cell_##suffix(const struct roi_params *p, T low, T high, int64_t cells,            \
+                              int64_t size, int64_t cell, int64_t *first, int64_t *last)           \
+    {                                                                                              \
+        const T start = round_(low * (T)p->scale), end = round_(high * (T)p->scale);               \
+        const T length = end - start + 1 > 1 ? end - start + 1 : 1;                                \
+        const T from = floor_((T)cell * (length / (T)cells)) + start;                              \
+        const T to = ceil_((T)(cell + 1) * (length / (T)cells)) + start;                           \
+        *first = from > 0 ? from < (T)size ? (int64_t)from : size : 0;                             \
+        *last = to > 0 ? to < (T)size ? (int64_t)to : size : 0;                                    \
+    }                                                                                              \
+                                                                                                   \
+    static T largest_##suffix(const struct roi_params *p, const T *x, const T *roi, int64_t oh,    \
+                              int64_t ow)                                                          \
+    {                                                                                              \
+        int64_t h0, h1, w0, w1;                                                                    \
+        cell_##suffix(p, roi[1], roi[3], p->oh, p->h, oh, &h0, &h1);                               \
+        cell_##suffix(p, roi[0], roi[2], p->ow, p->w, ow, &w0, &w1);                               \
+        if (h0 >= h1 || w0 >= w1)                                                                  \
+            return 0;                                                                              \
+        T best = x[h0 * p->w + w0];                                                                \
+        for (int64_t i = h0; i < h1; i++)                                                          \
+            for (int64_t j = w0; j < w1; j++)                                                      \
+                best = x[i * p->w + j] > best ? x[i * p->w + j] : best;                            \
+        return best;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    void roi_##suffix##_scalar(const struct kernel_args *args)                                     \
+    {                                                                                              \
+        const struct roi_params *p = args->params;                                                 \
+        const bool pools = p->kind == ROI_MAX;                                                     \
+        for (int64_t item = args->begin; item < args->end; item++) {                               \
+            const int64_t region = item / p->c;                                                    \
+            const T *roi = (const T *)args->src[ROI_ROIS] + region * (pools ? 5 : 4);              \
+            const T named = pools && roi[0] >= 0 && roi[0] < (T)p->n ? roi[0] : -1;                \
+            const int64_t image =                                                                  \
+                pools ? (int64_t)named : ((const int64_t *)args->src[ROI_BATCH])[region];          \
+            if (image < 0 || image >= p->n) {                                                      \
+                atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, image, p->n);                     \
+                return;                                                                            \
+            }                                                                                      \
+            roi += pools;                                                                          \
+            const T *x = (const T *)args->src[ROI_X] +                                             \
+                         (image * p->c + item % p->c) * p->h * p->w;                               \
+            T *y = (T *)args->dst[0] + item * p->oh * p->ow;                                       \
+            const struct side_##suffix h = side_##suffix(p, roi[1], roi[3], p->oh, p->h);          \
+            const struct side_##suffix w = side_##suffix(p, roi[0], roi[2], p->ow, p->w);          \
+            for (int64_t oh = 0; oh < p->oh; oh++)                                                 \
+                for (int64_t ow = 0; ow < p->ow; ow++)                                             \
+                    *y++ = pools ? largest_##suffix(p, x, roi, oh, ow)                             \
+                                 : align_##suffix(p, x, &h, &w, oh, ow);                           \
+        }                                                                                          \
+    }
+
+DEFINE_ROI(float, f32, ceilf, floorf, roundf)
+DEFINE_ROI(double, f64, ceil, floor, round)
