@@ -1,4 +1,4 @@
-"""What can be timed: a package in our runtime, a model in ONNX Runtime."""
+"""The two sides of a benchmark: a package in our runtime, a model in ONNX Runtime."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class Side:
 
 
 def atcpy_side(package: Path, threads: int, name: str = "atcpy") -> Side:
-    """A package, loaded as a user's program loads it."""
+    """Load a package as a user's program loads it."""
     started = time.perf_counter()
     session = InferenceSession(package, threads=threads)
     seconds = time.perf_counter() - started
@@ -38,7 +38,8 @@ def atcpy_side(package: Path, threads: int, name: str = "atcpy") -> Side:
 def onnxruntime_side(model: Path, threads: int, open_session: OpenSession) -> Side:
     """A model in ONNX Runtime with all its optimisations; `open_session` opens it and knows its errors.
 
-    Its workers may spin while it runs and stop when it ends (`force_spinning_stop`): the other side's turn is its own.
+    Its workers may spin while it runs and stop when it ends (`force_spinning_stop`), so that they do not disturb the
+    other side.
     """
     import onnxruntime
 

@@ -18,8 +18,8 @@ from atcpy.report.units import duration
 
 if TYPE_CHECKING:
     from atcpy.bench.layers import LayerTime
+    from atcpy.bench.rounds import Measured
     from atcpy.bench.sides import Side
-    from atcpy.bench.turns import Measured
 
 _LAYERS_SHOWN = 40
 
@@ -55,7 +55,7 @@ def bench(
     """Time a package, in turns with another engine."""
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
-    from atcpy.bench.turns import measure
+    from atcpy.bench.rounds import measure
 
     seconds = read_float("min_time", min_time, 0, 3600)
     limit = None if fail_over is None else read_float("fail_over", fail_over, 0.01, 1000)
@@ -137,7 +137,7 @@ def _sides(package: Path, vs: str | None, model: Path | None, threads: int) -> "
 
 
 def machine() -> dict[str, Any]:
-    """What was measured on."""
+    """The machine that was measured on."""
     from atcpy.kernels import _kernels
 
     isa, _, _ = _kernels.cpu()
@@ -177,12 +177,12 @@ def _lines(measured: "Measured", layers: "list[LayerTime]", threads: int) -> Ite
     yield from table(("", "median", "p90", "min", "load", "first run"), rows)
     cores = _ranges(sorted(os.sched_getaffinity(0)))
     runs = f"{measured.interleaved_runs} {'interleaved ' if measured.ratio else ''}runs"
-    place = f"{runs}, {threads} thread{'' if threads == 1 else 's'}, cores {cores}"
+    setting = f"{runs}, {threads} thread{'' if threads == 1 else 's'}, cores {cores}"
     if measured.ratio is None:
-        yield place
+        yield setting
     else:
         low, high = measured.ratio.ci
-        yield f"ratio {measured.ratio.ratio:.2f}× {measured.ratio.verdict} (95 % CI {low:.2f}–{high:.2f}, {place})"
+        yield f"ratio {measured.ratio.ratio:.2f}× {measured.ratio.verdict} (95 % CI {low:.2f}–{high:.2f}, {setting})"
     if layers:
         yield ""
         yield from _layer_lines(layers)

@@ -109,8 +109,8 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Clos
     if in_c is not None:
         carried = [value.copy() for value in carried]
     stacked = [
-        _stack(node, pieces, 0, value.desc)
-        for pieces, value in zip(collected, graph.outputs[1 + len(carried) :], strict=True)
+        _stack(node, parts, 0, value.desc)
+        for parts, value in zip(collected, graph.outputs[1 + len(carried) :], strict=True)
     ]
     return [*carried, *stacked][: len(node.outputs)]
 
@@ -120,9 +120,9 @@ def _shape_inside(data: Node) -> tuple[int, ...]:
     return (1,) if data.output.desc.shape == (1,) else ()
 
 
-def _collect(collected: list[list[Array]], pieces: Sequence[Array], *, in_buffers: bool) -> None:
-    for all_so_far, piece in zip(collected, pieces, strict=True):
-        all_so_far.append(piece.copy() if in_buffers else piece)
+def _collect(collected: list[list[Array]], parts: Sequence[Array], *, in_buffers: bool) -> None:
+    for all_so_far, part in zip(collected, parts, strict=True):
+        all_so_far.append(part.copy() if in_buffers else part)
 
 
 def _limit(trip_count: RuntimeValue) -> int | None:
@@ -165,8 +165,8 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
     if in_c is not None:
         states = [state.copy() for state in states]
     stacked = [
-        _stack(node, pieces[::-1] if back else pieces, axis, value.desc)
-        for pieces, axis, back, value in zip(
+        _stack(node, parts[::-1] if back else parts, axis, value.desc)
+        for parts, axis, back, value in zip(
             collected, out_axes, out_backwards, graph.outputs[len(states) :], strict=True
         )
     ]
@@ -184,15 +184,15 @@ def _run_sequence_map(node: Node, own: Sequence[RuntimeValue], body: _Closed) ->
     return [[outputs[index] for outputs in results] for index in range(len(node.outputs))]
 
 
-def _stack(node: Node, pieces: list[Array], axis: int, desc: TensorDesc) -> Array:
-    if not pieces:
+def _stack(node: Node, parts: list[Array], axis: int, desc: TensorDesc) -> Array:
+    if not parts:
         shape = [dim if isinstance(dim, int) else 0 for dim in desc.shape or ()]
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
         return np.zeros(shape, desc.dtype.numpy if desc.dtype is not DType.UNDEFINED else np.float32)
     try:
-        return np.stack(pieces, axis)
+        return np.stack(parts, axis)
     except ValueError as error:
-        shapes = " and ".join(str(list(shape)) for shape in sorted({piece.shape for piece in pieces})[:2])
+        shapes = " and ".join(str(list(shape)) for shape in sorted({part.shape for part in parts})[:2])
         raise ModelInvalid("D0001", f"what its iterations collect has the shapes {shapes}", where=node) from error
 
 

@@ -13,21 +13,21 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 
-# An array, the list that a sequence is, the dict of a map, None for an optional that is empty.
+# An array, a list for a sequence, a dict for a map, None for an empty optional.
 RuntimeValue = Any
 
 
-def evaluate(node: Node, values: Sequence[RuntimeValue], room: Sequence[Array] | None = None) -> Sequence[RuntimeValue]:
-    """The outputs of a node, in the arrays `room` if whoever computes them can write there.
+def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | None = None) -> Sequence[RuntimeValue]:
+    """Compute the outputs of a node, in the arrays `out` if the implementation can write there.
 
-    Raises ModelInvalid (D0001) for values that it cannot work with, ResourceLimit for want of memory, CustomOpError for
-    what a user's operator does.
+    Raises ModelInvalid (D0001) for values that it cannot process, ResourceLimit if there is no memory, CustomOpError if
+    a user's operator fails.
     """
     opdef = find_opdef(node)
     try:
         with np.errstate(all="ignore"):
             if opdef is not None and opdef.compute is not None:
-                return opdef.compute(node, values, room)
+                return opdef.compute(node, values, out)
             return (evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate)(node, values)
     except CustomOpError:
         raise
@@ -39,10 +39,10 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], room: Sequence[Array] |
         raise ResourceLimit("R0001", "no memory for its results", where=node) from error
 
 
-def evaluate_static(node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None = None) -> list[Array]:
-    """The outputs of a node whose types are planned: arrays of these types, those of `room` or others."""
+def evaluate_static(node: Node, arrays: Sequence[Array | None], out: Sequence[Array] | None = None) -> list[Array]:
+    """Compute the outputs of a node whose types are planned; they may be the arrays `out` or others."""
     results: list[Array] = []
-    for value, result in zip(node.outputs, evaluate(node, arrays, room), strict=True):
+    for value, result in zip(node.outputs, evaluate(node, arrays, out), strict=True):
         expected = value.desc.static_shape
         if result.shape != expected:
             raise ModelInvalid("D0001", f"its result is {result.shape}, planned {expected}", where=node)

@@ -1,8 +1,8 @@
 """Graphs whose shapes are known only at run time (GE's hybrid executor).
 
-A graph is compiled for the types of its inputs when it meets them first, as far as these decide the
-shapes; then it runs: the plan, the nodes between, and the rest, which is compiled for what came out
-and goes on in the same way. What was compiled is kept for the next time, the most recent ones.
+A graph is compiled when it first gets inputs of new types, as far as these determine the shapes. Then it runs: the
+plan, the nodes that follow one by one, and the rest, which is compiled for the results and continues in the same way.
+The most recently used variants are kept.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Bind = Callable[[CompiledModel], ExecutionPlan]
 
 @dataclass(slots=True)
 class ShapeCache:
-    """What all graphs of a session share: how graphs are compiled, how many variants of each are kept, and
-    how often one was found.
+    """What all graphs of a session share: how graphs are compiled, how many variants of each are kept, and how often
+    one was found.
     """
 
     specialize: Specialize
@@ -46,7 +46,7 @@ class ShapeCache:
 
 @dataclass(frozen=True, slots=True)
 class _Variant:
-    """A graph as it is run for one set of input types; `bodies` are those of its eager nodes."""
+    """A graph compiled for one set of input types; `bodies` are those of its eager nodes."""
 
     steps: Specialization
     constants: Mapping[str, Array]
@@ -56,7 +56,7 @@ class _Variant:
 
 
 class HybridGraph:
-    """A graph that is compiled for the inputs that it meets. Threads may share it."""
+    """A graph that is compiled for the inputs that it gets. Threads may share it."""
 
     def __init__(self, graph: Graph, cache: ShapeCache, by_value: frozenset[str] = frozenset()) -> None:
         self.graph = graph
@@ -67,8 +67,8 @@ class HybridGraph:
         self._variants: OrderedDict[Hashable, _Variant] = OrderedDict()
 
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
-        """The outputs for inputs in order. Raises what a session's `run` does, and PackageCorrupt (P0005) for a graph
-        that no stage of ours can have written.
+        """Compute the outputs for inputs in order. Raises the errors of a session's `run`, and PackageCorrupt (P0005)
+        for a graph that the compiler cannot have written.
         """
         try:
             return self._run(values)
@@ -79,7 +79,7 @@ class HybridGraph:
 
     def _run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
         results: list[RuntimeValue] = [None] * self._output_count
-        places: Sequence[int] = range(self._output_count)
+        output_indices: Sequence[int] = range(self._output_count)
         graph: HybridGraph | None = self
         while graph is not None:
             variant = graph._variant(values)
@@ -87,8 +87,8 @@ class HybridGraph:
             named: dict[str, RuntimeValue] = dict(zip(graph.inputs, values, strict=True))
             named.update(variant.constants)
             if variant.plan is not None:
-                made = variant.plan.run([named[port.name] for port in variant.plan.inputs])
-                named.update(zip((port.name for port in variant.plan.outputs), made, strict=True))
+                computed = variant.plan.run([named[port.name] for port in variant.plan.inputs])
+                named.update(zip((port.name for port in variant.plan.outputs), computed, strict=True))
                 for name, counted in steps.counted.items():
                     if name in named:
                         named[name] = _cut(named[name], counted.shape, int(named[counted.count][0]))
@@ -97,20 +97,20 @@ class HybridGraph:
                 named.update(
                     zip((value.name for value in node.outputs), _run_node(node, operands, variant), strict=True)
                 )
-            for place, name in steps.outputs:
-                results[places[place]] = named[name]
+            for index, name in steps.outputs:
+                results[output_indices[index]] = named[name]
             graph = variant.rest
             if graph is not None and steps.rest is not None:
                 values = [named[name] for name in graph.inputs]
-                places = [places[place] for place in steps.rest.outputs]
+                output_indices = [output_indices[index] for index in steps.rest.outputs]
         return results
 
     def plans(self) -> Iterator[ExecutionPlan]:
-        """The plans that are compiled now, also those of rests and bodies."""
+        """The plans compiled so far, including those of loop bodies and of the rests after data-dependent ops."""
         return (variant.plan for variant in self._compiled() if variant.plan is not None)
 
     def eager_nodes(self) -> Iterator[Node]:
-        """The nodes that run one by one behind these plans."""
+        """The nodes that run one by one after these plans."""
         return (node for variant in self._compiled() for node in variant.steps.eager)
 
     def _compiled(self) -> Iterator[_Variant]:
@@ -151,12 +151,12 @@ class HybridGraph:
                 cache.hits += 1
                 return found
             cache.misses += 1
-        made = self._compile(values)
+        variant = self._compile(values)
         with cache.lock:
-            self._variants[key] = made
+            self._variants[key] = variant
             while len(self._variants) > cache.size:
                 self._variants.popitem(last=False)
-        return made
+        return variant
 
     def _compile(self, values: Sequence[RuntimeValue]) -> _Variant:
         cache = self._cache
@@ -172,14 +172,14 @@ class HybridGraph:
         return _Variant(steps, constants, plan, rest, bodies)
 
 
-def _cut(room: Array, shape: Shape, count: int) -> Array:
-    """The result that lies at the beginning of its memory, in memory of its own size."""
+def _cut(buffer: Array, shape: Shape, count: int) -> Array:
+    """Copy the result out of a larger buffer, at whose beginning it is."""
     true = Bound.cut(shape, count)
-    return room.reshape(-1)[: element_count(true)].reshape(true).copy()
+    return buffer.reshape(-1)[: element_count(true)].reshape(true).copy()
 
 
 def broken_package(error: Exception, graph: str) -> PackageCorrupt:
-    """What a graph out of a file does to stages that expect one of ours; if it is ours, the cause tells our bug."""
+    """The error for a graph that the stages cannot handle; for a package of ours its cause is our bug."""
     where = error.where if isinstance(error, InternalError) else Where(graph=graph)
     what = f"its graph cannot be compiled or run: {type(error).__name__}: {error}"
     return PackageCorrupt("P0005", what.partition("\n")[0], where=where)

@@ -1,4 +1,4 @@
-"""Arrays and the bytes that kernels see: elements of 2 and 4 bits lie packed there."""
+"""Conversion between arrays and the memory of kernels, where elements of 2 and 4 bits are packed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.om.weights import pack_bits, unpack_bits
 
-# A buffer is used again between these sizes in bytes: small ones cost nothing, huge ones should not be held.
-REUSED_FROM = 1 << 18
-REUSED_UNTIL = 1 << 28
+# Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
+MIN_REUSED_BYTES = 1 << 18
+MAX_REUSED_BYTES = 1 << 28
 
 
 def as_bytes(array: Array) -> Array:
@@ -24,58 +24,58 @@ def as_bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def room_for(dtype: DType, shape: StaticShape) -> Array:
-    """Memory for a result: the array itself, or bytes where elements are smaller than one."""
+def allocate(dtype: DType, shape: StaticShape) -> Array:
+    """Memory for a result: the array itself, or bytes if elements are smaller than a byte."""
     if dtype.bits >= 8:
         return np.empty(shape, dtype.numpy)
     return np.empty(dtype.nbytes(element_count(shape)), np.uint8)
 
 
-class Rooms:
-    """Memory for one result of many runs: what its last readers have let go is handed out again, since the system
-    takes as long to give new pages as a kernel to fill them.
+class BufferPool:
+    """Memory for one result of many runs. Buffers that callers have released are reused, since the system takes as long
+    to provide new pages as a kernel takes to fill them.
 
-    A buffer is free when nobody but this object holds it; a view or a memoryview of it holds it, too.
+    A buffer is free when only the pool refers to it; a view or a memoryview of it counts as a reference.
     """
 
     def __init__(self, dtype: DType, shape: StaticShape) -> None:
         self._dtype = dtype
         self._shape = shape
-        # Two: a loop holds the result of one turn until that of the next is there.
-        self._kept: deque[Array] = deque(maxlen=2)
-        self._is_large = REUSED_FROM <= dtype.nbytes(element_count(shape)) <= REUSED_UNTIL
+        # Two: a loop keeps the result of one iteration until that of the next is there.
+        self._buffers: deque[Array] = deque(maxlen=2)
+        self._is_large = MIN_REUSED_BYTES <= dtype.nbytes(element_count(shape)) <= MAX_REUSED_BYTES
 
     def take(self) -> Array:
-        """Memory that nobody else reads or writes."""
-        for _ in range(len(self._kept)):
-            array, holders = _oldest(self._kept)
+        """Return memory that nothing else refers to."""
+        for _ in range(len(self._buffers)):
+            array, references = _oldest(self._buffers)
             if array is None:
                 break
-            if holders == _ALONE:
+            if references == _UNSHARED:
                 return array
-            self._kept.append(array)
-        return room_for(self._dtype, self._shape)
+            self._buffers.append(array)
+        return allocate(self._dtype, self._shape)
 
     def keep(self, array: Array) -> None:
-        """Offers the memory again to later runs."""
+        """Make the memory available to later runs, once it is released."""
         if self._is_large:
-            self._kept.append(array)
+            self._buffers.append(array)
 
 
-def _oldest(kept: deque[Array]) -> tuple[Array | None, int]:
-    """Takes an array out, so that no other thread gets it, and counts who else has it."""
+def _oldest(buffers: deque[Array]) -> tuple[Array | None, int]:
+    """Remove an array, so that no other thread gets it, and count the references to it."""
     try:
-        array = kept.popleft()
+        array = buffers.popleft()
     except IndexError:  # another thread took the last one
         return None, -1
     return array, sys.getrefcount(array)
 
 
-_, _ALONE = _oldest(deque([np.empty(1)]))
+_, _UNSHARED = _oldest(deque([np.empty(1)]))
 
 
 def to_memory(array: Array, dtype: DType) -> Array:
-    """The bytes of an array of any strides, shared where they lie in order."""
+    """The bytes of an array of any strides; not copied if they are contiguous."""
     if dtype.bits < 8:
         return pack_bits(array, dtype)
     if array.flags.c_contiguous and array.flags.aligned:
@@ -84,24 +84,24 @@ def to_memory(array: Array, dtype: DType) -> Array:
 
 
 def from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:
-    """The array that bytes hold, shared; elements of 2 and 4 bits get a byte each."""
+    """The array in these bytes, not copied; elements of 2 and 4 bits get a byte each."""
     flat = raw if dtype.bits >= 8 else unpack_bits(raw, dtype, element_count(shape))
     return flat.view(dtype.numpy).reshape(shape)
 
 
-def owned(results: Sequence[Any], lent: Sequence[Any]) -> list[Any]:
-    """Results in memory of their own: copies of those that are inputs, views, constants or another result."""
+def owned(results: Sequence[Any], borrowed: Sequence[Any]) -> list[Any]:
+    """Results that own their memory: copies of those that are inputs, views, constants or another result."""
     seen: set[int] = set()
-    _note(lent, seen)
+    _collect_ids(borrowed, seen)
     return [_owned(result, seen) for result in results]
 
 
-def _note(value: Any, seen: set[int]) -> None:
+def _collect_ids(value: Any, seen: set[int]) -> None:
     if isinstance(value, np.ndarray):
         seen.add(id(value))
     elif isinstance(value, list | tuple):
         for item in value:
-            _note(item, seen)
+            _collect_ids(item, seen)
 
 
 def _owned(value: Any, seen: set[int]) -> Any:

@@ -19,7 +19,7 @@ from atcpy.om.reader import TaskRecord
 from atcpy.runtime.distributed.run_collective import run_collective
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import evaluate_static
-from atcpy.runtime.memory import Rooms, as_bytes, from_memory, to_memory
+from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, to_memory
 
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
@@ -70,13 +70,13 @@ class ExecutionPlan:
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The tasks in runs without a break."""
+        """The tasks, grouped by where they run."""
         return _segments([task.kernel for task in self.tasks])
 
     @cached_property
-    def rooms(self) -> tuple[Rooms, ...]:
-        """Where the outputs of a run come to lie."""
-        return tuple(Rooms(port.dtype, port.shape) for port in self.outputs)
+    def pools(self) -> tuple[BufferPool, ...]:
+        """Memory for the outputs, one pool each."""
+        return tuple(BufferPool(port.dtype, port.shape) for port in self.outputs)
 
     @cached_property
     def nodes(self) -> Sequence[Node]:
@@ -95,7 +95,7 @@ class ExecutionPlan:
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
         inputs = [to_memory(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
-        outputs = [rooms.take() for rooms in self.rooms]
+        outputs = [pool.take() for pool in self.pools]
         try:
             run = self.plan.start([*inputs], [as_bytes(array) for array in outputs])
         except MemoryError as error:
@@ -108,15 +108,15 @@ class ExecutionPlan:
                     elapsed[segment.first] = time.perf_counter_ns() - start
             else:
                 self._run_in_c(segment, run, elapsed)
-        for rooms, array in zip(self.rooms, outputs, strict=True):
-            rooms.keep(array)
+        for pool, array in zip(self.pools, outputs, strict=True):
+            pool.keep(array)
         return [
             array if port.dtype.bits >= 8 else from_memory(array, port.dtype, port.shape)
             for array, port in zip(outputs, self.outputs, strict=True)
         ]
 
     def execute(self, run: _kernels.Run) -> None:
-        """Every task of a plan without tasks of the host, in a run that is bound."""
+        """Execute a plan without host tasks in a run whose buffers are bound."""
         for segment in self.segments:
             self._run_in_c(segment, run, None)
 
@@ -152,17 +152,17 @@ class ExecutionPlan:
         ]
         memories = [operand(slot) for slot in dst]
         types = [(value.desc.dtype, value.desc.static_shape) for value in node.outputs]
-        # Elements that share bytes are no array.
+        # Elements that share bytes cannot be written through an array.
         whole = all(dtype.bits >= 8 for dtype, _ in types)
-        room = [from_memory(raw, *kind) for raw, kind in zip(memories, types, strict=True)] if whole else None
+        results_memory = [from_memory(raw, *kind) for raw, kind in zip(memories, types, strict=True)] if whole else None
         if node.engine is Engine.HCCL:
-            results = run_collective(node, arrays, room, self.world)
+            results = run_collective(node, arrays, results_memory, self.world)
         else:
-            results = evaluate_static(node, arrays, room)
+            results = evaluate_static(node, arrays, results_memory)
         for raw, (dtype, _), result in zip(memories, types, results, strict=True):
-            made = to_memory(result, dtype)
-            if made.ctypes.data != raw.ctypes.data:
-                raw[:] = made
+            packed = to_memory(result, dtype)
+            if packed.ctypes.data != raw.ctypes.data:
+                raw[:] = packed
 
 
 def _segments(kernels: list[str]) -> tuple[Segment, ...]:
@@ -180,7 +180,7 @@ def _segments(kernels: list[str]) -> tuple[Segment, ...]:
 
 
 def _is_task_of(node: Node, src: Sequence[HostSlot | None], dst: Sequence[HostSlot]) -> bool:
-    """Do the operands of a record lie in as many bytes as the values of the node that it names?"""
+    """Whether the operands of a record have as many bytes as the values of the node that it names."""
     if len(src) != node.input_count or len(dst) != len(node.outputs):
         return False
     pairs = zip((*node.inputs, *node.outputs), (*src, *dst), strict=True)

@@ -26,8 +26,8 @@ from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import owned
-from atcpy.runtime.pieces import PieceGraph, has_many_barriers
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.subgraph_chain import SubgraphChain, needs_cutting
 from atcpy.runtime.weights import WeightStore
 
 DEFAULT_SHAPE_CACHE = 16
@@ -106,7 +106,7 @@ class InferenceSession:
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
-        self._hybrid: HybridGraph | PieceGraph | None = None
+        self._hybrid: HybridGraph | SubgraphChain | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
@@ -119,7 +119,7 @@ class InferenceSession:
                 self._outputs = _output_ports(graph)
             except (UsageError, *EVALUATION_ERRORS) as error:
                 raise broken_package(error, graph.name) from error
-            self._hybrid = (PieceGraph if has_many_barriers(graph) else HybridGraph)(graph, self.shape_cache)
+            self._hybrid = (SubgraphChain if needs_cutting(graph) else HybridGraph)(graph, self.shape_cache)
         else:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]

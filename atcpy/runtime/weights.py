@@ -1,8 +1,7 @@
 """Constants of graphs compiled at run time: packed once for all variants of a session.
 
-Variants for other shapes mostly have the same constants. They lie in regions of memory that plans
-share; a region is reserved larger than it is needed at first, since pages that nobody writes cost
-nothing.
+Variants for other shapes mostly have the same constants, which plans share. The memory is reserved larger than it is
+needed at first, since pages that are never written cost nothing.
 """
 
 from __future__ import annotations
@@ -15,37 +14,39 @@ from atcpy.ir import Weight
 from atcpy.om.weights import tensor_to_bytes
 
 _ALIGNMENT = 64
-_SPARE = 4  # a region has room for so many times what its first plan needs
-_LEAST_BYTES = 1 << 20
+_GROWTH = 4  # a region is this many times as large as its first plan needs
+_MIN_BYTES = 1 << 20
 
 
 class WeightStore:
     """The packed constants of a session. Threads may share it."""
 
     def __init__(self) -> None:
-        self._region = memoryview(bytearray(_ALIGNMENT))  # constants without elements need a place, too
+        self._region = memoryview(bytearray(_ALIGNMENT))  # constants without elements need an address, too
         self._used = 0
-        self._places: dict[Hashable, int] = {}
+        self._offsets: dict[Hashable, int] = {}
         self._lock = Lock()
 
     def place(self, weights: Sequence[Weight]) -> tuple[memoryview, dict[int, int]]:
-        """Memory that holds all of `weights`, and where each now begins, by its planned offset."""
+        """Pack `weights`; return the memory, and the offset of each in it by its planned offset."""
         with self._lock:
-            missing = {_key(weight): weight for weight in weights if _key(weight) not in self._places}
-            if sum(map(_room, missing.values())) > len(self._region) - self._used:
+            missing = {_key(weight): weight for weight in weights if _key(weight) not in self._offsets}
+            if sum(map(_aligned_bytes, missing.values())) > len(self._region) - self._used:
                 missing = {_key(weight): weight for weight in weights}
-                self._places, self._used = {}, 0
-                self._region = memoryview(mmap.mmap(-1, max(_SPARE * sum(map(_room, missing.values())), _LEAST_BYTES)))
+                self._offsets, self._used = {}, 0
+                self._region = memoryview(
+                    mmap.mmap(-1, max(_GROWTH * sum(map(_aligned_bytes, missing.values())), _MIN_BYTES))
+                )
             for key, weight in missing.items():
                 self._region[self._used : self._used + weight.nbytes] = tensor_to_bytes(weight.tensor, weight.desc)
-                self._places[key] = self._used
-                self._used += _room(weight)
-            return self._region, {weight.offset: self._places[_key(weight)] for weight in weights}
+                self._offsets[key] = self._used
+                self._used += _aligned_bytes(weight)
+            return self._region, {weight.offset: self._offsets[_key(weight)] for weight in weights}
 
 
 def _key(weight: Weight) -> Hashable:
     return weight.tensor.digest, weight.desc.format, weight.desc.memory_shape
 
 
-def _room(weight: Weight) -> int:
+def _aligned_bytes(weight: Weight) -> int:
     return -(-weight.nbytes // _ALIGNMENT) * _ALIGNMENT

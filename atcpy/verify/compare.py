@@ -1,9 +1,9 @@
-"""Two results side by side: how far apart, and is that too far?
+"""Compares two results: how far they differ, and whether that is too far.
 
     |actual - expected| <= atol + rtol · |expected|,   NaN equals NaN, an infinity equals itself
 
-Without other word from the user, atol is a share of the output's scale, its largest finite magnitude: element by
-element a ratio would only show how near to zero some element happens to be.
+By default atol is a share of the output's scale, its largest finite magnitude: a ratio for each element would only show
+how near to zero some element happens to be.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from atcpy.ir import DType
 
 Array = NDArray[Any]
 
-# The share of the output's scale by element type; what is not listed must be equal.
+# The share of the output's scale by element type; other types must be equal.
 SCALE_SHARE = {
     DType.FLOAT64: 1e-9,
     DType.FLOAT32: 1e-4,
@@ -34,7 +34,9 @@ STEP = {DType.INT8: 1.0, DType.UINT8: 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the user asks for; None is the rule by element type, plus `step`, that of a quantised output."""
+    """The tolerances that the user names; None is the default by element type, plus `step`, that of a quantised
+    output.
+    """
 
     atol: float | None = None
     rtol: float | None = None
@@ -65,11 +67,11 @@ class OutputReport:
 
     @property
     def is_float32(self) -> bool:
-        """True if the output is one that float64 can judge."""
+        """Whether a result in float64 is more exact than the oracle's."""
         return self.dtype == DType.FLOAT32.long
 
     def problem(self) -> VerifyFailed | None:
-        """The error that this output is, if it is one."""
+        """The error for an output that failed."""
         if self.passed:
             return None
         hint = "find out what changed it: convert again with --oo_level=O0, then with --skip_pass for each pass"
@@ -77,11 +79,11 @@ class OutputReport:
 
 
 def compare(name: str, actual: Array, expected: Array, tolerance: Tolerance = Tolerance()) -> OutputReport:
-    """One output against the oracle's."""
+    """Compare one output with the oracle's."""
     dtype = DType.from_numpy(expected.dtype)
     if actual.shape != expected.shape or DType.from_numpy(actual.dtype) is not dtype:
-        got, want = (f"{DType.from_numpy(a.dtype).long}{list(a.shape)}" for a in (actual, expected))
-        return _differs(name, dtype, f"is {got}, the reference has {want}")
+        actual_type, expected_type = (f"{DType.from_numpy(a.dtype).long}{list(a.shape)}" for a in (actual, expected))
+        return _differs(name, dtype, f"is {actual_type}, the reference has {expected_type}")
     if dtype is DType.STRING:
         same = bool(np.array_equal(actual.astype(str), expected.astype(str)))
         return _equal(name, dtype) if same else _differs(name, dtype, "has other texts than the reference")
@@ -89,19 +91,22 @@ def compare(name: str, actual: Array, expected: Array, tolerance: Tolerance = To
 
 
 def compare_kind(name: str, actual: Array, expected: Array) -> OutputReport:
-    """An output behind a random op: only its type and shape can be compared."""
+    """Compare the type and shape of an output that depends on a random op."""
     report = compare(name, np.zeros_like(actual), np.zeros_like(expected))
     return OutputReport(**{**{f: getattr(report, f) for f in report.__slots__}, "random": True})
 
 
 def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[str, Array, Array]]:
-    """Arrays to compare: of a sequence each element, of a map its keys and its values."""
+    """The arrays to compare: each element of a sequence, keys and values of a map."""
     for name, a, e in zip(names, actual, expected, strict=True):
         if isinstance(e, list) and isinstance(a, list) and len(a) == len(e):
             yield from paired([f"{name}[{index}]" for index in range(len(e))], a, e)
         elif isinstance(e, dict) and isinstance(a, dict):
-            for part, mine, theirs in (("keys", a.keys(), e.keys()), ("values", a.values(), e.values())):
-                yield f"{name}[{part}]", np.array(list(mine)), np.array(list(theirs))
+            for part, actual_items, expected_items in (
+                ("keys", a.keys(), e.keys()),
+                ("values", a.values(), e.values()),
+            ):
+                yield f"{name}[{part}]", np.array(list(actual_items)), np.array(list(expected_items))
         elif e is None and a is None:
             continue
         else:
@@ -134,7 +139,7 @@ def _compare_numbers(name: str, dtype: DType, actual: Array, expected: Array, to
     code, why = _verdict(outside, lost, a, error, atol, argmax_changed=argmax_changed)
     if not why and tolerance.cosine is not None and cosine < tolerance.cosine:
         why = f"has cosine {cosine:.6f} (at least {tolerance.cosine:g} is asked for)"
-    large = (magnitude > 1e-3 * scale) & (magnitude > 0)  # a ratio to nearly nothing says nothing
+    large = (magnitude > 1e-3 * scale) & (magnitude > 0)  # the ratio to a value near zero has no meaning
     relative = np.divide(error, magnitude, out=np.zeros_like(error), where=large)
     return OutputReport(
         name=name,
@@ -189,7 +194,7 @@ def _cosine(a: Array, e: Array) -> float:
 
 
 def _argmax_changed(dtype: DType, a: Array, e: Array) -> bool:
-    """Does the place of the largest element along the last axis differ anywhere?"""
+    """Whether the index of the largest element along the last axis differs anywhere."""
     if not dtype.is_float or a.ndim == 0 or a.shape[-1] < 2 or not a.size or np.isnan(e).any():
         return False
     return bool((np.argmax(a, axis=-1) != np.argmax(e, axis=-1)).any())

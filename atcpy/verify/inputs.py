@@ -1,7 +1,7 @@
-"""Inputs that fit a model: seeded, ids inside their tables, masks of 0 and 1, the rest noise of unit size.
+"""Random inputs that fit a model: ids inside their tables, masks of 0 and 1, otherwise noise of unit size.
 
-What an integer input may hold is looked for in three places, the strictest wins: the model's metadata (`below:NAME`),
-the tables that it indexes (Gather, followed through casts and views), and its name.
+The range of an integer input comes from three sources, of which the strictest wins: the model's metadata
+(`below:NAME`), the tables that it indexes (Gather, followed through casts and views), and its name.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DEFAULT_BELOW = 2  # 0 and 1 do as ids, as masks and as flags
 OPEN_DIM = 1
 _MASK = re.compile(r"mask|segment|token_type|is_|flag", re.IGNORECASE)
 _VIEWS = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand"})
-_WORDS = ("atc", "graph", "engine", "kernel")
+_TEXTS = ("atc", "graph", "engine", "kernel")
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input to be fed: an open dim is a name or None."""
+    """An input to feed; an open dim is a name or None."""
 
     name: str
     dtype: DType
@@ -44,7 +44,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How an array is made: `ones`, `zeros`, or `random` from a seed."""
+    """How an array is filled: `ones`, `zeros`, or `random` from a seed."""
 
     kind: str = "random"
     seed: int = 0
@@ -68,14 +68,14 @@ def session_ports(session: InferenceSession) -> list[Port]:
     return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
 
 
-def feeds_of(model: onnx.ModelProto, ports: Sequence[Port], turn: int) -> Feeds:
-    """The inputs of a model at these sizes, others each turn; integers stay inside the tables that they index."""
+def feeds_of(model: onnx.ModelProto, ports: Sequence[Port], trial: int) -> Feeds:
+    """Inputs of a model at these sizes, others for each trial; integers stay inside the tables that they index."""
     has_integers = model.metadata_props or not all(port.dtype.is_float for port in ports)
-    return make_feeds(ports, Fill("random", turn), integer_bounds(model) if has_integers else {})
+    return make_feeds(ports, Fill("random", trial), integer_bounds(model) if has_integers else {})
 
 
 def model_ports(model: onnx.ModelProto) -> list[Port]:
-    """The inputs of a model that have no default; those that are no tensors cannot be made."""
+    """The inputs of a model that have no default; inputs that are no tensors are left out."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     return [
         Port(
@@ -89,14 +89,14 @@ def model_ports(model: onnx.ModelProto) -> list[Port]:
 
 
 def make_array(port: Port, fill: Fill, below: int | None = None) -> Array:
-    """One input; the same for the same name and seed, whatever the other inputs are."""
+    """One input; it depends on its name and the seed, not on the other inputs."""
     shape = tuple(dim if isinstance(dim, int) and dim >= 0 else OPEN_DIM for dim in port.shape)
     if port.dtype is DType.STRING:
-        words = np.array(_WORDS, dtype=np.object_)
+        texts = np.array(_TEXTS, dtype=np.object_)
         return (
-            words[_generator(port, fill).integers(len(words), size=shape)]
+            texts[_generator(port, fill).integers(len(texts), size=shape)]
             if fill.kind == "random"
-            else np.full(shape, words[0])
+            else np.full(shape, texts[0])
         )
     if fill.kind != "random":
         return np.full(shape, fill.kind == "ones").astype(port.dtype.numpy)

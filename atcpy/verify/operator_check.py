@@ -28,7 +28,7 @@ from atcpy.verify.compare import compare
 _GUARD_BYTES = 64
 _GUARD = 0xA5
 _STEP = 1e-6
-_MOST_SLOPES = 64  # of one input
+_MAX_SLOPES = 64  # of one input
 _SLOPE_SHARE = 1e-5  # of the largest slope, by which gradients may differ
 
 
@@ -56,10 +56,10 @@ def _node_of(custom: CustomOp, inputs: Sequence[Array | None], attrs: Mapping[st
     for value, array in zip(values, inputs, strict=True):
         if value is not None and array is not None:
             value.desc = TensorDesc.plain(DType.from_numpy(array.dtype), array.shape)
-    given = {name: Tensor.of(value) if isinstance(value, np.ndarray) else value for name, value in attrs.items()}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    converted = {name: Tensor.of(value) if isinstance(value, np.ndarray) else value for name, value in attrs.items()}
+    converted = {name: tuple(value) if isinstance(value, list) else value for name, value in converted.items()}
     outputs = 1 if custom.outputs is None else custom.outputs
-    node = graph.append(custom.name, values, given, name=custom.name, outputs=("",) * outputs, domain=custom.domain)
+    node = graph.append(custom.name, values, converted, name=custom.name, outputs=("",) * outputs, domain=custom.domain)
     types = [None if array is None else TensorType.of(array) for array in inputs]
     for value, desc in zip(node.outputs, custom.infer_types(node, types, inputs), strict=True):
         value.desc = desc
@@ -85,12 +85,12 @@ def _model_of(
     custom: CustomOp, node: Node, inputs: Sequence[Array | None], attrs: Mapping[str, Any]
 ) -> onnx.ModelProto:
     names = ["" if array is None else f"x{index}" for index, array in enumerate(inputs)]
-    given: dict[str, Any] = {
+    converted: dict[str, Any] = {
         name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for name, value in attrs.items()
     }
     results = [f"y{index}" for index in range(len(node.outputs))]
-    proto = helper.make_node(custom.name, names, results, domain=custom.domain, **given)
+    proto = helper.make_node(custom.name, names, results, domain=custom.domain, **converted)
     ports = [
         helper.make_tensor_value_info(name, DType.from_numpy(array.dtype).onnx, array.shape)
         for name, array in zip(names, inputs, strict=True)
@@ -105,17 +105,17 @@ def _model_of(
 
 
 def _check_memory(custom: CustomOp, node: Node, inputs: Sequence[Array | None]) -> None:
-    kept = [None if array is None else array.copy() for array in inputs]
+    copies = [None if array is None else array.copy() for array in inputs]
     raws = [np.full(value.desc.nbytes + 2 * _GUARD_BYTES, _GUARD, np.uint8) for value in node.outputs]
-    room = [
+    outputs = [
         raw[_GUARD_BYTES:-_GUARD_BYTES].view(value.desc.dtype.numpy).reshape(value.desc.static_shape)
         for raw, value in zip(raws, node.outputs, strict=True)
     ]
-    custom.compute(node, kept, room)
+    custom.compute(node, copies, outputs)
     for index, raw in enumerate(raws):
         if np.any(raw[:_GUARD_BYTES] != _GUARD) or np.any(raw[-_GUARD_BYTES:] != _GUARD):
             raise _differs(custom, f"the kernel writes beside its output {index}")
-    for index, (before, after) in enumerate(zip(inputs, kept, strict=True)):
+    for index, (before, after) in enumerate(zip(inputs, copies, strict=True)):
         if before is not None and after is not None and before.tobytes() != after.tobytes():
             raise _differs(custom, f"the kernel changes its input {index}")
 
@@ -132,7 +132,7 @@ def _check_gradients(custom: CustomOp, node: Node, inputs: Sequence[Array | None
             continue
         if np.shape(slope) != array.shape:
             raise _differs(custom, f"backward gives {np.shape(slope)} for input {index}, which is {array.shape}")
-        flat = rng.permutation(array.size)[:_MOST_SLOPES]
+        flat = rng.permutation(array.size)[:_MAX_SLOPES]
         actual = np.asarray(slope, np.float64).reshape(-1)[flat]
         expected = np.array([_slope(custom, node, attrs, wide, grads, index, int(at)) for at in flat])
         share = _SLOPE_SHARE * max(1.0, float(np.abs(expected).max(initial=0)))

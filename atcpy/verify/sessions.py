@@ -1,4 +1,4 @@
-"""Models in memory opened in ONNX Runtime, as they are written: its optimiser is off, and no weight is copied."""
+"""Opens models in memory in ONNX Runtime, with its optimiser off, and without copying weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def constants_of(
 
 
 def open_whole(model: onnx.ModelProto, constants: Iterable[Constant], folder: str, threads: int) -> Any:
-    """A session of a model with these constants in the place of its own. `folder` is there for nobody else."""
+    """Open a model with these constants instead of its own. `folder` must be used by nothing else."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     del whole.graph.initializer[:]
@@ -50,7 +50,7 @@ def open_whole(model: onnx.ModelProto, constants: Iterable[Constant], folder: st
         else:
             tensor.ClearField("data_location")
             tensor.raw_data = bytes(constant.data)
-    (Path(folder) / "weights").touch()  # it must be there, if only to be looked away from
+    (Path(folder) / "weights").touch()  # ONNX Runtime requires the file, though it does not read it
     return open_session(whole.SerializeToString(), shared, folder, threads)
 
 
@@ -66,12 +66,12 @@ def open_session(
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     shared = shared or {}
-    held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in shared.items()}
-    for name, value in held.items():
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in shared.items()}
+    for name, value in values.items():
         options.add_initializer(name, value)
     try:
         session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except ort_errors() as error:
         raise cannot_open(first_line(error)) from error
-    session.atcpy_weights = (held, shared)  # they must live as long as the session
+    session.atcpy_weights = (values, shared)  # must live as long as the session
     return session

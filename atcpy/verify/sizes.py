@@ -1,7 +1,7 @@
-"""Sizes for the dims that a package leaves open: what the user says, else a few to try.
+"""Sizes for the open dims of a package: those that the user names, else a few to try.
 
-Which sizes a model takes, it does not say: a window must fit, strides must divide. So several are
-tried, small and large, first dims as batches; the oracle refuses those that do not fit.
+A model does not say which sizes it accepts: windows must fit, strides must divide. So several are tried, small and
+large, first dims as batches; the oracle refuses those that do not fit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +16,21 @@ _SIZES = (64, 32, 96, 8, 13, 1, 224, 256, 512, 1024, 2048, 4096)
 
 
 def is_open(port: Port) -> bool:
-    """Does it have a dim without size?"""
+    """Whether a dim has no size."""
     return any(not isinstance(dim, int) for dim in port.shape)
 
 
 def with_sizes(ports: Sequence[Port], shapes: Mapping[str, Sequence[int]]) -> list[Port]:
-    """The ports with the shapes that the user gives; a size of one name holds for all ports."""
+    """The ports with the shapes that the user names; the size of a named dim applies to all ports."""
     sizes: dict[str, int] = {}
     for port in ports:
-        wanted = shapes.get(port.name)
-        if wanted is None:
+        chosen = shapes.get(port.name)
+        if chosen is None:
             continue
-        if len(wanted) != len(port.shape) and port.shape:
-            what = f"--shape: {port.name} has rank {len(port.shape)}, {len(wanted)} sizes given"
+        if len(chosen) != len(port.shape) and port.shape:
+            what = f"--shape: {port.name} has rank {len(port.shape)}, {len(chosen)} sizes given"
             raise UsageError("E10049", what, where=Where(option="shape", value=port.name))
-        sizes.update((dim, size) for dim, size in zip(port.shape, wanted, strict=False) if isinstance(dim, str))
+        sizes.update((dim, size) for dim, size in zip(port.shape, chosen, strict=False) if isinstance(dim, str))
     return [
         replace(port, shape=tuple(shapes[port.name]))
         if port.name in shapes
@@ -40,13 +40,13 @@ def with_sizes(ports: Sequence[Port], shapes: Mapping[str, Sequence[int]]) -> li
 
 
 def trials(ports: Sequence[Port]) -> Iterator[list[Port]]:
-    """The ports with every dim sized, again and again with other sizes."""
+    """The ports with a size for every dim; each trial has other sizes."""
     if not any(is_open(port) for port in ports):
         yield list(ports)
         return
     batches = {port.shape[0] for port in ports if port.shape}
-    for turn, size in enumerate(_SIZES):
-        batch = _BATCHES[turn % len(_BATCHES)]
+    for number, size in enumerate(_SIZES):
+        batch = _BATCHES[number % len(_BATCHES)]
         yield [
             replace(
                 port,

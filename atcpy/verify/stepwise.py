@@ -1,8 +1,8 @@
-"""A large model run node by node: the time that ONNX Runtime takes to open a model grows faster than its nodes.
+"""Runs a large model node by node: the time that ONNX Runtime takes to open a model grows faster than its nodes.
 
-A session computes one node, and serves all nodes that differ from it by names alone: of 50 000 nodes a few dozen are
-different. A stretch of nodes that comes often, as layers do, has a session as a whole. What a node reads is fed to it,
-constants like the values that other nodes made; a value that no later node reads is forgotten.
+A session computes one node, and serves all nodes that differ from it only by names: of 50 000 nodes a few dozen are
+different. A stretch of nodes that occurs often, as layers do, has a session of its own. The inputs of a node are fed to
+it, constants like the results of other nodes; a value that no later node reads is dropped.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ Open = Callable[[bytes], Any]
 
 @dataclass(slots=True)
 class _Step:
-    """What one session computes, with what is looked at each time read once: a node, or the `parts` of a stretch.
-    `places` are the names of its inputs in a session, `reads` those in the model; `form` numbers what steps that share
-    a session have in common, but for the types of inputs.
+    """What one session computes: a node, or the `parts` of a stretch. `input_names` are the names of its inputs in the
+    session, `reads` those in the model. Steps with the same `form` share a session, if the types of their inputs agree.
     """
 
     form: int
-    places: tuple[str, ...]
+    input_names: tuple[str, ...]
     reads: list[str]
-    makes: list[str]
+    writes: list[str]
     proto: onnx.NodeProto | None = None
     captures: bool = False  # graphs in its attributes read what is around them
     parts: list[_Step] = field(default_factory=list)
@@ -53,7 +52,7 @@ class _Step:
 
 
 class Stepwise:
-    """What a session is to its caller: `run`."""
+    """Runs a model like a session of ONNX Runtime."""
 
     def __init__(self, model: onnx.ModelProto, constants: Mapping[str, Constant], opened: Open) -> None:
         self._model = model
@@ -75,13 +74,13 @@ class Stepwise:
 
     @cached_property
     def _can_run(self) -> bool:
-        """Is every value made before it is read, as ONNX asks?"""
-        made = {info.name for info in self._model.graph.input} | self._constants.keys()
+        """Whether every value is computed before it is read, as ONNX requires."""
+        known = {info.name for info in self._model.graph.input} | self._constants.keys()
         for step in self._steps:
-            if not made.issuperset(step.reads):
+            if not known.issuperset(step.reads):
                 return False
-            made.update(step.makes)
-        return made.issuperset(self._outputs)
+            known.update(step.writes)
+        return known.issuperset(self._outputs)
 
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
         """The outputs of these names."""
@@ -98,30 +97,30 @@ class Stepwise:
         return [values[name] for name in names]
 
     def _is_constant(self, proto: onnx.NodeProto) -> bool:
-        """Is it a Constant? Then it is one of the constants from here on."""
+        """Whether a node is a Constant; if so, add it to the constants."""
         constant = _constant_of(proto) if proto.op_type == "Constant" else None
         if constant is not None:
             self._constants[proto.output[0]] = constant
         return constant is not None
 
     def _step(self, proto: onnx.NodeProto) -> _Step:
-        reads, makes, captures = list(proto.input), list(proto.output), []
+        reads, writes, captures = list(proto.input), list(proto.output), []
         key: list[object] = [proto.op_type, proto.domain]
         for attr in proto.attribute:
             key.append(attr.SerializeToString())
             if attr.type in _GRAPHS:
                 captures = sorted(captured_names(proto))
-        places = _places(len(reads))
+        input_names = _input_names(len(reads))
         if "" in reads:
-            places = tuple([place for place, name in zip(places, reads, strict=True) if name])
+            input_names = tuple([input_name for input_name, name in zip(input_names, reads, strict=True) if name])
             reads = [name for name in reads if name]
         if captures:
-            places, reads = (*places, *captures), reads + captures
-        if "" in makes:
-            key.append(tuple(map(bool, makes)))
-            makes = [name for name in makes if name]
-        key += (places, len(makes))
-        return _Step(self._form(tuple(key)), places, reads, makes, proto, bool(captures))
+            input_names, reads = (*input_names, *captures), reads + captures
+        if "" in writes:
+            key.append(tuple(map(bool, writes)))
+            writes = [name for name in writes if name]
+        key += (input_names, len(writes))
+        return _Step(self._form(tuple(key)), input_names, reads, writes, proto, bool(captures))
 
     def _form(self, key: object) -> int:
         return self._forms.setdefault(key, len(self._forms))
@@ -129,25 +128,25 @@ class Stepwise:
     def _find_last(self, steps: Sequence[_Step]) -> None:
         seen = set(self._outputs)
         for step in reversed(steps):
-            step.last = [name for name in {*step.reads, *step.makes} if name not in seen]
+            step.last = [name for name in {*step.reads, *step.writes} if name not in seen]
             seen.update(step.last)
 
     def _stretched(self, steps: Sequence[_Step]) -> list[_Step]:
-        """The steps, those of a stretch that comes often made one."""
-        pieces = [(piece, tuple([step.form for step in piece])) for piece in _pieces(steps)]
-        often = Counter(forms for _, forms in pieces)
-        joined = [self._joined(piece) if often[forms] >= OFTEN else None for piece, forms in pieces]
+        """The steps; those of a stretch that occurs often are joined."""
+        stretches = [(stretch, tuple([step.form for step in stretch])) for stretch in _cut_stretches(steps)]
+        often = Counter(forms for _, forms in stretches)
+        joined = [self._joined(stretch) if often[forms] >= OFTEN else None for stretch, forms in stretches]
         counts = Counter(step.form for step in joined if step is not None)
         found: list[_Step] = []
-        for (piece, _), step in zip(pieces, joined, strict=True):
-            found += piece if step is None or counts[step.form] < OFTEN else (step,)
+        for (stretch, _), step in zip(stretches, joined, strict=True):
+            found += stretch if step is None or counts[step.form] < OFTEN else (step,)
         return found
 
     def _joined(self, parts: Sequence[_Step]) -> _Step | None:
-        """One step that does what these do; None if it would have no result, or bodies that read by name."""
-        known: dict[str, int] = {}  # a value that is read has a number below zero, one that is made another
+        """One step that does what these do; None if it would have no result, or has bodies that capture values."""
+        known: dict[str, int] = {}  # by value: negative for those that are only read
         reads: list[str] = []
-        makes: list[str] = []
+        writes: list[str] = []
         gone: set[str] = set()
         key: list[object] = []
         for part in parts:
@@ -160,19 +159,19 @@ class Stepwise:
                     number = known[name] = ~len(reads)
                     reads.append(name)
                 key.append(number)
-            for name in part.makes:
-                known[name] = len(makes)
-                makes.append(name)
+            for name in part.writes:
+                known[name] = len(writes)
+                writes.append(name)
             gone.update(part.last)
-        left = [name for name in makes if name not in gone]
-        key += map(self._declared.get, makes) if self._declared else ()
+        left = [name for name in writes if name not in gone]
+        key += map(self._declared.get, writes) if self._declared else ()
         key.append(tuple([known[name] for name in left]))
         last = [name for name in reads if name in gone]
-        step = _Step(self._form(tuple(key)), _places(len(reads)), reads, left, parts=[*parts], last=last)
+        step = _Step(self._form(tuple(key)), _input_names(len(reads)), reads, left, parts=[*parts], last=last)
         return step if left else None
 
     def _check_types(self, kinds: Mapping[str, str]) -> None:
-        """What the model says of its values must hold: ONNX Runtime would not open it as a whole."""
+        """Check the types that the model declares: ONNX Runtime would refuse to open it as a whole."""
         for info in (*self._model.graph.output, *self._model.graph.value_info):
             declared = info.type.tensor_type.elem_type
             if declared and (kind := kinds.get(info.name)) is not None and kind != _kind(declared):
@@ -191,27 +190,27 @@ class Stepwise:
             values.pop(name, None)
 
     def _compute(self, step: _Step, key: object, values: dict[str, Any], kinds: dict[str, str]) -> bool:
-        """False if the parts of a step do not run as one."""
-        fed = dict(zip(step.places, [values[name] for name in step.reads], strict=True))
+        """Run a step in one session; False if its parts cannot run as one."""
+        fed = dict(zip(step.input_names, [values[name] for name in step.reads], strict=True))
         try:
             entry = self._sessions.get(key)
             if entry is None:
                 entry = self._sessions[key] = self._session(step, kinds, ())
-            session, names, made = entry
+            session, names, types = entry
             results = session.run(names, fed)
         except stepwise_errors():
             if step.parts:
                 return False
-            # Some ops want to know a constant when they are opened.
+            # Some ops need a constant when the session is opened.
             inside = [name for name in step.reads if name in self._constants]
             if not inside:
                 raise
-            session, names, made = self._session(step, kinds, inside)
-            for place, name in zip(step.places, step.reads, strict=True):
+            session, names, types = self._session(step, kinds, inside)
+            for input_name, name in zip(step.input_names, step.reads, strict=True):
                 if name in inside:
-                    del fed[place]
+                    del fed[input_name]
             results = session.run(names, fed)
-        for name, kind, result in zip(step.makes, made, results, strict=True):
+        for name, kind, result in zip(step.writes, types, results, strict=True):
             values[name] = result
             kinds[name] = kind
         return True
@@ -219,14 +218,16 @@ class Stepwise:
     def _session(
         self, step: _Step, kinds: Mapping[str, str], inside: Collection[str]
     ) -> tuple[Any, list[str], list[str]]:
-        """A session of a step, with the names and types of its results; constants `inside` are in it and not fed."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self._header)
-        graph = made.graph
+        """Open a session of a step; return it with the names and types of its results. Constants `inside` are not
+        fed.
+        """
+        model = onnx.ModelProto()
+        model.CopyFrom(self._header)
+        graph = model.graph
         graph.name = "step"
-        for place, name in zip(step.places, step.reads, strict=True):
+        for input_name, name in zip(step.input_names, step.reads, strict=True):
             if name not in inside:
-                graph.input.add(name=place).type.CopyFrom(type_from_text(kinds[name]))
+                graph.input.add(name=input_name).type.CopyFrom(type_from_text(kinds[name]))
                 continue
             constant = self._constants[name]
             tensor = graph.initializer.add()
@@ -235,35 +236,37 @@ class Stepwise:
                 tensor.ClearField("data_location")
                 tensor.ClearField("external_data")
                 tensor.raw_data = bytes(constant.data)
-            tensor.name = place
-        results = step.makes
+            tensor.name = input_name
+        results = step.writes
         if step.proto is not None:
             names = step.proto.input
-            inputs = [place if name else "" for place, name in zip(_places(len(names)), names, strict=True)]
+            inputs = [
+                input_name if name else "" for input_name, name in zip(_input_names(len(names)), names, strict=True)
+            ]
             _add_node(graph, step.proto, inputs, step.proto.output)
         else:
             results = self._add_parts(graph, step)
         graph.output.extend([onnx.ValueInfoProto(name=name) for name in results])
-        session = self._open(made.SerializeToString())
+        session = self._open(model.SerializeToString())
         return session, results, [info.type for info in session.get_outputs()]
 
     def _add_parts(self, graph: onnx.GraphProto, step: _Step) -> list[str]:
-        """Adds the nodes of a stretch, under names of the session's own; those of its results."""
-        names = dict(zip(step.reads, step.places, strict=True))
+        """Add the nodes of a stretch, under names of the session; return those of its results."""
+        names = dict(zip(step.reads, step.input_names, strict=True))
         for part in step.parts:
             assert part.proto is not None
             inputs = [names[name] if name else "" for name in part.proto.input]
-            for name in part.makes:
+            for name in part.writes:
                 names[name] = f"<v{len(names)}>"
                 declared = self._declared.get(name)
-                if declared and name not in step.makes:
+                if declared and name not in step.writes:
                     graph.value_info.add(name=names[name]).type.tensor_type.elem_type = declared
             _add_node(graph, part.proto, inputs, [names[name] if name else "" for name in part.proto.output])
-        return [names[name] for name in step.makes]
+        return [names[name] for name in step.writes]
 
 
-def _pieces(steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
-    """The steps in pieces. What the nodes are says where one ends, so that equal layers are cut alike."""
+def _cut_stretches(steps: Sequence[_Step]) -> Iterator[Sequence[_Step]]:
+    """Cut the steps into stretches. The nodes decide where one ends, so that equal layers are cut alike."""
     start = 0
     for at in range(1, len(steps)):
         length = at - start
@@ -284,7 +287,7 @@ def _add_node(graph: onnx.GraphProto, proto: onnx.NodeProto, inputs: Iterable[st
 
 
 def _parts(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """The node; or several that fold one after the other what it folds, if it has very many inputs."""
+    """The node; or several that reduce its inputs one after the other, if it has very many."""
     if node.op_type not in _FOLDS or len(node.input) <= WIDE:
         yield node
         return
@@ -300,16 +303,16 @@ def _parts(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
 
 
 def stepwise_errors() -> tuple[type[Exception], ...]:
-    """What says that a model does not run node by node. Of types that numpy does not have there is no error of
-    ONNX Runtime's own.
+    """The errors of a model that cannot run node by node. For types that numpy does not have, ONNX Runtime has no
+    error of its own.
     """
     return (ModelInvalid, RuntimeError, *ort_errors())
 
 
 @cache
-def _places(count: int) -> tuple[str, ...]:
+def _input_names(count: int) -> tuple[str, ...]:
     """The names of inputs in the session of one node."""
-    return tuple([f"<{place}>" for place in range(count)])
+    return tuple([f"<{index}>" for index in range(count)])
 
 
 @cache
@@ -319,7 +322,7 @@ def _kind(elem_type: int) -> str:
 
 @cache
 def _numpy_of(elem_type: int) -> np.dtype[Any] | None:
-    """How the raw bytes of a constant are read; None if that takes more than to look at them."""
+    """The numpy type of the raw bytes of a constant; None if they must be unpacked."""
     dtype = DType.from_onnx(elem_type)
     return None if dtype.bits < 8 else np.dtype(dtype.numpy)
 
@@ -336,7 +339,7 @@ def _read(constant: Constant) -> tuple[Any, str]:
 
 
 def _constant_of(node: onnx.NodeProto) -> Constant | None:
-    """What a Constant node holds, if that is a tensor."""
+    """The value of a Constant node, if that is a tensor."""
     if node.domain not in ("", "ai.onnx"):
         return None
     return next((Constant(attr.t) for attr in node.attribute if attr.name == "value"), None)

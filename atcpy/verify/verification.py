@@ -1,4 +1,4 @@
-"""Verify a package: the same inputs through it and through an oracle that runs its model, each output compared."""
+"""Verifies a package: runs it and its model, by an oracle, on the same inputs, and compares each output."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,18 +55,18 @@ def verify(
     step: Callable[[str], None] = lambda text: None,
     find: FindOracle | None = None,
 ) -> VerifyReport:
-    """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open
-    get the sizes of `shapes`, or those of three trials that the oracle takes. Nodes of `custom` operators are computed
-    by `forward` where ONNX Runtime cannot run the model. Who verifies many packages of one model gives as `find` a
-    `RememberingOracles`.
+    """Compare `package` with the model `against`, by default the recorded one beside it. Dims that are open get the
+    sizes of `shapes`, or those of three trials that the oracle accepts. Nodes of `custom` operators are computed by
+    `forward` where ONNX Runtime cannot run the model. Callers that verify many packages of one model pass a
+    `RememberingOracles` as `find`.
     """
     step("loading the package")
     session = InferenceSession(package, threads=threads)
     recorded = session.model.source.sha256
     path = against if against is not None else find_model(package, session.model.source)
     step("reading the model")
-    given: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
-    ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in given]
+    chosen_feeds: Feeds = dict(feeds) if feeds is not None else {}  # type: ignore[arg-type]
+    ports = [port for port in with_sizes(session_ports(session), shapes or {}) if port.name not in chosen_feeds]
     names = [output.name for output in session.get_outputs()]
     if names_tensorflow(path, ParseOptions()):
         from atcpy.verify.tensorflow import find_tensorflow_oracle
@@ -75,11 +75,11 @@ def verify(
     else:
         case = _onnx_case(session, path, names, oracle, threads or default_threads(), custom, find, allow_hardlinks)
     judge = case.judge
-    turns: list[tuple[OutputReport, ...]] = []
-    tried: list[str] = []
+    trial_reports: list[tuple[OutputReport, ...]] = []
+    tried_sizes: list[str] = []
     refused: AtcError | None = None
     for sized in trials(ports):
-        fed = {**given, **make_feeds(sized, fill, case.bounds)}
+        fed = {**chosen_feeds, **make_feeds(sized, fill, case.bounds)}
         step(f"running the oracle {describe(sized)}")
         try:
             expected = judge.run(fed, names)
@@ -97,15 +97,15 @@ def verify(
         )
         if tolerance == Tolerance():
             outputs = _arbitrate(outputs, pairs, path, fed, judge, case.custom)
-        turns.append(outputs)
-        tried.append(describe(sized))
-        if len(turns) == TRIALS:
+        trial_reports.append(outputs)
+        tried_sizes.append(describe(sized))
+        if len(trial_reports) == TRIALS:
             break
-    if not turns and refused is not None:
+    if not trial_reports and refused is not None:
         if any(map(is_open, ports)) and refused.code == "V0003":
             refused.hint = "say which shapes it takes: --shape NAME=1,3,224,224"
         raise refused
-    worst = tuple(max(column, key=_badness) for column in _by_output(turns))
+    worst = tuple(max(column, key=_badness) for column in _by_output(trial_reports))
     how = (
         "given"
         if feeds is not None and not ports
@@ -113,14 +113,14 @@ def verify(
         if fill.kind == "random"
         else fill.kind
     )
-    passed = all(output.passed for turn in turns for output in turn)
-    shown = tuple(tried) if any(map(is_open, ports)) else ()
+    passed = all(output.passed for reports in trial_reports for output in reports)
+    shown = tuple(tried_sizes) if any(map(is_open, ports)) else ()
     return VerifyReport(passed, judge.name, str(path), how, case.sha256 == recorded, worst, shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Who judges, the hash of the model, and what that says of its values."""
+    """The oracle, the hash of the model, and what the model says about its values."""
 
     judge: Oracle
     sha256: str
@@ -144,7 +144,7 @@ def _onnx_case(
     if missing := missing_inputs(file.model, {port.name for port in session.get_inputs()}):
         what = f'{path} has an input "{missing[0]}" that the package has not'
         raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
-    # What the model says of its own functions is the truth; what was registered for them is what is verified.
+    # The model's own functions are the reference; operators registered for them are what is verified.
     custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
     judge = (find or find_oracle)(path, file.model, names, oracle, threads, custom)
     return _Case(
@@ -161,11 +161,11 @@ def _badness(output: OutputReport) -> tuple[bool, float]:
     return not output.passed, output.max_abs / (output.atol or 1.0)
 
 
-def _by_output(turns: Sequence[tuple[OutputReport, ...]]) -> Iterator[list[OutputReport]]:
-    """The reports of each output over all turns; a sequence may have other elements in each."""
+def _by_output(trial_reports: Sequence[tuple[OutputReport, ...]]) -> Iterator[list[OutputReport]]:
+    """The reports of each output over all trials; a sequence may have other elements in each."""
     by_name: dict[str, list[OutputReport]] = {}
-    for turn in turns:
-        for output in turn:
+    for reports in trial_reports:
+        for output in reports:
             by_name.setdefault(output.name, []).append(output)
     yield from by_name.values()
 
@@ -178,7 +178,7 @@ def _arbitrate(
     judge: Oracle,
     custom: CustomOps,
 ) -> tuple[OutputReport, ...]:
-    """Outputs that differ too much from the oracle's, judged once more against float64."""
+    """Compare outputs that differ too much from the oracle's once more, with results in float64."""
     doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
     compute = judge.exact if judge.exact is not None else partial(evaluate_in_float64, path, custom=custom)
     exact = compute(feeds) if doubtful else None

@@ -10,7 +10,7 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.ir import DType
-from atcpy.runtime.memory import Rooms
+from atcpy.runtime.memory import BufferPool
 from tests.models_in_text import package
 
 SHAPE = (64, 2048)  # large enough to be used again
@@ -45,19 +45,19 @@ def test_a_view_and_a_memoryview_hold_it(session: InferenceSession) -> None:
 
 
 def test_memory_that_was_let_go_is_used_again() -> None:
-    rooms = Rooms(DType.FLOAT32, SHAPE)
-    places = set()
+    pool = BufferPool(DType.FLOAT32, SHAPE)
+    addresses = set()
     for _ in range(8):
-        array = rooms.take()
-        places.add(array.ctypes.data)
-        rooms.keep(array)
-    assert len(places) == 2
+        array = pool.take()
+        addresses.add(array.ctypes.data)
+        pool.keep(array)
+    assert len(addresses) == 2
 
 
 def test_small_results_are_not_kept() -> None:
-    rooms = Rooms(DType.FLOAT32, (4,))
-    rooms.keep(rooms.take())
-    assert not rooms._kept
+    pool = BufferPool(DType.FLOAT32, (4,))
+    pool.keep(pool.take())
+    assert not pool._buffers
 
 
 def test_threads_do_not_get_the_same_memory(session: InferenceSession) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
+from atcpy.bench.rounds import MIN_ROUNDS, compare_rounds, measure
 from atcpy.bench.sides import Side
-from atcpy.bench.turns import MIN_TURNS, compare_turns, measure
 
 
 class Clock:
@@ -22,14 +22,14 @@ class Clock:
         return Side(name, 0.5, run)
 
 
-def test_the_sides_take_turns() -> None:
+def test_the_sides_are_interleaved() -> None:
     clock = Clock()
     measured = measure([clock.side("a", 0.05), clock.side("b", 0.1)], {}, min_seconds=0, warmup=2, clock=clock)
-    # First runs, two warm-ups each, then turns: one run that is not timed, and as many as fit into 0.1 s.
-    assert clock.order == "ab" + "aa" + "bb" + "aaabb" * MIN_TURNS
+    # First runs, two warm-ups each, then rounds: one run that is not timed, and as many as fit into 0.1 s.
+    assert clock.order == "ab" + "aa" + "bb" + "aaabb" * MIN_ROUNDS
     a, b = measured.sides
-    assert (a.runs, b.runs) == (2 * MIN_TURNS, MIN_TURNS)
-    assert measured.interleaved_runs == 3 * MIN_TURNS
+    assert (a.runs, b.runs) == (2 * MIN_ROUNDS, MIN_ROUNDS)
+    assert measured.interleaved_runs == 3 * MIN_ROUNDS
     assert (a.median, a.min, a.p90) == pytest.approx((0.05, 0.05, 0.05))
     assert (a.load, a.first) == pytest.approx((0.5, 0.05))
     assert measured.ratio is not None
@@ -58,13 +58,13 @@ def test_one_side_has_no_ratio() -> None:
     ],
 )
 def test_a_difference_inside_the_noise_is_none(theirs: list[float], verdict: str) -> None:
-    ratio = compare_turns([[1.0]] * 5, [[t] for t in theirs])
+    ratio = compare_rounds([[1.0]] * 5, [[t] for t in theirs])
     assert ratio.verdict == verdict
     assert ratio.ci[0] <= ratio.ratio <= ratio.ci[1]
 
 
 def test_what_slows_both_sides_does_not_change_the_ratio() -> None:
     drift = [1.0, 1.5, 2.0, 3.0, 5.0]
-    ratio = compare_turns([[d] for d in drift], [[1.3 * d] for d in drift])
+    ratio = compare_rounds([[d] for d in drift], [[1.3 * d] for d in drift])
     assert ratio.ratio == pytest.approx(1.3)
     assert ratio.ci == pytest.approx((1.3, 1.3))

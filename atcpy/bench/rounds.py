@@ -1,7 +1,7 @@
-"""Timing in turns: A B A B …, so that what happens on the machine happens to both sides.
+"""Interleaved timing, A B A B …, so that machine noise affects both sides equally.
 
-A turn begins with a run that is not timed (caches, clock, the other side's threads), then times as many runs as fit.
-A ratio compares turns that were neighbours in time; its confidence interval is a bootstrap over the turns.
+In a round each side first runs once without being timed (caches, clock, the other side's threads), and then as often as
+fits. A ratio compares the two sides of a round; its confidence interval is a bootstrap over the rounds.
 """
 
 import time
@@ -12,10 +12,10 @@ import numpy as np
 
 from atcpy.bench.sides import Feeds, Side
 
-TURN_SECONDS = 0.1
-MIN_TURNS = 5
+ROUND_SECONDS = 0.1
+MIN_ROUNDS = 5
 CONFIDENCE = 0.95
-NOISE = 0.01  # what two runs of one program differ by on a quiet machine
+NOISE = 0.01  # the difference between two runs of one program on a quiet machine
 _RESAMPLES = 2000
 
 
@@ -34,7 +34,7 @@ class SideTimes:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times faster the first side is; `verdict` is `faster`, `slower`, or `same` inside the noise."""
+    """How many times faster the first side is; `verdict` is `faster`, `slower`, or `same` within the noise."""
 
     ratio: float
     ci: tuple[float, float]
@@ -59,21 +59,21 @@ def measure(
     clock: Callable[[], float] = time.perf_counter,
     check: Callable[[], None] = lambda: None,
 ) -> Measured:
-    """Time the sides in turns until each has had `min_seconds` and at least MIN_TURNS turns."""
+    """Time the sides in rounds until each has had `min_seconds` and at least MIN_ROUNDS rounds."""
     first = [_time(side, feeds, clock) for side in sides]
     typical = [min(_time(side, feeds, clock) for _ in range(max(1, warmup))) for side in sides]
-    counts = [max(1, round(TURN_SECONDS / max(seconds, 1e-9))) for seconds in typical]
-    turns: list[list[list[float]]] = [[] for _ in sides]
+    counts = [max(1, round(ROUND_SECONDS / max(seconds, 1e-9))) for seconds in typical]
+    rounds: list[list[list[float]]] = [[] for _ in sides]
     spent = 0.0
-    while spent < min_seconds * len(sides) or len(turns[-1]) < MIN_TURNS:
-        for side, count, kept in zip(sides, counts, turns, strict=True):
+    while spent < min_seconds * len(sides) or len(rounds[-1]) < MIN_ROUNDS:
+        for side, count, side_rounds in zip(sides, counts, rounds, strict=True):
             check()
             side.run(feeds)
-            kept.append([_time(side, feeds, clock) for _ in range(count)])
-            spent += sum(kept[-1])
-    times = tuple(_summary(side, kept, f) for side, kept, f in zip(sides, turns, first, strict=True))
-    ratio = compare_turns(turns[0], turns[1]) if len(sides) > 1 else None
-    return Measured(times, ratio, sum(len(turn) for kept in turns for turn in kept))
+            side_rounds.append([_time(side, feeds, clock) for _ in range(count)])
+            spent += sum(side_rounds[-1])
+    times = tuple(_summary(side, side_rounds, f) for side, side_rounds, f in zip(sides, rounds, first, strict=True))
+    ratio = compare_rounds(rounds[0], rounds[1]) if len(sides) > 1 else None
+    return Measured(times, ratio, sum(len(round_) for side_rounds in rounds for round_ in side_rounds))
 
 
 def _time(side: Side, feeds: Feeds, clock: Callable[[], float]) -> float:
@@ -82,14 +82,14 @@ def _time(side: Side, feeds: Feeds, clock: Callable[[], float]) -> float:
     return clock() - started
 
 
-def _summary(side: Side, turns: Sequence[Sequence[float]], first: float) -> SideTimes:
-    seconds = np.concatenate([np.asarray(turn) for turn in turns])
+def _summary(side: Side, rounds: Sequence[Sequence[float]], first: float) -> SideTimes:
+    seconds = np.concatenate([np.asarray(round_) for round_ in rounds])
     median, p90 = (float(np.percentile(seconds, q)) for q in (50, 90))
     return SideTimes(side.name, median, p90, float(seconds.min()), side.load_seconds, first, seconds.size)
 
 
-def compare_turns(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Ratio:
-    """The median over the turns of their median time over ours."""
+def compare_rounds(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Ratio:
+    """The median over the rounds of their median time divided by ours."""
     ratios = np.array([np.median(b) / np.median(a) for a, b in zip(ours, theirs, strict=True)])
     rng = np.random.default_rng(0)
     resampled = np.median(rng.choice(ratios, (_RESAMPLES, ratios.size)), axis=1)
