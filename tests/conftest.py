@@ -10,11 +10,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.attribute_defaults import check_reads
 from tests.effort import FAST, THOROUGH
 
 settings.register_profile("fast", FAST)
 settings.register_profile("thorough", THOROUGH)
 settings.load_profile("fast")
+check_reads()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

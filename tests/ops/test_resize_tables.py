@@ -53,13 +53,22 @@ def test_agrees_with_the_reference(isa: str, case: tuple[list[Array | None], Att
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i1", "u1", "i2", "u2", "i4", "i8"])
-def test_other_types_are_cut_off(dtype: str) -> None:
-    x = np.random.default_rng(5).integers(0, 100, (2, 3, 5)).astype(dtype)
-    arrays = [x, None, np.array([1, 2, 3], np.float32)]
-    node = make_node("Resize", arrays, {"mode": "linear"}, constants=(2,))
-    expected = reference_op(make_node("Resize", arrays, {"mode": "linear"}, constants=(2,)), arrays)[0]
-    np.testing.assert_allclose(run_op(node, arrays)[0].astype(float), expected.astype(float), rtol=1e-14, atol=1)
-    assert dtype != "f8" or np.allclose(run_op(node, arrays)[0], expected, rtol=1e-6)
+@pytest.mark.parametrize("signed", [False, True])
+def test_other_types_are_cut_off(dtype: str, signed: bool) -> None:
+    """Integers drop the digits behind the point, towards zero."""
+    x = np.random.default_rng(5).integers(-60 if signed and dtype[0] != "u" else 0, 60, (2, 3, 5)) * 2
+    arrays = [x.astype(dtype), None, np.array([1, 2, 3], np.float32)]
+    exact = [x.astype("f8"), *arrays[1:]]
+    expected = reference_op(make_node("Resize", exact, {"mode": "linear"}, constants=(2,)), exact)[0]
+    ours = run_op(make_node("Resize", arrays, {"mode": "linear"}, constants=(2,)), arrays)[0]
+    assert ours.dtype == dtype
+    if dtype == "f8":
+        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)  # places are float32
+        return
+    certain = np.abs(expected - np.rint(expected)) > 1e-4
+    assert certain.mean() > 0.5
+    np.testing.assert_array_equal(ours[certain], np.trunc(expected[certain]))
+    np.testing.assert_allclose(ours[~certain], expected[~certain], rtol=0, atol=1.001)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -95,6 +104,46 @@ def test_keeps_the_aspect_ratio(policy: str, mode: str) -> None:
     expected = reference_op(nodes[1], arrays)[0]
     assert nodes[0].output.desc.static_shape == expected.shape
     np.testing.assert_allclose(run_op(nodes[0], arrays)[0], expected, rtol=0, atol=1e-5)
+
+
+def by_tensorflow(x: Array, sizes: tuple[int, ...], mode: str, coordinates: str) -> Array:
+    """TensorFlow's definition in its float32, axis by axis."""
+    y = x.astype("f8")
+    for axis, (size, length) in enumerate(zip(x.shape, sizes, strict=True)):
+        aligned = coordinates == "tf_align_corners" and length > 1
+        scale = np.float32(size - 1) / np.float32(length - 1) if aligned else np.float32(size) / np.float32(length)
+        index = np.arange(length, dtype=np.float32)
+        half = np.float32(0.5)
+        match coordinates:
+            case "tf_half_pixel":
+                at = (index + half) * scale - half
+            case "tf_half_pixel_for_nn":
+                at = (index + half) * scale
+            case _:
+                at = index * scale
+        low = np.floor(at)
+        share = np.zeros_like(at) if mode == "nearest" else at - low
+        first, second = (np.clip(low + step, 0, size - 1).astype(int) for step in (0, 1))
+        share = share.reshape(-1, *[1] * (x.ndim - 1 - axis))
+        y = y.take(first, axis) * (1 - share) + y.take(second, axis) * share
+    return y
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("mode", "coordinates"),
+    [
+        *(("nearest", coordinates) for coordinates in sorted(TENSORFLOW)),
+        *(("linear", coordinates) for coordinates in sorted(TENSORFLOW - {"tf_half_pixel_for_nn"})),
+    ],
+)
+def test_coordinates_of_tensorflow_are_its_own(isa: str, mode: str, coordinates: str) -> None:
+    x = np.random.default_rng(8).standard_normal((2, 3, 10, 7)).astype(np.float32)
+    attrs: Attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+    for sizes in ((2, 3, 410, 5), (2, 3, 1, 49), (2, 3, 3, 1), (2, 3, 10, 7)):
+        arrays = [x, None, None, np.array(sizes)]
+        ours = run_op(make_node("Resize", arrays, attrs, constants=(3,)), arrays, isa=isa, threads=2)[0]
+        np.testing.assert_allclose(ours, by_tensorflow(x, sizes, mode, coordinates), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("isa", ISAS)

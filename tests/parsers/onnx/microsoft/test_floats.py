@@ -57,6 +57,23 @@ def test_it_computes_what_onnx_runtime_computes(op: str, arrays: list[Array], at
     assert_as_in_ort(op, arrays, attrs, symbolic=True, constants=(1,) if op in ("Pad", "ExpandDims") else ())
 
 
+TINY = [floats(2, 3, 8) * np.float32(1e-4), floats(2, 3, 8, seed=1) * np.float32(1e-4), floats(8)]
+
+
+@pytest.mark.parametrize(
+    ("op", "arrays", "domain"),
+    [
+        ("SkipLayerNormalization", TINY, "com.microsoft"),
+        ("SkipSimplifiedLayerNormalization", TINY, "com.microsoft"),
+        ("SimplifiedLayerNormalization", TINY[::2], ""),
+        ("LayerNormalization", TINY[::2], ""),
+    ],
+)
+def test_an_epsilon_that_is_left_out_is_the_one_of_the_schema(op: str, arrays: list[Array], domain: str) -> None:
+    """Variances of 1e-8 show any other."""
+    assert_as_in_ort(op, arrays, domain=domain)
+
+
 @pytest.mark.parametrize(
     ("activation", "params"),
     [("Relu", []), ("Sigmoid", []), ("Tanh", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.75]),
