@@ -63,7 +63,7 @@ def test_other_types_are_cut_off(dtype: str, signed: bool) -> None:
     ours = run_op(make_node("Resize", arrays, {"mode": "linear"}, constants=(2,)), arrays)[0]
     assert ours.dtype == dtype
     if dtype == "f8":
-        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)  # places are float32
+        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-4)  # coordinates are float32
         return
     certain = np.abs(expected - np.rint(expected)) > 1e-4
     assert certain.mean() > 0.5

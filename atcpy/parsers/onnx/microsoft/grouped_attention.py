@@ -131,7 +131,7 @@ def _bias(e: Expansion) -> Value | None:
 def _sink(e: Expansion, scores: Value) -> Value | None:
     """What stands in each Softmax beside the scores and takes a share that goes nowhere."""
     sink, groups = e.input("head_sink"), e.count("kv_num_heads")
-    if sink is None and e.node.int_attr("smooth_softmax", 0) != 1:
+    if sink is None and e.node.int_attr("smooth_softmax", -1) != 1:
         return None
     column = e.number(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, groups, -1), 0, 3, 4)
     return e.op("Expand", column, e.op("Shape", e.slice(scores, 0, 1, -1)))
