@@ -1,12 +1,16 @@
-"""Attention and multi-head attention, written as products and a Softmax.
+"""Attention and multi-head attention, as the standard's Attention; spelled out as products and a Softmax where that
+cannot say it or has no kernel.
 
 B batch, S queries, L new keys, P keys of the past, T = P + L, N heads, H size of a head.
 """
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from atcpy.ir import DType, Value
 from atcpy.ir.shape import Dim
+from atcpy.ops.attention import MOST_OF_HEAD
 from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MOST, Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 
@@ -41,25 +45,16 @@ def scores_of(e: Expansion, q: Value, k: Value, rank: int = 4) -> Value:
     return e.op("MatMul", e.op("Mul", q, scale_of(e, q)), e.transpose(k, *range(rank - 2), rank - 1, rank - 2))
 
 
-def attend(e: Expansion, q: Value, k: Value, v: Value, added: Sequence[Value | None]) -> Value:
-    """Softmax(scale · q · kᵀ + added) · v, heads joined; all are [B, N, …, H]."""
-    masks = [mask for mask in added if mask is not None]
-    total = e.sum(*masks) if masks else None
-    probabilities = e.op("Softmax", e.sum(scores_of(e, q, k), total), axis=-1)
-    return joined_heads(e, e.op("MatMul", probabilities, v))
-
-
 def filtered(e: Expansion, keep: Value, like: Value, low: float) -> Value:
     """0 where a key is kept, else a number that no Softmax lets through."""
     return e.op("Where", keep, e.number(0.0, like), e.number(max(low, lowest(e, like)), like))
 
 
-def causal_mask(e: Expansion, q: Value, k: Value, past: Value | None) -> Value:
+def causal_mask(e: Expansion, like: Value, queries: Value, keys: Value, past: Value | None) -> Value:
     """[S, T]: query s sees the keys up to P + s."""
-    rows = e.positions(past, e.dim(q, 2))
-    columns = e.positions(None, e.dim(k, 2))
+    rows, columns = e.positions(past, queries), e.positions(None, keys)
     keep = e.op("LessOrEqual", e.unsqueeze(columns, 0), e.unsqueeze(rows, 1))
-    return filtered(e, keep, q, lowest(e, q))
+    return filtered(e, keep, like, lowest(e, like))
 
 
 def lowest(e: Expansion, like: Value) -> float:
@@ -67,21 +62,21 @@ def lowest(e: Expansion, like: Value) -> float:
     return -FLOAT16_MOST if e.dtype(like) is DType.FLOAT16 else _LOWEST
 
 
-def padding_mask(e: Expansion, mask: Value, q: Value, k: Value, batch: Value) -> Value:
+def padding_mask(e: Expansion, mask: Value, q: Value, keys: Value, batch: Value) -> Value:
     """The mask of the model, which comes in four forms, as something to add to the scores."""
     low = e.node.float_attr("mask_filter_value", _FILTER)
     rank = e.rank(mask)
     if rank == 1:
-        return filtered(e, _within_lengths(e, mask, k, batch), q, low)
+        return filtered(e, _within_lengths(e, mask, keys, batch), q, low)
     if rank == 4:
         raise e.unsupported("a mask of 4 dims", "export the model with a mask of 2 or 3 dims")
     keep = e.op("Greater", mask, e.number(0, mask))
     return filtered(e, e.unsqueeze(keep, *([1, 2] if rank == 2 else [1])), q, low)
 
 
-def _within_lengths(e: Expansion, mask: Value, k: Value, batch: Value) -> Value:
+def _within_lengths(e: Expansion, mask: Value, keys: Value, batch: Value) -> Value:
     """[B, 1, 1, T]: the key is before the end, and not before the start if the mask has B ends, then B starts."""
-    columns = e.cast_like(e.positions(None, e.dim(k, 2)), mask)
+    columns = e.cast_like(e.positions(None, keys), mask)
     size, items = _first_dim(mask), _first_dim(batch)
     if size is not None and size == items:
         return e.op("Less", columns, e.unsqueeze(mask, 1, 2, 3))
@@ -107,24 +102,91 @@ def parts_of(e: Expansion, x: Value, sizes: Sequence[int], axis: int) -> list[Va
     return e.ops("Split", 3, x, axis=axis, num_outputs=3)
 
 
-def self_attention(e: Expansion, projected: Value, x: Value) -> None:
+def attend(
+    e: Expansion,
+    q: Value,
+    k: Value,
+    v: Value,
+    past: Sequence[Value],
+    *,
+    mask: Value | None,
+    bias: Value | None,
+    is_joined: bool,
+) -> list[Value]:
+    """Softmax(scale · q · kᵀ + masks) · v with its heads joined, and all keys and values as [B, N, T, H]. New queries,
+    keys and values are [B, N, …, H], or [B, …, N·H] where `is_joined`.
+    """
+    axis = 1 if is_joined else 2
+    queries, new = e.dim(q, axis), e.dim(k, axis)
+    length = e.dim(past[0], 2) if past else None
+    keys = new if length is None else e.op("Add", length, new)
+    added = [padding_mask(e, mask, q, keys, e.node.operand(0)) if mask is not None else None]
+    is_causal = bool(e.node.int_attr("unidirectional", 0))
+    by_attribute = is_causal and not past and _size(q, axis) is not None and _size(q, axis) == _size(k, axis)
+    if is_causal and not by_attribute:
+        added.append(causal_mask(e, q, queries, keys, length))
+    given = [each for each in (*added, bias) if each is not None]
+    total = e.sum(*given) if given else None
+    if _has_kernel(e, q, k, v, past, is_joined=is_joined) and _is_plain(total, bias, _size(k, axis), past):
+        count, scale = e.count("num_heads"), e.node.float_attr("scale", 0.0)
+        attrs: dict[str, object] = {"is_causal": 1} if by_attribute else {}
+        attrs |= {"scale": scale} if scale else {}
+        attrs |= {"q_num_heads": count, "kv_num_heads": count} if is_joined else {}
+        wants_all = len(e.node.outputs) > 1
+        y, *all_keys = e.ops("Attention", 3 if wants_all else 1, q, k, v, total, *past, **attrs)
+        return [y if is_joined else joined_heads(e, y), *all_keys]
+    if by_attribute:
+        causal = causal_mask(e, q, queries, keys, length)
+        total = causal if total is None else e.sum(total, causal)
+    if is_joined:
+        q, k, v = (heads(e, x, e.count("num_heads")) for x in (q, k, v))
+    if past:
+        k, v = (e.op("Concat", old, x, axis=2) for old, x in zip(past, (k, v), strict=True))
+    probabilities = e.op("Softmax", e.sum(scores_of(e, q, k), total), axis=-1)
+    return [joined_heads(e, e.op("MatMul", probabilities, v)), k, v]
+
+
+def _size(value: Value, axis: int) -> Dim | None:
+    return value.desc.shape[axis] if value.desc.shape is not None else None
+
+
+def _has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value], *, is_joined: bool) -> bool:
+    """Whether the kernel of Attention takes these types, scale and sizes of heads."""
+    count = e.count("num_heads") if is_joined else 1
+    sizes = [_size(x, -1) for x in (q, k, v)]
+    scale = e.node.float_attr("scale", 0.0)
+    return (
+        all(value.desc.dtype is DType.FLOAT32 for value in (q, k, v, *past))
+        and all(value.desc.shape is not None and len(value.desc.shape) == 4 for value in past)
+        and all(isinstance(size, int) and size % count == 0 and 0 < size // count <= MOST_OF_HEAD for size in sizes)
+        and 0 <= scale < np.inf
+    )
+
+
+def _is_plain(total: Value | None, bias: Value | None, new: Dim | None, past: Sequence[Value]) -> bool:
+    """Whether Attention reads these masks as they are: they have a number for each key, and none hides all keys of a
+    query, for which the standard gives zeros and ONNX Runtime's op NaN.
+    """
+    if total is None:
+        return True
+    old = _size(past[0], 2) if past else 0
+    shape = total.desc.shape
+    if not (isinstance(new, int) and isinstance(old, int)) or not shape or len(shape) > 4 or shape[-1] != new + old:
+        return False
+    if bias is None or bias.producer.op_type == "Data":
+        return True
+    return bias.tensor is not None and not bool(np.isneginf(bias.array).all(-1).any())
+
+
+def self_attention(e: Expansion, projected: Value) -> None:
     """The rest of Attention and QAttention, when the projection [B, S, q·k·v] is made."""
     e.refuse_attrs(f"{_SHARED} do_rotary", _NO_SHARING)
-    count = e.count("num_heads")
-    q, k, v = (heads(e, part, count) for part in parts_of(e, projected, e.node.ints_attr("qkv_hidden_sizes"), 2))
-    mask, past, length = e.input("mask_index"), e.input("past"), None
-    if past is not None:
-        old_k, old_v = (e.op("Gather", past, e.const("index", index), axis=0) for index in (0, 1))
-        k, v = e.op("Concat", old_k, k, axis=2), e.op("Concat", old_v, v, axis=2)
-        length = e.dim(old_k, 2)
-    added = [padding_mask(e, mask, q, k, x) if mask is not None else None]
-    if e.node.int_attr("unidirectional", 0):
-        added.append(causal_mask(e, q, k, length))
-    if e.node.op_type == "Attention":
-        added.append(e.input("attention_bias"))
-    y = attend(e, q, k, v, added)
-    present = e.op("Concat", e.unsqueeze(k, 0), e.unsqueeze(v, 0), axis=0) if e.asks(1) else ""
-    e.finish(y, present)
+    q, k, v = parts_of(e, projected, e.node.ints_attr("qkv_hidden_sizes"), 2)
+    past = e.input("past")
+    halves = [] if past is None else [e.op("Gather", past, e.const("index", index), axis=0) for index in (0, 1)]
+    bias = e.input("attention_bias") if e.node.op_type == "Attention" else None
+    y, *pair = attend(e, q, k, v, halves, mask=e.input("mask_index"), bias=bias, is_joined=True)
+    e.finish(y, e.op("Concat", *(e.unsqueeze(x, 0) for x in pair), axis=0) if e.asks(1) else "")
 
 
 @microsoft(
@@ -138,7 +200,7 @@ def attention(e: Expansion) -> None:
     """Self-attention whose three projections are one product."""
     e.refuse_inputs("past_sequence_length", _NO_SHARING)
     x = e.operand("input")
-    self_attention(e, e.sum(e.op("MatMul", x, e.operand("weights")), e.input("bias")), x)
+    self_attention(e, e.sum(e.op("MatMul", x, e.operand("weights")), e.input("bias")))
 
 
 @microsoft(
@@ -151,43 +213,38 @@ def attention(e: Expansion) -> None:
 def multi_head_attention(e: Expansion) -> None:
     """Attention on what was projected before, packed or not."""
     e.refuse_inputs("past_sequence_length cache_indirection", _NO_SHARING)
-    q, k, v = _separate(e)
-    length = None
-    old_k, old_v = e.input("past_key"), e.input("past_value")
-    if old_k is not None and old_v is not None:
-        k, v = e.op("Concat", old_k, k, axis=2), e.op("Concat", old_v, v, axis=2)
-        length = e.dim(old_k, 2)
-    mask = e.input("key_padding_mask")
-    added = [padding_mask(e, mask, q, k, e.operand("query")) if mask is not None else None]
-    if e.node.int_attr("unidirectional", 0):
-        added.append(causal_mask(e, q, k, length))
-    added.append(e.input("attention_bias"))
-    e.finish(attend(e, q, k, v, added), k, v, "scores are not kept: export the model without this output")
+    q, k, v, is_joined = _separate(e)
+    pair = [value for name in ("past_key", "past_value") if (value := e.input(name)) is not None]
+    past = pair if len(pair) == 2 else []
+    mask, bias = e.input("key_padding_mask"), e.input("attention_bias")
+    results = attend(e, q, k, v, past, mask=mask, bias=bias, is_joined=is_joined)
+    e.finish(*results[: len(e.node.outputs)], "scores are not kept: export the model without this output")
 
 
-def _separate(e: Expansion) -> list[Value]:
-    """q, k and v as [B, N, …, H], with their parts of the bias."""
+def _separate(e: Expansion) -> tuple[Value, Value, Value, bool]:
+    """q, k and v with their parts of the bias as [B, …, N·H] and True, or as [B, N, …, H] and False."""
     query, key, value, bias = e.operand("query"), e.input("key"), e.input("value"), e.input("bias")
     count = e.count("num_heads")
-    if key is None:  # [B, S, N, 3, H]
-        packed = [
-            e.op("Squeeze", part, e.const("axes", [3])) for part in e.ops("Split", 3, query, axis=3, num_outputs=3)
-        ]
-    elif value is None:  # [B, L, N, 2, H]
-        pair = [e.op("Squeeze", part, e.const("axes", [3])) for part in e.ops("Split", 2, key, axis=3, num_outputs=2)]
-        packed = [e.reshape(query, 0, 0, count, -1), *pair]
-    elif e.rank(key) == 4:  # the key and value of the past, [B, N, L, H]
+    if key is not None and value is not None and e.rank(key) == 4:  # the key and value of the past, [B, N, L, H]
         q = query if bias is None else e.sum(query, _parts_of_bias(e, bias, query)[0])
-        return [heads(e, q, count), key, value]
+        return heads(e, q, count), key, value, False
+    if key is None:  # [B, S, N, 3, H]
+        flat = _unpacked(e, query, 3)
+    elif value is None:  # [B, L, N, 2, H]
+        flat = [query, *_unpacked(e, key, 2)]
     else:
         flat = [query, key, value]
-        if bias is not None:
-            flat = [e.sum(x, part) for x, part in zip(flat, _parts_of_bias(e, bias, query), strict=True)]
-        return [heads(e, x, count) for x in flat]
     if bias is not None:
-        rows = [e.reshape(part, count, -1) for part in parts_of(e, bias, (), 0)]
-        packed = [e.sum(x, row) for x, row in zip(packed, rows, strict=True)]
-    return [e.transpose(x, 0, 2, 1, 3) for x in packed]
+        parts = parts_of(e, bias, (), 0) if value is None else _parts_of_bias(e, bias, query)
+        flat = [e.sum(x, part) for x, part in zip(flat, parts, strict=True)]
+    q, k, v = flat
+    return q, k, v, True
+
+
+def _unpacked(e: Expansion, packed: Value, count: int) -> list[Value]:
+    """[B, S, N, count, H] → `count` tensors [B, S, N·H]"""
+    parts = e.ops("Split", count, packed, axis=3, num_outputs=count)
+    return [e.reshape(part, 0, 0, -1) for part in parts]
 
 
 def _parts_of_bias(e: Expansion, bias: Value, query: Value) -> list[Value]:

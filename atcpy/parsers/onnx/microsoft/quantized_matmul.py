@@ -63,7 +63,7 @@ def q_attention(e: Expansion) -> None:
     scale = e.op("Mul", e.operand("input_scale"), e.operand("weight_scale"))
     zeros = e.input("input_zero_point"), e.input("weight_zero_point")
     projected = integer_product(e, x, e.operand("weight"), zeros, scale)
-    self_attention(e, e.sum(projected, e.operand("bias")), x)
+    self_attention(e, e.sum(projected, e.operand("bias")))
 
 
 @microsoft("MatMulInteger16", "A B")

@@ -127,10 +127,11 @@ def test_qgemm(quantized: bool, per_column: bool, transposed: int) -> None:
 
 @pytest.mark.parametrize("past", [False, True])
 def test_qattention(past: bool) -> None:
-    x, w = integers(0, 255, 2, 4, 16), integers(-127, 127, 16, 48, dtype="int8")
+    # Seven bits: ONNX Runtime's sums of two products saturate at 16 bits on CPUs without VNNI.
+    x, w = integers(0, 255, 2, 4, 16), integers(-63, 63, 16, 48, dtype="int8")
     mask = np.ones((2, 4 + 3 * past), np.int32)
     mask[0, -1] = 0
-    arrays = [x, w, floats(48), scale(0.02), scale(0.01), mask, zero(128), zero(0, "int8")]
+    arrays = [x, w, floats(48), scale(0.02), scale(0.02), mask, zero(128), zero(0, "int8")]
     arrays += [floats(2, 2, 2, 3, 8)] if past else []
     attrs = {"num_heads": 2, "unidirectional": int(past)}
     assert_as_in_ort("QAttention", arrays, attrs, outputs=1 + past, constants=(1, 2, 3, 4, 6, 7))
