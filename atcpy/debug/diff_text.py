@@ -9,8 +9,6 @@ from typing import Any
 from atcpy.debug.diff import Difference, Group, Kind
 from atcpy.ir import Graph, Node
 
-_STRUCTURAL = frozenset({"Const", "Data", "NetOutput"})
-
 
 def difference_record(difference: Difference) -> dict[str, Any]:
     """The members `same` and `nodes` of the result of `diff --json`."""
@@ -48,7 +46,7 @@ def difference_lines(before: Graph, after: Graph, difference: Difference) -> Ite
 
 
 def _node_count(graph: Graph) -> int:
-    return sum(node.op_type not in _STRUCTURAL for node in graph.nodes)
+    return sum(not node.is_structural for node in graph.nodes)
 
 
 def _group_text(group: Group) -> str:
@@ -112,8 +110,7 @@ def _texts(node: Node, group: Group) -> Iterator[str]:
 
 def _parts(node: Node, group: Group) -> list[str]:
     """The ops of a fused node: those of its body, or those that it replaced."""
-    ops = [inner.op_type for body in node.subgraphs for inner in body.nodes]
-    ops = [op for op in ops if op not in _STRUCTURAL]
+    ops = [inner.op_type for body in node.subgraphs for inner in body.nodes if not inner.is_structural]
     if not ops and node in group.after and len(group.before) > 1:
         ops = [old.op_type for old in group.before]
     return ops

@@ -322,11 +322,7 @@ def engine_groups(graph: Graph, engine: str) -> list[EngineGroup]:
                 reasons.setdefault(reject.where, []).append(text)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for node in walk(graph):
-        if (
-            node.engine is not None
-            and node.engine.value == engine
-            and node.op_type not in {"Data", "Const", "NetOutput"}
-        ):
+        if node.engine is not None and node.engine.value == engine and not node.is_structural:
             why = [text for name in dict.fromkeys((node.name, *node.sources)) for text in reasons.get(name, ())]
             groups.setdefault((node.op_type, tuple(dict.fromkeys(why))), []).append(_own_name(node))
     found = [EngineGroup(op, tuple(nodes), why) for (op, why), nodes in groups.items()]

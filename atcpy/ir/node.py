@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from atcpy.ir.tensor import Array, Tensor
 
 if TYPE_CHECKING:
     from atcpy.ir.graph import Graph
+
+_SOURCES: Final = frozenset({"Data", "Const"})
+_STRUCTURAL: Final = _SOURCES | {"NetOutput"}
 
 
 class Body:
@@ -145,6 +148,16 @@ class Node:
     def output(self) -> Value:
         """The first output."""
         return self.outputs[0]
+
+    @property
+    def is_structural(self) -> bool:
+        """Whether it is an input, a constant or the outputs of the graph: nothing computes."""
+        return self.op_type in _STRUCTURAL
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it is an input or a constant of the graph."""
+        return self.op_type in _SOURCES
 
     @property
     def is_read(self) -> bool:

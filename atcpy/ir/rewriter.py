@@ -54,7 +54,7 @@ class Rewriter(Builder):
             self.graph.take_name(new, old)
             if new.desc.shape is None:
                 new.desc = old.desc
-        elif new.producer.op_type not in {"Data", "Const"}:
+        elif not new.producer.is_source:
             new.producer.sources = merge_names(new.producer.sources, self.sources)
             new.producer.passes = merge_names(new.producer.passes, self.passes)
 

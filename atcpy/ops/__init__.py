@@ -56,6 +56,28 @@ from atcpy.ops import (
     trilu,
     where,
 )
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, all_opdefs, find_opdef, is_view, register_operator
+from atcpy.ops.opdef import (
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    Trait,
+    all_opdefs,
+    find_opdef,
+    has_trait,
+    is_view,
+    register_operator,
+)
 
-__all__ = ["KernelCall", "Known", "Layout", "OpDef", "all_opdefs", "find_opdef", "is_view", "register_operator"]
+__all__ = [
+    "KernelCall",
+    "Known",
+    "Layout",
+    "OpDef",
+    "Trait",
+    "all_opdefs",
+    "find_opdef",
+    "has_trait",
+    "is_view",
+    "register_operator",
+]

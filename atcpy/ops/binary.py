@@ -24,6 +24,7 @@ from atcpy.ops.opdef import (
     OpDef,
     ParamValue,
     Propagate,
+    Trait,
     as_epilogue,
     register_operator,
 )
@@ -186,7 +187,7 @@ def _register(
             layout=layout_divide if name in _DIVISIONS else layout_broadcast,
             lower=lambda node: lower_chain(node, kernel_op(node)),
             inplace=inplace,
-            is_elementwise=True,
+            traits=Trait.ELEMENTWISE,
         )
     )
 
@@ -275,7 +276,7 @@ register_operator(
         layout=layout_broadcast,
         lower=lambda node: lower_chain(node, "PRelu"),
         inplace=(0,),
-        is_elementwise=True,
+        traits=Trait.ELEMENTWISE,
     )
 )
 
@@ -296,6 +297,6 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_mean,
         inplace=(0,),
-        is_elementwise=True,
+        traits=Trait.ELEMENTWISE,
     )
 )

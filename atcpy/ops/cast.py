@@ -12,7 +12,7 @@ from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import layout_like_input, supports_broadcast
 from atcpy.ops.half import HALF_DTYPES
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.shape_values import UNNAMED
 
 KERNEL_DTYPES = frozenset(
@@ -148,6 +148,8 @@ for _name in ("Cast", "CastLike"):
             engines={Engine.VECTOR: supports_cast},
             layout=layout_cast,
             lower=lower_cast,
-            is_elementwise=_name == "Cast",  # the other one has an operand of another shape
+            traits=Trait.ELEMENTWISE
+            if _name == "Cast"
+            else Trait.NONE,  # the other one has an operand of another shape
         )
     )

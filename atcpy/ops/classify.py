@@ -8,7 +8,7 @@ from atcpy.ir import DType, Engine, Node, TensorDesc
 from atcpy.ir.shape import element_count
 from atcpy.ops.broadcast import layout_like_input
 from atcpy.ops.elementwise import supports_unary
-from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, Trait, register_operator
 
 # The bits of infinity; NaN lies above it. Types without infinity: the bits of NaN, beside the sign or with it.
 _INFINITY = {
@@ -79,7 +79,7 @@ def _register(name: str, bits: BitRange) -> None:
             engines={Engine.VECTOR: lambda node: supports_unary(node, frozenset(_INFINITY.keys() | _ONLY_NAN.keys()))},
             layout=layout_like_input,
             lower=lambda node: lower_classify(node, bits),
-            is_elementwise=True,
+            traits=Trait.ELEMENTWISE,
         )
     )
 

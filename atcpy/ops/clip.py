@@ -12,7 +12,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.binary import NUMBERS, binary_call
 from atcpy.ops.broadcast import layout_like_input, supports_broadcast
 from atcpy.ops.elementwise import supports_unary, unary_call
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, as_epilogue, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, Trait, as_epilogue, register_operator
 
 
 def infer_clip(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -83,6 +83,6 @@ register_operator(
         layout=layout_like_input,
         lower=lower_clip,
         inplace=(0,),
-        is_elementwise=True,
+        traits=Trait.ELEMENTWISE,
     )
 )

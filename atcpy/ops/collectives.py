@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Shape
-from atcpy.ops.opdef import Known, OpDef, register_operator
+from atcpy.ops.opdef import Known, OpDef, Trait, register_operator
 
 WORLD = "hccl_world_group"
 REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min"})
@@ -88,7 +88,7 @@ for _name, _infer in (
             ge_type=_name,
             infer=_infer,
             engines={Engine.HCCL: _supports},
-            is_random=True,  # what other ranks bring, nobody knows: never folded, never merged
+            traits=Trait.RANDOM,  # what other ranks bring, nobody knows: never folded, never merged
             inplace=(0,) if _name == "HcomAllReduce" else (),
         )
     )

@@ -11,7 +11,7 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, normal_axis, rejects_operand, unnamed_dim
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.shape_values import add, integers, is_vector
 from atcpy.ops.strided import copy_calls, in_few_launches, rejects_value, row_major, supports_movement
 
@@ -189,6 +189,6 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_split, lower_split)},
         layout=layout_split,
         lower=lower_split,
-        is_eager=True,
+        traits=Trait.EAGER,
     )
 )

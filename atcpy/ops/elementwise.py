@@ -19,6 +19,7 @@ from atcpy.ops.opdef import (
     ParamValue,
     Propagate,
     Supports,
+    Trait,
     as_epilogue,
     register_operator,
 )
@@ -78,7 +79,7 @@ def _register(
             layout=layout_like_input,
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
             inplace=(0,),
-            is_elementwise=True,
+            traits=Trait.ELEMENTWISE,
         )
     )
 

@@ -11,7 +11,7 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, unnamed_dim
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.reference import MAX_DATA_ELEMENTS
 from atcpy.ops.shape_values import is_vector, mul
 from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
@@ -159,8 +159,7 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_expand)},
         layout=layout_expand,
         lower=lower_expand,
-        is_eager=True,
-        is_broadcast=True,
+        traits=Trait.EAGER | Trait.BROADCAST,
     )
 )
 register_operator(

@@ -13,14 +13,23 @@ from atcpy.ir import Engine, Graph, Node, Value
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.graph_program import MAX_DIMS, MAX_ROW, MAX_SOURCES, Program, is_immediate
-from atcpy.ops.opdef import KernelCall, OpDef, ParamValue, always, find_opdef, is_view, register_operator
+from atcpy.ops.opdef import (
+    KernelCall,
+    OpDef,
+    ParamValue,
+    Trait,
+    always,
+    find_opdef,
+    has_trait,
+    is_view,
+    register_operator,
+)
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.spans import Spans, cuts_rows, dims_of, is_repeated, spans_of, varies_in_row, within
 from atcpy.ops.structural import keep_desc
 
 NAME = "GraphKernel"
 BODY = "body"
-STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 
 
 def body_of(node: Node) -> Graph:
@@ -32,14 +41,12 @@ def body_of(node: Node) -> Graph:
 
 def only_moves(node: Node) -> bool:
     """True for a node that needs no instruction: a view, or elements that are repeated."""
-    opdef = find_opdef(node)
-    return is_view(node) or (opdef is not None and opdef.is_broadcast)
+    return is_view(node) or has_trait(node, Trait.BROADCAST)
 
 
 def row_of(node: Node) -> int:
     """How many elements, side by side, a node makes one of; 1 if it is no reduction."""
-    opdef = find_opdef(node)
-    if opdef is None or not opdef.is_reduction:
+    if not has_trait(node, Trait.REDUCTION):
         return 1
     results = element_count(node.output.desc.memory_shape)
     return element_count(node.operand(0).desc.memory_shape) // max(results, 1)
@@ -50,8 +57,7 @@ def operand_spans(node: Node) -> Iterator[tuple[Value, Spans]]:
     reads. Numbers are not read: the instruction holds them.
     """
     target = node.output.desc.memory_shape
-    opdef = find_opdef(node)
-    if is_view(node) or (opdef is not None and opdef.is_reduction):
+    if is_view(node) or has_trait(node, Trait.REDUCTION):
         yield node.operand(0), ()
         return
     for value in node.operands[:1] if only_moves(node) else node.operands:
@@ -159,7 +165,7 @@ def _vary(
 def lower_graph_kernel(node: Node) -> Iterable[KernelCall]:
     """One launch; what the body's nodes lower to are its instructions."""
     body = body_of(node)
-    nodes = [inner for inner in body.nodes if inner.op_type not in STRUCTURAL]
+    nodes = [inner for inner in body.nodes if not inner.is_structural]
     sources = sources_of(nodes, body.outputs)
     assert sources is not None
     program = Program()

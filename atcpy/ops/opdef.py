@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 
 from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.instruction import Instruction
@@ -113,6 +114,32 @@ def as_epilogue(supports: Supports) -> Supports:
     return supports_there
 
 
+class Trait(Flag):
+    """What passes may ask of an op.
+
+    VIEW: output 0 has the elements of input 0 in their order, and can be its memory; nothing runs.
+    RESHAPE: a view whose purpose is another shape: not Identity and Dropout.
+    RANDOM: two runs may differ; never folded or merged.
+    ELEMENTWISE: each element of the result depends on the operands' elements at its index, with numpy's broadcasting:
+        a dim of size 1 may be inserted into all of them alike.
+    BROADCAST: output 0 is input 0, each element as often as its shape says.
+    REDUCTION: each element of output 0 depends on several of input 0; the other inputs say on which.
+    EAGER: where operands' elements decide its shape at run time, it runs in numpy between two plans: it only moves
+        data, and a plan of its own for each set of elements would not pay.
+    CUSTOM: a user's own op.
+    """
+
+    NONE = 0
+    VIEW = auto()
+    RESHAPE = auto()
+    RANDOM = auto()
+    ELEMENTWISE = auto()
+    BROADCAST = auto()
+    REDUCTION = auto()
+    EAGER = auto()
+    CUSTOM = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDef:
     """The record of one op.
@@ -126,19 +153,11 @@ class OpDef:
     lower: the kernel launches that it becomes.
     half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
     bound: instead of `lower`, for results whose size depends on data.
-    is_view: output 0 is input 0's memory under another shape; nothing runs.
+    traits: what passes may ask of the op.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
-    is_random: two runs may differ; never folded or merged.
-    is_elementwise: each element of the result depends on the operands' elements at its place, with
-        numpy's broadcasting: a dim of size 1 may be put into all of them alike.
-    elementwise_if: says so of some nodes of an op of which it does not hold in general.
-    is_broadcast: output 0 is input 0, each element as often as its shape says.
-    is_reduction: each element of output 0 depends on as many of input 0; the other inputs say on which.
-    is_custom: a user's own op.
+    elementwise_if: which nodes are elementwise, of an op that is not in general.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
         given for the outputs, if it is given some.
-    is_eager: where operands' elements decide its shape at run time, it runs in numpy between two plans: it
-        only moves data, and a plan of its own for each set of elements would not pay.
     """
 
     name: str
@@ -153,20 +172,14 @@ class OpDef:
     lower: Lower | None = None
     half_weights: tuple[int, ...] = ()
     bound: Bound | None = None
-    is_view: bool = False
+    traits: Trait = Trait.NONE
     inplace: tuple[int, ...] = ()
-    is_random: bool = False
-    is_elementwise: bool = False
     elementwise_if: Callable[[Node], bool] | None = None
-    is_broadcast: bool = False
-    is_reduction: bool = False
-    is_eager: bool = False
-    is_custom: bool = False
     compute: Compute | None = None
 
     def takes_elements(self, node: Node) -> bool:
         """True if a node of the op is elementwise."""
-        return self.is_elementwise or (self.elementwise_if is not None and self.elementwise_if(node))
+        return Trait.ELEMENTWISE in self.traits or (self.elementwise_if is not None and self.elementwise_if(node))
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""
@@ -194,14 +207,17 @@ def find_opdef(node: Node) -> OpDef | None:
     return _REGISTRY.get((node.domain, node.op_type))
 
 
-def is_view(node: Node) -> bool:
-    """True if nothing runs: output 0 is input 0's memory."""
-    if node.engine is not Engine.GE_LOCAL:
-        return False
+def has_trait(node: Node, traits: Trait) -> bool:
+    """Return whether the record of a node's op has one of the traits; an op without a record has none."""
     opdef = find_opdef(node)
-    return opdef is not None and opdef.is_view
+    return opdef is not None and bool(opdef.traits & traits)
+
+
+def is_view(node: Node) -> bool:
+    """Return whether nothing runs for a node that has its engine: output 0 is input 0's memory."""
+    return node.engine is Engine.GE_LOCAL and has_trait(node, Trait.VIEW)
 
 
 def all_opdefs() -> list[OpDef]:
     """Every record of ours, by domain and name."""
-    return [_REGISTRY[key] for key in sorted(_REGISTRY) if not _REGISTRY[key].is_custom]
+    return [_REGISTRY[key] for key in sorted(_REGISTRY) if Trait.CUSTOM not in _REGISTRY[key].traits]

@@ -8,7 +8,7 @@ from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ops.binary import broadcast_params, layout_divide
 from atcpy.ops.broadcast import broadcast_shapes, supports_broadcast
 from atcpy.ops.elementwise import FLOATS, INTS, unary_call
-from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, Trait, register_operator
 
 _BASES = FLOATS | {DType.INT32, DType.INT64}
 _EXPONENTS = FLOATS | INTS
@@ -59,6 +59,6 @@ register_operator(
         layout=layout_divide,
         lower=lower_pow,
         inplace=(0,),
-        is_elementwise=True,
+        traits=Trait.ELEMENTWISE,
     )
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from atcpy.ir import DType, Node
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import OpDef, register_operator
+from atcpy.ops.opdef import OpDef, Trait, register_operator
 
 
 def evaluate_multinomial(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
@@ -24,6 +24,6 @@ def evaluate_multinomial(node: Node, arrays: Sequence[Array | None]) -> Sequence
     return [classes.astype(DType.from_onnx(node.int_attr("dtype", DType.INT32.onnx)).numpy)]
 
 
-register_operator(OpDef(name="Multinomial", ge_type="Multinomial", evaluate=evaluate_multinomial, is_random=True))
+register_operator(OpDef(name="Multinomial", ge_type="Multinomial", evaluate=evaluate_multinomial, traits=Trait.RANDOM))
 for _name in ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"):
-    register_operator(OpDef(name=_name, ge_type=_name, is_random=True))
+    register_operator(OpDef(name=_name, ge_type=_name, traits=Trait.RANDOM))

@@ -13,7 +13,7 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, Ten
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
 from atcpy.ops.elementwise import FLOATS, INTS
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, Trait, register_operator
 
 _NUMBERS = FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64}
 _ORDERED = _NUMBERS | {DType.INT8, DType.UINT8, DType.BOOL}
@@ -297,7 +297,7 @@ for _name, _reduction in REDUCTIONS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
-            is_reduction=True,
+            traits=Trait.REDUCTION,
         )
     )
 for _name, _reduction in GLOBAL_POOLS.items():
@@ -310,7 +310,7 @@ for _name, _reduction in GLOBAL_POOLS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
-            is_reduction=True,
+            traits=Trait.REDUCTION,
         )
     )
 register_operator(OpDef(name="GlobalLpPool", ge_type="GlobalLpPool", infer=infer_global_pool, expand=expand_global_lp))

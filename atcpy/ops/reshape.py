@@ -11,7 +11,7 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, normal_axes, normal_axis, unnamed_dim
-from atcpy.ops.opdef import Known, Layout, OpDef, register_operator
+from atcpy.ops.opdef import Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.shape_values import integers, is_vector, product, quotient
 
 
@@ -208,7 +208,7 @@ register_operator(
         evaluate=evaluate_reshape,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        is_view=True,
+        traits=Trait.VIEW | Trait.RESHAPE,
     )
 )
 register_operator(
@@ -220,7 +220,7 @@ register_operator(
         evaluate=evaluate_squeeze,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        is_view=True,
+        traits=Trait.VIEW | Trait.RESHAPE,
     )
 )
 register_operator(
@@ -232,7 +232,7 @@ register_operator(
         evaluate=evaluate_unsqueeze,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        is_view=True,
+        traits=Trait.VIEW | Trait.RESHAPE,
     )
 )
 register_operator(
@@ -244,7 +244,7 @@ register_operator(
         evaluate=evaluate_flatten,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        is_view=True,
+        traits=Trait.VIEW | Trait.RESHAPE,
     )
 )
 register_operator(
@@ -255,7 +255,7 @@ register_operator(
         propagate=propagate_view,
         evaluate=evaluate_identity,
         engines={Engine.GE_LOCAL: supports_view},
-        is_view=True,
+        traits=Trait.VIEW,
     )
 )
 # No `evaluate`: a Dropout in training mode must not be folded into its input.
@@ -265,6 +265,6 @@ register_operator(
         ge_type="Dropout",
         infer=infer_identity,
         engines={Engine.GE_LOCAL: supports_dropout},
-        is_view=True,
+        traits=Trait.VIEW,
     )
 )

@@ -12,7 +12,7 @@ from atcpy.ir import DType, Engine, Node, Reject, Tensor, TensorDesc
 from atcpy.ir.shape import Dim, Sym
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import known_integers, unnamed_dim
-from atcpy.ops.opdef import KernelCall, Known, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, Trait, register_operator
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx
 from atcpy.ops.shape_values import UNNAMED, product
 from atcpy.ops.strided import fill_calls, item_bytes, rejects_value, row_major
@@ -187,12 +187,17 @@ register_operator(
         infer=infer_shape,
         propagate=propagate_shape,
         evaluate=evaluate_shape,
-        is_eager=True,
+        traits=Trait.EAGER,
     )
 )
 register_operator(
     OpDef(
-        name="Size", ge_type="Size", infer=infer_size, propagate=propagate_size, evaluate=evaluate_size, is_eager=True
+        name="Size",
+        ge_type="Size",
+        infer=infer_size,
+        propagate=propagate_size,
+        evaluate=evaluate_size,
+        traits=Trait.EAGER,
     )
 )
 register_operator(
@@ -204,7 +209,7 @@ register_operator(
         evaluate=evaluate_constant_of_shape,
         engines={Engine.VECTOR: supports_constant_of_shape},
         lower=lower_constant_of_shape,
-        is_eager=True,
+        traits=Trait.EAGER,
     )
 )
 register_operator(
@@ -214,6 +219,6 @@ register_operator(
         infer=infer_range,
         propagate=propagate_range,
         evaluate=evaluate_range,
-        is_eager=True,
+        traits=Trait.EAGER,
     )
 )

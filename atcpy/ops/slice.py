@@ -10,7 +10,7 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.shape_values import is_vector
 from atcpy.ops.strided import copy_calls, in_few_launches, row_major, supports_movement
 
@@ -166,6 +166,6 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_slice, lower_slice)},
         layout=layout_slice,
         lower=lower_slice,
-        is_eager=True,
+        traits=Trait.EAGER,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.ir import Engine, Node, TensorDesc
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, always, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, Trait, always, register_operator
 
 
 def keep_desc(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -64,7 +64,9 @@ register_operator(
     )
 )
 register_operator(
-    OpDef(name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, is_view=True)
+    OpDef(
+        name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, traits=Trait.VIEW
+    )
 )
 register_operator(
     OpDef(

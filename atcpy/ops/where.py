@@ -12,7 +12,7 @@ from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.broadcast import broadcast_shapes, collapsed_walk, infer_same_type, layout_broadcast, supports_broadcast
 from atcpy.ops.cast import KERNEL_DTYPES
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.shape_values import UNNAMED, is_vector
 
 
@@ -80,6 +80,6 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_where,
         inplace=(1, 2),
-        is_elementwise=True,
+        traits=Trait.ELEMENTWISE,
     )
 )

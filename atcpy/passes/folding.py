@@ -13,7 +13,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead, is_static
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import evaluate_by_onnx, find_schema
 from atcpy.options import PrepareOptions, Stage
@@ -79,8 +79,7 @@ def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: P
     is_known = elements is not None and all(isinstance(item, int) for item in elements)
     if not is_known and not _is_constant(node):
         return  # which is what most nodes do
-    opdef = find_opdef(node)
-    if (opdef is not None and opdef.is_random) or not all(_sized(value) for value in node.outputs):
+    if has_trait(node, Trait.RANDOM) or not all(_sized(value) for value in node.outputs):
         return
     if is_known:
         arrays: Sequence[Array] = [
@@ -88,6 +87,7 @@ def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: P
         ]
         record.matched += 1
     else:
+        opdef = find_opdef(node)
         if (opdef is None or opdef.evaluate is None) and find_schema(node.op_type, node.domain) is None:
             return
         record.matched += 1

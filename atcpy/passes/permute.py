@@ -14,7 +14,7 @@ import numpy as np
 
 from atcpy.ir import Node, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 
 Perm = tuple[int, ...]
 
@@ -35,10 +35,9 @@ def inverse(perm: Perm) -> Perm:
 
 def permuted(node: Node, perm: Perm) -> Permuted | None:
     """How the node works on permuted dims; None if it does not."""
-    opdef = find_opdef(node)
     if node.op_type in _RULES:
         return _RULES[node.op_type](node, perm)
-    return Permuted() if opdef is not None and opdef.is_elementwise else None
+    return Permuted() if has_trait(node, Trait.ELEMENTWISE) else None
 
 
 def data_places(node: Node) -> Sequence[int]:

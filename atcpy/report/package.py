@@ -15,7 +15,7 @@ from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, shape, size
-from atcpy.stages.report import STRUCTURAL, Precision, count_engines, count_host_ops
+from atcpy.stages.report import Precision, count_engines, count_host_ops
 
 TABLES = ("io", "nodes", "tasks", "weights", "passes", "precision", "memory", "provenance")
 _CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
@@ -135,7 +135,7 @@ class PackageView:
 
     def memory(self) -> Record:
         """The plan, and the largest values."""
-        values = [value for node in self.graph.nodes if node.op_type not in STRUCTURAL for value in node.outputs]
+        values = [value for node in self.graph.nodes if not node.is_structural for value in node.outputs]
         known = [value for value in values if value.desc.is_static]
         largest = sorted(known, key=lambda value: -value.desc.nbytes)[:10]
         summary: Record = self.summary()["memory"]

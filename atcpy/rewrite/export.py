@@ -27,7 +27,6 @@ from atcpy.rewrite.source_model import Origin, SourceModel
 
 assert _downgrades
 _ATTR = onnx.AttributeProto
-_STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 _SHAPE_OF_A_RANGE = 15  # the opset from which on Shape can return some of the dims
 LARGE_BYTES = 16 << 10  # constants from here on stay outside of the message
 _INT64_MAX = 2**63 - 1
@@ -79,7 +78,7 @@ class _Exporter:
         self._graph = graph
         self._source = source
         self._retyped = retyped
-        self._nodes = [node for node in walk(graph) if node.op_type not in _STRUCTURAL]
+        self._nodes = [node for node in walk(graph) if not node.is_structural]
         self._own_opset = next((e.version for e in source.model.opset_import if e.domain in ("", "ai.onnx")), 0)
         self._names: dict[Value, str] = {}
         self._placed: dict[Tensor, str] = {}
@@ -214,7 +213,7 @@ class _Exporter:
         taken = {value.name for value in graph.outputs} & set(names)
         for value, name in zip(graph.outputs, names, strict=True):
             is_free = value.name not in names and value not in self._names and name not in taken
-            if value.name != name and is_free and value.producer.op_type not in {"Data", "Const"}:
+            if value.name != name and is_free and not value.producer.is_source:
                 self._names[value] = name
 
     def _name(self, value: Value) -> str:

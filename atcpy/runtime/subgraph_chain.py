@@ -62,7 +62,7 @@ def _cut(graph: Graph) -> Iterator[tuple[Graph, list[Value]]]:
     data_dependent = 0
     position: dict[Node, int] = {}
     for node in graph.nodes:
-        if node.op_type in {"Data", "Const", "NetOutput"}:
+        if node.is_structural:
             continue
         position[node] = len(groups) - 1
         groups[-1].append(node)

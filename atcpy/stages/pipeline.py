@@ -163,7 +163,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
     manager = PassManager(options, passes_with(custom), options.limits.deadline())
     try:
         parsed = parse(model, options.parse, custom)
-        nodes = sum(1 for node in parsed.graph.nodes if node.op_type not in reporting.STRUCTURAL)
+        nodes = sum(1 for node in parsed.graph.nodes if not node.is_structural)
         prepare(parsed.graph, manager)
         _check_values(parsed.graph, options.limits.memory())
         place(parsed.graph, manager)
@@ -176,7 +176,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
     for node in parsed.graph.nodes:
         for value in node.outputs:
             known, unknown = known + value.desc.is_static, unknown + (not value.desc.is_static)
-        if node.op_type not in reporting.STRUCTURAL and node.engine is not None:
+        if not node.is_structural and node.engine is not None:
             key = (node.op_type, node.engine.value)
             counts[key] = counts.get(key, 0) + 1
     ops = tuple((op, count, engine) for (op, engine), count in sorted(counts.items()))

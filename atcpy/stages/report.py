@@ -11,8 +11,6 @@ from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
 from atcpy.ops import graph_kernel, is_view
 
-STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
-
 
 @dataclass(frozen=True, slots=True)
 class OpCount:
@@ -101,7 +99,7 @@ def count_engines(graph: Graph) -> dict[str, int]:
     for node in walk(graph):
         if node.op_type == graph_kernel.NAME:
             fused.update(node.subgraphs)  # which come later
-        if node.op_type not in STRUCTURAL and node.engine is not None and node.graph not in fused:
+        if not node.is_structural and node.engine is not None and node.graph not in fused:
             counts[node.engine.value] += 1
     return {name: count for name, count in counts.items() if count or name == Engine.HOST_CPU.value}
 

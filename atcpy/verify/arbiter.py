@@ -18,7 +18,7 @@ import onnx
 from atcpy.errors import CustomOpError
 from atcpy.ir import DType, Graph, Node, Tensor, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.custom import CustomOps
 from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.options import ParseOptions
@@ -38,7 +38,7 @@ def evaluate_in_float64(
     memory: dict[Value, Array] = {}
     try:
         for node in graph.nodes:
-            if node.has_subgraphs or _is_random(node):
+            if node.has_subgraphs or has_trait(node, Trait.RANDOM):
                 return None
             if node.op_type == "Data":
                 memory[node.output] = _wide(np.asarray(feeds[node.output.name]))
@@ -87,8 +87,3 @@ def _widen(graph: Graph) -> None:
                 node.attrs[name] = Tensor.of(attr.array.astype(np.float64))
             elif name in {"to", "dtype"} and attr == DType.FLOAT32.onnx:
                 node.attrs[name] = DType.FLOAT64.onnx
-
-
-def _is_random(node: Node) -> bool:
-    opdef = find_opdef(node)
-    return opdef is not None and opdef.is_random

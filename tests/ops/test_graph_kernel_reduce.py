@@ -15,7 +15,7 @@ from atcpy import InferenceSession
 from atcpy.ir import CompiledModel, Node
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
-from atcpy.ops.graph_kernel import STRUCTURAL, body_of
+from atcpy.ops.graph_kernel import body_of
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.effort import trials
@@ -55,7 +55,7 @@ def compiled(model: onnx.ModelProto, **options: object) -> CompiledModel:
 
 def nodes_of(model: onnx.ModelProto) -> list[Node]:
     """What a model is compiled to."""
-    return [node for node in compiled(model).graph.nodes if node.op_type not in STRUCTURAL]
+    return [node for node in compiled(model).graph.nodes if not node.is_structural]
 
 
 def only_kernel(model: onnx.ModelProto) -> Node:

@@ -7,7 +7,7 @@ import pytest
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Reject, Shape, Sym, TensorDesc
-from atcpy.ops import Layout, find_opdef
+from atcpy.ops import Layout, Trait, find_opdef
 from atcpy.ops.reference import infer_by_onnx, known_constant
 from atcpy.ops.reshape import infer_reshape, layout_view, reshaped, supports_dropout
 from tests.harness import make_node, reference_op
@@ -45,7 +45,7 @@ def test_agrees_with_the_reference(
     opdef = find_opdef(node)
     assert opdef is not None and opdef.evaluate is not None
     assert_same(opdef.evaluate(node, arrays), reference_op(node, arrays))
-    assert opdef.is_view and not [reject for engine in opdef.engines.values() for reject in engine(node)]
+    assert Trait.VIEW in opdef.traits and not [reject for engine in opdef.engines.values() for reject in engine(node)]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def _oldest_opset(nodes: list[Node]) -> int:
     alike = {
         (node.op_type, tuple(node.attrs), tuple(v and v.desc.dtype for v in node.inputs)): node
         for node in nodes
-        if not node.domain and node.op_type not in ("Data", "Const", "NetOutput")
+        if not node.domain and not node.is_structural
     }
     candidates = range(OLDEST_OPSET, canonical_opset())
     return next(

@@ -22,7 +22,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.custom.builder import Builder
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.types import OpContext, TensorType, attributes, type_of_all
-from atcpy.ops.opdef import KernelCall, Known, OpDef
+from atcpy.ops.opdef import KernelCall, Known, OpDef, Trait
 
 ANY_NUMBER = 2**31 - 1
 HOST = "host"  # the kernel family of tasks that Python runs
@@ -81,8 +81,7 @@ class CustomOp:
             infer=self.infer,
             evaluate=self.evaluate,
             inplace=self.inplace,
-            is_random=self.random,
-            is_custom=True,
+            traits=Trait.CUSTOM | (Trait.RANDOM if self.random else Trait.NONE),
         )
 
     # --- what the compiler and the runtime ask ---------------------------------------------------

@@ -377,7 +377,7 @@ class Importer:
             named.sources = (item.name,) if item.name else ()
             self._inference.infer(named)
             self._updated.append((held, named.output))
-        elif held.producer.op_type in ("Data", "Const"):
+        elif held.producer.is_source:
             kind = "a constant" if held.producer.op_type == "Const" else "a value of the graph around"
             what = f'{item.op_type} changes "{held.name}" in place, {kind}'
             self.problems.append(Unsupported("E10055", what, where=place(item, scope.path), hint="make it an input"))

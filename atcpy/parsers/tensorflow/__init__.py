@@ -60,7 +60,7 @@ def _end(graph: Graph, results: dict[str, Value | None]) -> None:
             where = Where(option="out_nodes")
             what = f'--out_nodes: "{name}" is no output of that node, or one that is not converted'
             raise UsageError("E10016", what, where=where, hint="the first is 0")
-        if value.producer.op_type in ("Data", "Const") or value in outputs:
+        if value.producer.is_source or value in outputs:
             value = graph.append("Identity", [value], name=name, outputs=(name,)).output
         outputs.append(value)
     graph.append("NetOutput", outputs, {"names": tuple(results)}, name="NetOutput", outputs=())

@@ -8,7 +8,7 @@ import numpy as np
 
 from atcpy.ir import DType, Node, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
 
@@ -48,7 +48,7 @@ class _Search:
         if not all(map(_is_small, node.outputs)):
             return False
         opdef = find_opdef(node)
-        if find_schema(node.op_type, node.domain) is None if opdef is None else opdef.is_random:
+        if find_schema(node.op_type, node.domain) is None if opdef is None else Trait.RANDOM in opdef.traits:
             return False
         inputs: list[Array | None] = []
         for value in node.inputs:

@@ -129,7 +129,7 @@ def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
     net_output = graph.net_output
     for index, value in enumerate(net_output.operands):
         root = roots.get(value, value)
-        shared = root in taken or root.producer.op_type in {"Data", "Const"}
+        shared = root in taken or root.producer.is_source
         if shared or root.desc.nbytes != value.desc.nbytes:
             move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
             move.output.desc = value.desc

@@ -26,7 +26,7 @@ def lower(graph: Graph) -> list[Launch]:
     """Return the launches of a graph in order."""
     launches: list[Launch] = []
     for node in graph.nodes:
-        if node.op_type in {"Data", "Const", "NetOutput"} or is_view(node):
+        if node.is_structural or is_view(node):
             continue
         if node.engine in (Engine.HOST_CPU, Engine.HCCL):
             launches.append(Launch(node, KernelCall(HOST_FAMILY, node.inputs, tuple(node.outputs), {})))

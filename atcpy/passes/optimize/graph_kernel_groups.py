@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.shape import element_count
-from atcpy.ops import find_opdef, is_view
-from atcpy.ops.graph_kernel import STRUCTURAL, add_node, operand_spans, row_of
+from atcpy.ops import Trait, find_opdef, is_view
+from atcpy.ops.graph_kernel import add_node, operand_spans, row_of
 from atcpy.ops.graph_program import MAX_DIMS, MAX_ROW, MAX_WORDS, REGISTER_DTYPES, NoInstruction, Program, is_immediate
 from atcpy.ops.spans import Spans, cuts_rows, dims_of, repeats, within
 from atcpy.passes.clusters import Cluster, join_clusters
@@ -99,7 +99,7 @@ class Groups:
         self._spans: dict[Node, Spans] = {}  # of what each node computes within its group's domain
         self._row: dict[Cluster, int] = {}
         self._known: dict[object, Part] = {}  # by all that decides what a node would be
-        self._nodes = [node for node in graph.nodes if node.op_type not in STRUCTURAL and not is_view(node)]
+        self._nodes = [node for node in graph.nodes if not node.is_structural and not is_view(node)]
         for node in self._nodes:
             self._look_at(node)
         for node, read in self.read.items():
@@ -145,11 +145,11 @@ class Groups:
 
     def _look_at(self, node: Node) -> None:
         opdef = find_opdef(node)
-        if opdef is None or not (opdef.takes_elements(node) or opdef.is_broadcast or opdef.is_reduction):
+        if opdef is None or not (opdef.takes_elements(node) or opdef.traits & (Trait.BROADCAST | Trait.REDUCTION)):
             return
         if node.engine not in (Engine.VECTOR, Engine.AICORE) or len(node.outputs) != 1:
             return
-        if opdef.is_broadcast and not _is_settled(node):
+        if Trait.BROADCAST in opdef.traits and not _is_settled(node):
             return
         if element_count(node.output.desc.memory_shape) * row_of(node) == 0:
             return  # nothing runs

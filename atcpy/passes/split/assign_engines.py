@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atcpy.errors import AtcError, Unsupported, raise_all
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.opdef import ENGINE_COST
 from atcpy.ops.reference import find_schema, is_function
 from atcpy.options import SplitOptions
@@ -47,11 +47,11 @@ def place(node: Node) -> tuple[Engine | None, list[Reject]]:
         if all(is_open and reason.reason in _OPEN for reason in reasons):
             return engine, rejects
         rejects.extend(reasons)
-    if is_open and opdef is not None and opdef.is_eager:
+    if is_open and has_trait(node, Trait.EAGER):
         return Engine.GE_LOCAL, rejects
     if is_open and _will_be_spelled_out(node):
         return Engine.VECTOR, rejects
-    if find_schema(node.op_type, node.domain) is None and not (opdef is not None and opdef.is_custom):
+    if find_schema(node.op_type, node.domain) is None and not has_trait(node, Trait.CUSTOM):
         return None, [*rejects, Reject("not-standard", node.name)]
     return Engine.HOST_CPU, rejects
 

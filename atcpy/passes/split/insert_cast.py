@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.half import HALF_DTYPES
 from atcpy.ops.infer import KnownValues
 from atcpy.ops.reference import infer_by_onnx
@@ -29,7 +29,6 @@ from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import place
 
 NAME = "InsertCastPass"
-STRUCTURAL = frozenset({"Data", "Const", "NetOutput"})
 # A constant up to this size becomes float32 for good, as long as all of them together add no more than this; a larger
 # one is cast at run time, so that the package stays about as small as the model.
 SMALL_BYTES = 64 * 1024
@@ -41,7 +40,7 @@ def insert_cast(graph: Graph, record: PassRecord, options: SplitOptions) -> None
     """Compute in float32 what no kernel computes in 16 bits."""
     casts = _Casts()
     for node in walk(graph):
-        if node.op_type in STRUCTURAL or not any(_is_half(value) for value in (*node.operands, *node.outputs)):
+        if node.is_structural or not any(_is_half(value) for value in (*node.operands, *node.outputs)):
             continue
         record.matched += 1
         record.applied += casts.read_wide(node) if node.op_type == "Cast" else casts.compute_wide(node)
@@ -81,8 +80,7 @@ class _Casts:
         """
         if node.has_subgraphs or (_runs_in_c(node) and not self._is_mostly_wide(node)):
             return False
-        opdef = find_opdef(node)
-        if opdef is not None and opdef.is_custom:  # the user's code gets the types that the model says
+        if has_trait(node, Trait.CUSTOM):  # the user's code gets the types that the model says
             return False
         narrow, in_c = _stays_narrow(node), _runs_in_c(node)
         with _as_float32(node, narrow) as results:

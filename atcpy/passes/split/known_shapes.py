@@ -15,7 +15,7 @@ from atcpy.ir import DType, Engine, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.clone import extract
 from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.reference import MAX_DATA_ELEMENTS
 from atcpy.passes.split.assign_engines import place
 
@@ -93,7 +93,7 @@ class _Cut:
         for node in self.graph.nodes:
             if node.op_type == "NetOutput":
                 continue
-            if node.op_type in {"Data", "Const"}:
+            if node.is_source:
                 self._there.update(node.outputs)
                 if has_memory(node.output.desc):
                     self._in_plan.update(node.outputs)
@@ -173,7 +173,7 @@ def _is_counted(node: Node) -> bool:
 def _fits_record(node: Node) -> bool:
     """A node of the host has one task with all its operands; kernels' records may be several."""
     opdef = find_opdef(node)
-    lowered = opdef is not None and opdef.lower is not None and not opdef.is_custom
+    lowered = opdef is not None and opdef.lower is not None and Trait.CUSTOM not in opdef.traits
     return lowered or node.input_count + len(node.outputs) <= _kernels.MAX_SLOTS
 
 
@@ -195,5 +195,4 @@ def _decides_shapes(value: Value) -> bool:
 
 def _is_cheap(node: Node) -> bool:
     """Does numpy do it as well as a plan made for the operands' elements? Users' operators it does in any case."""
-    opdef = find_opdef(node)
-    return opdef is not None and (opdef.is_view or opdef.is_eager or opdef.is_custom)
+    return has_trait(node, Trait.VIEW | Trait.EAGER | Trait.CUSTOM)

@@ -14,7 +14,7 @@ import numpy as np
 from atcpy.ir import DType, Node, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.reference import evaluate_by_onnx
 from atcpy.ops.shape_values import UNNAMED
 from atcpy.passes.layout_chain import VIEWS
@@ -80,8 +80,7 @@ def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle
         start, step = node.operand(0), node.operand(2)
         counts = start.tensor is not None and step.tensor is not None and step.array == 1
         return _Ramp(-1, int(start.array)) if counts and int(start.array) == start.array else None
-    opdef = find_opdef(node)
-    if node.op_type not in _OF_FIRST and (opdef is None or not opdef.is_elementwise):
+    if node.op_type not in _OF_FIRST and not has_trait(node, Trait.ELEMENTWISE):
         return None
     above: list[Triangle | _Ramp] = []
     for operand in node.operands[: 1 if node.op_type in _OF_FIRST else None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ir.shape import Shape
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
@@ -24,8 +24,7 @@ def drop_expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
     if not graph.has_any(("Expand", "ConstantOfShape")):
         return
     for node in graph.nodes:
-        opdef = find_opdef(node)
-        if opdef is None or not opdef.is_elementwise or node.input_count < 2:
+        if not has_trait(node, Trait.ELEMENTWISE) or node.input_count < 2:
             continue
         for place, value in enumerate(node.inputs):
             if value is None or value.producer.op_type not in {"Expand", "ConstantOfShape"}:

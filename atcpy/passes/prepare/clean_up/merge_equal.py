@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from atcpy.ir import Graph, Node, PassRecord, Tensor, erase_dead
 from atcpy.ir.barrier import is_barrier
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
@@ -62,9 +62,7 @@ def _twin(node: Node, first: dict[Hashable, Node]) -> Node | None:
 
 
 def _may_merge(node: Node) -> bool:
-    opdef = find_opdef(node)
-    is_random = opdef is not None and opdef.is_random
-    return not (is_random or node.op_type in KEPT or is_barrier(node) or node.has_subgraphs)
+    return not (has_trait(node, Trait.RANDOM) or node.op_type in KEPT or is_barrier(node) or node.has_subgraphs)
 
 
 def _details(node: Node) -> tuple[Hashable, ...]:

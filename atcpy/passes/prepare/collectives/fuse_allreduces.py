@@ -123,7 +123,7 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
     for node in graph.nodes:
         if node in wanted:
             times[node] = clock
-        elif node in needed and node.op_type not in ("Data", "Const"):
+        elif node in needed and not node.is_source:
             values = (*node.operands, *node.outputs)
             clock += sum(value.desc.nbytes for value in values if value.desc.is_static) / _BYTES_PER_SECOND
             clock += _products(node) / _PRODUCTS_PER_SECOND

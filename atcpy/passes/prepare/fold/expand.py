@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from atcpy.errors import CustomOpError, ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef
 from atcpy.ops.custom import find_custom_op
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reference import function_body
@@ -86,7 +86,7 @@ def _is_left_over(node: Node) -> bool:
     opdef = find_opdef(node)
     if opdef is None:
         return True
-    if opdef.is_random or opdef.is_view:
+    if opdef.traits & (Trait.RANDOM | Trait.VIEW):
         return False
     if opdef.expand is not None and not opdef.engines:
         return True

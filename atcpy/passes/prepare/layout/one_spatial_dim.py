@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.axes import normal_axis
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
@@ -66,8 +66,7 @@ def _is_candidate(node: Node, lifted: Mapping[Value, Value]) -> bool:
         return _rank(node.operand(0)) == 3
     if node.op_type in CHANNELWISE | GLOBAL_POOLS:
         return node.operand(0) in lifted and len(node.outputs) == 1
-    opdef = find_opdef(node)
-    follows = node.op_type == "Concat" or (opdef is not None and opdef.is_elementwise)
+    follows = node.op_type == "Concat" or has_trait(node, Trait.ELEMENTWISE)
     return follows and any(value in lifted for value in node.operands)
 
 

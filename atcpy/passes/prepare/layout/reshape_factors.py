@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Shape
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.shape_values import product, quotient
 from atcpy.passes.layout_chain import is_told
 
@@ -121,7 +121,6 @@ def _extend(before: list[Dim], after: list[Dim], old: list[Dim], new: list[Dim])
 
 def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
     """The attributes that are new where the node works on dims regrouped; None if it does not."""
-    opdef = find_opdef(node)
     rank, shape = change.rank, node.output.desc.shape
     if shape is None or len(shape) > rank:
         return None
@@ -136,7 +135,7 @@ def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
         last = sum(len(run.after) for run in change.runs)
         begin = last - len(places)
         return {"axis": begin} if places == list(range(begin, last)) else None
-    return {} if opdef is not None and opdef.is_elementwise else None
+    return {} if has_trait(node, Trait.ELEMENTWISE) else None
 
 
 def regrouped_places(node: Node) -> Sequence[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ir.shape import Shape
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -68,10 +68,9 @@ def _is_awaited(node: Node) -> bool:
 
 def _above(node: Node) -> Node | None:
     """The node that makes the one operand of an op that works on single elements; all others are one element."""
-    opdef = find_opdef(node)
     if node.domain or len(node.outputs) != 1:
         return None
-    if node.op_type not in SOFTMAX and (opdef is None or not opdef.is_elementwise):
+    if node.op_type not in SOFTMAX and not has_trait(node, Trait.ELEMENTWISE):
         return None
     data = [value for place in data_places(node) if (value := node.input(place)) is not None]
     feeders = {

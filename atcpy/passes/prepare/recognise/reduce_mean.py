@@ -16,7 +16,7 @@ from math import isclose, prod
 from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.shape import Shape
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.infer import KnownValues, infer_node
 from atcpy.ops.reduce import REDUCTIONS
 from atcpy.ops.shape_values import UNNAMED
@@ -155,11 +155,9 @@ class _Region:
         """Can a node of the region read and make values with the dims kept?"""
         if self._is_reduction(node):
             return node.operand(0).desc.shape == self.first.operand(0).desc.shape
-        opdef = find_opdef(node)
         shapes = [value.desc.shape for value in node.operands if value.tensor is None or value.desc.elements != 1]
         return (
-            opdef is not None
-            and opdef.is_elementwise
+            has_trait(node, Trait.ELEMENTWISE)
             and len(node.outputs) == 1
             and all(shape == self.dropped for shape in (*shapes, node.output.desc.shape))
         )
