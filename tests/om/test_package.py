@@ -5,6 +5,7 @@ import random
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -288,6 +289,13 @@ HOSTILE_TASKS = {
     "newer records": (lambda m: m.attr.update({"atcpy_format": "2"}), "P0002"),
     "records of no version": (lambda m: m.attr.clear(), "P0005"),
     "version with a huge number": (lambda m: m.attr.update({"atcpy_format": "9" * 5000}), "P0005"),
+    "version in other digits": (lambda m: m.attr.update({"atcpy_format": "\u0661"}), "P0005"),
+    "version in no digits": (lambda m: m.attr.update({"atcpy_format": "\u00b2"}), "P0005"),
+    "size of a record off by one": (lambda m: setattr(m.task[1].kernel, "args_size", 641), "P0005"),
+    "empty records": (
+        lambda m: [setattr(t.kernel, name, empty) for t in m.task for name, empty in (("args", b""), ("args_size", 0))],
+        "P0005",
+    ),
     "record cut": (lambda m: setattr(m.task[1].kernel, "args", b"x" * 639), "P0005"),
     "record of another size": (
         lambda m: [setattr(m.task[1].kernel, "args", b"x" * 8), setattr(m.task[1].kernel, "args_size", 8)],
@@ -309,6 +317,22 @@ def test_a_task_belongs_to_a_node_of_the_graph(small: bytes) -> None:
 @pytest.mark.parametrize(("change", "code"), HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())
 def test_hostile_tasks_behind_a_right_checksum(change: object, code: str, small: bytes) -> None:
     assert outcome(mutate(small, Partition.TASK_INFO, change)) == code
+
+
+def test_a_constant_lies_within_the_weights(small: bytes) -> None:
+    blob = len(parse_package(small).weights)
+    weight = next(op for op in model_of(parse_package(small)).graph[0].op if op.name == "w").attr["value"].t.desc
+    last = blob - weight.weight_size
+
+    def move(offset: int) -> Callable[[ModelDef], None]:
+        def change(model: ModelDef) -> None:
+            op = next(op for op in model.graph[0].op if op.name == "w")
+            op.attr["value"].t.desc.data_offset = offset
+
+        return change
+
+    for offset, result in ((0, "ok"), (last, "ok"), (last + 1, "P0005"), (blob, "P0005"), (-1, "P0005")):
+        assert outcome(mutate(small, Partition.MODEL_DEF, move(offset))) == result, offset
 
 
 def test_nesting_has_a_limit(small: bytes) -> None:
