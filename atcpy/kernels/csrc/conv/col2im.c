@@ -1,7 +1,7 @@
 /* col2im: sums columns of blocks into the image that the blocks were cut from.
  *
  *     x  [planes, kernel…, cols…]
- *     y  [planes, image…]; place i takes tap k of block j where i + pad = j · stride + k · dilation
+ *     y  [planes, image…]; tap k of block j is added to element i = j · stride + k · dilation − pad
  */
 #include "core/kernel.h"
 
@@ -65,7 +65,7 @@ const struct kernel_family family_col2im = {
     .name = "col2im", .fields = col2im_fields, .check = check, .items = items, .work = work};
 
 /* Where tap k of block j lies along a dim, or −1 in the padding. */
-static int64_t place(const struct col2im_params *p, int dim, int64_t j, int64_t k)
+static int64_t image_index(const struct col2im_params *p, int dim, int64_t j, int64_t k)
 {
     const int64_t at = j * p->stride[dim] + k * p->dilation[dim] - p->pad[dim];
     return at < p->image[dim] ? at : -1;
@@ -78,9 +78,9 @@ static int64_t place(const struct col2im_params *p, int dim, int64_t j, int64_t 
     {                                                                                              \
         for (int64_t jd = 0; jd < p->cols[0]; jd++)                                                \
             for (int64_t jh = 0; jh < p->cols[1]; jh++, x += p->cols[2]) {                         \
-                const int64_t d = place(p, 0, jd, kd), h = place(p, 1, jh, kh);                    \
+                const int64_t d = image_index(p, 0, jd, kd), h = image_index(p, 1, jh, kh);        \
                 for (int64_t jw = 0; jw < p->cols[2] && d >= 0 && h >= 0; jw++) {                  \
-                    const int64_t w = place(p, 2, jw, kw);                                         \
+                    const int64_t w = image_index(p, 2, jw, kw);                                   \
                     if (w >= 0)                                                                    \
                         y[(d * p->image[1] + h) * p->image[2] + w] += x[jw];                       \
                 }                                                                                  \

@@ -202,8 +202,8 @@ static void pack_rows(const struct drive *d, int64_t n, int64_t g, int64_t row0)
     const int64_t c1_here = min_i64(b->c1, c1_all - c1_first);
     const int64_t first = b->x.least < 0 ? min_i64(-b->x.least, b->row_len) : 0;
     const int64_t from = b->x.least + first;
-    const int64_t wanted = min_i64(b->row_len - first, p->w - from);
-    const int64_t count = wanted < 0 ? 0 : wanted, end = first + count;
+    const int64_t inside = min_i64(b->row_len - first, p->w - from);
+    const int64_t count = inside < 0 ? 0 : inside, end = first + count;
     for (int64_t c1 = 0; c1 < c1_here; c1++)
         for (int64_t r = 0; r < b->in_rows; r++) {
             float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;

@@ -4,21 +4,21 @@
  */
 #include "conv/convnd.h"
 
-/* The input place that tap k of result o reads in a dim; false if it is in the padding. */
-static inline bool convnd_place(const struct convnd_params *p, int dim, int64_t o, int64_t k,
-                                int64_t *place)
+/* The input index that tap k of result o reads in a dim; false if it is in the padding. */
+static inline bool convnd_input_index(const struct convnd_params *p, int dim, int64_t o, int64_t k,
+                                      int64_t *index)
 {
     if (p->transposed) {
         const int64_t reach = o + p->pad[dim] - k * p->dilation[dim];
-        *place = reach / p->stride[dim];
-        return reach >= 0 && reach % p->stride[dim] == 0 && *place < p->in[dim];
+        *index = reach / p->stride[dim];
+        return reach >= 0 && reach % p->stride[dim] == 0 && *index < p->in[dim];
     }
-    *place = o * p->stride[dim] + k * p->dilation[dim] - p->pad[dim];
-    return *place >= 0 && *place < p->in[dim];
+    *index = o * p->stride[dim] + k * p->dilation[dim] - p->pad[dim];
+    return *index >= 0 && *index < p->in[dim];
 }
 
-/* Which elements of a row one tap joins: for i in [first, last), place i of the side that the
- * window slides over meets place i · stride + offset of the other side.
+/* Which elements of a row one tap joins: for i in [first, last), element i of the side that the
+ * window slides over meets element i · stride + offset of the other side.
  */
 struct convnd_run {
     int64_t first, last, offset;
@@ -59,10 +59,10 @@ static inline struct convnd_run convnd_run_of(const struct convnd_params *p, int
     {                                                                                              \
         for (int64_t kd = 0; kd < p->kernel[0]; kd++) {                                            \
             int64_t d, h;                                                                          \
-            if (!convnd_place(p, 0, od, kd, &d))                                                   \
+            if (!convnd_input_index(p, 0, od, kd, &d))                                             \
                 continue;                                                                          \
             for (int64_t kh = 0; kh < p->kernel[1]; kh++) {                                        \
-                if (!convnd_place(p, 1, oh, kh, &h))                                               \
+                if (!convnd_input_index(p, 1, oh, kh, &h))                                         \
                     continue;                                                                      \
                 const T *row = x + (d * p->in[1] + h) * p->in[2];                                  \
                 const T *taps = w + (kd * p->kernel[1] + kh) * p->kernel[2];                       \

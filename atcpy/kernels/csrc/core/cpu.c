@@ -46,8 +46,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void detect(void)
 {
     this_cpu.isa = detect_isa();
-    const char *wanted = getenv("ATCPY_ISA");
-    const int limit = wanted ? atc_isa_by_name(wanted) : -1;
+    const char *name = getenv("ATCPY_ISA");
+    const int limit = name ? atc_isa_by_name(name) : -1;
     if (limit >= 0 && limit < (int)this_cpu.isa)
         this_cpu.isa = (enum atc_isa)limit;
     this_cpu.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);

@@ -25,8 +25,8 @@ static inline int64_t atc_read_index(const void *indices, int64_t at, int64_t it
     return index;
 }
 
-/* The place in [0, size) that an index names, or -1 after noting a fault. */
-static inline int64_t atc_place_of(struct atc_fault *fault, int64_t index, int64_t size)
+/* The index in [0, size) that an index operand names, or -1 after noting a fault. */
+static inline int64_t atc_resolve_index(struct atc_fault *fault, int64_t index, int64_t size)
 {
     if (index >= -size && index < size)
         return index < 0 ? index + size : index;

@@ -12,8 +12,8 @@ enum {
     CHUNKS_PER_THREAD = 4, /* a late thread then costs a quarter of its share, not all of it */
 };
 
-/* A job is open while `state` holds its generation and free places. A worker joins by taking a
- * place; the dispatcher closes the job by taking all that are left, and then waits only for those
+/* A job is open while `state` holds its generation and free seats. A worker joins by taking a
+ * seat; the dispatcher closes the job by taking all that are left, and then waits only for those
  * who joined. So nobody waits for a worker that sleeps, and no latecomer sees a stale job.
  */
 static struct {
@@ -22,8 +22,8 @@ static struct {
     pthread_cond_t wake;
     int sleepers; /* under `parking` */
     atomic_int workers;
-    _Atomic uint64_t state; /* generation << 16 | free places */
-    atomic_int joined;      /* those who took a place and have not finished */
+    _Atomic uint64_t state; /* generation << 16 | free seats */
+    atomic_int joined;      /* those who took a seat and have not finished */
     atomic_int next_thread;
     _Atomic int64_t next_item;
     int64_t items, chunk;
@@ -70,12 +70,12 @@ static void work(int thread)
     }
 }
 
-/* Takes a place in the open job, if there is one that this worker has not seen. */
+/* Takes a seat in the open job, if there is one that this worker has not seen. */
 static bool join(uint64_t *seen)
 {
     uint64_t state = atomic_load(&pool.state);
     while (state >> 16 != *seen && (state & 0xffff) != 0) {
-        /* Counted before the place is taken: the dispatcher cannot miss a worker that got in. */
+        /* Counted before the seat is taken: the dispatcher cannot miss a worker that got in. */
         atomic_fetch_add(&pool.joined, 1);
         stress();
         if (atomic_compare_exchange_strong(&pool.state, &state, state - 1)) {
@@ -150,10 +150,10 @@ static void register_fork(void)
 }
 
 /* Called with `dispatch` held. */
-static void start_workers(int wanted)
+static void start_workers(int count)
 {
     pthread_once(&fork_once, register_fork);
-    while (atomic_load(&pool.workers) < wanted) {
+    while (atomic_load(&pool.workers) < count) {
         pthread_t thread;
         pthread_attr_t detached;
         pthread_attr_init(&detached);

@@ -88,9 +88,9 @@ static inline unsigned narrow_of(const struct narrow_float *f, double x, bool sa
     } else {
         const int least = 1 - f->bias;
         const int e = size >= power_of_two(least) ? exponent_of(size) : least;
-        /* The sum with 2^52 rounds to a whole number of last places. */
-        const double places = size * power_of_two(f->mantissa - e) + 0x1p52 - 0x1p52;
-        code = ((unsigned)(e - least) << f->mantissa) + (unsigned)places;
+        /* The sum with 2^52 rounds to a whole number of units in the last place. */
+        const double units = size * power_of_two(f->mantissa - e) + 0x1p52 - 0x1p52;
+        code = ((unsigned)(e - least) << f->mantissa) + (unsigned)units;
     }
     if (code > f->largest) {
         code = saturate ? f->largest : f->beyond;

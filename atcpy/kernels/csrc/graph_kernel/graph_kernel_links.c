@@ -8,23 +8,23 @@
  */
 static bool is_saved(const struct machine *m, int at)
 {
-    const int place = m->step[at].dst;
+    const int location = m->step[at].dst;
     for (int i = at + 1; i < m->n_steps; i++) {
         const struct step *step = m->step + i;
         int reads = 0;
         for (int s = 0; s < step->n_src; s++)
-            reads += step->src[s] == place;
+            reads += step->src[s] == location;
         if (reads > 1 || (reads == 1 && (i > at + 1 || step->link_op < 0)))
             return true;
-        if (step->dst == place)
+        if (step->dst == location)
             return false;
     }
-    return place < PLACE_BUFFER;
+    return location < LOCATION_BUFFER;
 }
 
 static struct gk_link *add_link(struct machine *m, int op, int operand, bool moves)
 {
-    assert(moves || operand < PLACE_BUFFER); /* a later link may write any buffer before */
+    assert(moves || operand < LOCATION_BUFFER); /* a later link may write any buffer before */
     struct gk_link *link = m->link + m->n_links++;
     *link = (struct gk_link){.op = op, .operand = operand, .save = NOWHERE, .moves = moves};
     return link;

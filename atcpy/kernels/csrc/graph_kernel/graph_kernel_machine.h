@@ -22,11 +22,11 @@ enum {
     MAX_BUFFERS = MAX_STEPS,
     MAX_CELLS = GK_CODE + MAX_VALUES, /* a constant an instruction, and values of one element */
     /* Places: what the steps of a tile read and write. */
-    PLACE_SRC = 0,
-    PLACE_DST = PLACE_SRC + GK_SOURCES,
-    PLACE_CELL = PLACE_DST + GK_TARGETS,
-    PLACE_BUFFER = PLACE_CELL + MAX_CELLS,
-    PLACES = PLACE_BUFFER + MAX_BUFFERS,
+    LOCATION_SRC = 0,
+    LOCATION_DST = LOCATION_SRC + GK_SOURCES,
+    LOCATION_CELL = LOCATION_DST + GK_TARGETS,
+    LOCATION_BUFFER = LOCATION_CELL + MAX_CELLS,
+    LOCATIONS = LOCATION_BUFFER + MAX_BUFFERS,
     NOWHERE = -1,
 };
 
@@ -49,7 +49,7 @@ enum how {
 
 struct step {
     enum how how;
-    int n_src, src[3], dst; /* places */
+    int n_src, src[3], dst; /* locations */
     enum binary_op op;
     int64_t item;
     int64_t moves[3];
@@ -73,7 +73,7 @@ struct shape {
 
 /* A value of the program: a source, or what an instruction writes. */
 struct value {
-    int type, place;
+    int type, location;
     int spread;   /* where a column is laid out along the rows, or NOWHERE */
     int64_t last; /* the word of the instruction that reads it last; its own where none does */
     enum extent extent;
@@ -84,7 +84,7 @@ struct value {
 struct source {
     int64_t stride[GK_DIMS];
     int64_t item;
-    bool is_filled; /* laid out in a tile's buffer, at place `filled`, rows of `cols` elements */
+    bool is_filled; /* laid out in a tile's buffer, at location `filled`, rows of `cols` elements */
     int64_t cols;
     bool is_fixed; /* the same for every tile: once */
     int filled;
@@ -92,7 +92,7 @@ struct source {
 
 /* An operand whose tiles follow one another in memory. */
 struct stream {
-    int place;
+    int location;
     int64_t item;
     uintptr_t next; /* what to fetch next */
     int64_t lines;  /* after each step */
@@ -114,7 +114,7 @@ struct machine {
     bool is_full;      /* the program needs more than there is: it must not run */
     int64_t tile_rows; /* of the tile at work */
     uint64_t cell[MAX_CELLS];
-    uint8_t *at[PLACES];
+    uint8_t *at[LOCATIONS];
     struct step step[MAX_STEPS];
     int order[MAX_STEPS], n_order;
     int n_links;
@@ -135,16 +135,17 @@ void gk_name_values(struct machine *m, int *results);
 int gk_take(struct machine *m, int *used, int most);
 
 int gk_take_buffer(struct machine *m);
-int gk_take_place(struct machine *m, enum extent extent); /* a buffer, or a cell for one element */
-void gk_give_back(struct machine *m, int place);          /* if it is a buffer */
+int gk_take_location(struct machine *m,
+                     enum extent extent);         /* a buffer, or a cell for one element */
+void gk_release(struct machine *m, int location); /* if it is a buffer */
 
-/* The place of a new constant, given as an immediate. */
+/* The location of a new constant, given as an immediate. */
 int gk_constant(struct machine *m, int type, int32_t immediate);
 
 /* Gives back the buffers of values that word `at` is the last to read: all, or those that lie as
  * `only_like` does.
  */
-void gk_end_values(struct machine *m, const struct gk_call *call, const int *held, int64_t at,
+void gk_end_values(struct machine *m, const struct gk_call *call, const int *value_of, int64_t at,
                    const struct value *only_like);
 
 /* Finds where the result of the instruction at word `at` goes. */

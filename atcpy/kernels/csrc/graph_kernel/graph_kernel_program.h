@@ -81,8 +81,8 @@ enum {
 
 struct gk_link {
     int op;      /* also GK_UNARY + enum unary_op */
-    int operand; /* a place */
-    int save;    /* the place that gets the value; below 0: none */
+    int operand; /* a location */
+    int save;    /* the location that gets the value; below 0: none */
     bool moves;  /* the operand is not one element */
     float alpha, beta;
 };
@@ -94,8 +94,8 @@ struct gk_routines {
                        bool a_moves, bool b_moves); /* NULL: none */
     void (*where)(int64_t item, const void *condition, const void *a, const void *b, void *dst,
                   int64_t n, const int64_t *moves);
-    void (*chain)(const struct gk_link *links, int n_links, uint8_t *const *places, int64_t begin,
-                  int64_t end); /* elements [begin, end) of a tile; NULL: none */
+    void (*chain)(const struct gk_link *links, int n_links, uint8_t *const *locations,
+                  int64_t begin, int64_t end); /* elements [begin, end) of a tile; NULL: none */
     void (*spread)(float *dst, const float *column, int64_t rows,
                    int64_t cols); /* 32 bits along each row; NULL: none */
 };

@@ -38,7 +38,7 @@ static void spread(void *dst, const void *src, int64_t item, int64_t step, int64
 #undef SPREAD
 }
 
-/* The place of row `row` in each of the outer dims. */
+/* The index of row `row` in each of the outer dims. */
 static void find_row(const struct machine *m, int64_t row, int64_t *at)
 {
     for (int d = GK_DIMS - 2; d >= 0; d--) {
@@ -142,7 +142,7 @@ static int64_t place_tile(struct machine *m, int64_t tile)
     for (int s = 0; s < p->n_src; s++) {
         const struct source *source = m->source + s;
         const int64_t offset = offset_of(source, at) + col * source->stride[GK_DIMS - 1];
-        m->at[PLACE_SRC + s] = (uint8_t *)(uintptr_t)m->args->src[s] + offset * source->item;
+        m->at[LOCATION_SRC + s] = (uint8_t *)(uintptr_t)m->args->src[s] + offset * source->item;
         if (source->is_filled && !source->is_fixed)
             fill(m, s, row, rows);
     }
@@ -150,7 +150,7 @@ static int64_t place_tile(struct machine *m, int64_t tile)
         const int slot = (int)p->n_src + d;
         const bool is_one = (gk_mask(p, slot) >> (GK_DIMS - 1) & 1) != 0;
         const int64_t offset = is_one ? row : row * shape->cols + col;
-        m->at[PLACE_DST + d] =
+        m->at[LOCATION_DST + d] =
             (uint8_t *)m->args->dst[d] + offset * atc_item_bytes(gk_type(p, slot));
     }
     m->tile_rows = rows;
@@ -175,7 +175,7 @@ static void run_tile(struct machine *m, int64_t n, bool is_last, struct kernel_a
         beats += m->step[m->order[i]].how == BY_CHAIN ? ceil_div(n, PIECE) : 1;
     for (int k = 0; k < m->n_streams; k++) {
         struct stream *stream = m->stream + k;
-        stream->next = (uintptr_t)m->at[stream->place] + (uintptr_t)(n * stream->item);
+        stream->next = (uintptr_t)m->at[stream->location] + (uintptr_t)(n * stream->item);
         stream->lines = is_last ? 0 : ceil_div(ceil_div(n * stream->item, LINE), beats);
     }
     for (int i = 0; i < m->n_order; i++) {
@@ -199,9 +199,9 @@ void gk_run(const struct kernel_args *args, const struct gk_routines *routines)
     m.args = args;
     gk_build(&m, args->params);
     for (int i = 0; i < MAX_CELLS; i++)
-        m.at[PLACE_CELL + i] = (uint8_t *)(m.cell + i);
+        m.at[LOCATION_CELL + i] = (uint8_t *)(m.cell + i);
     for (int i = 0; i < m.n_buffers; i++)
-        m.at[PLACE_BUFFER + i] = (uint8_t *)args->scratch + i * m.buffer_bytes;
+        m.at[LOCATION_BUFFER + i] = (uint8_t *)args->scratch + i * m.buffer_bytes;
     for (int s = 0; s < m.p->n_src; s++)
         if (m.source[s].is_filled && m.source[s].is_fixed)
             fill(&m, s, 0, min_i64(m.shape.rows_each, m.shape.rows));

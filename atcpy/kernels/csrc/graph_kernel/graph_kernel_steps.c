@@ -56,7 +56,8 @@ static void place_source(struct machine *m, int s)
     const bool is_column = source->stride[GK_DIMS - 1] == 0 && m->shape.cols != 1;
     source->item = atc_item_bytes(dtype);
     if (!repeats)
-        m->stream[m->n_streams++] = (struct stream){.place = PLACE_SRC + s, .item = source->item};
+        m->stream[m->n_streams++] =
+            (struct stream){.location = LOCATION_SRC + s, .item = source->item};
     source->is_filled = m->shape.is_block && repeats && run != 1 && !(is_column && has_rows);
     source->cols = is_column ? 1 : m->shape.cols;
     source->is_fixed = is_fixed;
@@ -66,15 +67,15 @@ static void place_source(struct machine *m, int s)
                 : run == 1         ? ONE
                 : is_column        ? COLUMN
                                    : ALL;
-    v->place = PLACE_SRC + s;
+    v->location = LOCATION_SRC + s;
     v->is_kept = source->is_filled;
     if (source->is_filled)
-        v->place = source->filled = gk_take_buffer(m);
+        v->location = source->filled = gk_take_buffer(m);
     if (v->type != dtype) {
-        const int raw = v->place;
-        v->place = gk_take_place(m, v->extent);
+        const int raw = v->location;
+        v->location = gk_take_location(m, v->extent);
         v->is_kept = false;
-        add_cast(m, dtype, v->type, raw, v->place, v->extent);
+        add_cast(m, dtype, v->type, raw, v->location, v->extent);
     }
 }
 
@@ -121,34 +122,34 @@ static int link_op(const struct gk_call *call, const union gk_params *params)
 }
 
 /* Lays columns out along the rows, where an op mixes them with what has all elements. */
-static void spread_columns(struct machine *m, const struct gk_call *call, const int *held)
+static void spread_columns(struct machine *m, const struct gk_call *call, const int *value_of)
 {
     for (int s = 0; s < call->n_src; s++) {
-        struct value *v = call->src[s] == GK_IMMEDIATE ? NULL : m->value + held[call->src[s]];
+        struct value *v = call->src[s] == GK_IMMEDIATE ? NULL : m->value + value_of[call->src[s]];
         if (v == NULL || v->extent != COLUMN || v->spread != NOWHERE)
             continue;
         v->spread = gk_take_buffer(m);
         struct step *step = add_step(m, BY_SPREAD, v->spread, ALL);
-        step->src[0] = v->place;
+        step->src[0] = v->location;
         step->moves[0] = 1;
         step->item = atc_item_bytes(v->type);
     }
 }
 
-static void add_call(struct machine *m, const struct gk_call *call, const int *held,
+static void add_call(struct machine *m, const struct gk_call *call, const int *value_of,
                      const struct value *result)
 {
     const bool reduces = call->kind == GK_KIND_REDUCE;
-    const enum extent extent = reduces ? m->value[held[call->src[0]]].extent : result->extent;
-    struct step *step = add_step(m, reduces ? BY_REDUCE : BY_ROW, result->place, extent);
+    const enum extent extent = reduces ? m->value[value_of[call->src[0]]].extent : result->extent;
+    struct step *step = add_step(m, reduces ? BY_REDUCE : BY_ROW, result->location, extent);
     step->n_src = call->n_src;
     for (int s = 0; s < 3; s++) {
         const bool is_value = s < call->n_src && call->src[s] != GK_IMMEDIATE;
-        const struct value *v = is_value ? m->value + held[call->src[s]] : NULL;
+        const struct value *v = is_value ? m->value + value_of[call->src[s]] : NULL;
         step->moves[s] = is_value && v->extent != ONE;
-        step->src[s] = !is_value                              ? PLACE_CELL
+        step->src[s] = !is_value                              ? LOCATION_CELL
                        : extent == ALL && v->extent == COLUMN ? v->spread
-                                                              : v->place;
+                                                              : v->location;
         if (s < call->n_src && !is_value)
             step->src[s] = gk_constant(m, call->src_type[s], call->immediate);
     }
@@ -188,44 +189,45 @@ static bool writes_in_place(const struct gk_call *call)
 static void add_instructions(struct machine *m, const int *results)
 {
     const struct graph_kernel_params *p = m->p;
-    int types[GK_REGISTERS] = {0}, held[GK_REGISTERS] = {0};
+    int types[GK_REGISTERS] = {0}, value_of[GK_REGISTERS] = {0};
     struct gk_call call;
     int next = (int)p->n_src;
     for (int s = 0; s < next; s++) {
-        held[s] = s;
+        value_of[s] = s;
         types[s] = m->value[s].type;
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
         gk_read(p, i, types, &call);
         struct value *made = m->value + next;
         if (call.kind == GK_KIND_CONST) {
-            made->place = gk_constant(m, call.type, call.immediate);
+            made->location = gk_constant(m, call.type, call.immediate);
         } else {
             const bool in_place = writes_in_place(&call);
             const int narrow = call.written != call.type ? gk_take_buffer(m) : NOWHERE;
-            /* Operands are looked up by place, which stays with them when their buffer is free. */
+            /* Operands are looked up by location, which stays with them when their buffer is free.
+             */
             if (made->extent == ALL)
-                spread_columns(m, &call, held);
+                spread_columns(m, &call, value_of);
             if (in_place)
-                gk_end_values(m, &call, held, i, made);
+                gk_end_values(m, &call, value_of, i, made);
             gk_place_result(m, &call, made, results, i);
             if (call.kind != GK_KIND_CAST) {
-                add_call(m, &call, held, made);
+                add_call(m, &call, value_of, made);
             } else if (narrow == NOWHERE) {
-                const struct value *read = m->value + held[call.src[0]];
-                add_cast(m, read->type, call.type, read->place, made->place, made->extent);
+                const struct value *read = m->value + value_of[call.src[0]];
+                add_cast(m, read->type, call.type, read->location, made->location, made->extent);
             } else {
-                const struct value *read = m->value + held[call.src[0]];
-                add_cast(m, read->type, call.written, read->place, narrow, made->extent);
-                add_cast(m, call.written, call.type, narrow, made->place, made->extent);
-                gk_give_back(m, narrow);
+                const struct value *read = m->value + value_of[call.src[0]];
+                add_cast(m, read->type, call.written, read->location, narrow, made->extent);
+                add_cast(m, call.written, call.type, narrow, made->location, made->extent);
+                gk_release(m, narrow);
             }
         }
-        gk_end_values(m, &call, held, i, NULL);
-        if (made->last == i && made->place >= PLACE_BUFFER)
-            gk_give_back(m, made->place);
+        gk_end_values(m, &call, value_of, i, NULL);
+        if (made->last == i && made->location >= LOCATION_BUFFER)
+            gk_release(m, made->location);
         types[call.d] = call.type;
-        held[call.d] = next++;
+        value_of[call.d] = next++;
     }
 }
 
@@ -236,12 +238,13 @@ static void add_results(struct machine *m, const int *results)
      */
     for (int d = (int)p->n_dst - 1; d >= 0; d--) {
         const struct value *v = m->value + results[d];
-        const int slot = (int)p->n_src + d, dtype = gk_type(p, slot), to = PLACE_DST + d;
+        const int slot = (int)p->n_src + d, dtype = gk_type(p, slot), to = LOCATION_DST + d;
         const enum extent extent = gk_extent_of(m, d);
         const bool spreads = v->extent != extent;
-        int from = v->place;
+        int from = v->location;
         if (extent == ALL)
-            m->stream[m->n_streams++] = (struct stream){.place = to, .item = atc_item_bytes(dtype)};
+            m->stream[m->n_streams++] =
+                (struct stream){.location = to, .item = atc_item_bytes(dtype)};
         if (v->target == d)
             continue;
         if (dtype != v->type) {

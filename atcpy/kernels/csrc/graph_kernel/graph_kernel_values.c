@@ -43,18 +43,18 @@ int gk_take(struct machine *m, int *used, int most)
 int gk_take_buffer(struct machine *m)
 {
     return m->n_free > 0 ? m->free[--m->n_free]
-                         : PLACE_BUFFER + gk_take(m, &m->n_buffers, MAX_BUFFERS);
+                         : LOCATION_BUFFER + gk_take(m, &m->n_buffers, MAX_BUFFERS);
 }
 
-int gk_take_place(struct machine *m, enum extent extent)
+int gk_take_location(struct machine *m, enum extent extent)
 {
-    return extent == ONE ? PLACE_CELL + gk_take(m, &m->n_cells, MAX_CELLS) : gk_take_buffer(m);
+    return extent == ONE ? LOCATION_CELL + gk_take(m, &m->n_cells, MAX_CELLS) : gk_take_buffer(m);
 }
 
-void gk_give_back(struct machine *m, int place)
+void gk_release(struct machine *m, int location)
 {
-    if (place >= PLACE_BUFFER && !m->is_full)
-        m->free[m->n_free++] = place;
+    if (location >= LOCATION_BUFFER && !m->is_full)
+        m->free[m->n_free++] = location;
 }
 
 int gk_constant(struct machine *m, int type, int32_t immediate)
@@ -62,8 +62,8 @@ int gk_constant(struct machine *m, int type, int32_t immediate)
     float real;
     memcpy(&real, &immediate, sizeof real);
     const double wide = (double)real;
-    const int place = gk_take_place(m, ONE);
-    uint64_t *at = m->cell + (place - PLACE_CELL);
+    const int location = gk_take_location(m, ONE);
+    uint64_t *at = m->cell + (location - LOCATION_CELL);
     *at = 0;
     if (type == DTYPE_F32)
         memcpy(at, &real, sizeof real);
@@ -71,29 +71,32 @@ int gk_constant(struct machine *m, int type, int32_t immediate)
         memcpy(at, &wide, sizeof wide);
     else
         *at = type == DTYPE_BOOL ? immediate != 0 : (uint64_t)(int64_t)immediate;
-    return place;
+    return location;
 }
 
 void gk_name_values(struct machine *m, int *results)
 {
     const struct graph_kernel_params *p = m->p;
-    int types[GK_REGISTERS] = {0}, held[GK_REGISTERS] = {0};
+    int types[GK_REGISTERS] = {0}, value_of[GK_REGISTERS] = {0};
     struct gk_call call;
     m->n_values = (int)p->n_src;
     for (int s = 0; s < m->n_values; s++) {
-        held[s] = s;
+        value_of[s] = s;
         types[s] = m->value[s].type;
         m->value[s].last = 0;
         m->value[s].target = NOWHERE;
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
         gk_read(p, i, types, &call);
-        struct value made = {
-            .type = call.type, .place = NOWHERE, .spread = NOWHERE, .last = i, .target = NOWHERE};
+        struct value made = {.type = call.type,
+                             .location = NOWHERE,
+                             .spread = NOWHERE,
+                             .last = i,
+                             .target = NOWHERE};
         for (int s = 0; s < call.n_src; s++) {
             if (call.src[s] == GK_IMMEDIATE)
                 continue;
-            struct value *read = m->value + held[call.src[s]];
+            struct value *read = m->value + value_of[call.src[s]];
             read->last = i;
             if (read->extent > made.extent)
                 made.extent = read->extent;
@@ -101,11 +104,11 @@ void gk_name_values(struct machine *m, int *results)
         if (call.kind == GK_KIND_REDUCE && made.extent == ALL)
             made.extent = m->shape.is_block ? COLUMN : ONE;
         types[call.d] = call.type;
-        held[call.d] = m->n_values;
+        value_of[call.d] = m->n_values;
         m->value[m->n_values++] = made;
     }
     for (int d = 0; d < p->n_dst; d++) {
-        results[d] = held[gk_result(p, d)];
+        results[d] = value_of[gk_result(p, d)];
         m->value[results[d]].last = FOREVER;
     }
 }
@@ -117,27 +120,27 @@ static bool may_write(const struct machine *m, int d, enum gk_kind kind, int64_t
 {
     const bool in_place = kind == GK_KIND_UNARY || kind == GK_KIND_BINARY;
     for (int s = 0; d == 0 && s < m->p->n_src; s++)
-        if (m->args->src[s] == m->args->dst[0] && m->value[s].place == PLACE_SRC + s &&
+        if (m->args->src[s] == m->args->dst[0] && m->value[s].location == LOCATION_SRC + s &&
             m->value[s].last >= word + in_place)
             return false;
     return true;
 }
 
-void gk_end_values(struct machine *m, const struct gk_call *call, const int *held, int64_t at,
+void gk_end_values(struct machine *m, const struct gk_call *call, const int *value_of, int64_t at,
                    const struct value *only_like)
 {
     for (int s = 0; s < call->n_src; s++) {
         if (call->src[s] == GK_IMMEDIATE)
             continue;
-        struct value *v = m->value + held[call->src[s]];
+        struct value *v = m->value + value_of[call->src[s]];
         if (v->last != at)
             continue;
         if (only_like != NULL && (v->extent != only_like->extent ||
                                   atc_item_bytes(v->type) != atc_item_bytes(only_like->type)))
             continue;
         if (!v->is_kept)
-            gk_give_back(m, v->place);
-        gk_give_back(m, v->spread);
+            gk_release(m, v->location);
+        gk_release(m, v->spread);
         v->is_kept = true;
         v->spread = NOWHERE;
     }
@@ -159,8 +162,8 @@ void gk_place_result(struct machine *m, const struct gk_call *call, struct value
             gk_type(m->p, (int)m->p->n_src + d) != v->type || !may_write(m, d, call->kind, at))
             continue;
         v->target = d;
-        v->place = PLACE_DST + d;
+        v->location = LOCATION_DST + d;
         return;
     }
-    v->place = gk_take_place(m, v->extent);
+    v->location = gk_take_location(m, v->extent);
 }

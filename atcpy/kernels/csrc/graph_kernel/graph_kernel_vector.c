@@ -13,10 +13,10 @@ static inline vf chain_read(const float *from, int64_t n, int k)
 }
 
 static inline __attribute__((always_inline)) void chain_load(const struct gk_link *link,
-                                                             uint8_t *const *places, int64_t at,
+                                                             uint8_t *const *locations, int64_t at,
                                                              int vectors, int64_t n, vf *acc)
 {
-    const float *from = (const float *)places[link->operand] + (link->moves ? at : 0);
+    const float *from = (const float *)locations[link->operand] + (link->moves ? at : 0);
     _Pragma("GCC unroll 8") for (int k = 0; k < vectors; k++) acc[k] =
         link->moves ? chain_read(from, n, k) : vf_set1(*from);
 }
@@ -24,17 +24,18 @@ static inline __attribute__((always_inline)) void chain_load(const struct gk_lin
 /* Runs all links, of which the first loads, on elements from `at` on: `vectors` whole vectors, or
  * one of n lanes. */
 static inline __attribute__((always_inline)) void chain_block(const struct gk_link *links,
-                                                              int n_links, uint8_t *const *places,
-                                                              int64_t at, int vectors, int64_t n)
+                                                              int n_links,
+                                                              uint8_t *const *locations, int64_t at,
+                                                              int vectors, int64_t n)
 {
     const vf zero = vf_set1(0.0f), one = vf_set1(1.0f);
     vf acc[CHAIN];
-    chain_load(links, places, at, vectors, n, acc);
+    chain_load(links, locations, at, vectors, n, acc);
     for (const struct gk_link *link = links + 1; link < links + n_links; link++) {
-        const float *b = (const float *)places[link->operand] + (link->moves ? at : 0);
+        const float *b = (const float *)locations[link->operand] + (link->moves ? at : 0);
         const vf alpha = vf_set1(link->alpha), beta = vf_set1(link->beta);
         switch (link->op) {
-#define ALL(value)                                                                                \
+#define ALL(value)                                                                                 \
     _Pragma("GCC unroll 8") for (int k = 0; k < vectors; k++)                                      \
     {                                                                                              \
         const vf x = acc[k];                                                                       \
@@ -47,17 +48,17 @@ static inline __attribute__((always_inline)) void chain_block(const struct gk_li
 #define CASE_BINARY(op, value, truth)                                                              \
     case GK_BINARY + op:                                                                           \
         if (link->moves) {                                                                         \
-            ALL(value(x, chain_read(b, n, k)));                                                   \
+            ALL(value(x, chain_read(b, n, k)));                                                    \
         } else {                                                                                   \
-            const vf only = vf_set1(*b);                                                               \
-            ALL(value(x, only));                                                                 \
+            const vf only = vf_set1(*b);                                                           \
+            ALL(value(x, only));                                                                   \
         }                                                                                          \
     case GK_LINK_REVERSED + op:                                                                    \
         if (link->moves) {                                                                         \
-            ALL(value(chain_read(b, n, k), x));                                                   \
+            ALL(value(chain_read(b, n, k), x));                                                    \
         } else {                                                                                   \
-            const vf only = vf_set1(*b);                                                               \
-            ALL(value(only, x));                                                                 \
+            const vf only = vf_set1(*b);                                                           \
+            ALL(value(only, x));                                                                   \
         }
             EACH_UNARY(CASE_UNARY)
         case GK_UNARY + UNARY_POW: /* 2 or 3 (unary_in_vectors) */
@@ -70,11 +71,11 @@ static inline __attribute__((always_inline)) void chain_block(const struct gk_li
 #undef CASE_BINARY
 #undef ALL
         default: /* GK_LINK_LOAD */
-            chain_load(link, places, at, vectors, n, acc);
+            chain_load(link, locations, at, vectors, n, acc);
         }
         if (link->save < 0)
             continue;
-        float *to = (float *)places[link->save] + at;
+        float *to = (float *)locations[link->save] + at;
         _Pragma("GCC unroll 8") for (int k = 0; k < vectors; k++)
         {
             if (n >= VF)
@@ -85,14 +86,14 @@ static inline __attribute__((always_inline)) void chain_block(const struct gk_li
     }
 }
 
-static inline void chain_run(const struct gk_link *links, int n_links, uint8_t *const *places,
+static inline void chain_run(const struct gk_link *links, int n_links, uint8_t *const *locations,
                              int64_t begin, int64_t end)
 {
     int64_t at = begin;
     for (; at + CHAIN * VF <= end; at += CHAIN * VF)
-        chain_block(links, n_links, places, at, CHAIN, VF);
+        chain_block(links, n_links, locations, at, CHAIN, VF);
     for (; at < end; at += VF)
-        chain_block(links, n_links, places, at, 1, min_i64(VF, end - at));
+        chain_block(links, n_links, locations, at, 1, min_i64(VF, end - at));
 }
 
 /* Rows of `cols` elements, each the one of the column. */
@@ -108,10 +109,10 @@ static inline void chain_spread(float *dst, const float *column, int64_t rows, i
     }
 }
 
-static void chain(const struct gk_link *links, int n_links, uint8_t *const *places, int64_t begin,
-                  int64_t end)
+static void chain(const struct gk_link *links, int n_links, uint8_t *const *locations,
+                  int64_t begin, int64_t end)
 {
-    chain_run(links, n_links, places, begin, end);
+    chain_run(links, n_links, locations, begin, end);
 }
 
 void FOR_ISA(graph_kernel_any)(const struct kernel_args *args)

@@ -4,7 +4,7 @@
  *     indices  int32 or int64
  *     y        gather: the result; scatter: holds the data already, and gets the updates
  *
- * For every place below `dims` there is a lane: `count` indices, index_step apart, and `size`
+ * For every index below `dims` there is a lane: `count` indices, index_step apart, and `size`
  * elements of the data, data_step apart. Gather reads data[lane][index] into y[lane][i], where y
  * lies as the indices do; scatter puts x[lane][i] to y[lane][index], in order of i. Lanes are
  * independent, so that indices that repeat give the same on any number of threads. Steps and
@@ -75,15 +75,17 @@ static const char *check(const struct task_view *task)
     const int64_t lanes = lanes_of(p);
     if (lanes == 0 || p->count == 0)
         return NULL;
-    const int64_t shown = reach(p, p->index_strides, p->count, p->index_step);
-    const int64_t held = p->size == 0 ? 0 : reach(p, p->data_strides, p->size, p->data_step);
+    const int64_t index_elements = reach(p, p->index_strides, p->count, p->index_step);
+    const int64_t data_elements =
+        p->size == 0 ? 0 : reach(p, p->data_strides, p->size, p->data_step);
     const bool gathers = p->kind == ELEMENTS_GATHER;
-    /* That many places are told apart: lanes that overlap would make more work than they hold. */
-    if (atc_mul(lanes, p->count) > shown)
+    /* That many elements can be distinguished: lanes that overlap would make more work than they
+     * hold. */
+    if (atc_mul(lanes, p->count) > index_elements)
         return "lanes overlap";
-    if (!atc_holds(indices, DTYPE_ANY, shown, p->index_item) ||
-        !atc_holds(x, DTYPE_ANY, gathers ? held : shown, p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, gathers ? shown : held, p->item))
+    if (!atc_holds(indices, DTYPE_ANY, index_elements, p->index_item) ||
+        !atc_holds(x, DTYPE_ANY, gathers ? data_elements : index_elements, p->item) ||
+        !atc_holds(task->dst, DTYPE_ANY, gathers ? index_elements : data_elements, p->item))
         return "an operand is too small";
     return NULL;
 }
@@ -150,19 +152,19 @@ void elements_any_scalar(const struct kernel_args *args)
     for (int64_t number = args->begin * each; number < end; number++) {
         const struct lane lane = lane_at(p, number);
         for (int64_t i = 0; i < p->count; i++) {
-            const int64_t shown = lane.index + i * p->index_step;
-            const int64_t place = atc_place_of(
-                args->fault, atc_read_index(args->src[ELEMENTS_INDICES], shown, p->index_item),
+            const int64_t index_at = lane.index + i * p->index_step;
+            const int64_t position = atc_resolve_index(
+                args->fault, atc_read_index(args->src[ELEMENTS_INDICES], index_at, p->index_item),
                 p->size);
-            if (place < 0)
+            if (position < 0)
                 return;
-            const int64_t held = lane.data + place * p->data_step;
+            const int64_t data_at = lane.data + position * p->data_step;
             if (p->kind == ELEMENTS_GATHER)
-                move(y + shown * item, x + held * item, item);
+                move(y + index_at * item, x + data_at * item, item);
             else if (p->kind == COMBINE_NONE)
-                move(y + held * item, x + shown * item, item);
+                move(y + data_at * item, x + index_at * item, item);
             else
-                combine(y + held * item, x + shown * item, 1, p->kind);
+                combine(y + data_at * item, x + index_at * item, 1, p->kind);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* gather: dst[o][k] = data[o][index(o, k)], rows of `inner` elements.
  *
  *     data     [outer, dims[0], …, dims[depth - 1], inner]
- *     indices  [count, depth], or with index_stride = count · depth one such a place of `outer`
+ *     indices  [count, depth], or with index_stride = count · depth [outer, count, depth]
  *     dst      [outer, count, inner]
  *
  * An index is `depth` numbers of index_item bytes, 4 or 8. A negative number counts from the end of
@@ -86,10 +86,10 @@ static int64_t find_row(const struct kernel_args *args, int64_t first)
     int64_t row = 0;
     for (int64_t i = 0; i < p->depth; i++) {
         const int64_t index = atc_read_index(args->src[GATHER_INDICES], first + i, p->index_item);
-        const int64_t place = atc_place_of(args->fault, index, p->dims[i]);
-        if (place < 0)
+        const int64_t position = atc_resolve_index(args->fault, index, p->dims[i]);
+        if (position < 0)
             return -1;
-        row = row * p->dims[i] + place;
+        row = row * p->dims[i] + position;
     }
     return row;
 }

@@ -2,9 +2,9 @@
  *
  *     x      what is kept of it has `sizes`, lies with x_strides, and begins at x_offset
  *     value  one element for the mode constant; left out: zero
- *     y      dims, row-major; place i of a dim is place i - before of what is kept
+ *     y      dims, row-major; index i of a dim is index i - before of what is kept
  *
- * Outside [0, size), edge takes the nearest place, wrap goes round, reflect there and back.
+ * Outside [0, size), edge takes the nearest index, wrap goes round, reflect there and back.
  */
 #include "core/index.h"
 #include "core/kernel.h"
@@ -89,7 +89,7 @@ const struct kernel_family family_pad = {
     .work = work,
 };
 
-/* The place of a dim that place `at` of the result shows, or -1 for the constant. */
+/* The index of a dim that index `at` of the result shows, or -1 for the constant. */
 static int64_t source_of(int64_t mode, int64_t at, int64_t size)
 {
     if (at >= 0 && at < size)

@@ -72,8 +72,8 @@ void reverse_sequence_any_scalar(const struct kernel_args *args)
             return;
         }
         const int64_t from = step < length ? length - 1 - step : step;
-        const int64_t place = p->batch_first ? batch * p->steps + from : from * p->batches + batch;
+        const int64_t source = p->batch_first ? batch * p->steps + from : from * p->batches + batch;
         memcpy((uint8_t *)args->dst[0] + (size_t)row * bytes,
-               (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + (size_t)place * bytes, bytes);
+               (const uint8_t *)args->src[REVERSE_SEQUENCE_X] + (size_t)source * bytes, bytes);
     }
 }

@@ -41,12 +41,12 @@ static const char *check(const struct task_view *task)
         return "updates of this type cannot be combined";
     if (p->count == 0 || p->inner == 0)
         return NULL;
-    int64_t held = p->inner;
+    int64_t elements = p->inner;
     for (int64_t i = 0; i < p->depth; i++)
-        held = p->dims[i] == 0 ? 0 : atc_mul(held, p->dims[i]);
+        elements = p->dims[i] == 0 ? 0 : atc_mul(elements, p->dims[i]);
     if (!atc_holds(indices, DTYPE_ANY, atc_mul(p->count, p->depth), p->index_item) ||
         !atc_holds(x, DTYPE_ANY, atc_mul(p->count, p->inner), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, held, p->item))
+        !atc_holds(task->dst, DTYPE_ANY, elements, p->item))
         return "an operand is too small";
     return NULL;
 }
@@ -82,10 +82,10 @@ static int64_t row_of(const struct kernel_args *args, int64_t k)
     for (int64_t i = 0; i < p->depth; i++) {
         const int64_t index =
             atc_read_index(args->src[SCATTER_ND_INDICES], k * p->depth + i, p->index_item);
-        const int64_t place = atc_place_of(args->fault, index, p->dims[i]);
-        if (place < 0)
+        const int64_t position = atc_resolve_index(args->fault, index, p->dims[i]);
+        if (position < 0)
             return -1;
-        row = row * p->dims[i] + place;
+        row = row * p->dims[i] + position;
     }
     return row;
 }

@@ -1,4 +1,4 @@
-/* tensor_scatter: rows written into a cache, at a place of its own for each batch.
+/* tensor_scatter: rows written into a cache, at an index of its own for each batch.
  *
  *     update  [batch, groups, count, inner]
  *     begin   [batch], int64, where the first row of a batch goes; left out: 0

@@ -78,8 +78,8 @@ static int64_t clamped(int64_t i, int64_t k, int64_t cols)
 void trilu_any_scalar(const struct kernel_args *args)
 {
     const struct trilu_params *p = args->params;
-    const int64_t *given = args->src[TRILU_K];
-    const int64_t k = given == NULL ? 0 : *given;
+    const int64_t *diagonal = args->src[TRILU_K];
+    const int64_t k = diagonal == NULL ? 0 : *diagonal;
     const int64_t each = trilu_rows_per_item(p), all = p->matrices * p->rows;
     const int64_t end = args->end * each < all ? args->end * each : all;
     const size_t row_bytes = (size_t)(p->cols * p->item);

@@ -48,7 +48,7 @@ static inline int64_t norm_line(const struct kernel_args *args, int t, int64_t r
         return row % p->lines[t];
     const int64_t at = row % p->numbers[t];
     const int64_t index = atc_read_index(args->src[NORM_INDICES + t], at, p->index_item[t]);
-    return atc_place_of(args->fault, index, p->lines[t]);
+    return atc_resolve_index(args->fault, index, p->lines[t]);
 }
 
 #endif

@@ -3,7 +3,7 @@
  *
  *     x        [planes, in…]
  *     y        [planes, out…]
- *     indices  [planes, out…], int64, optional and of max only: places in the whole of x, row by
+ *     indices  [planes, out…], int64, optional and of max only: indices into the whole of x, row by
  * row or, with column_major, with each plane's first dim varying fastest; −1 for a window that lies
  * in the padding altogether
  *

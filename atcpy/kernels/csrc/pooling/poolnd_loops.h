@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Results [first, last) of a row take tap k; result i takes place i · stride + offset. */
+/* Results [first, last) of a row take tap k; result i reads element i · stride + offset. */
 struct poolnd_run {
     int64_t first, last, offset;
 };
@@ -73,7 +73,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
     }
 
 /* Rows of results without indices; `least` begins a maximum, sums begin with 0. */
-#define DEFINE_POOLND(T, suffix, least, join, finish)                                                 \
+#define DEFINE_POOLND(T, suffix, least, join, finish)                                              \
     static inline void rows_##suffix(const struct kernel_args *args)                               \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
@@ -96,7 +96,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
                         join;                                                                      \
                     }                                                                              \
                 }                                                                                  \
-            finish;                                                                                   \
+            finish;                                                                                \
         }                                                                                          \
     }
 
@@ -112,7 +112,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);         \
             const struct pool2d_taps w = poolnd_taps(p, 2, ow);                                    \
             T best = least;                                                                        \
-            int64_t place = -1;                                                                    \
+            int64_t index = -1;                                                                    \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
                 for (int64_t kh = h.first; kh < h.last; kh++)                                      \
                     for (int64_t kw = w.first; kw < w.last; kw++) {                                \
@@ -120,14 +120,14 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
                         const int64_t y = oh * p->stride[1] - p->pad_begin[1] + kh * p->dilation[1]; \
                         const int64_t x = ow * p->stride[2] - p->pad_begin[2] + kw * p->dilation[2]; \
                         const T v = ((const T *)args->src[0])[((plane * in_d + z) * in_h + y) * in_w + x]; \
-                        if (place >= 0 && !(v > best) && !(v != v && best == best))                \
+                        if (index >= 0 && !(v > best) && !(v != v && best == best))                \
                             continue;                                                              \
                         best = v;                                                                  \
-                        place = plane * in_d * in_h * in_w +                                       \
+                        index = plane * in_d * in_h * in_w +                                       \
                                 (p->column_major ? (x * in_h + y) * in_d + z : (z * in_h + y) * in_w + x); \
                     }                                                                              \
             ((T *)args->dst[0])[at] = best;                                                        \
-            ((int64_t *)args->dst[1])[at] = place;                                                 \
+            ((int64_t *)args->dst[1])[at] = index;                                                 \
         }                                                                                          \
     }
 

@@ -1,7 +1,7 @@
-/* unpool: elements at the places that a pool took them from, and 0 elsewhere.
+/* unpool: elements at the indices that a pool took them from, and 0 elsewhere.
  *
  *     x        [n]
- *     indices  [n], int64: places in [planes, in…], row by row; the last of equal ones counts
+ *     indices  [n], int64: indices into [planes, in…], row by row; the last of equal ones counts
  *     y        [planes, out…], whose dims are not below those of `in`
  */
 #include "core/kernel.h"
@@ -65,7 +65,7 @@ void unpool_any_scalar(const struct kernel_args *args)
 {
     const struct unpool_params *p = args->params;
     const int64_t *indices = args->src[UNPOOL_INDICES], *in = p->in, *out = p->out;
-    const int64_t places = p->planes * in[0] * in[1] * in[2];
+    const int64_t in_elements = p->planes * in[0] * in[1] * in[2];
     const uint8_t *x = args->src[UNPOOL_X];
     uint8_t *y = args->dst[0];
     if (args->begin >= args->end)
@@ -73,8 +73,8 @@ void unpool_any_scalar(const struct kernel_args *args)
     memset(y, 0, (size_t)(p->planes * out[0] * out[1] * out[2] * p->item));
     for (int64_t i = 0; i < p->n; i++) {
         const int64_t at = indices[i];
-        if (at < 0 || at >= places) {
-            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, places);
+        if (at < 0 || at >= in_elements) {
+            atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, at, in_elements);
             return;
         }
         const int64_t w = at % in[2], rows = at / in[2], h = rows % in[1], slices = rows / in[1];

@@ -32,10 +32,10 @@ static inline int64_t atc_elements_bytes(enum atc_dtype dtype, int64_t n)
     return n >= ATC_TOO_BIG ? ATC_TOO_BIG : n / per_byte + (n % per_byte != 0);
 }
 
-static inline uint8_t unpacked_one(uint8_t byte, int64_t place, int bits, bool is_signed)
+static inline uint8_t unpacked_one(uint8_t byte, int64_t position, int bits, bool is_signed)
 {
     const int sign = is_signed ? 1 << (bits - 1) : 0;
-    const int field = byte >> (place * bits) & ((1 << bits) - 1);
+    const int field = byte >> (position * bits) & ((1 << bits) - 1);
     return (uint8_t)((field ^ sign) - sign);
 }
 
@@ -49,10 +49,10 @@ static inline void unpack_elements(const uint8_t *src, int64_t at, int64_t n, in
         dst[i] = unpacked_one(src[(at + i) / per_byte], (at + i) % per_byte, bits, is_signed);
     const uint8_t *bytes = src + (at + i) / per_byte;
     for (; i + per_byte <= n; i += per_byte, bytes++)
-        for (int place = 0; place < per_byte; place++)
-            dst[i + place] = unpacked_one(*bytes, place, bits, is_signed);
-    for (int place = 0; i < n; i++, place++)
-        dst[i] = unpacked_one(*bytes, place, bits, is_signed);
+        for (int position = 0; position < per_byte; position++)
+            dst[i + position] = unpacked_one(*bytes, position, bits, is_signed);
+    for (int position = 0; i < n; i++, position++)
+        dst[i] = unpacked_one(*bytes, position, bits, is_signed);
 }
 
 /* Bytes as elements [at, at + n) of dst, written in this order: the first in a byte clears it. */
@@ -61,9 +61,9 @@ static inline void pack_elements(const uint8_t *src, int64_t at, int64_t n, int 
 {
     const int per_byte = 8 / bits, mask = (1 << bits) - 1;
     for (int64_t i = 0; i < n; i++) {
-        const int64_t place = (at + i) % per_byte;
+        const int64_t position = (at + i) % per_byte;
         uint8_t *byte = dst + (at + i) / per_byte;
-        *byte = (uint8_t)((place == 0 ? 0 : *byte) | (src[i] & mask) << (place * bits));
+        *byte = (uint8_t)((position == 0 ? 0 : *byte) | (src[i] & mask) << (position * bits));
     }
 }
 

@@ -266,13 +266,13 @@ static void scatter(const struct drive *d, const uint8_t *tile, int64_t rows, in
                    tile + i * row_bytes + j * item, (size_t)item);
 }
 
-/* A place in the work: picture, group of channels, first row, first panel in the group. */
-struct place {
+/* A position in the work: picture, group of channels, first row, first panel in the group. */
+struct position {
     int64_t n, g, row, rows, panel;
 };
 
 /* Where the tile's first result lies, for all layouts of y but planes. */
-static void aim(const struct drive *d, const struct place *at, struct qgemm_tile *tile)
+static void aim(const struct drive *d, const struct position *at, struct qgemm_tile *tile)
 {
     const struct qgemm_params *p = d->p;
     uint8_t *y = d->args->dst[0];
@@ -291,7 +291,8 @@ static void aim(const struct drive *d, const struct place *at, struct qgemm_tile
 }
 
 /* All rows of a chunk for one or two panels. */
-static void run_panels(const struct drive *d, const struct place *at, const uint8_t *w, int blocks)
+static void run_panels(const struct drive *d, const struct position *at, const uint8_t *w,
+                       int blocks)
 {
     const struct qgemm_params *p = d->p;
     struct qgemm_columns columns[QGEMM_MAX_BLOCKS];
@@ -338,7 +339,7 @@ static void run_panels(const struct drive *d, const struct place *at, const uint
     }
 }
 
-static void pack_x(struct drive *d, const struct place *at)
+static void pack_x(struct drive *d, const struct position *at)
 {
     qgemm_pack_rows(&d->source, at->n, at->g, at->row, at->rows, d->packed_x, d->b.row_bytes);
     if (d->needs_sums)
@@ -363,7 +364,7 @@ static void run_item(struct drive *d, int64_t item)
     /* Groups of panels vary fastest: a call with several items has the same rows in them. */
     const int64_t part = item % b->groups, chunk = item / b->groups;
     const int64_t picture = chunk / b->chunks;
-    struct place at = {
+    struct position at = {
         .n = picture / p->group, .g = picture % p->group, .row = chunk % b->chunks * b->chunk_rows};
     at.rows = min_i64(b->chunk_rows, b->rows - at.row);
     const int64_t first = part * b->group, end = min_i64(first + b->group, b->panels);

@@ -10,14 +10,14 @@ DESCRIBE_PARAMS(recurrent, RECURRENT_FIELDS)
 /* True if y, y_h and y_c name each destination once. */
 static bool results_ok(const struct recurrent_params *p, int n_dst)
 {
-    const int64_t wanted[] = {p->y, p->y_h, p->y_c};
+    const int64_t outputs[] = {p->y, p->y_h, p->y_c};
     unsigned seen = 0;
     for (int i = 0; i < 3; i++) {
-        if (wanted[i] < 0 || wanted[i] > n_dst)
+        if (outputs[i] < 0 || outputs[i] > n_dst)
             return false;
-        if (wanted[i] != 0 && (seen & 1u << wanted[i]) != 0)
+        if (outputs[i] != 0 && (seen & 1u << outputs[i]) != 0)
             return false;
-        seen |= 1u << wanted[i];
+        seen |= 1u << outputs[i];
     }
     return (seen | 1u) == (1u << (n_dst + 1)) - 1;
 }
@@ -48,10 +48,10 @@ static const char *check(const struct task_view *task)
     const int64_t side = p->r_packed == 1 ? recurrent_width(p) : p->hidden;
     const int64_t entries = atc_mul(p->directions, p->hidden);
     const struct {
-        int place;
+        int index;
         enum atc_dtype dtype;
         int64_t elements;
-    } wanted[] = {
+    } operands[] = {
         {REC_X, DTYPE_F32, atc_mul(atc_mul(states, recurrent_gates(p)), p->steps)},
         {REC_R, DTYPE_F32, atc_mul(atc_mul(gates, side), side)},
         {REC_RB, DTYPE_F32, entries},
@@ -61,10 +61,10 @@ static const char *check(const struct task_view *task)
         {REC_C, DTYPE_F32, states},
     };
     for (int i = 0; i < REC_OPERANDS; i++) {
-        const struct atc_slot *slot = task->src + wanted[i].place;
-        const bool needed = wanted[i].place <= REC_R;
+        const struct atc_slot *slot = task->src + operands[i].index;
+        const bool needed = operands[i].index <= REC_R;
         if ((needed || slot->region != REGION_NONE) &&
-            !atc_holds(slot, wanted[i].dtype, wanted[i].elements, 4))
+            !atc_holds(slot, operands[i].dtype, operands[i].elements, 4))
             return "an operand is too small or of a wrong type";
     }
     const int64_t results[][2] = {

@@ -1,4 +1,4 @@
-/* argreduce: the place of the largest or least element along one dim.
+/* argreduce: the index of the largest or least element along one dim.
  *
  *     x  [outer, n, inner]
  *     y  [outer, inner], int64

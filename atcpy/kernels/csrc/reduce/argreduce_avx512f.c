@@ -10,7 +10,7 @@ static inline __mmask16 first_lanes(int64_t n)
     return n >= VF ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Where v takes the place of best, as in argreduce_scalar.c: an unordered compare lets a NaN beat
+/* Where v replaces best, as in argreduce_scalar.c: an unordered compare lets a NaN beat
  * every number, and only numbers are beaten, but for the last of several NaN.
  */
 static inline __mmask16 beats(__m512 v, __m512 best, bool max, bool last)
@@ -30,15 +30,15 @@ static inline void reduce_columns(const float *src, int64_t stride, int64_t n, i
 {
     const __mmask16 lanes = first_lanes(columns);
     __m512 best = _mm512_maskz_loadu_ps(lanes, src);
-    __m512i place = _mm512_setzero_si512();
+    __m512i index = _mm512_setzero_si512();
     for (int64_t k = 1; k < n; k++) {
         const __m512 v = _mm512_maskz_loadu_ps(lanes, src + k * stride);
         const __mmask16 better = beats(v, best, max, last);
         best = _mm512_mask_mov_ps(best, better, v);
-        place = _mm512_mask_set1_epi32(place, better, (int)k);
+        index = _mm512_mask_set1_epi32(index, better, (int)k);
     }
-    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(place));
-    const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(place, 1));
+    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(index));
+    const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(index, 1));
     _mm512_mask_storeu_epi64(dst, (__mmask8)lanes, low);
     _mm512_mask_storeu_epi64(dst + VF / 2, (__mmask8)(lanes >> 8), high);
 }
@@ -48,7 +48,7 @@ static inline int64_t reduce_row(const float *src, int64_t n, bool max, bool las
 {
     const __m512i step = _mm512_set1_epi32(VF);
     __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i place = at;
+    __m512i index = at;
     __m512 best = _mm512_maskz_loadu_ps(first_lanes(n), src);
     for (int64_t k = VF; k < n; k += VF) {
         const __mmask16 lanes = first_lanes(n - k);
@@ -56,21 +56,21 @@ static inline int64_t reduce_row(const float *src, int64_t n, bool max, bool las
         const __mmask16 better = lanes & beats(v, best, max, last);
         at = _mm512_add_epi32(at, step);
         best = _mm512_mask_mov_ps(best, better, v);
-        place = _mm512_mask_mov_epi32(place, better, at);
+        index = _mm512_mask_mov_epi32(index, better, at);
     }
     float bests[VF];
-    int32_t places[VF];
+    int32_t indices[VF];
     _mm512_storeu_ps(bests, best);
-    _mm512_storeu_si512(places, place);
+    _mm512_storeu_si512(indices, index);
     int64_t found = 0;
     for (int64_t lane = 1; lane < min_i64(n, VF); lane++) {
         const float v = bests[lane], b = bests[found];
         const bool equal = v == b || (v != v && b != b);
         const bool better = b == b && (v != v || (max ? v > b : v < b));
-        if (better || (equal && (places[lane] > places[found]) == last))
+        if (better || (equal && (indices[lane] > indices[found]) == last))
             found = lane;
     }
-    return places[found];
+    return indices[found];
 }
 
 static inline void reduce_items(const struct kernel_args *args, bool max, bool last)

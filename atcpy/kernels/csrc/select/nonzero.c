@@ -1,4 +1,4 @@
-/* nonzero: the places of the elements that are not zero, in row-major order.
+/* nonzero: the indices of the elements that are not zero, in row-major order.
  *
  *     x      dims, elements of `item` bytes; as a float, -0 is zero too
  *     y      [rank, count], int64: room for [rank, elements]
@@ -98,7 +98,7 @@ void nonzero_any_scalar(const struct kernel_args *args)
     const is_set test = test_of(p->item);
     const uint8_t *x = args->src[0];
     int64_t *y = args->dst[NONZERO_Y], *count = args->dst[NONZERO_COUNT];
-    int64_t elements = 1, found = 0, next = 0, place[ATC_MAX_RANK] = {0};
+    int64_t elements = 1, found = 0, next = 0, index[ATC_MAX_RANK] = {0};
     for (int64_t i = 0; i < p->rank; i++)
         elements *= p->dims[i];
     for (int64_t at = 0; at < elements; at++)
@@ -107,10 +107,10 @@ void nonzero_any_scalar(const struct kernel_args *args)
     for (int64_t at = 0; at < elements && next < found; at++) {
         if (test(x, at, p->is_float != 0)) {
             for (int64_t i = 0; i < p->rank; i++)
-                y[i * found + next] = place[i];
+                y[i * found + next] = index[i];
             next++;
         }
-        for (int64_t i = p->rank - 1; i >= 0 && ++place[i] == p->dims[i]; i--)
-            place[i] = 0;
+        for (int64_t i = p->rank - 1; i >= 0 && ++index[i] == p->dims[i]; i--)
+            index[i] = 0;
     }
 }

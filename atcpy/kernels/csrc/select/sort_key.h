@@ -33,7 +33,7 @@ static inline uint64_t key_of_f64(double x)
         }                                                                                          \
         return;
 
-/* The keys of n elements, `step` apart; `flip` turns their order around. */
+/* The keys of n elements, `step` apart; `flip` reverses their order. */
 static inline void sort_keys(int64_t dtype, const void *src, int64_t n, int64_t step, uint64_t flip,
                              uint64_t *keys)
 {

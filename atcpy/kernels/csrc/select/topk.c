@@ -2,7 +2,7 @@
  *
  *     x        [outer, n, inner]
  *     values   [outer, k, inner]
- *     places   [outer, k, inner], int64: where each stood
+ *     indices  [outer, k, inner], int64: where each stood
  *
  * NaN is the largest of all. `dtype` is that of x.
  *
@@ -16,7 +16,7 @@
     I64(outer) I64(n) I64(inner) I64(k) I64(largest) I64(dtype)
 DECLARE_PARAMS(topk, TOPK_FIELDS)
 
-enum { TOPK_VALUES, TOPK_PLACES, TOPK_RESULTS };
+enum { TOPK_VALUES, TOPK_INDICES, TOPK_RESULTS };
 
 DESCRIBE_PARAMS(topk, TOPK_FIELDS)
 
@@ -36,7 +36,7 @@ static const char *check(const struct task_view *task)
     const int64_t lanes = atc_mul(p->outer, p->inner), item = atc_item_bytes(task->src->dtype);
     if (!atc_holds(task->src, DTYPE_ANY, atc_mul(lanes, p->n), item) ||
         !atc_holds(task->dst + TOPK_VALUES, DTYPE_ANY, atc_mul(lanes, p->k), item) ||
-        !atc_holds(task->dst + TOPK_PLACES, DTYPE_I64, atc_mul(lanes, p->k), 8))
+        !atc_holds(task->dst + TOPK_INDICES, DTYPE_I64, atc_mul(lanes, p->k), 8))
         return "an operand is too small or of a wrong type";
     return NULL;
 }
@@ -108,7 +108,7 @@ void topk_any_scalar(const struct kernel_args *args)
     const int64_t item = atc_item_bytes((int)p->dtype);
     struct ranked *best = args->scratch;
     uint64_t *keys = (uint64_t *)(best + p->k);
-    int64_t *places = args->dst[TOPK_PLACES];
+    int64_t *indices = args->dst[TOPK_INDICES];
     for (int64_t lane = args->begin; lane < args->end; lane++) {
         const int64_t outer = lane / p->inner, inner = lane % p->inner;
         const uint8_t *x = (const uint8_t *)args->src[0] + (outer * p->n * p->inner + inner) * item;
@@ -116,7 +116,7 @@ void topk_any_scalar(const struct kernel_args *args)
         best_of(keys, p->n, best, p->k);
         for (int64_t i = 0; i < p->k; i++) {
             const int64_t to = (outer * p->k + i) * p->inner + inner;
-            places[to] = best[i].at;
+            indices[to] = best[i].at;
             memcpy((uint8_t *)args->dst[TOPK_VALUES] + to * item, x + best[i].at * p->inner * item,
                    (size_t)item);
         }

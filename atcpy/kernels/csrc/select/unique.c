@@ -8,8 +8,8 @@
  *     count    how many there are, one int64
  *
  * The first `results` of y … counts are there, all but y of int64, then count. `sorted`, they are
- * in order of their elements, else in that of their first places. NaN are equal, and larger than
- * all.
+ * in order of their elements, else in that of their first occurrence. NaN are equal, and larger
+ * than all.
  *
  * Slices are sorted by their keys, stably, so that of equal ones the first leads.
  */
@@ -148,7 +148,7 @@ void unique_any_scalar(const struct kernel_args *args)
     if (args->begin == args->end)
         return;
     const int64_t n = p->n;
-    /* leader[i] is the first slice equal to i; number[i] the place of leader i in the result. */
+    /* leader[i] is the first slice equal to i; number[i] the position of leader i in the result. */
     int64_t *order = args->scratch, *spare = order + n, *leader = spare + n, *number = leader + n;
     uint64_t *keys = (uint64_t *)(number + n);
     const struct slices slices = {p, keys};

@@ -41,7 +41,7 @@ struct complex_f64 {
 
 /* Scratch of a call: `size` numbers each. */
 struct fourier_room {
-    struct complex_f64 *signal, *turns, *chirp, *chirp_spectrum;
+    struct complex_f64 *signal, *roots, *chirp, *chirp_spectrum;
     int64_t size;
 };
 
@@ -133,13 +133,13 @@ static struct complex_f64 conjugate(struct complex_f64 a)
 }
 
 /* e^(−πi · part / whole) */
-static struct complex_f64 turn(int64_t part, int64_t whole)
+static struct complex_f64 unit_root(int64_t part, int64_t whole)
 {
     const double angle = -3.14159265358979323846 * (double)part / (double)whole;
     return (struct complex_f64){cos(angle), sin(angle)};
 }
 
-/* Element i changes places with the one whose bits are i's in reverse. */
+/* Element i is exchanged with the one whose bits are i's in reverse. */
 static void reverse_bits(struct complex_f64 *x, int64_t size)
 {
     for (int64_t i = 1, j = 0; i < size; i++) {
@@ -163,7 +163,7 @@ static void transform_power_of_two(const struct fourier_room *room, struct compl
         for (int64_t start = 0; start < size; start += 2 * half)
             for (int64_t i = 0; i < half; i++) {
                 struct complex_f64 *low = x + start + i, *high = low + half;
-                const struct complex_f64 odd = times(*high, room->turns[i * (size / 2 / half)]);
+                const struct complex_f64 odd = times(*high, room->roots[i * (size / 2 / half)]);
                 *high = (struct complex_f64){low->re - odd.re, low->im - odd.im};
                 *low = (struct complex_f64){low->re + odd.re, low->im + odd.im};
             }
@@ -173,16 +173,16 @@ struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratc
 {
     struct fourier_room room = {.signal = scratch_at, .size = fourier_size(p->n)};
     const int64_t n = p->n, size = room.size;
-    room.turns = room.signal + size;
-    room.chirp = room.turns + size;
+    room.roots = room.signal + size;
+    room.chirp = room.roots + size;
     room.chirp_spectrum = room.chirp + size;
     for (int64_t i = 0; i < size / 2; i++)
-        room.turns[i] = turn(2 * i, size);
+        room.roots[i] = unit_root(2 * i, size);
     if (size == n)
         return room;
     memset(room.chirp_spectrum, 0, (size_t)size * sizeof *room.chirp_spectrum);
     for (int64_t i = 0; i < n; i++) {
-        room.chirp[i] = turn(i * i % (2 * n), n);
+        room.chirp[i] = unit_root(i * i % (2 * n), n);
         room.chirp_spectrum[i] = conjugate(room.chirp[i]);
         if (i > 0)
             room.chirp_spectrum[size - i] = conjugate(room.chirp[i]);
@@ -218,16 +218,16 @@ void fourier_transform(const struct fourier_params *p, const struct fourier_room
     static void read_##suffix(const struct fourier_params *p, struct complex_f64 *to, const T *x,  \
                               const T *window, int64_t start)                                      \
     {                                                                                              \
-        const int64_t given = p->hermitian ? p->n / 2 + 1 : p->n, step = p->inner * p->parts;      \
+        const int64_t stored = p->hermitian ? p->n / 2 + 1 : p->n, step = p->inner * p->parts;     \
         const double sign = p->inverse ? -1 : 1;                                                   \
-        for (int64_t i = 0; i < given; i++) {                                                      \
+        for (int64_t i = 0; i < stored; i++) {                                                     \
             const bool there = start + i < p->length;                                              \
             const T *at = x + (there ? (start + i) * step : 0);                                    \
             const double weight = window == NULL ? 1 : (double)window[i];                          \
             to[i].re = there ? (double)at[0] * weight : 0;                                         \
             to[i].im = there && p->parts > 1 ? sign * (double)at[1] * weight : 0;                  \
         }                                                                                          \
-        for (int64_t i = given; i < p->n; i++)                                                     \
+        for (int64_t i = stored; i < p->n; i++)                                                    \
             to[i] = (struct complex_f64){to[p->n - i].re, -to[p->n - i].im};                       \
     }                                                                                              \
                                                                                                    \

@@ -1,4 +1,4 @@
-/* grid_sample: images at places that a grid says, between −1 and 1 in each dim.
+/* grid_sample: images at positions that a grid says, between −1 and 1 in each dim.
  *
  *     x     [n, c, in…]      in two dims the first of three is 1
  *     grid  [n, out…, dims]  the last dim of the image first
@@ -83,11 +83,11 @@ const struct kernel_family family_grid_sample = {.name = "grid_sample",
                                                  .items = items,
                                                  .work = work};
 
-/* The places along a dim that a result is mixed of, and what each counts; −1 counts as 0. */
+/* The indices along a dim that a result is mixed of, and what each counts; −1 counts as 0. */
 #define DEFINE_GRID_SAMPLE(T, suffix, floor_, round_)                                              \
     struct taps_##suffix {                                                                         \
         int count;                                                                                 \
-        int64_t place[GRID_TAPS];                                                                  \
+        int64_t index[GRID_TAPS];                                                                  \
         T weight[GRID_TAPS];                                                                       \
     };                                                                                             \
                                                                                                    \
@@ -100,12 +100,12 @@ const struct kernel_family family_grid_sample = {.name = "grid_sample",
             return x;                                                                              \
         const bool below = x < low;                                                                \
         const T far = below ? low - x : x - high;                                                  \
-        const T turns = floor_(far / range), rest = far - turns * range;                           \
-        const bool even = turns / 2 == floor_(turns / 2);                                          \
+        const T periods = floor_(far / range), rest = far - periods * range;                       \
+        const bool even = periods / 2 == floor_(periods / 2);                                      \
         return even == below ? low + rest : high - rest;                                           \
     }                                                                                              \
                                                                                                    \
-    static int64_t place_##suffix(const struct grid_sample_params *p, int dim, T x, T low, T high) \
+    static int64_t index_##suffix(const struct grid_sample_params *p, int dim, T x, T low, T high) \
     {                                                                                              \
         const int64_t size = p->in[dim];                                                           \
         if (p->padding == GRID_REFLECTION)                                                         \
@@ -142,14 +142,14 @@ const struct kernel_family family_grid_sample = {.name = "grid_sample",
         if (p->padding == GRID_REFLECTION)                                                         \
             x = reflect_##suffix(x, low, high);                                                    \
         if (p->mode == GRID_NEAREST)                                                               \
-            return (struct taps_##suffix){1, {place_##suffix(p, dim, x, low, high)}, {1}};         \
+            return (struct taps_##suffix){1, {index_##suffix(p, dim, x, low, high)}, {1}};         \
         const T whole = floor_(x), part = x - whole;                                               \
         struct taps_##suffix taps = {.count = p->mode == GRID_LINEAR ? 2 : 4};                     \
         const int first = p->mode == GRID_LINEAR ? 0 : -1;                                         \
         for (int i = 0; i < taps.count; i++) {                                                     \
             const T distance = part > (T)(first + i) ? part - (T)(first + i)                       \
                                                      : (T)(first + i) - part;                      \
-            taps.place[i] = place_##suffix(p, dim, whole + (T)(first + i), low, high);             \
+            taps.index[i] = index_##suffix(p, dim, whole + (T)(first + i), low, high);             \
             taps.weight[i] = p->mode == GRID_LINEAR ? 1 - distance : cubic_##suffix(distance);     \
         }                                                                                          \
         return taps;                                                                               \
@@ -162,12 +162,12 @@ const struct kernel_family family_grid_sample = {.name = "grid_sample",
         for (int d = 0; d < taps[0].count; d++) {                                                  \
             T plane = 0;                                                                           \
             for (int h = 0; h < taps[1].count; h++) {                                              \
-                const int64_t z = taps[0].place[d], y = taps[1].place[h];                          \
+                const int64_t z = taps[0].index[d], y = taps[1].index[h];                          \
                 T row = 0;                                                                         \
                 for (int w = 0; w < taps[2].count && z >= 0 && y >= 0; w++)                        \
-                    if (taps[2].place[w] >= 0)                                                     \
+                    if (taps[2].index[w] >= 0)                                                     \
                         row += taps[2].weight[w] *                                                 \
-                               x[(z * p->in[1] + y) * p->in[2] + taps[2].place[w]];                \
+                               x[(z * p->in[1] + y) * p->in[2] + taps[2].index[w]];                \
                 plane += taps[1].weight[h] * row;                                                  \
             }                                                                                      \
             volume += taps[0].weight[d] * plane;                                                   \

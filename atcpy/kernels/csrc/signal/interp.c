@@ -54,7 +54,7 @@ static const char *check(const struct task_view *task)
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
     const int64_t entries = table_entries(p), images = atc_mul(p->outer, p->inner);
-    if (!atc_holds(task->src + INTERP_PLACES, DTYPE_I32, entries, 4))
+    if (!atc_holds(task->src + INTERP_INDICES, DTYPE_I32, entries, 4))
         return "a table is too small";
     const enum atc_dtype dtype = (enum atc_dtype)task->src[INTERP_X].dtype;
     if (!interp_mixes(task)) {
@@ -108,13 +108,13 @@ const struct kernel_family family_interp = {.name = "interp",
 bool interp_tables_ok(const struct kernel_args *args)
 {
     const struct interp_params *p = args->params;
-    const int32_t *place = args->src[INTERP_PLACES];
+    const int32_t *index = args->src[INTERP_INDICES];
     for (int i = 0; i < INTERP_DIMS; i++)
         for (int64_t o = 0; o < p->out[i]; o++)
-            for (int64_t tap = 0; tap < p->taps[i]; tap++, place++) {
-                const bool is_fill = place[-tap] == -1;
-                if (!is_fill && (*place < 0 || *place >= p->in[i])) {
-                    atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, *place, p->in[i]);
+            for (int64_t tap = 0; tap < p->taps[i]; tap++, index++) {
+                const bool is_fill = index[-tap] == -1;
+                if (!is_fill && (*index < 0 || *index >= p->in[i])) {
+                    atc_note_fault(args->fault, FAULT_INDEX_OUTSIDE, *index, p->in[i]);
                     return false;
                 }
             }
@@ -124,7 +124,7 @@ bool interp_tables_ok(const struct kernel_args *args)
 struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)
 {
     const struct interp_params *p = args->params;
-    const int32_t *table = args->src[INTERP_PLACES];
+    const int32_t *table = args->src[INTERP_INDICES];
     struct interp_row row = {.is_fill = false};
     int64_t starts[INTERP_DIMS] = {0};
     for (int i = 1; i < INTERP_DIMS; i++)
@@ -134,8 +134,8 @@ struct interp_row interp_row_at(const struct kernel_args *args, int64_t item)
         const int64_t o = i == INTERP_DIMS - 1 ? 0 : at % p->out[i];
         at = i == INTERP_DIMS - 1 ? at : at / p->out[i];
         row.first_weight[i] = starts[i] + o * p->taps[i];
-        row.places[i] = table + row.first_weight[i];
-        row.is_fill |= i < INTERP_DIMS - 1 && *row.places[i] == -1;
+        row.indices[i] = table + row.first_weight[i];
+        row.is_fill |= i < INTERP_DIMS - 1 && *row.indices[i] == -1;
     }
     row.x = at * p->in[0] * p->in[1] * p->in[2] * p->in[3] * p->in[4] * p->inner;
     return row;

@@ -1,9 +1,9 @@
-/* interp: interpolation along each of up to five dims by tables that say which places of the input
+/* interp: interpolation along each of up to five dims by tables that say which indices of the input
  * a result is mixed of, and what each counts.
  *
  *     x        [outer, in…, inner]
- *     places   for each dim [out, taps], int32, one table after the other; a first tap of −1: every
- *              result at this place is `fill`
+ *     indices  for each dim [out, taps], int32, one table after the other; a first tap of −1: every
+ *              result at this index is `fill`
  *     weights  the same of the results' type, or of float64 for integers; left out where each table
  *              has one tap, and elements are moved, whatever they are
  *     y        [outer, out…, inner]; integers are cut off and stay within their type's bounds
@@ -21,11 +21,11 @@ enum { INTERP_DIMS = 5 };
         I64(fill)
 DECLARE_PARAMS(interp, INTERP_FIELDS)
 
-enum { INTERP_X, INTERP_PLACES, INTERP_WEIGHTS, INTERP_OPERANDS };
+enum { INTERP_X, INTERP_INDICES, INTERP_WEIGHTS, INTERP_OPERANDS };
 
-/* A row of results along the last dim, and what its places in the other dims are mixed of. */
+/* A row of results along the last dim, and what its indices in the other dims are mixed of. */
 struct interp_row {
-    const int32_t *places[INTERP_DIMS];
+    const int32_t *indices[INTERP_DIMS];
     int64_t first_weight[INTERP_DIMS]; /* the same, counted in elements of the weights */
     int64_t x;                         /* elements before this image */
     bool is_fill;
@@ -53,7 +53,7 @@ static inline int64_t interp_source(const struct interp_params *p, const struct 
 {
     int64_t at = 0;
     for (int i = 0; i < INTERP_DIMS - 1; i++)
-        at = at * p->in[i] + row->places[i][tap[i]];
+        at = at * p->in[i] + row->indices[i][tap[i]];
     return at;
 }
 

@@ -39,14 +39,14 @@
         const struct interp_params *p = args->params;                                              \
         const int last = INTERP_DIMS - 1;                                                          \
         const int64_t taps = p->taps[last], inner = p->inner;                                      \
-        const int32_t *places = row->places[last];                                                 \
+        const int32_t *indices = row->indices[last];                                               \
         const W *weights = (const W *)args->src[INTERP_WEIGHTS] + row->first_weight[last];         \
-        for (int64_t o = 0; o < p->out[last]; o++, places += taps, weights += taps)                \
+        for (int64_t o = 0; o < p->out[last]; o++, indices += taps, weights += taps)               \
             for (int64_t c = 0; c < inner; c++) {                                                  \
                 W sum = 0;                                                                         \
-                for (int64_t k = 0; k < taps && places[0] >= 0; k++)                               \
-                    sum += weights[k] * mixed[places[k] * inner + c];                              \
-                y[o * inner + c] = places[0] < 0 ? fill : STORE(sum);                              \
+                for (int64_t k = 0; k < taps && indices[0] >= 0; k++)                              \
+                    sum += weights[k] * mixed[indices[k] * inner + c];                             \
+                y[o * inner + c] = indices[0] < 0 ? fill : STORE(sum);                             \
             }                                                                                      \
     }                                                                                              \
                                                                                                    \

@@ -55,9 +55,9 @@ void interp_any_scalar(const struct kernel_args *args)
         const uint8_t *x = (const uint8_t *)args->src[INTERP_X] + (row.x + from) * p->item;
         uint8_t *y = (uint8_t *)args->dst[0] + item * p->out[last] * bytes;
         for (int64_t o = 0; o < p->out[last]; o++, y += bytes) {
-            const int64_t place = row.places[last][o];
-            if (!row.is_fill && place >= 0) {
-                memcpy(y, x + place * bytes, (size_t)bytes);
+            const int64_t index = row.indices[last][o];
+            if (!row.is_fill && index >= 0) {
+                memcpy(y, x + index * bytes, (size_t)bytes);
                 continue;
             }
             for (int64_t c = 0; c < p->inner; c++)

@@ -140,11 +140,11 @@ static struct resize_tap find_tap(const struct resize2d_params *p, int64_t at, d
         const float nearest = rounded((enum resize_rounding)p->rounding, x);
         return (struct resize_tap){.low = (int32_t)inside(nearest, from)};
     }
-    const float place = inside(x, from);
-    struct resize_tap tap = {.low = (int32_t)place};
+    const float position = inside(x, from);
+    struct resize_tap tap = {.low = (int32_t)position};
     tap.high = tap.low + 1 < from ? tap.low + 1 : tap.low;
-    tap.high_weight = place - (float)tap.low;
-    tap.low_weight = (float)tap.high - place;
+    tap.high_weight = position - (float)tap.low;
+    tap.low_weight = (float)tap.high - position;
     /* At the last pixel both are the same: each counts half, as in ONNX Runtime. */
     if (tap.low == tap.high)
         tap.low_weight = tap.high_weight = 0.5f;
@@ -190,7 +190,7 @@ static void double_words(uint8_t *restrict dst, const uint8_t *restrict src, int
 #define PICK(bytes)                                                                                \
     case bytes:                                                                                    \
         for (int64_t x = 0; x < n; x++)                                                            \
-            memcpy(dst + x * bytes, src + low[x] * (int64_t)bytes, bytes);                    \
+            memcpy(dst + x * bytes, src + low[x] * (int64_t)bytes, bytes);                         \
         break;
 
 /* One row: pixels of common sizes are moved without a call. */

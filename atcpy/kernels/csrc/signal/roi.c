@@ -93,9 +93,9 @@ const struct kernel_family family_roi = {
         if (!p->half_pixel && !(length > 1))                                                       \
             length = 1;                                                                            \
         side.cell = length / (T)cells;                                                             \
-        const T wanted = ceil_(side.cell);                                                         \
+        const T points = ceil_(side.cell);                                                         \
         side.points = p->sampling > 0                     ? p->sampling                            \
-                      : wanted > 0 && wanted < (T)(1 << 24) ? (int64_t)wanted                      \
+                      : points > 0 && points < (T)(1 << 24) ? (int64_t)points                      \
                                                             : 0;                                   \
         return side;                                                                               \
     }                                                                                              \
