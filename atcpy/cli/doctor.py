@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from atcpy.verify.selftest import CaseReport
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "ml_dtypes", "protobuf", "typer", "rich", "xxhash", "pillow")
-_MOST_SECONDS = 60.0  # for timing between ranks, without --timeout
+_MAX_SECONDS = 60.0  # for timing between ranks, without --timeout
 _EXTRAS = {"dist": "mpi4py", "tf": "tensorflow"}
 _FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 
@@ -79,7 +79,7 @@ def _measure(run: Invocation, ranks: int) -> Outcome:
     from atcpy.runtime.distributed.launch import oversubscribed
     from atcpy.runtime.distributed.mpiexec import run_module
 
-    ran = run_module("atcpy.runtime.distributed.network", ranks, run.option("timeout") or _MOST_SECONDS)
+    ran = run_module("atcpy.runtime.distributed.network", ranks, run.option("timeout") or _MAX_SECONDS)
     if ran.returncode:
         if run.debug:
             sys.stderr.write(ran.stderr)

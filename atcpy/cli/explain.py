@@ -48,13 +48,13 @@ def explain(
     **options: Any,
 ) -> Outcome:
     """Say what an error code means, or why a package looks as it does."""
-    asked = {"pass": pass_, "node": node, "fusion": fusion, "engine": engine}
-    given = [name for name, value in asked.items() if value is not None]
-    if not given:
+    questions = {"pass": pass_, "node": node, "fusion": fusion, "engine": engine}
+    named = [name for name, value in questions.items() if value is not None]
+    if not named:
         return _code(subject)
-    if len(given) > 1:
+    if len(named) > 1:
         raise UsageError(
-            "E10056", f"--{given[0]} and --{given[1]}: one question at a time", where=Where(option=given[1])
+            "E10056", f"--{named[0]} and --{named[1]}: one question at a time", where=Where(option=named[1])
         )
     from atcpy.cli.inspect import is_package
     from atcpy.report.package import PackageView

@@ -36,12 +36,12 @@ def inspect(
     **options: Any,
 ) -> Outcome:
     """Show what is in a package."""
-    asked = {
+    requested = {
         "io": io, "nodes": nodes, "tasks": tasks, "weights": weights, "passes": passes, "precision": precision,
         "memory": memory, "provenance": provenance,
     }  # fmt: skip
     custom_ops.load(options["custom_ops"])
-    chosen = [name for name, wanted in asked.items() if wanted or all_]
+    chosen = [name for name, is_requested in requested.items() if is_requested or all_]
     path = Path(file)
     if not is_package(path):
         return _model(run, path, chosen, node)

@@ -44,11 +44,11 @@ def optimize(
     from atcpy.rewrite.optimize import optimize_model
     from atcpy.rewrite.options import rewrite_options
 
-    given: dict[str, object] = {k: v for k, v in (options | run.common).items() if v not in (None, False)}
-    given |= {"level": level, "passes": passes, "skip": skip, "keep": keep, "verify": verify, "check": check}
-    asked = rewrite_options(given)
+    named: dict[str, object] = {k: v for k, v in (options | run.common).items() if v not in (None, False)}
+    named |= {"level": level, "passes": passes, "skip": skip, "keep": keep, "verify": verify, "check": check}
+    request = rewrite_options(named)
     path = target_path(target, output, "the optimised model", "atcpy optimize M.onnx N.onnx")
-    report = optimize_model(Path(model), path, asked, _checker() if verify else None, run.progress.step)
+    report = optimize_model(Path(model), path, request, _checker() if verify else None, run.progress.step)
     return Outcome(_result(report), lines(report, model), warnings=report.warnings)
 
 
@@ -91,17 +91,17 @@ def lines(report: "OptimizeReport", model: str) -> list[str]:
     before, after = report.before, report.after
     verdict = f"verified in {report.oracle}, max abs {report.max_abs:.1e}" if report.verified else "not verified"
     nodes = " → ".join(count_of(count.nodes, "node") for count in (before, after))
-    told = [
+    text = [
         f"{report.output}  {size(after.bytes)}  opset {report.opset}  {verdict}",
         f"  from     {model}  {size(before.bytes)}  {nodes}",
     ]
     if report.applied:
-        told.append("  passes   " + " · ".join(f"{entry.name} {entry.applied}" for entry in report.applied))
+        text.append("  passes   " + " · ".join(f"{entry.name} {entry.applied}" for entry in report.applied))
     changed = [
         (op, before.ops.get(op, 0), after.ops.get(op, 0))
         for op in sorted(before.ops.keys() | after.ops.keys())
         if before.ops.get(op, 0) != after.ops.get(op, 0)
     ]
     if changed:
-        told += table(("op", "before", "after"), changed, right=(1, 2))
-    return told
+        text += table(("op", "before", "after"), changed, right=(1, 2))
+    return text

@@ -43,8 +43,8 @@ def lines(records: Sequence[dict[str, Any]], arrays: "dict[str, Array]") -> Iter
         odd = "".join(f"  {key} {record[key]}" for key in ("nan", "inf") if record[key])
         head = f"{record['name']}  {record['dtype']} {shape_text(record['shape'])}"
         yield f"{head}  {figures}{odd}   {_first(array)}".rstrip()
-        for place, best in enumerate(record.get("top", ()), 1):
-            yield f"  {place}  {best['label']}  {best['score']:.6g}"
+        for rank, best in enumerate(record.get("top", ()), 1):
+            yield f"  {rank}  {best['label']}  {best['score']:.6g}"
         if record["path"]:
             yield f"  written to {record['path']}"
 

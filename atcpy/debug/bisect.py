@@ -90,11 +90,11 @@ class BisectReport:
         return 2 * log2(len(self.passes)) if self.passes else 0.0
 
 
-def applied_in(decisions: Decisions, at_work: str = "") -> dict[str, Applied]:
+def applied_in(decisions: Decisions, running: str = "") -> dict[str, Applied]:
     """What each pass did; the one that was at work when the conversion broke off did something in any case."""
     found: dict[str, Applied] = {}
     for record in decisions.passes:
-        count = record.applied or int(record.name == at_work)
+        count = record.applied or int(record.name == running)
         found[record.name] = Applied(count, record.obeys_limit, tuple(record.fired))
     return found
 
@@ -104,16 +104,16 @@ def switchable(passes: PassSet) -> list[str]:
     return [entry.name for entry in passes if not entry.required]
 
 
-def bisect(order: Sequence[str], attempt: Try, tell: Callable[[Step], None] = lambda step: None) -> BisectReport:
+def bisect(order: Sequence[str], attempt: Try, report_step: Callable[[Step], None] = lambda step: None) -> BisectReport:
     """Looks for the one of these passes with which `attempt` turns bad."""
-    return _Search(order, attempt, tell).run()
+    return _Search(order, attempt, report_step).run()
 
 
 class _Search:
-    def __init__(self, order: Sequence[str], attempt: Try, tell: Callable[[Step], None]) -> None:
+    def __init__(self, order: Sequence[str], attempt: Try, report_step: Callable[[Step], None]) -> None:
         self._order = order
         self._attempt = attempt
-        self._tell = tell
+        self._report_step = report_step
         self._steps: list[Step] = []
 
     def run(self) -> BisectReport:
@@ -158,7 +158,7 @@ class _Search:
         outcome = self._attempt(trial)
         step = Step(len(self._steps) + 1, what, outcome.good, outcome.why)
         self._steps.append(step)
-        self._tell(step)
+        self._report_step(step)
         return outcome
 
     def _report(

@@ -69,7 +69,9 @@ def diff_graphs(before: Graph, after: Graph) -> Difference:
         for node in nodes:
             members[joined.find(node)][side].append(node)
     removed = {**before.decisions.removed, **after.decisions.removed}
-    return Difference(tuple(_group(mine, theirs, removed) for mine, theirs in members.values()))
+    return Difference(
+        tuple(_group(before_nodes, after_nodes, removed) for before_nodes, after_nodes in members.values())
+    )
 
 
 class _Joined:
@@ -139,21 +141,21 @@ def _attr(attr: object) -> str:
 
 
 def _group(before: list[Node], after: list[Node], removed: dict[str, str]) -> Group:
-    mine, theirs = tuple(before), tuple(after)
-    if not theirs:
-        why = next((removed[name] for node in mine for name in _names(node) if name in removed), "")
-        return Group(Kind.REMOVED, mine, theirs, why=why)
-    if not mine:
-        return Group(Kind.ADDED, mine, theirs)
-    fields = tuple(dict.fromkeys(field for field in _differences(mine, theirs)))
-    if len(mine) == len(theirs) == 1:
-        return Group(Kind.CHANGED if fields else Kind.SAME, mine, theirs, fields)
-    return Group(Kind.FUSED if len(mine) >= len(theirs) else Kind.SPLIT, mine, theirs, fields)
+    before_nodes, after_nodes = tuple(before), tuple(after)
+    if not after_nodes:
+        why = next((removed[name] for node in before_nodes for name in _names(node) if name in removed), "")
+        return Group(Kind.REMOVED, before_nodes, after_nodes, why=why)
+    if not before_nodes:
+        return Group(Kind.ADDED, before_nodes, after_nodes)
+    fields = tuple(dict.fromkeys(field for field in _differences(before_nodes, after_nodes)))
+    if len(before_nodes) == len(after_nodes) == 1:
+        return Group(Kind.CHANGED if fields else Kind.SAME, before_nodes, after_nodes, fields)
+    return Group(Kind.FUSED if len(before_nodes) >= len(after_nodes) else Kind.SPLIT, before_nodes, after_nodes, fields)
 
 
-def _differences(mine: Sequence[Node], theirs: Sequence[Node]) -> Iterator[str]:
+def _differences(before_nodes: Sequence[Node], after_nodes: Sequence[Node]) -> Iterator[str]:
     """What differs between the nodes that make the result."""
-    one, other = mine[-1], theirs[-1]
+    one, other = before_nodes[-1], after_nodes[-1]
     if one.op_type != other.op_type or one.domain != other.domain:
         yield f"op {one.op_type}→{other.op_type}"
     else:

@@ -285,8 +285,8 @@ def _matches_with(passes: Sequence[PassRecord], name: str) -> Iterator[Candidate
         by_match: dict[tuple[str, ...], list[Reject]] = {}
         for reject in rejects:
             by_match.setdefault(_names(reject.nodes) or (reject.where,), []).append(reject)
-        for names, mine in by_match.items():
-            yield Candidate(record.name, names, fired=False, unmet=_unmet(mine))
+        for names, match_rejects in by_match.items():
+            yield Candidate(record.name, names, fired=False, unmet=_unmet(match_rejects))
 
 
 def _is_in(nodes: Matched, name: str) -> bool:
@@ -294,9 +294,9 @@ def _is_in(nodes: Matched, name: str) -> bool:
 
 
 def _placement(graph: Graph, names: Sequence[str]) -> tuple[Unmet, ...]:
-    wanted = frozenset(names)
+    node_names = frozenset(names)
     records = [record for record in graph.decisions.passes if record.name == PLACER]
-    return _unmet(reject for record in records for reject in record.rejects if reject.where in wanted)
+    return _unmet(reject for record in records for reject in record.rejects if reject.where in node_names)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from atcpy.debug.bisect import first_that
 from atcpy.debug.submodel import IndexedModel
 
-MOST_TRIALS = 300
+MAX_TRIALS = 300
 _LARGE = 24  # more nodes are cut from their ends first
 
 Shows = Callable[[Sequence[int]], bool]
@@ -53,7 +53,7 @@ class _Reduction:
     def _shows(self, nodes: Sequence[int]) -> bool:
         key = tuple(nodes)
         if key not in self._known:
-            if len(self._known) == MOST_TRIALS:
+            if len(self._known) == MAX_TRIALS:
                 raise _Budget
             self._known[key] = bool(nodes) and self._ask(nodes)
         if self._known[key] and len(nodes) < len(self._smallest):
@@ -74,8 +74,8 @@ class _Reduction:
         nodes = self._smallest
         end = first_that(lambda count: self._shows(nodes[:count]), 1, len(nodes))
         nodes = nodes[:end]
-        kept = first_that(lambda count: self._shows(nodes[-count:]), 1, len(nodes))
-        self._shows(nodes[-kept:])
+        length = first_that(lambda count: self._shows(nodes[-count:]), 1, len(nodes))
+        self._shows(nodes[-length:])
 
     def _one_by_one(self) -> None:
         """Delta debugging: chunks are left out, then chunks of half the size."""

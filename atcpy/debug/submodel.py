@@ -68,9 +68,9 @@ class IndexedModel:
 
     def inputs(self, nodes: Collection[int]) -> list[str]:
         """What these nodes read from outside, but for constants."""
-        made = {name for node in nodes for name in self.nodes[node].output}
+        produced = {name for node in nodes for name in self.nodes[node].output}
         read = dict.fromkeys(name for node in sorted(nodes) for name in self._reads[node])
-        return [name for name in read if name not in made and not self._is_constant(name)]
+        return [name for name in read if name not in produced and not self._is_constant(name)]
 
     def values(self, nodes: Iterable[int]) -> list[str]:
         """What these nodes read and make, but for constants."""
@@ -81,10 +81,10 @@ class IndexedModel:
         """What these nodes make and somebody outside reads, or nobody at all."""
         inside = set(nodes)
         results = set(self._results)
-        made = [name for node in sorted(inside) for name in self.nodes[node].output if name]
+        produced = [name for node in sorted(inside) for name in self.nodes[node].output if name]
         return [
             name
-            for name in made
+            for name in produced
             if name in results or not all(reader in inside for reader in self._readers.get(name, [-1]))
         ]
 

@@ -8,8 +8,8 @@ from atcpy.report.units import count_of, counts, duration
 
 def allreduce_line(plan: Mapping[str, Any]) -> str:
     """The record of an `AllReducePlan` as `convert` and `inspect` print it."""
-    ways = " · ".join(plan["algorithms"]) if len(plan["algorithms"]) == 1 else counts(plan["algorithms"])
-    predicted = f"{duration(plan['seconds'])} predicted for {count_of(plan['ranks'], 'rank')} ({ways})"
+    algorithms = " · ".join(plan["algorithms"]) if len(plan["algorithms"]) == 1 else counts(plan["algorithms"])
+    predicted = f"{duration(plan['seconds'])} predicted for {count_of(plan['ranks'], 'rank')} ({algorithms})"
     others = f"alone {duration(plan['seconds_alone'])}, split by default {duration(plan['seconds_default'])}"
     count = count_of(plan["collectives"], "collective")
     return f"{plan['allreduces']} → {count}   {predicted}; {others}{_copies(plan)}"

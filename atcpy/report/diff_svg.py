@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-MOST_NODES = 120  # of one side
-_LONGEST = 44  # letters of a line; the whole text is the box's tooltip
+MAX_NODES = 120  # of one side
+_MAX_LETTERS = 44  # letters of a line; the whole text is the box's tooltip
 _LETTER, _LINE, _PAD, _GAP, _STEP = 6.7, 15.0, 8.0, 22.0, 34.0
 _HEAD = 64.0
 _LEGEND = 560.0
-_MOST_PASSED, _FARTHEST = 200, 600.0  # layers that an edge avoids, and how far it goes for that
+_MAX_PASSED_LAYERS, _MAX_DETOUR = 200, 600.0  # layers that an edge avoids, and how far it goes for that
 COLORS = {
     "same": ("#f4f6f8", "#9aa5b1"),
     "changed": ("#fff3c4", "#cb8a00"),
@@ -39,7 +39,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PlacedBox:
     box: Box
     layer: int
     x: float
@@ -56,7 +56,7 @@ class _Placed:
 class _Side:
     """Boxes and the paths of the edges; all lie between `left` and `right`."""
 
-    boxes: tuple[_Placed, ...]
+    boxes: tuple[_PlacedBox, ...]
     paths: tuple[str, ...]
     left: float
     right: float
@@ -66,7 +66,7 @@ def side_by_side(before: Sequence[Box], after: Sequence[Box], titles: tuple[str,
     """The picture; boxes come in topological order."""
     left, left_out = _chosen(before)
     right, right_out = _chosen(after)
-    sides = [_place(left), _place(right)]
+    sides = [_lay_out(left), _lay_out(right)]
     widths = [
         max(side.right - side.left, (_columns(_shown(title)) + 26) * _LETTER)
         for side, title in zip(sides, titles, strict=True)
@@ -92,19 +92,19 @@ def side_by_side(before: Sequence[Box], after: Sequence[Box], titles: tuple[str,
 
 def _chosen(boxes: Sequence[Box]) -> tuple[Mapping[int, Box], int]:
     """The boxes to draw by number, and how many are not: those that differ, then their neighbours, then the first."""
-    if len(boxes) <= MOST_NODES:
+    if len(boxes) <= MAX_NODES:
         return dict(enumerate(boxes)), 0
-    wanted: dict[int, None] = {}
+    chosen: dict[int, None] = {}
     differing = [number for number, box in enumerate(boxes) if box.kind != "same"]
     near = (number for other in differing for number in boxes[other].reads)
     for number in (*differing, *near, *range(len(boxes))):
-        if len(wanted) == MOST_NODES:
+        if len(chosen) == MAX_NODES:
             break
-        wanted[number] = None
-    return {number: boxes[number] for number in sorted(wanted)}, len(boxes) - len(wanted)
+        chosen[number] = None
+    return {number: boxes[number] for number in sorted(chosen)}, len(boxes) - len(chosen)
 
 
-def _place(boxes: Mapping[int, Box]) -> _Side:
+def _lay_out(boxes: Mapping[int, Box]) -> _Side:
     """Positions: a layer is one below the lowest that it reads; layers are centred at 0."""
     layer: dict[int, int] = {}
     rows: list[list[int]] = []
@@ -113,7 +113,7 @@ def _place(boxes: Mapping[int, Box]) -> _Side:
         if layer[number] == len(rows):
             rows.append([])
         rows[layer[number]].append(number)
-    placed: dict[int, _Placed] = {}
+    placed: dict[int, _PlacedBox] = {}
     sizes = {number: _size(box) for number, box in boxes.items()}
     y = 0.0
     for depth, row in enumerate(rows):
@@ -121,7 +121,7 @@ def _place(boxes: Mapping[int, Box]) -> _Side:
         x = -(sum(sizes[number][0] for number in row) + _GAP * (len(row) - 1)) / 2
         for number in row:
             width, height = sizes[number]
-            placed[number] = _Placed(boxes[number], depth, x, y, width, height)
+            placed[number] = _PlacedBox(boxes[number], depth, x, y, width, height)
             x += width + _GAP
         y += max(sizes[number][1] for number in row) + _STEP
     edges = _Edges([(placed[row[0]].x, placed[row[-1]].x + placed[row[-1]].width) for row in rows])
@@ -139,7 +139,7 @@ class _Edges:
         self.left = min((left for left, _ in layers), default=0.0)
         self.right = max((right for _, right in layers), default=0.0)
 
-    def path(self, source: _Placed, target: _Placed) -> str:
+    def path(self, source: _PlacedBox, target: _PlacedBox) -> str:
         x1, y1 = source.middle, source.y + source.height
         x2, y2 = target.middle, target.y
         aside = self._aside(source, target)
@@ -147,16 +147,16 @@ class _Edges:
         self.left, self.right = min(self.left, x1 + aside), max(self.right, x1 + aside)
         return f"M{x1:.1f} {y1:.1f}C{x1 + aside:.1f} {y1 + bend:.1f} {x2 + aside:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
 
-    def _aside(self, source: _Placed, target: _Placed) -> float:
+    def _aside(self, source: _PlacedBox, target: _PlacedBox) -> float:
         """How far the curve's handles are from its ends, so that it passes what lies between at three quarters."""
-        between = self._layers[source.layer + 1 : min(target.layer, source.layer + 1 + _MOST_PASSED)]
+        between = self._layers[source.layer + 1 : min(target.layer, source.layer + 1 + _MAX_PASSED_LAYERS)]
         if not between:
             return 0.0
         middle = (source.middle + target.middle) / 2
         to_right = (max(right for _, right in between) + _GAP / 2 - middle) / 0.75
         to_left = (min(left for left, _ in between) - _GAP / 2 - middle) / 0.75
         nearer = to_right if to_right <= -to_left else to_left
-        return nearer if abs(nearer) <= _FARTHEST else 0.0
+        return nearer if abs(nearer) <= _MAX_DETOUR else 0.0
 
 
 def _middle(positions: Sequence[float]) -> float:
@@ -171,7 +171,7 @@ def _clean(line: str) -> str:
 def _shown(line: str) -> str:
     """A line that fits, its middle left out."""
     line = _clean(line)
-    return line if len(line) <= _LONGEST else line[: _LONGEST // 2] + "…" + line[-(_LONGEST // 2 - 1) :]
+    return line if len(line) <= _MAX_LETTERS else line[: _MAX_LETTERS // 2] + "…" + line[-(_MAX_LETTERS // 2 - 1) :]
 
 
 def _columns(text: str) -> int:
@@ -205,7 +205,7 @@ def _panel(side: _Side, x: float, width: float, title: str, left_out: int) -> It
     yield "</g>"
 
 
-def _box(placed: _Placed) -> Iterator[str]:
+def _box(placed: _PlacedBox) -> Iterator[str]:
     box = placed.box
     fill, stroke = COLORS[box.kind]
     yield (

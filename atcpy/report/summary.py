@@ -65,9 +65,9 @@ def _origin(source: Source) -> str:
     return framework + version + (f", {source.producer.strip()}" if source.producer.strip() else "")
 
 
-def _ports(word: str, ports: Sequence[PortInfo]) -> Iterator[str]:
+def _ports(label: str, ports: Sequence[PortInfo]) -> Iterator[str]:
     for i, port in enumerate(ports):
-        yield f"  {word if i == 0 else '':<10} {port.name} {port.dtype} {shape(port.shape)}"
+        yield f"  {label if i == 0 else '':<10} {port.name} {port.dtype} {shape(port.shape)}"
 
 
 def _precision(precision: Precision) -> str:

@@ -33,12 +33,12 @@ _INT64_MAX = 2**63 - 1
 
 
 class CannotExport(Exception):
-    """Why the graph cannot be written."""
+    """The graph cannot be written as ONNX; says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An initializer of the main graph; `data` are its bytes where they are not in the message."""
+    """An initializer of the main graph; `data` are its bytes if they are not in the message."""
 
     proto: onnx.TensorProto
     data: memoryview | None = None
@@ -46,9 +46,9 @@ class Constant:
 
 @dataclass(slots=True)
 class RewrittenModel:
-    """A model without the constants of its main graph, and these. `ops` says how often the nodes of the model and its
-    bodies are of each op, without Constant. `raised` says which node asked for a newer opset than the model's, and
-    why, `raised_by` which passes made such nodes.
+    """A model without the constants of its main graph, and those constants. `ops` counts the nodes of the model and its
+    bodies by op, without Constant. `raised` names the node that needs a newer opset than the model's, and why;
+    `raised_by` are the passes that created such nodes.
     """
 
     model: onnx.ModelProto
@@ -59,13 +59,13 @@ class RewrittenModel:
 
 
 def export_rewritten(graph: Graph, source: SourceModel, *, retyped: bool = False) -> RewrittenModel:
-    """The graph as a model. `retyped`: inputs have other shapes than the model says."""
+    """Write the graph as a model. `retyped`: inputs have other shapes than the source model declares."""
     return _Exporter(graph, source, retyped=retyped).run()
 
 
 @dataclass(slots=True)
 class _Range:
-    """A Slice of a Shape, or an element of it, that is written as Shape(start, end)."""
+    """A Slice of a Shape, or one element of it, that is written as Shape(start, end)."""
 
     source: Value
     start: int
@@ -81,19 +81,19 @@ class _Exporter:
         self._nodes = [node for node in walk(graph) if not node.is_structural]
         self._own_opset = next((e.version for e in source.model.opset_import if e.domain in ("", "ai.onnx")), 0)
         self._names: dict[Value, str] = {}
-        self._placed: dict[Tensor, str] = {}
+        self._written: dict[Tensor, str] = {}
         self._ranges: dict[Node, _Range] = {}
-        self._unread: set[Node] = set()
-        self._copied: set[Node] = set()  # nodes that are written as the model has them
+        self._dropped: set[Node] = set()
+        self._copied: set[Node] = set()  # nodes that are written as in the source model
         self._inputs = {info.name: info for info in source.model.graph.input}
 
     @cached_property
-    def _docs(self) -> Mapping[str, onnx.NodeProto]:
-        """The model's nodes by the names that they have in the IR, which are their own if they have any."""
+    def _protos(self) -> Mapping[str, onnx.NodeProto]:
+        """The nodes of the source model by the names that they have in the IR."""
         return {node.name: origin.proto for node, origin in self._source.origins.items()}
 
     def run(self) -> RewrittenModel:
-        """The whole model."""
+        """Write the whole model."""
         self._opset, self._result.raised = self._choose_opset()
         self._find_ranges()
         self._copy_header(self._result.model)
@@ -107,7 +107,7 @@ class _Exporter:
     # --- the opset ---------------------------------------------------------------------------
 
     def _choose_opset(self) -> tuple[int, str]:
-        """The model's own, or the oldest above it at which every node that must be written anew has a form."""
+        """Choose the model's own opset, or the oldest newer one at which every new or changed node can be written."""
         opset, why = self._own_opset, ""
         while True:
             needed = opset
@@ -133,7 +133,7 @@ class _Exporter:
         assert origin is not None
         proto = origin.proto
         if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type):
-            return  # an op that the standard does not have means the same everywhere
+            return  # an op outside the standard means the same everywhere
         if not means_the_same(proto.op_type, "", origin.opset, opset):
             raise CannotExport(f"{proto.op_type} {proto.name} cannot be brought from opset {origin.opset} to {opset}")
 
@@ -147,7 +147,7 @@ class _Exporter:
     # --- Shape(start, end) -------------------------------------------------------------------
 
     def _find_ranges(self) -> None:
-        """Slices and elements of a Shape are one Shape from opset 15 on, if the Shape is there for them alone."""
+        """Write slices and elements of a Shape as one Shape, from opset 15 on, if nothing else reads the Shape."""
         if self._opset < _SHAPE_OF_A_RANGE:
             return
         for node in self._nodes:
@@ -155,12 +155,14 @@ class _Exporter:
                 continue
             readers = [use.node for use in node.output.uses]
             found = {reader: _range_of(reader, node) for reader in readers}
-            kept = [reader for reader in readers if found[reader] is None or reader.graph is not node.graph]
-            if kept and any(self._source.origins.get(reader) for reader in readers):
+            other_readers = [reader for reader in readers if found[reader] is None or reader.graph is not node.graph]
+            if other_readers and any(self._source.origins.get(reader) for reader in readers):
                 continue
-            self._ranges.update((reader, made) for reader, made in found.items() if made and reader not in kept)
-            if not kept:
-                self._unread.add(node)
+            self._ranges.update(
+                (reader, target) for reader, target in found.items() if target and reader not in other_readers
+            )
+            if not other_readers:
+                self._dropped.add(node)
 
     # --- the model ---------------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class _Exporter:
         model.graph.metadata_props.extend(graph.metadata_props)
 
     def _import_more(self, model: onnx.ModelProto) -> None:
-        """The domains that only functions of the model imported."""
+        """Import the domains that only functions of the model imported."""
         known = {"" if entry.domain == "ai.onnx" else entry.domain for entry in model.opset_import}
         for function in self._source.model.functions:
             for entry in function.opset_import:
@@ -199,7 +201,7 @@ class _Exporter:
                     model.opset_import.append(entry)
 
     def _name_captured(self) -> None:
-        """What a body reads of the graphs around it goes by the name that it has there."""
+        """Name the values that bodies capture as in the graphs around them."""
         self._name_outputs(self._graph, self._graph.net_output.attrs.get("names"))
         for node in self._nodes:  # a node comes before those of its bodies
             for body in node.subgraphs:
@@ -208,7 +210,7 @@ class _Exporter:
                         self._names[data.output] = self._name(captured_value(node, data))
 
     def _name_outputs(self, graph: Graph, names: object) -> None:
-        """A value that is an output under another name takes that, if it may."""
+        """Give a value the name of the output that it is, if that name is free."""
         assert isinstance(names, tuple)
         taken = {value.name for value in graph.outputs} & set(names)
         for value, name in zip(graph.outputs, names, strict=True):
@@ -230,10 +232,10 @@ class _Exporter:
         for node in nodes:
             if node.op_type == "Const" and node.output.use_count and (tensor := node.output.tensor) is not None:
                 if node.output in returned:
-                    made = proto.node.add(op_type="Constant", name=node.name, output=[self._name(node.output)])
-                    fill_attr(made.attribute.add(name="value"), tensor, _ATTR.TENSOR)
+                    target = proto.node.add(op_type="Constant", name=node.name, output=[self._name(node.output)])
+                    fill_attr(target.attribute.add(name="value"), tensor, _ATTR.TENSOR)
                 else:
-                    self._place_constant(node.output, tensor, proto, is_main=is_main)
+                    self._add_constant(node.output, tensor, proto, is_main=is_main)
         for node in nodes:
             if node.op_type == "Const" or "captured" in node.attrs:
                 continue
@@ -243,25 +245,25 @@ class _Exporter:
                     self._result.constants.append(self._constant(default, node.output.name))
             elif node.op_type == "NetOutput":
                 self._add_outputs(node, proto, is_main=is_main)
-            elif node not in self._unread:
-                made = proto.node.add()
-                bodies.extend(self._add_node(node, made, None if is_main else proto))
-                self._result.ops[made.op_type] += 1
+            elif node not in self._dropped:
+                target = proto.node.add()
+                bodies.extend(self._add_node(node, target, None if is_main else proto))
+                self._result.ops[target.op_type] += 1
         if is_main:
             self._add_value_infos(proto)
         return bodies
 
-    def _place_constant(self, value: Value, tensor: Tensor, proto: onnx.GraphProto, *, is_main: bool) -> None:
+    def _add_constant(self, value: Value, tensor: Tensor, proto: onnx.GraphProto, *, is_main: bool) -> None:
         name = self._name(value)
         if is_main:
-            self._placed.setdefault(tensor, name)
+            self._written.setdefault(tensor, name)
             self._result.constants.append(self._constant(tensor, name))
-        elif tensor in self._placed or tensor.nbytes >= LARGE_BYTES:
-            # Bodies have copies of the constants around them; in the model there is one.
-            if tensor not in self._placed:
-                self._placed[tensor] = name
+        elif tensor in self._written or tensor.nbytes >= LARGE_BYTES:
+            # Bodies have copies of the constants around them; the model has one.
+            if tensor not in self._written:
+                self._written[tensor] = name
                 self._result.constants.append(self._constant(tensor, name))
-            self._names[value] = self._placed[tensor]
+            self._names[value] = self._written[tensor]
         else:
             proto.initializer.append(self._constant(tensor, name).proto)
 
@@ -270,27 +272,27 @@ class _Exporter:
         if stored is not None and stored.proto.data_location != onnx.TensorProto.EXTERNAL:
             if stored.proto.name == name:
                 return Constant(stored.proto, stored.data)
-            made = onnx.TensorProto()
-            made.CopyFrom(stored.proto)
-            made.name = name
-            return Constant(made, stored.data)
+            target = onnx.TensorProto()
+            target.CopyFrom(stored.proto)
+            target.name = name
+            return Constant(target, stored.data)
         if tensor.nbytes >= LARGE_BYTES and tensor.dtype.bits >= 8 and tensor.dtype is not DType.STRING:
-            made = onnx.TensorProto(name=name, data_type=tensor.dtype.onnx, dims=tensor.shape)
-            return Constant(made, np.ascontiguousarray(tensor.array).reshape(-1).view(np.uint8).data)
+            target = onnx.TensorProto(name=name, data_type=tensor.dtype.onnx, dims=tensor.shape)
+            return Constant(target, np.ascontiguousarray(tensor.array).reshape(-1).view(np.uint8).data)
         return Constant(tensor_to_proto(tensor, name))
 
     # --- inputs and outputs ------------------------------------------------------------------
 
     def _add_input(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
         declared = self._inputs.get(node.output.name) if is_main else None
-        made = proto.input.add(name=node.output.name)
+        target = proto.input.add(name=node.output.name)
         if declared is not None:
-            made.CopyFrom(declared)
-            _set_sizes(made, node.output)
+            target.CopyFrom(declared)
+            _set_sizes(target, node.output)
         elif text := node.attrs.get("type"):
-            made.type.CopyFrom(type_from_text(str(text)))
+            target.type.CopyFrom(type_from_text(str(text)))
         elif node.output.desc.dtype is not DType.UNDEFINED:
-            made.type.tensor_type.elem_type = node.output.desc.dtype.onnx
+            target.type.tensor_type.elem_type = node.output.desc.dtype.onnx
 
     def _add_outputs(self, node: Node, proto: onnx.GraphProto, *, is_main: bool) -> None:
         names = node.attrs.get("names")
@@ -298,111 +300,111 @@ class _Exporter:
         used: set[str] = set()
         for index, value in enumerate(node.operands):
             name = self._name(value)
-            wanted = names[index] if isinstance(names, tuple) and is_main else name
+            output_name = names[index] if isinstance(names, tuple) and is_main else name
             is_foreign = not is_main and (value in self._names or value.producer.op_type == "Data")
-            if wanted in used or is_foreign:
-                wanted = f"{node.graph.name if node.graph else ''}/{name}.out{index}"
-            if wanted != name:
-                proto.node.append(helper.make_node("Identity", [name], [wanted]))
+            if output_name in used or is_foreign:
+                output_name = f"{node.graph.name if node.graph else ''}/{name}.out{index}"
+            if output_name != name:
+                proto.node.append(helper.make_node("Identity", [name], [output_name]))
                 self._result.ops["Identity"] += 1
-            used.add(wanted)
-            info = proto.output.add(name=wanted)
-            if wanted in declared:
-                info.CopyFrom(declared[wanted])
+            used.add(output_name)
+            info = proto.output.add(name=output_name)
+            if output_name in declared:
+                info.CopyFrom(declared[output_name])
                 if self._retyped:
                     _set_sizes(info, value)
             elif value.desc.dtype is not DType.UNDEFINED:
                 info.type.tensor_type.elem_type = value.desc.dtype.onnx
 
     def _add_value_infos(self, proto: onnx.GraphProto) -> None:
-        """What the model says of values that are still there."""
+        """Copy what the model declares about values that still exist."""
         source = self._source.model.graph
         if not source.value_info and not source.quantization_annotation:
             return
-        made = {name for node in proto.node for name in node.output}
-        known = made | {constant.proto.name for constant in self._result.constants}
+        target = {name for node in proto.node for name in node.output}
+        known = target | {constant.proto.name for constant in self._result.constants}
         own = {info.name for info in proto.output}
         if not self._retyped:
-            proto.value_info.extend(i for i in source.value_info if i.name in made and i.name not in own)
+            proto.value_info.extend(i for i in source.value_info if i.name in target and i.name not in own)
         proto.quantization_annotation.extend(a for a in source.quantization_annotation if a.tensor_name in known)
 
     # --- nodes -------------------------------------------------------------------------------
 
     def _add_node(
-        self, node: Node, made: onnx.NodeProto, body: onnx.GraphProto | None
+        self, node: Node, target: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
         origin = self._source.origins.get(node)
         if node in self._ranges:
-            self._write_range(node, made)
+            self._write_range(node, target)
             return []
         if origin is not None and (is_barrier(node) or node in self._copied):
-            return self._copy_node(node, origin, made)
+            return self._copy_node(node, origin, target)
         try:
             form = form_at(node, self._opset)
         except CannotDowngrade as why:
             raise CannotExport(f"{node.op_type} {node.name} has no form at opset {self._opset}: {why}") from why
-        return self._write_form(node, form, made, body)
+        return self._write_form(node, form, target, body)
 
-    def _copy_node(self, node: Node, origin: Origin, made: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
+    def _copy_node(self, node: Node, origin: Origin, target: onnx.NodeProto) -> list[tuple[Graph, onnx.GraphProto]]:
         bodies: list[tuple[Graph, onnx.GraphProto]] = []
         source = origin.proto
         if node.has_subgraphs:
-            made.name, made.op_type, made.domain = source.name, source.op_type, source.domain
+            target.name, target.op_type, target.domain = source.name, source.op_type, source.domain
             if source.HasField("doc_string"):
-                made.doc_string = source.doc_string
-            made.metadata_props.extend(source.metadata_props)
+                target.doc_string = source.doc_string
+            target.metadata_props.extend(source.metadata_props)
             for attr in source.attribute:
-                bodies += self._copy_attr(node.attrs.get(attr.name), attr, made.attribute.add())
+                bodies += self._copy_attr(node.attrs.get(attr.name), attr, target.attribute.add())
         else:
-            made.CopyFrom(source)
+            target.CopyFrom(source)
         read = node.inputs
         inputs = [
             "" if index is None or (value := read[index]) is None else self._name(value)
             for index in origin.input_indices
         ]
-        if inputs != list(made.input):
-            del made.input[:]
-            made.input.extend(inputs)
-        own, outputs = list(made.output), [self._name(value) for value in node.outputs]
+        if inputs != list(target.input):
+            del target.input[:]
+            target.input.extend(inputs)
+        own, outputs = list(target.output), [self._name(value) for value in node.outputs]
         if own != outputs:
-            given = [*source.output]
+            declared = [*source.output]
             for index, value in enumerate(node.outputs):
-                if index < len(given) and not given[index] and not value.use_count:
+                if index < len(declared) and not declared[index] and not value.use_count:
                     outputs[index] = ""
-            del made.output[:]
-            made.output.extend(outputs)
+            del target.output[:]
+            target.output.extend(outputs)
         return bodies
 
     def _copy_attr(
-        self, value: object, source: onnx.AttributeProto, made: onnx.AttributeProto
+        self, value: object, source: onnx.AttributeProto, target: onnx.AttributeProto
     ) -> list[tuple[Graph, onnx.GraphProto]]:
         if isinstance(value, Graph):
-            made.name, made.type = source.name, _ATTR.GRAPH
-            made.g.name = source.g.name
-            return [(value, made.g)]
+            target.name, target.type = source.name, _ATTR.GRAPH
+            target.g.name = source.g.name
+            return [(value, target.g)]
         if isinstance(value, tuple) and value and isinstance(value[0], Graph):
-            made.name, made.type = source.name, _ATTR.GRAPHS
+            target.name, target.type = source.name, _ATTR.GRAPHS
             for each in source.graphs:
-                made.graphs.add(name=each.name)
-            return list(zip(value, made.graphs, strict=True))
-        made.CopyFrom(source)
+                target.graphs.add(name=each.name)
+            return list(zip(value, target.graphs, strict=True))
+        target.CopyFrom(source)
         return []
 
-    def _write_range(self, node: Node, made: onnx.NodeProto) -> None:
+    def _write_range(self, node: Node, target: onnx.NodeProto) -> None:
         found = self._ranges[node]
-        made.name, made.op_type = node.name, "Shape"
-        made.input.append(self._name(found.source))
-        made.output.append(self._name(node.output))
+        target.name, target.op_type = node.name, "Shape"
+        target.input.append(self._name(found.source))
+        target.output.append(self._name(node.output))
         if found.start:
-            made.attribute.append(helper.make_attribute("start", found.start))
+            target.attribute.append(helper.make_attribute("start", found.start))
         if found.end != _INT64_MAX:
-            made.attribute.append(helper.make_attribute("end", found.end))
-        self._copy_docs(node, made)
+            target.attribute.append(helper.make_attribute("end", found.end))
+        self._copy_docs(node, target)
 
     def _write_form(
-        self, node: Node, form: OpsetForm, made: onnx.NodeProto, body: onnx.GraphProto | None
+        self, node: Node, form: OpsetForm, target: onnx.NodeProto, body: onnx.GraphProto | None
     ) -> list[tuple[Graph, onnx.GraphProto]]:
-        made.name, made.op_type, made.domain = node.name, form.op_type, node.domain
+        target.name, target.op_type, target.domain = node.name, form.op_type, node.domain
         for index, operand in enumerate(form.inputs):
             if isinstance(operand, Tensor):
                 name = f"{node.name}/{form.op_type}.{index}"
@@ -410,23 +412,23 @@ class _Exporter:
                     self._result.constants.append(Constant(tensor_to_proto(operand, name)))
                 else:
                     body.initializer.append(tensor_to_proto(operand, name))
-                made.input.append(name)
+                target.input.append(name)
             else:
-                made.input.append("" if operand is None else self._name(operand))
-        made.output.extend(self._name(value) for value in node.outputs)
-        self._copy_docs(node, made)
-        return add_attributes(made, form.attrs, self._opset)
+                target.input.append("" if operand is None else self._name(operand))
+        target.output.extend(self._name(value) for value in node.outputs)
+        self._copy_docs(node, target)
+        return add_attributes(target, form.attrs, self._opset)
 
-    def _copy_docs(self, node: Node, made: onnx.NodeProto) -> None:
-        source = self._docs.get(node.name)
+    def _copy_docs(self, node: Node, target: onnx.NodeProto) -> None:
+        source = self._protos.get(node.name)
         if source is not None:
             if source.HasField("doc_string"):
-                made.doc_string = source.doc_string
-            made.metadata_props.extend(source.metadata_props)
+                target.doc_string = source.doc_string
+            target.metadata_props.extend(source.metadata_props)
 
 
 def _set_sizes(info: onnx.ValueInfoProto, value: Value) -> None:
-    """Dims that are open in the model and known now."""
+    """Set dims that are open in the model and known now."""
     shape, tensor = value.desc.shape, info.type.tensor_type
     if shape is None or info.type.WhichOneof("value") != "tensor_type":
         return
@@ -441,14 +443,14 @@ def _set_sizes(info: onnx.ValueInfoProto, value: Value) -> None:
 
 
 def _range_of(node: Node, shape: Node) -> _Range | None:
-    """What a node that reads a Shape takes of it, if that is a range."""
+    """The range of a Shape that a node reads, if it reads a range."""
     if node.domain or node.input(0) is not shape.output:
         return None
     source = shape.operand(0)
     if node.op_type == "Slice":
         bounds = [None if value is None else _ints(value) for value in node.inputs[1:]]
-        given = [value is not None for value in node.inputs[1:]]
-        if len(bounds) < 2 or any(has and bound is None for has, bound in zip(given, bounds, strict=True)):
+        present = [value is not None for value in node.inputs[1:]]
+        if len(bounds) < 2 or any(has and bound is None for has, bound in zip(present, bounds, strict=True)):
             return None
         starts, ends, axes, steps = (*bounds, None, None)[:4]
         if starts is None or ends is None or len(starts) != 1 or axes not in (None, (0,), (-1,)):

@@ -24,12 +24,12 @@ Operand = Value | Tensor | None
 
 
 class CannotDowngrade(Exception):
-    """Why a node cannot be written for an older opset."""
+    """A node cannot be written at an older opset; says why."""
 
 
 @dataclass(slots=True)
 class OpsetForm:
-    """A node on its way: what a function that downgrades sees and may change."""
+    """A node while it is downgraded: what a downgrade reads and changes."""
 
     op_type: str
     attrs: dict[str, object]
@@ -48,14 +48,14 @@ class OpsetForm:
         return None if operand is None else operand.desc.shape
 
     def rank(self, index: int = 0) -> int:
-        """The rank of an input, without which there is no older form."""
+        """The rank of an input. Raises CannotDowngrade if it is not known."""
         shape = self.shape(index)
         if shape is None:
             raise CannotDowngrade("the rank of its input is not known")
         return len(shape)
 
     def array(self, index: int) -> npt.NDArray[Any] | None:
-        """The elements of an input that was an attribute once; None if it is left out."""
+        """The elements of an input that was an attribute; None if it is left out."""
         operand = self.input(index)
         tensor = operand.tensor if isinstance(operand, Value) else operand
         if tensor is None and operand is not None:
@@ -68,25 +68,27 @@ class OpsetForm:
         return None if array is None else tuple(int(item) for item in array.reshape(-1))
 
     def keep_inputs(self, count: int) -> None:
-        """Drops the inputs from `count` on, and what is left out at the end."""
+        """Keep the first `count` inputs, without those at the end that are left out."""
         del self.inputs[count:]
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()
 
     def ints_to_attr(self, index: int, name: str) -> None:
-        """Input `index`, the last, becomes a list of integers in an attribute."""
+        """Turn input `index`, the last one, into an attribute: a list of integers."""
         values = self.ints(index)
         if values is not None:
             self.attrs[name] = values
         self.keep_inputs(index)
 
     def drop(self, name: str, default: object) -> None:
-        """Drops an attribute that the older op does not have, if it says what that op does."""
+        """Drop an attribute that the older op lacks. Raises CannotDowngrade if it is not the `default`, the older
+        behaviour.
+        """
         if self.attrs.pop(name, default) != default:
             raise CannotDowngrade(f"{name} is not {default}")
 
     def drop_inputs(self, *indices: int) -> None:
-        """Refuses inputs that the older op does not have."""
+        """Raise CannotDowngrade for inputs that the older op lacks."""
         for index in indices:
             if self.input(index) is not None:
                 raise CannotDowngrade(f"input {index} is given")
@@ -113,12 +115,12 @@ def downgrades(op_types: str, version: int) -> Callable[[Downgrade], Downgrade]:
 
 
 def downgraded_versions() -> frozenset[tuple[str, int]]:
-    """The ops and versions with a function of their own."""
+    """The ops and versions with a registered downgrade."""
     return frozenset(_DOWNGRADES)
 
 
 def form_at(node: Node, opset: int) -> OpsetForm:
-    """A node of the standard as it is written at an opset; CannotDowngrade says why it cannot be."""
+    """Write a node of a standard op at an opset. Raises CannotDowngrade."""
     form = _form_of(node)
     for version in _versions_above(form, opset):
         _step(form, version)
@@ -128,7 +130,7 @@ def form_at(node: Node, opset: int) -> OpsetForm:
 
 
 def oldest_opset(node: Node, opset: int) -> tuple[int, str]:
-    """The oldest opset from `opset` on at which a node can be written, and what stands against the one before."""
+    """The oldest opset from `opset` on at which a node can be written, and why not at the one before."""
     form = _form_of(node)
     for version in _versions_above(form, opset):
         try:
@@ -204,7 +206,7 @@ class _Older:
     types: tuple[frozenset[DType], ...]
 
     def takes(self, dtype: DType, index: int) -> bool:
-        """May input `index` be of a type?"""
+        """Whether input `index` may have a type."""
         return dtype in self.types[min(index, len(self.types) - 1)]
 
 
@@ -239,13 +241,13 @@ def _dtype(operand: Value | Tensor) -> DType:
 
 
 def constant(array: npt.ArrayLike, dtype: DType) -> Tensor:
-    """An operand that the older form wants."""
+    """A constant operand for the older form."""
     return Tensor.of(np.asarray(array, dtype.numpy), dtype)
 
 
 @cache
 def means_the_same(op_type: str, domain: str, one: int, other: int) -> bool:
-    """Is the op the same at two opsets of its domain?"""
+    """Whether the op is the same at two opsets of its domain."""
     if one == other or not onnx.defs.has(op_type, one, domain) or not onnx.defs.has(op_type, other, domain):
         return one == other
     return bool(

@@ -1,7 +1,7 @@
-"""A model as the bytes of its file, large constants written from where they are: nothing is copied.
+"""Serialises a model without copying large constants.
 
-protobuf builds a whole message before the first byte is written, and takes no more than 2 GB. Fields of a message may
-come in any order, so the constants come last, each with the bytes of its data behind its own message.
+protobuf builds a whole message before the first byte is written, and accepts no more than 2 GB. Fields of a message may
+come in any order, so the constants come last, each message followed by the bytes of its data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LENGTH = 2
 
 @dataclass(slots=True)
 class SerializedModel:
-    """The parts of the model's file, and of the data file beside it if there is one."""
+    """The parts of the model's file, and of the data file beside it, if it has one."""
 
     model: list[bytes | memoryview] = field(default_factory=list)
     data: list[bytes | memoryview] = field(default_factory=list)
@@ -39,15 +39,15 @@ class SerializedModel:
 
 
 def serialize(rewritten: RewrittenModel, data_name: str, *, external: bool) -> SerializedModel:
-    """The file's parts. Constants go into the file `data_name` if they shall be external or the file would be larger
-    than protobuf reads.
+    """Serialise a model. Constants go into the file `data_name` if `external` asks for that, or if the model's file
+    would be larger than protobuf reads.
     """
     if not external:
         inline = SerializedModel(list(_model_parts(rewritten.model, rewritten.constants)))
         if inline.model_bytes <= MAX_MESSAGE:
             return inline
-    found = SerializedModel()
-    at = 0
+    result = SerializedModel()
+    offset = 0
     constants: list[Constant] = []
     for constant in rewritten.constants:
         data = constant.data
@@ -56,23 +56,23 @@ def serialize(rewritten: RewrittenModel, data_name: str, *, external: bool) -> S
         if data is None or len(data) < SMALL_BYTES:
             constants.append(constant)
             continue
-        padding = -at % ALIGNMENT
-        found.data += [bytes(padding), data] if padding else [data]
-        at += padding
-        constants.append(Constant(_pointing(constant.proto, data_name, at, len(data))))
-        at += len(data)
-    found.model.extend(_model_parts(rewritten.model, constants))
-    return found
+        padding = -offset % ALIGNMENT
+        result.data += [bytes(padding), data] if padding else [data]
+        offset += padding
+        constants.append(Constant(_pointing(constant.proto, data_name, offset, len(data))))
+        offset += len(data)
+    result.model.extend(_model_parts(rewritten.model, constants))
+    return result
 
 
 def _pointing(proto: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
-    made = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=proto.dims)
-    made.doc_string = proto.doc_string
-    made.metadata_props.extend(proto.metadata_props)
-    made.data_location = onnx.TensorProto.EXTERNAL
+    external = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=proto.dims)
+    external.doc_string = proto.doc_string
+    external.metadata_props.extend(proto.metadata_props)
+    external.data_location = onnx.TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", offset), ("length", length)):
-        made.external_data.add(key=key, value=str(value))
-    return made
+        external.external_data.add(key=key, value=str(value))
+    return external
 
 
 def _model_parts(model: onnx.ModelProto, constants: list[Constant]) -> Iterator[bytes | memoryview]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from atcpy.report.diff_svg import MOST_NODES, Box, side_by_side
+from atcpy.report.diff_svg import MAX_NODES, Box, side_by_side
 from tests.models_in_text import model as model_of
 
 from .conftest import Invoke
@@ -115,9 +115,9 @@ def test_the_picture_shows_both_graphs_and_nothing_overlaps(invoke: Invoke, tmp_
 def test_a_large_graph_says_what_is_left_out() -> None:
     boxes = [Box(("Relu", f"n{i}"), "changed" if i % 50 == 7 else "same", (i - 1,) if i else ()) for i in range(1000)]
     texts, drawn = texts_and_boxes(side_by_side(boxes, boxes[:3], ("before: a", "after: b")))
-    assert f"before: a   {1000 - MOST_NODES} nodes left out" in texts
+    assert f"before: a   {1000 - MAX_NODES} nodes left out" in texts
     assert {f"n{i}" for i in range(7, 1000, 50)} <= set(texts)
-    assert len(drawn) == MOST_NODES + 3
+    assert len(drawn) == MAX_NODES + 3
 
 
 def test_names_cannot_break_out_of_the_picture() -> None:

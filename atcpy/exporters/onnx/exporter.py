@@ -1,7 +1,7 @@
-"""ir.Graph → onnx.ModelProto: the way back, for `optimize`, for HOST_CPU and for tests.
+"""Exports an ir.Graph as an onnx.ModelProto, for tests and tools.
 
-The model imports the oldest opset from OLDEST_OPSET on in which every node means what it means in
-ours: the older it is, the more programs read it.
+The model imports the oldest opset from OLDEST_OPSET on at which every node means the same as in the IR: the older it
+is, the more programs read it.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _NOT_ONNX = frozenset({"TransData", "PlaceHolder", "End", "PartitionedCall", "Ca
 
 
 def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
-    """The graph as an ONNX model; a graph that holds ops or formats of ours alone cannot be exported."""
+    """Export a graph. Raises Unsupported for ops and formats that ONNX does not have."""
     nodes = list(walk(graph))
     for node in nodes:
         _check_exportable(node)
@@ -54,7 +54,7 @@ def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
 
 
 def _captured_names(nodes: Iterable[Node]) -> dict[Value, str]:
-    """What a body reads of the graphs around it goes, in ONNX, by the name that it has there."""
+    """The ONNX names of values that bodies capture: those in the graphs around them."""
     names: dict[Value, str] = {}
     for node in nodes:  # a node comes before those of its bodies
         for body in node.subgraphs:
@@ -71,15 +71,15 @@ def _add_outputs(net_output: Node, target: onnx.GraphProto, aliases: Mapping[Val
     for index, value in enumerate(net_output.operands):
         info = _value_info(value, "")
         name = aliases.get(value, value.name)
-        wanted = names[index] if isinstance(names, tuple) else f"{name}.out" if value in aliases else name
-        if wanted != name:
-            info.name = wanted
+        output_name = names[index] if isinstance(names, tuple) else f"{name}.out" if value in aliases else name
+        if output_name != name:
+            info.name = output_name
             target.node.append(helper.make_node("Identity", [name], [info.name]))
         target.output.append(info)
 
 
 def tensor_to_proto(tensor: Tensor, name: str) -> onnx.TensorProto:
-    """A constant as ONNX stores it."""
+    """Store a constant in ONNX."""
     if tensor.dtype is DType.STRING:
         items = [str(item).encode("utf-8", "surrogateescape") for item in tensor.array.reshape(-1)]
         return onnx.TensorProto(name=name, data_type=DType.STRING.onnx, dims=tensor.shape, string_data=items)
@@ -112,7 +112,7 @@ def _oldest_opset(nodes: list[Node]) -> int:
 
 
 def _means_the_same(node: Node, opset: int) -> bool:
-    """Was the op written at this opset as it is written now?"""
+    """Whether a node is written at this opset as at the newest."""
     if not onnx.defs.has(node.op_type, opset):
         return False
     old, new = onnx.defs.get_schema(node.op_type, opset), onnx.defs.get_schema(node.op_type)

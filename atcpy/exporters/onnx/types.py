@@ -1,10 +1,10 @@
-"""The text of a type that is no tensor → TypeProto: `seq(tensor(float))`, `optional(seq(tensor(int64)))`."""
+"""Parses types that are not tensors: `seq(tensor(float))`, `optional(seq(tensor(int64)))`."""
 
 import onnx
 
 
 def type_from_text(text: str) -> onnx.TypeProto:
-    """The type that the text stands for."""
+    """Parse a type."""
     root = onnx.TypeProto()
     at = root
     while True:
