@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import onnx.defs
 import pytest
 
 from atcpy.errors import CODES
@@ -97,6 +98,56 @@ def test_each_data_file_is_installed() -> None:
     built = {".so", ".pyc", ".md"}
     left_out = [p for p in files if p.suffix not in built and not any(p.match(pattern) for pattern in patterns)]
     assert left_out == []
+
+
+# What is known of an op stands in its record, as a trait; a set of names in a pass is the exception. Lower the number
+# with each set that goes, never raise it.
+MAX_SETS_OF_OPS = 76
+OPS = {schema.name for schema in onnx.defs.get_all_schemas()} | {"Data", "Const", "NetOutput", "PlaceHolder", "End"}
+
+
+def sets_of_ops(nodes: list[ast.AST]) -> list[int]:
+    """Return the lines of literals with two names of ops or more, but for patterns and for what a pass `makes`."""
+    declared: set[ast.AST] = set()
+    for node in nodes:
+        is_pattern = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"op", "either"}
+        if is_pattern or (isinstance(node, ast.keyword) and node.arg == "makes"):
+            declared |= set(ast.walk(node))
+    lines = []
+    for node in nodes:
+        if not isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
+            continue
+        elements = node.keys if isinstance(node, ast.Dict) else node.elts
+        names = [item.value for item in elements if isinstance(item, ast.Constant) and item.value in OPS]
+        if len(names) >= 2 and node not in declared:
+            lines.append(node.lineno)
+    return lines
+
+
+def test_passes_ask_for_traits_not_for_names() -> None:
+    found = [
+        f"{relative_name(path)}:{line}"
+        for path in MODULES
+        if path.is_relative_to(ROOT / "passes")
+        for line in sets_of_ops(list(syntax(path)))
+    ]
+    assert len(found) <= MAX_SETS_OF_OPS, found
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("x in {'Add', 'Mul'}", 1),
+        ("x in ('Add', 'Mul')", 1),
+        ("{'Add': 1, 'Mul': 2}", 1),
+        ("x in {'Add'}", 0),
+        ("x in {'axis', 'perm'}", 0),
+        ("op(('Add', 'Mul'), var('x'))", 0),
+        ("declare(makes=('Add', 'Mul'))", 0),
+    ],
+)
+def test_sets_of_ops_are_seen(source: str, count: int) -> None:
+    assert len(sets_of_ops(list(ast.walk(ast.parse(source))))) == count
 
 
 def test_flags_keep_results_the_same_on_each_machine() -> None:

@@ -66,6 +66,7 @@ from atcpy.ops.opdef import (
     find_opdef,
     has_trait,
     is_view,
+    op_types,
     register_operator,
 )
 
@@ -79,5 +80,6 @@ __all__ = [
     "find_opdef",
     "has_trait",
     "is_view",
+    "op_types",
     "register_operator",
 ]

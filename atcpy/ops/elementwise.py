@@ -64,6 +64,7 @@ def _register(
     evaluate: Callable[[Array], Array] | None = None,
     propagate: Propagate | None = None,
     epilogue: bool = False,
+    traits: Trait = Trait.NONE,
 ) -> None:
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
@@ -79,7 +80,7 @@ def _register(
             layout=layout_like_input,
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
             inplace=(0,),
-            traits=Trait.ELEMENTWISE,
+            traits=Trait.ELEMENTWISE | traits,
         )
     )
 
@@ -130,12 +131,18 @@ def _gelu(node: Node) -> str:
     return "GeluTanh" if approximate == "tanh" else "Gelu"
 
 
-_register("Relu", "Relu", FLOATS | SIGNED, epilogue=True)
+_register("Relu", "Relu", FLOATS | SIGNED, epilogue=True, traits=Trait.IDEMPOTENT | Trait.NON_NEGATIVE)
 _register("LeakyRelu", "LeakyRelu", params=lambda node: _floats(node, alpha=0.01), epilogue=True)
 _register("ThresholdedRelu", "ThresholdedRelu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Shrink", "Shrink", FLOATS | INTS, params=_shrink)
-_register("Sigmoid", "Sigmoid", epilogue=True)
-_register("HardSigmoid", "HardSigmoid", params=lambda node: _floats(node, alpha=0.2, beta=0.5), epilogue=True)
+_register("Sigmoid", "Sigmoid", epilogue=True, traits=Trait.NON_NEGATIVE)
+_register(
+    "HardSigmoid",
+    "HardSigmoid",
+    params=lambda node: _floats(node, alpha=0.2, beta=0.5),
+    epilogue=True,
+    traits=Trait.NON_NEGATIVE,
+)
 _register("HardSwish", "HardSwish", epilogue=True)
 _register("Swish", "Swish", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Mish", "Mish", epilogue=True)
@@ -143,21 +150,32 @@ _register("Gelu", "Gelu", op=_gelu, epilogue=True)
 _register("Elu", "Elu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Selu", "Selu", params=_selu, epilogue=True)
 _register("Celu", "Celu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
-_register("Softplus", "Softplus", epilogue=True)
+_register("Softplus", "Softplus", epilogue=True, traits=Trait.NON_NEGATIVE)
 _register("Softsign", "Softsign", epilogue=True)
 _register("Tanh", "Tanh", epilogue=True)
 _register("Erf", "Erf")
-_register("Exp", "Exp")
+_register("Exp", "Exp", traits=Trait.NON_NEGATIVE)
 _register("Log", "Log")
 _register("Sqrt", "Sqrt", evaluate=np.sqrt)
 _register("Reciprocal", "Reciprocal")
-_register("Abs", "Abs", FLOATS | INTS, evaluate=np.abs, propagate=_each(abs))
-_register("Neg", "Neg", FLOATS | SIGNED, evaluate=np.negative, propagate=_each(lambda item: -item))
-_register("Sign", "Sign", FLOATS | INTS, evaluate=np.sign, propagate=_each(lambda item: (item > 0) - (item < 0)))
-_register("Floor", "Floor", evaluate=np.floor)
-_register("Ceil", "Ceil", evaluate=np.ceil)
-_register("Round", "Round", evaluate=np.rint)
+_register(
+    "Abs", "Abs", FLOATS | INTS, evaluate=np.abs, propagate=_each(abs), traits=Trait.IDEMPOTENT | Trait.NON_NEGATIVE
+)
+_register(
+    "Neg", "Neg", FLOATS | SIGNED, evaluate=np.negative, propagate=_each(lambda item: -item), traits=Trait.INVOLUTION
+)
+_register(
+    "Sign",
+    "Sign",
+    FLOATS | INTS,
+    evaluate=np.sign,
+    propagate=_each(lambda item: (item > 0) - (item < 0)),
+    traits=Trait.IDEMPOTENT,
+)
+_register("Floor", "Floor", evaluate=np.floor, traits=Trait.IDEMPOTENT)
+_register("Ceil", "Ceil", evaluate=np.ceil, traits=Trait.IDEMPOTENT)
+_register("Round", "Round", evaluate=np.rint, traits=Trait.IDEMPOTENT)
 for _name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"):
     _register(_name, _name)
-_register("Not", "LogicalNot", frozenset({DType.BOOL}), evaluate=np.logical_not)
-_register("BitwiseNot", "BitwiseNot", INTS, evaluate=np.bitwise_not)
+_register("Not", "LogicalNot", frozenset({DType.BOOL}), evaluate=np.logical_not, traits=Trait.INVOLUTION)
+_register("BitwiseNot", "BitwiseNot", INTS, evaluate=np.bitwise_not, traits=Trait.INVOLUTION)

@@ -127,6 +127,9 @@ class Trait(Flag):
     EAGER: where operands' elements decide its shape at run time, it runs in numpy between two plans: it only moves
         data, and a plan of its own for each set of elements would not pay.
     CUSTOM: a user's own op.
+    INVOLUTION: applied twice it gives its input.
+    IDEMPOTENT: applied twice it gives what it gives once.
+    NON_NEGATIVE: no element of output 0 is below zero, as long as integers do not overflow; Relu may give −0.
     """
 
     NONE = 0
@@ -138,6 +141,9 @@ class Trait(Flag):
     REDUCTION = auto()
     EAGER = auto()
     CUSTOM = auto()
+    INVOLUTION = auto()
+    IDEMPOTENT = auto()
+    NON_NEGATIVE = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +217,11 @@ def has_trait(node: Node, traits: Trait) -> bool:
     """Return whether the record of a node's op has one of the traits; an op without a record has none."""
     opdef = find_opdef(node)
     return opdef is not None and bool(opdef.traits & traits)
+
+
+def op_types(traits: Trait) -> frozenset[str]:
+    """Return the ops of the ONNX standard that have one of the traits."""
+    return frozenset(name for (domain, name), opdef in _REGISTRY.items() if not domain and opdef.traits & traits)
 
 
 def is_view(node: Node) -> bool:

@@ -287,6 +287,7 @@ def expand_global_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
 
 # --- records -----------------------------------------------------------------------------------
 
+_NON_NEGATIVE = ("ReduceL1", "ReduceSumSquare")
 for _name, _reduction in REDUCTIONS.items():
     register_operator(
         OpDef(
@@ -297,7 +298,7 @@ for _name, _reduction in REDUCTIONS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
-            traits=Trait.REDUCTION,
+            traits=Trait.REDUCTION | (Trait.NON_NEGATIVE if _name in _NON_NEGATIVE else Trait.NONE),
         )
     )
 for _name, _reduction in GLOBAL_POOLS.items():

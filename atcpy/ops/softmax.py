@@ -9,7 +9,7 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
-from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 
 KINDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 _GE_TYPES = {"Softmax": "SoftmaxV2", "LogSoftmax": "LogSoftmax"}
@@ -81,5 +81,6 @@ for _name, _ge_type in _GE_TYPES.items():
             engines={Engine.VECTOR: supports_softmax},
             lower=lower_softmax,
             inplace=(0,),
+            traits=Trait.NON_NEGATIVE if _name == "Softmax" else Trait.NONE,
         )
     )

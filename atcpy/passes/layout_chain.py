@@ -19,9 +19,10 @@ import numpy as np
 from atcpy.ir import Node, Rewriter, Value
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, op_types
 from atcpy.ops.shape_values import UNNAMED, product
 
-VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+VIEWS = op_types(Trait.RESHAPE)
 MOVES = VIEWS | {"Transpose"}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from atcpy.ir import Node, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
+from atcpy.ops.reduce import REDUCTIONS
 
 Perm = tuple[int, ...]
 
@@ -140,9 +141,6 @@ _RULES: dict[str, Callable[[Node, Perm], Permuted | None]] = {
     "Slice": _axes_at(3, 1),
     "Tile": _tile,
     "Resize": _resize,
-    **{
-        f"Reduce{kind}": _reduce
-        for kind in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
-    },
+    **dict.fromkeys(REDUCTIONS, _reduce),
 }
 _ONE_PLACE = (_RULES.keys() - {"Concat"}) | {"Clip", "CastLike"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atcpy.ir import Graph, Node
-from atcpy.ops import Trait, all_opdefs, has_trait
+from atcpy.ops import Trait, all_opdefs, has_trait, op_types
 
 
 def node_of(op_type: str, domain: str = "") -> Node:
@@ -20,6 +20,14 @@ def ops_with(trait: Trait) -> set[str]:
 def test_views_and_reshapes() -> None:
     assert ops_with(Trait.VIEW) == {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout", "ReFormat"}
     assert ops_with(Trait.RESHAPE) == {"Reshape", "Squeeze", "Unsqueeze", "Flatten"}
+
+
+def test_algebraic_traits() -> None:
+    assert ops_with(Trait.INVOLUTION) == {"Neg", "Not", "BitwiseNot"}
+    assert ops_with(Trait.IDEMPOTENT) == {"Abs", "Relu", "Ceil", "Floor", "Round", "Sign"}
+    assert op_types(Trait.NON_NEGATIVE) == {
+        "Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus", "ReduceL1", "ReduceSumSquare",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,13 @@ import numpy as np
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
+from atcpy.ops import Trait, has_trait
 from atcpy.passes.formula import is_function_of, number
 from atcpy.passes.fusion import Fusion, constant_is
 from atcpy.passes.phase import Phase
 
 _X = var("x")
 _WHOLE = frozenset({DType.FLOAT32, DType.FLOAT64})
-# No result is below zero or −0.
-_NOT_NEGATIVE = frozenset(
-    {"Abs", "Exp", "Sigmoid", "HardSigmoid", "Softplus", "Softmax", "ReduceSumSquare", "ReduceL1"}
-)
 
 
 class PowReciprocal(Fusion, switch="PowReciprocalFusionPass", phase=Phase.STRENGTH):
@@ -50,7 +47,9 @@ class PowSqrt(Fusion, switch="PowSqrtFusionPass", phase=Phase.STRENGTH):
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from is_function_of(m["x"], m.root, [m["power"]])
         yield from constant_is(m["power"], 0.5)
-        if m["x"].producer.op_type not in _NOT_NEGATIVE:
+        producer = m["x"].producer
+        # Relu may give −0, whose root is −0 and whose power is +0.
+        if not has_trait(producer, Trait.NON_NEGATIVE) or producer.op_type == "Relu":
             yield Reject("sign-unknown", m.root.name, m["x"].name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:

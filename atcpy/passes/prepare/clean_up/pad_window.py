@@ -16,12 +16,12 @@ from math import inf
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
+from atcpy.ops import Trait, has_trait
 from atcpy.passes.formula import number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_by
 from atcpy.passes.phase import Phase
 
 _PAD = op("Pad", var("x"), const("pads"), const("value", optional=True), const("axes", optional=True), name="pad")
-_NOT_NEGATIVE = frozenset({"Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus"})
 
 
 def _borders(m: Match) -> tuple[int, ...] | None:
@@ -106,5 +106,5 @@ def _max_requirements(m: Match) -> Iterator[Reject]:
     value = 0.0 if m.get("value") is None else number(m["value"])
     if any(output.use_count for output in m.root.outputs[1:]):
         yield Reject("indices-used", m.root.name)
-    if value != -inf and not (value <= 0 and m["x"].producer.op_type in _NOT_NEGATIVE):
+    if value != -inf and not (value <= 0 and has_trait(m["x"].producer, Trait.NON_NEGATIVE)):
         yield Reject("other-constant", m.node("pad").name, f"{value:.7g} could be the largest")

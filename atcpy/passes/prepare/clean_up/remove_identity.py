@@ -14,6 +14,7 @@ import numpy as np
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, op_types
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
@@ -24,8 +25,8 @@ MAX_NEUTRAL = 1 << 16  # elements of a constant that are looked at
 SAME_SHAPE = frozenset({"Identity", "Cast", "CastLike", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"})
 OF_ONE = frozenset({"Concat", "Sum", "Max", "Min", "Mean"})  # without other operands
 OF_EQUALS = frozenset({"Max", "Min", "And", "Or"})  # with two equal ones
-INVOLUTIONS = frozenset({"Neg", "Not", "BitwiseNot"})
-PROJECTIONS = frozenset({"Abs", "Relu", "Ceil", "Floor", "Round", "Sign"})  # the second time changes nothing
+INVOLUTIONS = op_types(Trait.INVOLUTION)
+PROJECTIONS = op_types(Trait.IDEMPOTENT)
 OVER_ONE = frozenset({"ReduceMax", "ReduceMin"})
 
 _Test = Callable[[Array], bool]

@@ -12,12 +12,9 @@ import numpy as np
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
+from atcpy.ops.reduce import REDUCTIONS
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase
-
-REDUCTIONS = tuple(
-    f"Reduce{kind}" for kind in ("Max", "Mean", "Min", "Prod", "Sum", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
-)
 
 
 class ReduceTranspose(
@@ -29,7 +26,7 @@ class ReduceTranspose(
 ):
     """Reduce over the dims of what was transposed."""
 
-    pattern = op(REDUCTIONS, op("Transpose", var("x"), name="transpose"), const("axes"), name="reduce")
+    pattern = op(tuple(REDUCTIONS), op("Transpose", var("x"), name="transpose"), const("axes"), name="reduce")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         if not reduces_without(m.node("reduce"), _perm(m)):

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from atcpy.ir import Tensor, Value
+from atcpy.ir import Node, Tensor, Value
 from atcpy.ir.tensor import Array
-
-# Ops whose result is made of the elements of their first operand.
-_REPEATING: Final = frozenset({"Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+from atcpy.ops import Trait, has_trait
 
 
 def elements(value: Value) -> Array | None:
     """The elements of a value, some of them if they are all equal; None if they are not known."""
-    while value.producer.op_type in _REPEATING and value.index == 0:
+    while value.index == 0 and _keeps_elements(value.producer):
         value = value.producer.operand(0)
     if value.producer.op_type == "ConstantOfShape":
         fill = value.producer.attrs.get("value")
         return fill.array if isinstance(fill, Tensor) else np.zeros(1, np.float32)
     return None if value.tensor is None else value.array
+
+
+def _keeps_elements(node: Node) -> bool:
+    return node.op_type == "Identity" or has_trait(node, Trait.RESHAPE | Trait.BROADCAST)
 
 
 def is_zero(value: Value) -> bool:
