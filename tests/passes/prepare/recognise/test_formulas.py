@@ -71,6 +71,8 @@ SPELLINGS = {
         "s = Mul(x, a) c = GreaterOrEqual(x, zero) y = Where(c, x, s)",
         "s = Mul(a, x) c = Greater(zero, x) y = Where(c, s, x)",
         "r = Relu(x) n = Neg(x) l = Relu(n) s = Mul(a, l) y = Sub(r, s)",
+        "r = Relu(x) l = Min(x, zero) s = Mul(l, a) y = Add(r, s)",
+        "r = Relu(x) l = Min(zero, x) s = Mul(a, l) y = Add(s, r)",
     ],
     "Relu": ["y = Max(zero, x)", "r = Relu(x) y = Relu(r)", "r = Max(x, minus) y = Max(r, zero)"],
     "Max": ["m = Max(x, one) y = Max(two, m)"],
