@@ -43,8 +43,17 @@ class Builder:
         self.name = name
         self.sources = sources
         self.passes = passes
-        self.created: dict[Node, None] = {}  # all but constants, in order; a dict for fast lookups
-        self._infer = infer
+        self.created: dict[Node, None] = {}  # in order; a dict for fast lookups
+        self.infer = infer
+
+    def inside(self, anchor: Node) -> Builder:
+        """Return a builder that creates nodes before one of a body, on behalf of the same source node."""
+        assert anchor.graph is not None
+        inner = Builder(
+            anchor.graph, anchor, name=self.name, sources=self.sources, passes=self.passes, infer=self.infer
+        )
+        inner.created = self.created
+        return inner
 
     # --- nodes and constants ------------------------------------------------------------------
 
@@ -63,8 +72,8 @@ class Builder:
         node = self.graph.append(op_type, inputs, attrs, name=name, outputs=empty, domain=domain, before=self.anchor)
         node.sources, node.passes = self.sources, self.passes
         self.created[node] = None
-        if self._infer is not None:
-            self._infer(node)
+        if self.infer is not None:
+            self.infer(node)
         return list(node.outputs)
 
     def const(
@@ -88,18 +97,19 @@ class Builder:
         name = name or (like.name if like is not None else self._const_name(label))
         value = self.graph.add_const(Tensor.of(elements, dtype), name, before=self.anchor)
         value.producer.sources = self.sources if like is None else like.producer.sources
+        self.created[value.producer] = None
         return value
 
-    def like(self, number: float, value: Value) -> Value:
+    def like(self, number: float, value: Value, *, label: str = "number") -> Value:
         """Create a scalar of the element type of `value`, by CastLike where that is not known yet. Raises ModelInvalid
         if the type cannot hold the number.
         """
         dtype = self.dtype_of(value)
         if dtype is None:
-            return self.op("CastLike", self.const(number, DType.FLOAT32, label="number"), value)
+            return self.op("CastLike", self.const(number, DType.FLOAT32, label=label), value)
         if not dtype.can_hold(number):
             raise self.invalid(f'{number:g} is no number of the type of "{value.name}", {dtype.long}')
-        return self.const(number, dtype, label="number")
+        return self.const(number, dtype, label=label)
 
     # --- types and shapes ---------------------------------------------------------------------
 

@@ -50,11 +50,13 @@ class Rewriter(Builder):
     def replace(self, old: Value, new: Value) -> None:
         """Make the readers of `old` read `new`; a value created here takes over the name."""
         self.graph.replace_uses(old, new)
+        if new.producer.is_source:
+            return
         if new.producer in self.created:
             self.graph.take_name(new, old)
             if new.desc.shape is None:
                 new.desc = old.desc
-        elif not new.producer.is_source:
+        else:
             new.producer.sources = merge_names(new.producer.sources, self.sources)
             new.producer.passes = merge_names(new.producer.passes, self.passes)
 

@@ -127,7 +127,7 @@ def _upgrades_to_one(state: Upgrade, opset: int) -> bool:
     if state.node.graph is None:
         return False
     constant: set[Value] = set()
-    for added in state.added:
+    for added in state.created:
         if added.op_type == "Const" or all(v.tensor is not None or v in constant for v in added.operands):
             constant.update(added.outputs)
         elif added.op_type != "Shape" or state.node.op_type != "Slice":
@@ -138,7 +138,7 @@ def _upgrades_to_one(state: Upgrade, opset: int) -> bool:
 def _undo(state: Upgrade, before: _Before) -> None:
     """Restore the node as it was, and remove what the upgrade added."""
     graph, node = state.graph, state.node
-    present = [each for each in (*state.added, node) if each.graph is graph]
+    present = [each for each in (*state.created, node) if each.graph is graph]
     for each in present:
         graph.set_inputs(each, ())
     node.outputs[:] = before.outputs

@@ -102,7 +102,16 @@ def test_a_constant_without_a_name_is_called_after_its_label() -> None:
     constants = [b.const(1), b.const(1, label="axis"), b.const(1, name="own")]
     assert [item.name for item in constants] == ["n/const", "n/axis", "own"]
     assert constants[0].producer.sources == ("here",)
-    assert not b.created
+    assert [*b.created] == [item.producer for item in constants]
+
+
+def test_nodes_of_a_body_stand_for_the_same_source() -> None:
+    b = builder(sources=("here",))
+    body = Graph("body", names=b.graph.names)
+    end = body.append("NetOutput", outputs=())
+    inner = b.inside(end).op("Abs", value(b)).producer
+    assert [node.op_type for node in body.nodes] == ["Abs", "NetOutput"]
+    assert (inner.name, inner.sources, [*b.created]) == ("n/Abs", ("here",), [inner])
 
 
 _LIMITS = [

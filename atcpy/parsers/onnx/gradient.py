@@ -6,11 +6,11 @@ Gradient can be differentiated by the next.
 
 from collections.abc import Callable, Iterable
 
-from atcpy.ir import DType, Node, Value
+from atcpy.ir import Builder, DType, Node, Value
 from atcpy.parsers.onnx.inference import rank_of
 from atcpy.parsers.onnx.upgrade import Upgrade, normalizes
 
-Rule = Callable[[Upgrade, Node, Value], Iterable[Value | None]]
+Rule = Callable[[Builder, Node, Value], Iterable[Value | None]]
 _RULES: dict[str, Rule] = {}
 # What a gradient itself is made of: shapes and types carry none on.
 _FIRST_ONLY = {"Shape": 0, "CastLike": 1, "Expand": 1, "ReduceSum": 1}
@@ -81,19 +81,19 @@ def _followed(node: Node) -> list[Value]:
     return node.operands if count is None else node.operands[:count]
 
 
-def _at(up: Upgrade, node: Node, values: dict[Value, Value]) -> Node:
+def _at(up: Builder, node: Node, values: dict[Value, Value]) -> Node:
     """The node on the values that are given: itself, or a copy."""
     inputs = [None if value is None else values.get(value, value) for value in node.inputs]
     if node.op_type not in _RULES or node.domain or len(node.outputs) != 1:
         raise up.unsupported(f"{node.op_type} has no derivative here", _HINT)
     if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
         return node
-    copy = up.insert(node.op_type, inputs, dict(node.attrs))
+    copy = up.op(node.op_type, *inputs, **node.attrs)
     values[node.output] = copy
     return copy.producer
 
 
-def _backwards(up: Upgrade, nodes: list[Node], target: Value) -> dict[Value, Value]:
+def _backwards(up: Builder, nodes: list[Node], target: Value) -> dict[Value, Value]:
     gradients = {target: _filled(up, target, 1.0)}
     for node in reversed(nodes):
         if node.output not in gradients:
@@ -101,19 +101,19 @@ def _backwards(up: Upgrade, nodes: list[Node], target: Value) -> dict[Value, Val
         for value, part in zip(node.inputs, _RULES[node.op_type](up, node, gradients[node.output]), strict=False):
             if value is not None and part is not None:
                 before = gradients.get(value)
-                gradients[value] = part if before is None else up.insert("Add", [before, part])
+                gradients[value] = part if before is None else up.op("Add", before, part)
     return gradients
 
 
-def _filled(up: Upgrade, like: Value, number: float) -> Value:
-    return up.insert("Expand", [_number(up, number, like), up.insert("Shape", [like])])
+def _filled(up: Builder, like: Value, number: float) -> Value:
+    return up.op("Expand", _number(up, number, like), up.op("Shape", like))
 
 
-def _number(up: Upgrade, number: float, like: Value) -> Value:
-    return up.insert("CastLike", [up.const("number", number, DType.FLOAT32), like])
+def _number(up: Builder, number: float, like: Value) -> Value:
+    return up.op("CastLike", up.const(number, DType.FLOAT32, label="number"), like)
 
 
-def _summed(up: Upgrade, gradient: Value, like: Value) -> Value:
+def _summed(up: Builder, gradient: Value, like: Value) -> Value:
     """The sum of a gradient over the axes along which a broadcast has repeated `like`."""
     rank, own = rank_of(gradient), rank_of(like)
     if rank is None or own is None:
@@ -121,98 +121,98 @@ def _summed(up: Upgrade, gradient: Value, like: Value) -> Value:
             f'the rank of "{like.name}" is not known', "export the model with the shapes of its inputs"
         )
     if rank > own:
-        lead = up.const("axes", list(range(rank - own)))
-        gradient = up.insert("ReduceSum", [gradient, lead], {"keepdims": 0})
+        lead = up.const(list(range(rank - own)), label="axes")
+        gradient = up.op("ReduceSum", gradient, lead, keepdims=0)
     if own == 0:
         return gradient
-    equal = up.insert("Equal", [up.insert("Shape", [like]), up.insert("Shape", [gradient])])
-    axes = up.insert("Squeeze", [up.insert("NonZero", [up.insert("Not", [equal])]), up.const("axes", [0])])
-    return up.insert("ReduceSum", [gradient, axes], {"keepdims": 1, "noop_with_empty_axes": 1})
+    equal = up.op("Equal", up.op("Shape", like), up.op("Shape", gradient))
+    axes = up.op("Squeeze", up.op("NonZero", up.op("Not", equal)), up.const([0], label="axes"))
+    return up.op("ReduceSum", gradient, axes, keepdims=1, noop_with_empty_axes=1)
 
 
 # --- the derivatives ------------------------------------------------------------------------------
 
 
 @rule("Add")
-def of_sum(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_sum(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """1, 1."""
     return [_summed(up, g, value) for value in node.operands]
 
 
 @rule("Sub")
-def of_difference(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_difference(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """1, −1."""
-    return _summed(up, g, node.operand(0)), _summed(up, up.insert("Neg", [g]), node.operand(1))
+    return _summed(up, g, node.operand(0)), _summed(up, up.op("Neg", g), node.operand(1))
 
 
 @rule("Mul")
-def of_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_product(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """b, a."""
     a, b = node.operands
-    return _summed(up, up.insert("Mul", [g, b]), a), _summed(up, up.insert("Mul", [g, a]), b)
+    return _summed(up, up.op("Mul", g, b), a), _summed(up, up.op("Mul", g, a), b)
 
 
 @rule("Div")
-def of_quotient(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_quotient(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """1/b, −y/b."""
     a, b = node.operands
     return of_division(up, g, a, b, node.output)
 
 
-def of_division(up: Upgrade, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
+def of_division(up: Builder, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
     """The gradients of a and b, where `g` is that of y = a/b."""
-    by_a = up.insert("Div", [g, b])
-    by_b = up.insert("Neg", [up.insert("Mul", [by_a, y])])
+    by_a = up.op("Div", g, b)
+    by_b = up.op("Neg", up.op("Mul", by_a, y))
     return _summed(up, by_a, a), _summed(up, by_b, b)
 
 
 @rule("MatMul")
-def of_matrix_product(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_matrix_product(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """g·bᵀ, aᵀ·g."""
     a, b = node.operands
     if rank_of(a) != 2 or rank_of(b) != 2:
         raise up.unsupported("MatMul of other than matrices has no derivative here", _HINT)
-    turned = [up.insert("Transpose", [value], {"perm": (1, 0)}) for value in (a, b)]
-    return up.insert("MatMul", [g, turned[1]]), up.insert("MatMul", [turned[0], g])
+    turned = [up.op("Transpose", value, perm=(1, 0)) for value in (a, b)]
+    return up.op("MatMul", g, turned[1]), up.op("MatMul", turned[0], g)
 
 
 @rule("CastLike Expand ReduceSum")
-def of_shapes(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_shapes(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """What is repeated is summed; what is summed, its axes kept, is repeated."""
     x = node.operand(0)
     if node.op_type == "CastLike":
-        return [up.insert("CastLike", [g, x])]
+        return [up.op("CastLike", g, x)]
     if node.op_type == "Expand":
         return [_summed(up, g, x)]
     if not node.int_attr("keepdims", 1):
         raise up.unsupported("ReduceSum that drops dims has no derivative here", _HINT)
-    return [up.insert("Expand", [g, up.insert("Shape", [x])])]
+    return [up.op("Expand", g, up.op("Shape", x))]
 
 
 @rule("Identity Neg Exp Log Sqrt Tanh Sigmoid Relu")
-def of_function(up: Upgrade, node: Node, g: Value) -> Iterable[Value]:
+def of_function(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """Element by element; where a result gives the derivative, it is used."""
     return [through(up, node.op_type, g, node.operand(0), node.output)]
 
 
-def through(up: Upgrade, op_type: str, g: Value, x: Value, y: Value) -> Value:
+def through(up: Builder, op_type: str, g: Value, x: Value, y: Value) -> Value:
     """The gradient of x, where `g` is that of y, an elementwise function of x."""
     match op_type:
         case "Identity":
             return g
         case "Neg":
-            return up.insert("Neg", [g])
+            return up.op("Neg", g)
         case "Exp":
-            return up.insert("Mul", [g, y])
+            return up.op("Mul", g, y)
         case "Log":
-            return up.insert("Div", [g, x])
+            return up.op("Div", g, x)
         case "Sqrt":
-            return up.insert("Div", [g, up.insert("Add", [y, y])])
+            return up.op("Div", g, up.op("Add", y, y))
         case "Tanh":
-            slope = up.insert("Sub", [_number(up, 1.0, y), up.insert("Mul", [y, y])])
+            slope = up.op("Sub", _number(up, 1.0, y), up.op("Mul", y, y))
         case "Sigmoid":
-            slope = up.insert("Mul", [y, up.insert("Sub", [_number(up, 1.0, y), y])])
+            slope = up.op("Mul", y, up.op("Sub", _number(up, 1.0, y), y))
         case _:
             zero = _number(up, 0.0, x)
-            return up.insert("Where", [up.insert("Greater", [x, zero]), g, zero])
-    return up.insert("Mul", [g, slope])
+            return up.op("Where", up.op("Greater", x, zero), g, zero)
+    return up.op("Mul", g, slope)

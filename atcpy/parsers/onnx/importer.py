@@ -361,8 +361,8 @@ class Importer:
             if changed.graph is not None:
                 self._inference.infer(changed)
         if node.graph is None and self._first_ops[scope.graph] is node:
-            self._first_ops[scope.graph] = state.added[0]
-        self._has_bodies = self._has_bodies or any(added.has_subgraphs for added in state.added)
+            self._first_ops[scope.graph] = next(iter(state.created))
+        self._has_bodies = self._has_bodies or any(added.has_subgraphs for added in state.created)
         for held, new in state.updates:
             self._note_update(held, new, item, scope)
         for index, why in state.gone.items():

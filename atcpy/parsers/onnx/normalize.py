@@ -1,7 +1,8 @@
 """One form for what every opset can say in several ways."""
 
 from atcpy.ir import Value
-from atcpy.parsers.onnx.upgrade import INT64_MAX, Upgrade, normalizes
+from atcpy.ir.builder import INT64_MAX
+from atcpy.parsers.onnx.upgrade import Upgrade, normalizes
 
 
 @normalizes("Shape")
@@ -12,8 +13,9 @@ def slice_of_shape(up: Upgrade) -> None:
     up.attrs.clear()
     if start == 0 and end == INT64_MAX:
         return
-    shape = up.insert("Shape", [up.input(0)])
-    up.become("Slice", [shape, up.const("starts", [start]), up.const("ends", [end]), up.const("axes", [0])])
+    shape = up.op("Shape", up.input(0))
+    bounds = up.const([start], label="starts"), up.const([end], label="ends"), up.const([0], label="axes")
+    up.become("Slice", shape, *bounds)
 
 
 @normalizes("Resize")

@@ -8,8 +8,8 @@ def bounds_to_inputs(up: Upgrade) -> None:
     """starts, ends, axes → inputs 1, 2, 3."""
     starts, ends = up.node.ints_attr("starts"), up.node.ints_attr("ends")
     axes = up.node.ints_attr("axes", range(len(starts)))
-    bounds = up.const("starts", starts), up.const("ends", ends), up.const("axes", axes)
-    up.become("Slice", [up.input(0), *bounds])
+    bounds = up.const(starts, label="starts"), up.const(ends, label="ends"), up.const(axes, label="axes")
+    up.become("Slice", up.input(0), *bounds)
 
 
 @adapts("TopK", 10)
@@ -17,7 +17,7 @@ def k_to_input(up: Upgrade) -> None:
     """k → input 1."""
     k = up.node.int_attr("k", 1)
     del up.attrs["k"]
-    up.set_inputs(up.input(0), up.const("k", [k]))
+    up.set_inputs(up.input(0), up.const([k], label="k"))
 
 
 @adapts("Upsample", 10)
@@ -27,4 +27,4 @@ def upsample_is_resize(up: Upgrade) -> None:
     attrs: dict[str, object] = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
     if mode == "nearest":
         attrs["nearest_mode"] = "floor"
-    up.become("Resize", [up.input(0), None, up.input(1)], attrs)
+    up.become("Resize", up.input(0), None, up.input(1), **attrs)

@@ -15,8 +15,8 @@ def limits_to_inputs(up: Upgrade) -> None:
     low, high = up.node.float_attr("min", _LOWEST), up.node.float_attr("max", _HIGHEST)
     x = up.input(0)
     limits = (
-        None if low <= _LOWEST else up.const_like("min", low, 0),
-        None if high >= _HIGHEST else up.const_like("max", high, 0),
+        None if low <= _LOWEST else up.like(low, up.node.operand(0), label="min"),
+        None if high >= _HIGHEST else up.like(high, up.node.operand(0), label="max"),
     )
     up.attrs.clear()
     up.set_inputs(x, *limits)
@@ -25,9 +25,9 @@ def limits_to_inputs(up: Upgrade) -> None:
 @adapts("Pad", 11)
 def pads_to_input(up: Upgrade) -> None:
     """pads, value → inputs 1, 2."""
-    pads = up.const("pads", up.node.ints_attr("pads"))
+    pads = up.const(up.node.ints_attr("pads"), label="pads")
     mode, number = up.node.str_attr("mode", "constant"), up.node.float_attr("value", 0.0)
-    filler = up.const_like("value", number, 0) if number != 0.0 and mode == "constant" else None
+    filler = up.like(number, up.node.operand(0), label="value") if number != 0.0 and mode == "constant" else None
     x = up.input(0)
     up.attrs.clear()
     up.attrs["mode"] = mode
@@ -45,25 +45,25 @@ def resize_from_the_corner(up: Upgrade) -> None:
     x, scales = up.node.operand(0), up.node.operand(1)
     attrs: dict[str, object] = {"coordinate_transformation_mode": "asymmetric"}
     if up.node.str_attr("mode", "nearest") != "nearest":
-        up.become("Resize", [x, None, scales], {**attrs, "mode": "linear"})
+        up.become("Resize", x, None, scales, **attrs, mode="linear")
         return
     grows: dict[str, object] = {**attrs, "mode": "nearest", "nearest_mode": "floor"}
     shrinks: dict[str, object] = {**attrs, "mode": "nearest", "nearest_mode": "ceil"}
     if scales.tensor is not None and (scales.array >= 1).all():
-        up.become("Resize", [x, None, scales], grows)
+        up.become("Resize", x, None, scales, **grows)
     elif scales.tensor is not None and (scales.array <= 1).all():
-        up.become("Resize", [x, None, scales], shrinks)
+        up.become("Resize", x, None, scales, **shrinks)
     else:
-        grown = up.insert("Resize", [x, None, _limited(up, "Max", scales)], grows)
-        up.become("Resize", [grown, None, _limited(up, "Min", scales)], shrinks)
+        grown = up.op("Resize", x, None, _limited(up, "Max", scales), **grows)
+        up.become("Resize", grown, None, _limited(up, "Min", scales), **shrinks)
 
 
 def _limited(up: Upgrade, op_type: str, scales: Value) -> Value:
     """The scales that are at least (Max) or at most (Min) 1."""
     if scales.tensor is None:
-        return up.insert(op_type, [scales, up.const("one", 1.0, DType.FLOAT32)])
+        return up.op(op_type, scales, up.const(1.0, DType.FLOAT32, label="one"))
     limit = np.maximum if op_type == "Max" else np.minimum
-    return up.const("scales", limit(scales.array, np.float32(1)), DType.FLOAT32)
+    return up.const(limit(scales.array, np.float32(1)), DType.FLOAT32, label="scales")
 
 
 @adapts("Scatter", 11)

@@ -10,4 +10,4 @@ def ratio_to_input(up: Upgrade) -> None:
     up.drop_outputs(1, "below opset 12 the mask is made in training only")
     ratio = up.node.float_attr("ratio", 0.5)
     up.attrs.pop("ratio", None)
-    up.set_inputs(up.input(0), up.const("ratio", ratio, DType.FLOAT32))
+    up.set_inputs(up.input(0), up.const(ratio, DType.FLOAT32, label="ratio"))

@@ -28,7 +28,7 @@ def softmax_of_the_flattened(up: Upgrade) -> None:
         up.attrs["axis"] = -1
         return
     x = up.node.operand(0)
-    shape = up.insert("Shape", [x])
-    flat = up.insert("Flatten", [x], {"axis": axis})
-    result = up.insert(up.node.op_type, [flat], {"axis": -1})
-    up.become("Reshape", [result, shape])
+    shape = up.op("Shape", x)
+    flat = up.op("Flatten", x, axis=axis)
+    result = up.op(up.node.op_type, flat, axis=-1)
+    up.become("Reshape", result, shape)

@@ -10,7 +10,7 @@ def axis_to_input(up: Upgrade) -> None:
     """axis, 1 by default → input 2."""
     axis = up.node.int_attr("axis", 1)
     up.attrs.pop("axis", None)
-    up.set_inputs(up.input(0), up.input(1), up.const("axis", axis))
+    up.set_inputs(up.input(0), up.input(1), up.const(axis, label="axis"))
 
 
 @adapts("GridSample", 20)

@@ -8,13 +8,12 @@ from atcpy.parsers.onnx.upgrade import Upgrade, adapts
 def scale_each_channel(up: Upgrade) -> None:
     """Scale and bias of a group are repeated for each of its channels: [G] → [G, 1] → [G, C/G] → [C]."""
     x, groups = up.node.operand(0), up.node.int_attr("num_groups", 1)
-    channels = up.insert("Gather", [up.insert("Shape", [x]), up.const("axis", [1])])
-    per_group = up.insert("Div", [channels, up.const("groups", [groups])])
-    target = up.insert("Concat", [up.const("groups", [groups]), per_group], {"axis": 0})
+    channels = up.op("Gather", up.op("Shape", x), up.const([1], label="axis"))
+    per_group = up.op("Div", channels, up.const([groups], label="groups"))
+    target = up.op("Concat", up.const([groups], label="groups"), per_group, axis=0)
 
     def repeated(value: Value) -> Value:
-        column = up.insert("Unsqueeze", [value, up.const("axes", [1])])
-        return up.insert("Reshape", [up.insert("Expand", [column, target]), up.const("flat", [-1])])
+        return up.reshape(up.op("Expand", up.unsqueeze(value, 1), target), (-1,))
 
     # Stage one was done in the type of the input.
     dtype = up.dtype(0)

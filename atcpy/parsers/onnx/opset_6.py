@@ -42,4 +42,4 @@ def repeats_of_all_axes(up: Upgrade) -> None:
         raise up.unsupported("tiles and axis are not both constants", "export the model with opset 6 or later")
     repeats = [1] * rank
     repeats[int(axis.array.reshape(-1)[0])] = int(tiles.array.reshape(-1)[0])
-    up.set_inputs(up.input(0), up.const("repeats", repeats, DType.INT64))
+    up.set_inputs(up.input(0), up.const(repeats, DType.INT64, label="repeats"))

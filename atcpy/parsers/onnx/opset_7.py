@@ -18,8 +18,7 @@ def broadcast_from_the_last_axis(up: Upgrade) -> None:
     if behind < 0:
         raise up.invalid(f"axis {axis} leaves no room for an input of rank {own} in one of rank {rank}")
     if behind:
-        axes = up.const("axes", range(own, own + behind))
-        up.set_inputs(up.input(0), up.insert("Unsqueeze", [up.input(1), axes]))
+        up.set_inputs(up.input(0), up.unsqueeze(up.node.operand(1), *range(own, own + behind)))
 
 
 @adapts("Gemm", 7)
@@ -36,8 +35,7 @@ def slope_along_channels(up: Upgrade) -> None:
         slope = up.input(1)
         assert slope is not None
         if slope.desc.shape != (1,):
-            axes = up.const("axes", range(1, rank - 1))
-            up.set_inputs(up.input(0), up.insert("Unsqueeze", [slope, axes]))
+            up.set_inputs(up.input(0), up.unsqueeze(slope, *range(1, rank - 1)))
 
 
 @adapts("BatchNormalization Dropout", 7)
@@ -58,4 +56,4 @@ def scales_of_all_axes(up: Upgrade) -> None:
     """height_scale and width_scale → scales."""
     mode = "linear" if up.attrs.get("mode") == "bilinear" else "nearest"
     scales = 1.0, 1.0, up.node.float_attr("height_scale", 1.0), up.node.float_attr("width_scale", 1.0)
-    up.become("Upsample", [up.input(0)], {"mode": mode, "scales": scales})
+    up.become("Upsample", up.input(0), mode=mode, scales=scales)

@@ -13,11 +13,10 @@ def flatten_what_is_not_spatial(up: Upgrade) -> None:
     if len(up.node.outputs) > 1:
         raise up.unsupported("spatial = 0 in training", "export the model for inference")
     x = up.node.operand(0)
-    shape = up.insert("Shape", [x])
-    flat = up.const("flat", [-1])
-    statistics = [up.insert("Reshape", [value, flat]) for value in up.node.operands[1:]]
-    up.set_inputs(up.insert("Flatten", [x], {"axis": 1}), *statistics)
-    up.append(0, "Reshape", [shape])
+    shape = up.op("Shape", x)
+    statistics = [up.reshape(value, (-1,)) for value in up.node.operands[1:]]
+    up.set_inputs(up.op("Flatten", x, axis=1), *statistics)
+    up.append(0, "Reshape", shape)
 
 
 @adapts("Upsample", 9)
@@ -25,7 +24,7 @@ def scales_to_input(up: Upgrade) -> None:
     """scales = […] → input 1."""
     scales = up.attrs.pop("scales", ())
     assert isinstance(scales, tuple)
-    up.set_inputs(up.input(0), up.const("scales", scales, DType.FLOAT32))
+    up.set_inputs(up.input(0), up.const(scales, DType.FLOAT32, label="scales"))
 
 
 @adapts("Scan", 9)
@@ -53,7 +52,7 @@ def scan_each_of_the_batch(up: Upgrade) -> None:
     body.append("NetOutput", scan.outputs, name="NetOutput", outputs=())
     for item, value in zip(items, inputs, strict=True):
         _set_item_type(item, value)
-    up.become("Scan", inputs, {"body": body, "num_scan_inputs": len(inputs)})
+    up.become("Scan", *inputs, body=body, num_scan_inputs=len(inputs))
 
 
 def _set_item_type(item: Node, batch: Value | None) -> None:

@@ -20,8 +20,7 @@ def split_by_tensor(up: Upgrade) -> None:
     made: list[list[Value]] = []
     for index in range(number):
         own = [rate, count, *tensors[index::number]]
-        first = up.insert(up.node.op_type, own, dict(up.attrs), outputs=results, domain=_DOMAIN)
-        made.append(first.producer.outputs)
+        made.append(up.ops(f"{_DOMAIN}::{up.node.op_type}", *own, outputs=results, **up.attrs))
     up.replace_by(*[outputs[place] for place in range(results) for outputs in made])
 
 

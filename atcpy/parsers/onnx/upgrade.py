@@ -7,31 +7,26 @@ brought the change. `@normalizes` registers what holds for every opset: several 
 become one. What a function adds is canonical already.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
-from atcpy.errors import ModelInvalid, Unsupported
-from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.parsers.onnx.inference import TypeInference, dtype_of, rank_of
-
-INT64_MAX = 2**63 - 1
+from atcpy.ir import Builder, DType, Node, TensorDesc, Value
+from atcpy.parsers.onnx.inference import TypeInference, rank_of
 
 
-class Upgrade:
-    """One node on its way: what a function of `opset_<n>.py` sees and may change."""
+class Upgrade(Builder):
+    """One node on its way to the newest opset: what a function of `opset_<n>.py` sees and may change."""
+
+    anchor: Node
 
     def __init__(self, node: Node, inference: TypeInference) -> None:
         assert node.graph is not None
-        self.graph: Graph = node.graph
+        super().__init__(node.graph, node, name=node.name, sources=node.sources, infer=inference.infer)
         self.node = node
         self.results: list[Value | None] = list(node.outputs)
         self.gone: dict[int, str] = {}
-        self.added: list[Node] = []
         self.updates: list[tuple[Value, Value]] = []  # what the op writes into the memory of a value
+        self.appended: list[Node] = []  # those created that read the node: their types wait for its own
         self._inference = inference
-        self.appended: list[Node] = []  # those of `added` that read the node: their types wait for its own
 
     @property
     def attrs(self) -> dict[str, object]:
@@ -39,90 +34,49 @@ class Upgrade:
         return self.node.attrs
 
     def input(self, index: int) -> Value | None:
-        """Input `index`, or None if it is left out."""
+        """Return input `index`, or None if it is left out."""
         return self.node.input(index)
 
     def rank(self, index: int) -> int | None:
-        """The rank of input `index`, or None if it is not known."""
+        """Return the rank of input `index`, or None if it is not known."""
         value = self.node.input(index)
         return None if value is None else rank_of(value)
 
     def dtype(self, index: int) -> DType | None:
-        """The element type of input `index`, or None if it is not known."""
+        """Return the element type of input `index`, or None if it is not known."""
         value = self.node.input(index)
-        return None if value is None else dtype_of(value)
+        return None if value is None else self.dtype_of(value)
 
     def declared(self, value: Value) -> TensorDesc:
-        """The type of a value, or the one that the model declares where inference knows no shape."""
+        """Return the type of a value, or the one that the model declares where inference knows no shape."""
         return self._inference.declared(value)
 
-    def inside(self, anchor: Node) -> "Upgrade":
-        """The same in front of a node of a body that is being built."""
-        other = Upgrade(anchor, self._inference)
-        other.added = self.added
-        return other
-
     def drop_outputs(self, first: int, why: str) -> None:
-        """Takes away the outputs from `first` on; a node that reads one is refused for that reason."""
+        """Remove the outputs from `first` on; a node that reads one is refused for the reason `why`."""
         for value in self.node.outputs[first:]:
             self.gone[value.index] = why
         del self.node.outputs[first:], self.results[first:]
 
-    def const(self, label: str, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
-        """A new constant in front of the node."""
-        value = self.graph.add_const(
-            Tensor.of(np.asarray(array, dtype.numpy)), f"{self.node.name}/{label}", before=self.node
-        )
-        self.added.append(value.producer)
-        return value
-
-    def const_like(self, label: str, number: float, index: int) -> Value:
-        """A scalar of the type of input `index`, whatever that turns out to be."""
-        dtype = self.dtype(index)
-        if dtype is not None:
-            return self.const(label, number, dtype)
-        return self.insert("CastLike", [self.const(label, number, DType.FLOAT32), self.node.operand(index)])
-
-    def insert(
-        self,
-        op_type: str,
-        inputs: Iterable[Value | None],
-        attrs: dict[str, object] | None = None,
-        *,
-        outputs: int = 1,
-        domain: str = "",
-    ) -> Value:
-        """A new node in front of the node; its first output."""
-        name = f"{self.node.name}/{op_type}"
-        added = self.graph.insert_before(
-            self.node, op_type, inputs, attrs, name=name, outputs=("",) * outputs, domain=domain
-        )
-        added.sources = self.node.sources
-        self.added.append(added)
-        self._inference.infer(added)
-        return added.output
-
-    def append(
-        self, index: int, op_type: str, others: Sequence[Value | None] = (), attrs: dict[str, object] | None = None
-    ) -> None:
-        """A new node behind output `index`, which takes over the output's name."""
+    def append(self, index: int, op_type: str, *others: Value | None) -> None:
+        """Create a node behind output `index`, which takes over the output's name."""
         old = self.results[index]
         assert old is not None
-        added = self.graph.append(op_type, [old, *others], attrs, name=f"{self.node.name}/{op_type}")
-        self.graph.take_name(added.output, old)
-        self.results[index] = added.output
-        self.added.append(added)
-        self.appended.append(added)
+        node = self.graph.append(op_type, [old, *others], name=f"{self.name}/{op_type}")
+        node.sources = self.sources
+        self.graph.take_name(node.output, old)
+        self.results[index] = node.output
+        self.created[node] = None
+        self.appended.append(node)
 
-    def become(self, op_type: str, inputs: Iterable[Value | None], attrs: dict[str, object] | None = None) -> None:
-        """Makes the node another op on other inputs."""
+    def become(self, op_type: str, *inputs: Value | None, **attrs: object) -> None:
+        """Make the node another op on other inputs."""
         self.graph.change_op(self.node, op_type)
         self.graph.set_inputs(self.node, inputs)
         self.node.attrs.clear()
-        self.node.attrs.update(attrs or {})
+        self.node.attrs.update(attrs)
 
     def replace_by(self, *results: Value | str) -> None:
-        """Takes the node away; these values stand for its outputs, a text says why there is none."""
+        """Replace the node's outputs by these values and erase it; a text says why there is no such value."""
         outputs = list(zip(self.node.outputs, results, strict=False))
         self.results.clear()
         for index, (old, new) in enumerate(outputs):
@@ -130,39 +84,31 @@ class Upgrade:
                 self.gone[index] = new
                 self.results.append(None)
                 continue
-            if new.producer not in self.added or new in self.results or new.producer.op_type == "Const":
-                new = self.insert("Identity", [new])
+            if new.producer not in self.created or new in self.results or new.producer.op_type == "Const":
+                new = self.op("Identity", new)
             self.graph.take_name(new, old)
             self.results.append(new)
         self.graph.erase(self.node)
         if any(new is not None and not new.desc.is_static for new in self.results):
-            for added in self.added:  # unnamed dims are called after the values that have them
-                if added.op_type != "Const":
-                    self._inference.infer(added)
+            for node in self.created:  # unnamed dims are called after the values that have them
+                if node.op_type != "Const":
+                    self._inference.infer(node)
 
     def set_inputs(self, *inputs: Value | None) -> None:
-        """Replaces the inputs; left-out ones at the end are dropped."""
+        """Replace the inputs; left-out ones at the end are dropped."""
         kept = list(inputs)
         while kept and kept[-1] is None:
             kept.pop()
         self.graph.set_inputs(self.node, kept)
 
     def attr_to_input(self, name: str, index: int) -> None:
-        """Moves a list of integers from an attribute to input `index`, if it is given."""
+        """Move a list of integers from an attribute to input `index`, if it is given."""
         if name in self.attrs:
             values = self.node.ints_attr(name)
             del self.attrs[name]
             inputs = list(self.node.inputs[:index])
             inputs += [None] * (index - len(inputs))
-            self.set_inputs(*inputs, self.const(name, values))
-
-    def invalid(self, what: str) -> ModelInvalid:
-        """The error that says what is wrong with the node."""
-        return ModelInvalid("E13014", f"{self.node.op_type}: {what}", where=self.node)
-
-    def unsupported(self, what: str, hint: str) -> Unsupported:
-        """The error that says what cannot be converted, and the way round."""
-        return Unsupported("E10055", f"{self.node.op_type}: {what}", where=self.node, hint=hint)
+            self.set_inputs(*inputs, self.const(values, label=name))
 
 
 Adapter = Callable[[Upgrade], None]
@@ -222,5 +168,3 @@ def run_upgrade(state: Upgrade, opset: int) -> None:
     normalizer = _NORMALIZERS.get(op_key(node.op_type, node.domain))
     if normalizer is not None:
         normalizer(state)
-    for added in state.added:
-        added.sources = node.sources

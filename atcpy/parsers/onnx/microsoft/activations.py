@@ -20,7 +20,7 @@ def activated(e: Expansion, y: Value, name: str, params: Sequence[float]) -> Val
     if name == "Clip":
         if len(params) != 2:
             raise e.invalid(f"Clip with {len(params)} bounds")
-        return e.op("Clip", y, e.number(params[0], y), e.number(params[1], y))
+        return e.op("Clip", y, e.like(params[0], y), e.like(params[1], y))
     if name not in _PARAMS:
         raise e.unsupported(f'activation "{name}"', "export the model without ONNX Runtime's optimization")
     return e.op(name, y, **dict(zip(_PARAMS[name], params, strict=False)))
@@ -60,7 +60,7 @@ def quick_gelu(e: Expansion) -> None:
 @microsoft("BiasSplitGelu", "X bias")
 def bias_split_gelu(e: Expansion) -> None:
     """a · Gelu(b), where a and b are the halves of X + bias."""
-    a, b = e.ops("Split", 2, e.sum(e.operand("X"), e.operand("bias")), axis=-1, num_outputs=2)
+    a, b = e.ops("Split", e.sum(e.operand("X"), e.operand("bias")), outputs=2, axis=-1, num_outputs=2)
     e.finish(e.op("Mul", a, e.op("Gelu", b)))
 
 
@@ -84,7 +84,7 @@ def bias_softmax(e: Expansion) -> None:
     """Softmax(data + bias) over all axes from `axis` on; numpy's broadcasting says which rows share the bias."""
     total = e.sum(e.operand("data"), e.operand("bias"))
     axis = e.node.int_attr("axis", 1)
-    if axis in (-1, e.rank(e.operand("data")) - 1):
+    if axis in (-1, e.known_rank(e.operand("data")) - 1):
         e.finish(e.op("Softmax", total, axis=-1))
     else:
         rows = e.op("Softmax", e.op("Flatten", total, axis=axis), axis=-1)
@@ -101,5 +101,5 @@ def gated_add(e: Expansion) -> None:
 def scaled_silu(e: Expansion) -> None:
     """z · Sigmoid(z) for z = scale · X."""
     x, scale = e.operand("X"), e.input("scale")
-    z = e.scaled(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.cast_like(scale, x))
+    z = e.scale(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.cast_like(scale, x))
     e.finish(e.op("Swish", z))

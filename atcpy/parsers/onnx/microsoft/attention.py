@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from atcpy.ir import DType, Value
+from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Dim
 from atcpy.ops.attention import MOST_OF_HEAD
-from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MOST, Expansion
+from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MAX, Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 
 _FILTER = -10000.0
@@ -23,60 +24,60 @@ _LOWEST = float.fromhex("-0x1.fffffep+127")
 
 def heads(e: Expansion, x: Value, count: int) -> Value:
     """[B, S, N·H] → [B, N, S, H]"""
-    return e.transpose(e.reshape(x, 0, 0, count, -1), 0, 2, 1, 3)
+    return e.transpose(e.reshape(x, (0, 0, count, -1)), (0, 2, 1, 3))
 
 
 def joined_heads(e: Expansion, x: Value) -> Value:
     """[B, N, S, H] → [B, S, N·H]"""
-    return e.reshape(e.transpose(x, 0, 2, 1, 3), 0, 0, -1)
+    return e.reshape(e.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
 
 def scale_of(e: Expansion, q: Value) -> Value:
     """The attribute `scale`, or 1 / √H."""
     given = e.node.float_attr("scale", 0.0)
     if given:
-        return e.number(given, q)
-    size = e.op("Cast", e.dim(q, -1), to=DType.FLOAT32.onnx)
+        return e.like(given, q)
+    size = e.cast(e.dim(q, -1), DType.FLOAT32)
     return e.cast_like(e.op("Reciprocal", e.op("Sqrt", size)), q)
 
 
 def scores_of(e: Expansion, q: Value, k: Value, rank: int = 4) -> Value:
     """scale · q · kᵀ over the last two axes."""
-    return e.op("MatMul", e.op("Mul", q, scale_of(e, q)), e.transpose(k, *range(rank - 2), rank - 1, rank - 2))
+    return e.op("MatMul", e.op("Mul", q, scale_of(e, q)), e.transpose(k, (*range(rank - 2), rank - 1, rank - 2)))
 
 
 def filtered(e: Expansion, keep: Value, like: Value, low: float) -> Value:
     """0 where a key is kept, else a number that no Softmax lets through."""
-    return e.op("Where", keep, e.number(0.0, like), e.number(max(low, lowest(e, like)), like))
+    return e.op("Where", keep, e.like(0.0, like), e.like(max(low, lowest(e, like)), like))
 
 
 def causal_mask(e: Expansion, like: Value, queries: Value, keys: Value, past: Value | None) -> Value:
     """[S, T]: query s sees the keys up to P + s."""
-    rows, columns = e.positions(past, queries), e.positions(None, keys)
+    rows, columns = e.iota(queries, past), e.iota(keys)
     keep = e.op("LessOrEqual", e.unsqueeze(columns, 0), e.unsqueeze(rows, 1))
     return filtered(e, keep, like, lowest(e, like))
 
 
 def lowest(e: Expansion, like: Value) -> float:
     """The smallest number of a value's type."""
-    return -FLOAT16_MOST if e.dtype(like) is DType.FLOAT16 else _LOWEST
+    return -FLOAT16_MAX if e.dtype_of(like) is DType.FLOAT16 else _LOWEST
 
 
 def padding_mask(e: Expansion, mask: Value, q: Value, keys: Value, batch: Value) -> Value:
     """The mask of the model, which comes in four forms, as something to add to the scores."""
     low = e.node.float_attr("mask_filter_value", _FILTER)
-    rank = e.rank(mask)
+    rank = e.known_rank(mask)
     if rank == 1:
         return filtered(e, _within_lengths(e, mask, keys, batch), q, low)
     if rank == 4:
         raise e.unsupported("a mask of 4 dims", "export the model with a mask of 2 or 3 dims")
-    keep = e.op("Greater", mask, e.number(0, mask))
+    keep = e.op("Greater", mask, e.like(0, mask))
     return filtered(e, e.unsqueeze(keep, *([1, 2] if rank == 2 else [1])), q, low)
 
 
 def _within_lengths(e: Expansion, mask: Value, keys: Value, batch: Value) -> Value:
     """[B, 1, 1, T]: the key is before the end, and not before the start if the mask has B ends, then B starts."""
-    columns = e.cast_like(e.positions(None, keys), mask)
+    columns = e.cast_like(e.iota(keys), mask)
     size, items = _first_dim(mask), _first_dim(batch)
     if size is not None and size == items:
         return e.op("Less", columns, e.unsqueeze(mask, 1, 2, 3))
@@ -85,8 +86,8 @@ def _within_lengths(e: Expansion, mask: Value, keys: Value, batch: Value) -> Val
     count = e.dim(batch, 0)
     ends = e.slice(mask, 0, count, 0)
     # Without starts the second half is empty, and zeros take its place.
-    zeros = e.op("Expand", e.number(0, mask), count)
-    starts = e.slice(e.op("Concat", e.slice(mask, count, 2**63 - 1, 0), zeros, axis=0), 0, count, 0)
+    zeros = e.op("Expand", e.like(0, mask), count)
+    starts = e.slice(e.op("Concat", e.slice(mask, count, INT64_MAX, 0), zeros, axis=0), 0, count, 0)
     before_end = e.op("Less", columns, e.unsqueeze(ends, 1, 2, 3))
     return e.op("And", before_end, e.op("GreaterOrEqual", columns, e.unsqueeze(starts, 1, 2, 3)))
 
@@ -98,8 +99,8 @@ def _first_dim(value: Value) -> Dim | None:
 def parts_of(e: Expansion, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     """x cut into q, k and v: of these sizes, or alike."""
     if sizes:
-        return e.ops("Split", 3, x, e.const("sizes", sizes), axis=axis)
-    return e.ops("Split", 3, x, axis=axis, num_outputs=3)
+        return e.ops("Split", x, e.const(sizes), outputs=3, axis=axis)
+    return e.ops("Split", x, outputs=3, axis=axis, num_outputs=3)
 
 
 def attend(
@@ -133,7 +134,7 @@ def attend(
         attrs |= {"scale": scale} if scale else {}
         attrs |= {"q_num_heads": count, "kv_num_heads": count} if is_joined else {}
         wants_all = len(e.node.outputs) > 1
-        y, *all_keys = e.ops("Attention", 3 if wants_all else 1, q, k, v, total, *past, **attrs)
+        y, *all_keys = e.ops("Attention", q, k, v, total, *past, outputs=3 if wants_all else 1, **attrs)
         return [y if is_joined else joined_heads(e, y), *all_keys]
     if by_attribute:
         causal = causal_mask(e, q, queries, keys, length)
@@ -183,7 +184,7 @@ def self_attention(e: Expansion, projected: Value) -> None:
     e.refuse_attrs(f"{_SHARED} do_rotary", _NO_SHARING)
     q, k, v = parts_of(e, projected, e.node.ints_attr("qkv_hidden_sizes"), 2)
     past = e.input("past")
-    halves = [] if past is None else [e.op("Gather", past, e.const("index", index), axis=0) for index in (0, 1)]
+    halves = [] if past is None else [e.op("Gather", past, e.const(index), axis=0) for index in (0, 1)]
     bias = e.input("attention_bias") if e.node.op_type == "Attention" else None
     y, *pair = attend(e, q, k, v, halves, mask=e.input("mask_index"), bias=bias, is_joined=True)
     e.finish(y, e.op("Concat", *(e.unsqueeze(x, 0) for x in pair), axis=0) if e.asks(1) else "")
@@ -225,7 +226,7 @@ def _separate(e: Expansion) -> tuple[Value, Value, Value, bool]:
     """q, k and v with their parts of the bias as [B, …, N·H] and True, or as [B, N, …, H] and False."""
     query, key, value, bias = e.operand("query"), e.input("key"), e.input("value"), e.input("bias")
     count = e.count("num_heads")
-    if key is not None and value is not None and e.rank(key) == 4:  # the key and value of the past, [B, N, L, H]
+    if key is not None and value is not None and e.known_rank(key) == 4:  # the key and value of the past, [B, N, L, H]
         q = query if bias is None else e.sum(query, _parts_of_bias(e, bias, query)[0])
         return heads(e, q, count), key, value, False
     if key is None:  # [B, S, N, 3, H]
@@ -243,12 +244,12 @@ def _separate(e: Expansion) -> tuple[Value, Value, Value, bool]:
 
 def _unpacked(e: Expansion, packed: Value, count: int) -> list[Value]:
     """[B, S, N, count, H] → `count` tensors [B, S, N·H]"""
-    parts = e.ops("Split", count, packed, axis=3, num_outputs=count)
-    return [e.reshape(part, 0, 0, -1) for part in parts]
+    parts = e.ops("Split", packed, outputs=count, axis=3, num_outputs=count)
+    return [e.reshape(part, (0, 0, -1)) for part in parts]
 
 
 def _parts_of_bias(e: Expansion, bias: Value, query: Value) -> list[Value]:
     """Those of query and key are as long as a query, that of the value takes the rest."""
     size = e.dim(query, 2)
     twice = e.op("Add", size, size)
-    return [e.slice(bias, 0, size, 0), e.slice(bias, size, twice, 0), e.slice(bias, twice, 2**63 - 1, 0)]
+    return [e.slice(bias, 0, size, 0), e.slice(bias, size, twice, 0), e.slice(bias, twice, INT64_MAX, 0)]

@@ -54,10 +54,10 @@ def matmul_nbits(e: Expansion) -> None:
         raise e.invalid(f"block_size = {block} is no power of 2 from 16 on")
     blocks = -(-columns // block)
     weights = unpacked(_bytes_of(e, "B", rows, blocks * block * bits // 8), bits)[:, :columns]
-    b = e.const("weights", weights, _UNSIGNED[bits])
-    scales = e.reshape(e.operand("scales"), rows, blocks)
+    b = e.const(weights, _UNSIGNED[bits])
+    scales = e.reshape(e.operand("scales"), (rows, blocks))
     wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
-    y = e.op("MatMul", e.operand("A"), e.transpose(wide, 1, 0))
+    y = e.op("MatMul", e.operand("A"), e.transpose(wide, (1, 0)))
     e.finish(e.sum(y, e.input("bias")))
 
 
@@ -66,15 +66,15 @@ def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int,
     given = e.input("zero_points")
     if given is not None and given.desc.dtype is not DType.UINT8:
         # Zero points that are no integers: q · scale − zero · scale, each for its block.
-        ones = e.const("ones", np.ones((rows, b.desc.static_shape[1])), _UNSIGNED[bits])
-        shifts = e.op("Mul", e.reshape(given, rows, blocks), scales)
+        ones = e.const(np.ones((rows, b.desc.static_shape[1])), _UNSIGNED[bits])
+        shifts = e.op("Mul", e.reshape(given, (rows, blocks)), scales)
         product = e.op("DequantizeLinear", b, scales, axis=1, block_size=block)
         return e.op("Sub", product, e.op("DequantizeLinear", ones, shifts, axis=1, block_size=block))
     if given is None:
         zeros: Array = np.full(shape, 2 ** (bits - 1), np.uint8)
     else:
         zeros = unpacked(_bytes_of(e, "zero_points", rows, -(-blocks * bits // 8)), bits)[:, :blocks]
-    zero = e.const("zero_points", zeros, _UNSIGNED[bits])
+    zero = e.const(zeros, _UNSIGNED[bits])
     return e.op("DequantizeLinear", b, scales, zero, axis=1, block_size=block)
 
 
@@ -86,13 +86,13 @@ def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int,
 def gather_block_quantized(e: Expansion) -> None:
     """Gather of quantized rows, their scales and zero points; then DequantizeLinear."""
     data, scales, zeros = e.operand("data"), e.operand("scales"), e.input("zero_points")
-    rank, block, bits = e.rank(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
+    rank, block, bits = e.known_rank(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
     gathered, axis = e.axis("gather_axis", 0, rank), e.axis("quantize_axis", 1, rank)
     if gathered == axis:
         raise e.unsupported("blocks along the gathered axis", "quantize the model along another axis")
-    if e.dtype(data) not in (DType.UINT8, DType.INT4, DType.UINT4) or block < 1 or bits not in _UNSIGNED:
+    if e.dtype_of(data) not in (DType.UINT8, DType.INT4, DType.UINT4) or block < 1 or bits not in _UNSIGNED:
         raise e.unsupported("data of another type than 4 or 8 bits", "quantize the model to 4 or 8 bits")
-    is_packed = e.dtype(data) is DType.UINT8
+    is_packed = e.dtype_of(data) is DType.UINT8
     indices = e.operand("indices")
     rows = e.op("Gather", _bytes(e, data, "data"), indices, axis=gathered)
     if is_packed and bits < 8:
@@ -101,10 +101,10 @@ def gather_block_quantized(e: Expansion) -> None:
     if zeros is not None:
         points = _bytes(e, zeros, "zero_points")
         if is_packed:
-            points = e.const("zeros", _points(e, bits), DType.UINT8)
+            points = e.const(_points(e, bits), DType.UINT8)
         zeros = e.op("Gather", points, indices, axis=gathered)
     elif is_packed:
-        zeros = e.op("Expand", e.const("middle", 2 ** (bits - 1), DType.UINT8), e.op("Shape", steps))
+        zeros = e.op("Expand", e.const(2 ** (bits - 1), DType.UINT8), e.op("Shape", steps))
     # Seen from the end, axes behind the gathered one stay where they are.
     at = axis - rank if axis > gathered else axis
     e.finish(e.op("DequantizeLinear", rows, steps, zeros, axis=at, block_size=block))
@@ -112,10 +112,10 @@ def gather_block_quantized(e: Expansion) -> None:
 
 def _bytes(e: Expansion, value: Value, name: str) -> Value:
     """Numbers of 4 bits as bytes, which Gather takes."""
-    if e.dtype(value) is DType.UINT8:
+    if e.dtype_of(value) is DType.UINT8:
         return value
-    wide = DType.INT8 if e.dtype(value) is DType.INT4 else DType.UINT8
-    return e.const(name, _constant(e, name).array.astype(wide.numpy), wide)
+    wide = DType.INT8 if e.dtype_of(value) is DType.INT4 else DType.UINT8
+    return e.const(_constant(e, name).array.astype(wide.numpy), wide)
 
 
 def _points(e: Expansion, bits: int) -> Array:
@@ -124,8 +124,8 @@ def _points(e: Expansion, bits: int) -> Array:
 
 
 def _unpacked_at_run_time(e: Expansion, rows: Value, bits: int) -> Value:
-    shifts = e.const("shifts", range(0, 8, bits), DType.UINT8)
+    shifts = e.const(range(0, 8, bits), DType.UINT8)
     numbers = e.op("BitShift", e.unsqueeze(rows, -1), shifts, direction="RIGHT")
-    low = e.op("BitwiseAnd", numbers, e.const("low", 2**bits - 1, DType.UINT8))
+    low = e.op("BitwiseAnd", numbers, e.const(2**bits - 1, DType.UINT8))
     shape = e.op("Shape", rows)
-    return e.op("Reshape", low, e.op("Concat", e.slice(shape, 0, -1, 0), e.const("all", [-1]), axis=0))
+    return e.op("Reshape", low, e.op("Concat", e.slice(shape, 0, -1, 0), e.const([-1]), axis=0))

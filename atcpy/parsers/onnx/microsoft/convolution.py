@@ -17,13 +17,13 @@ def window_attrs(e: Expansion) -> dict[str, object]:
 
 def channels_first(e: Expansion, x: Value) -> Value:
     """[N, S…, C] → [N, C, S…]"""
-    rank = e.rank(x)
-    return e.transpose(x, 0, rank - 1, *range(1, rank - 1))
+    rank = e.known_rank(x)
+    return e.transpose(x, (0, rank - 1, *range(1, rank - 1)))
 
 
 def channels_last(e: Expansion, x: Value, rank: int) -> Value:
     """[N, C, S…] → [N, S…, C]"""
-    return e.transpose(x, 0, *range(2, rank), 1)
+    return e.transpose(x, (0, *range(2, rank), 1))
 
 
 def _activation_params(e: Expansion) -> tuple[float, ...]:
@@ -44,7 +44,7 @@ def nhwc_fused_conv(e: Expansion) -> None:
     """The same on [N, S…, C]; the weights lie as in Conv."""
     x = e.operand("X")
     y = e.op("Conv", channels_first(e, x), e.operand("W"), e.input("B"), **window_attrs(e))
-    y = e.sum(channels_last(e, y, e.rank(x)), e.input("Z"))
+    y = e.sum(channels_last(e, y, e.known_rank(x)), e.input("Z"))
     e.finish(activated(e, y, e.node.str_attr("activation", ""), _activation_params(e)))
 
 
@@ -53,7 +53,7 @@ def nhwc_conv(e: Expansion) -> None:
     """Conv on [N, S…, C]; the weights lie as in Conv."""
     x = e.operand("X")
     y = e.op("Conv", channels_first(e, x), e.operand("W"), e.input("B"), **window_attrs(e))
-    e.finish(channels_last(e, y, e.rank(x)))
+    e.finish(channels_last(e, y, e.known_rank(x)))
 
 
 @microsoft("NhwcMaxPool", "x", "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I strides:I")
@@ -61,7 +61,7 @@ def nhwc_max_pool(e: Expansion) -> None:
     """MaxPool on [N, S…, C]."""
     x = e.operand("x")
     y = e.op("MaxPool", channels_first(e, x), **window_attrs(e))
-    e.finish(channels_last(e, y, e.rank(x)))
+    e.finish(channels_last(e, y, e.known_rank(x)))
 
 
 @microsoft("ConvTransposeWithDynamicPads", "X W Pads? B?", f"{_WINDOW.replace(' pads:I', '')} group:i output_padding:I")

@@ -1,6 +1,7 @@
 """The embedding layer of BERT, and rotary positions."""
 
 from atcpy.ir import DType, Value
+from atcpy.ir.builder import INT64_MAX
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.quantized import dequantized
 from atcpy.parsers.onnx.microsoft.table import microsoft
@@ -71,9 +72,9 @@ def _lengths(e: Expansion) -> Value:
     """How many of the mask's numbers are 1, for each of the batch; 0 without a mask."""
     mask = e.input("mask")
     if mask is None:
-        return e.op("Expand", e.const("zero", [0], DType.INT32), e.dim(e.operand("input_ids"), 0))
-    ones = e.op("Equal", mask, e.number(1, mask))
-    return e.op("ReduceSum", e.op("Cast", ones, to=DType.INT32.onnx), e.const("axes", [1]), keepdims=0)
+        return e.op("Expand", e.const([0], DType.INT32), e.dim(e.operand("input_ids"), 0))
+    ones = e.op("Equal", mask, e.like(1, mask))
+    return e.op("ReduceSum", e.cast(ones, DType.INT32), e.const([1]), keepdims=0)
 
 
 def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool, partial: int) -> Value:
@@ -83,15 +84,15 @@ def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool
     """
     rest = None
     if partial:
-        rest = e.slice(x, partial, 2**63 - 1, -1)
+        rest = e.slice(x, partial, INT64_MAX, -1)
         x = e.slice(x, 0, partial, -1)
     if interleaved:
         shape = e.op("Shape", x)
-        pairs = e.op("Reshape", x, e.op("Concat", e.slice(shape, 0, -1, 0), e.const("pair", [-1, 2]), axis=0))
-        parts = e.ops("Split", 2, pairs, axis=-1, num_outputs=2)
-        a, b = (e.op("Squeeze", part, e.const("axes", [-1])) for part in parts)
+        pairs = e.op("Reshape", x, e.op("Concat", e.slice(shape, 0, -1, 0), e.const([-1, 2]), axis=0))
+        parts = e.ops("Split", pairs, outputs=2, axis=-1, num_outputs=2)
+        a, b = (e.squeeze(part, -1) for part in parts)
     else:
-        a, b = e.ops("Split", 2, x, axis=-1, num_outputs=2)
+        a, b = e.ops("Split", x, outputs=2, axis=-1, num_outputs=2)
     real = e.op("Sub", e.op("Mul", a, cos), e.op("Mul", b, sin))
     imaginary = e.op("Add", e.op("Mul", a, sin), e.op("Mul", b, cos))
     if interleaved:
@@ -126,17 +127,17 @@ def rotary_embedding(e: Expansion) -> None:
     e.refuse_attrs("is_packed_batching", "export the model without packed batches")
     x = e.operand("input")
     width, heads = e.node.int_attr("rotary_embedding_dim", 0), e.node.int_attr("num_heads", 0)
-    is_flat = e.rank(x) == 3
+    is_flat = e.known_rank(x) == 3
     if is_flat and heads:
-        x4 = e.reshape(x, 0, 0, heads, -1)
+        x4 = e.reshape(x, (0, 0, heads, -1))
     elif is_flat:
-        x4 = e.reshape(x, 0, 0, -1, turned_elements(e))
+        x4 = e.reshape(x, (0, 0, -1, turned_elements(e)))
     else:
         x4 = x
     places = e.operand("position_ids")
     sequence = e.dim(x, 1 if is_flat else 2)
-    if e.rank(places) == 1:  # where all sequences begin
-        places = e.unsqueeze(e.positions(places, sequence), 0)
+    if e.known_rank(places) == 1:  # where all sequences begin
+        places = e.unsqueeze(e.iota(sequence, places), 0)
     angles = [e.unsqueeze(angle, 2 if is_flat else 1) for angle in angles_at(e, places)]
     turned = rotated(e, x4, *angles, interleaved=bool(e.node.int_attr("interleaved", 0)), partial=width)
-    e.finish(e.reshape(turned, 0, 0, -1) if is_flat else turned)
+    e.finish(e.reshape(turned, (0, 0, -1)) if is_flat else turned)

@@ -14,14 +14,14 @@ from atcpy.parsers.onnx.microsoft.table import STANDARD, microsoft
 def relu_grad(e: Expansion) -> None:
     """dY where X > 0; X may be the result as well."""
     x = e.operand("X")
-    e.finish(through(e.up, "Relu", e.operand("dY"), x, x))
+    e.finish(through(e, "Relu", e.operand("dY"), x, x))
 
 
 @microsoft("SigmoidGrad TanhGrad", "dY Y")
 def of_result(e: Expansion) -> None:
     """dY times the slope, which the result tells."""
     y = e.operand("Y")
-    e.finish(through(e.up, e.node.op_type.removesuffix("Grad"), e.operand("dY"), y, y))
+    e.finish(through(e, e.node.op_type.removesuffix("Grad"), e.operand("dY"), y, y))
 
 
 @microsoft("SinGrad", "dY X", domain=STANDARD)
@@ -34,25 +34,25 @@ def sin_grad(e: Expansion) -> None:
 def leaky_relu_grad(e: Expansion) -> None:
     """dY where Y > 0, alpha · dY elsewhere."""
     y, dy = e.operand("Y"), e.operand("dY")
-    slope = e.scaled(dy, e.node.float_attr("alpha", 0.01))
-    e.finish(e.op("Where", e.op("Greater", y, e.number(0.0, y)), dy, slope))
+    slope = e.scale(dy, e.node.float_attr("alpha", 0.01))
+    e.finish(e.op("Where", e.op("Greater", y, e.like(0.0, y)), dy, slope))
 
 
 def _gelu_slope(e: Expansion, x: Value) -> Value:
     """Φ(x) + x · φ(x), those of the normal distribution"""
-    below = e.scaled(e.op("Add", e.op("Erf", e.scaled(x, sqrt(0.5))), e.number(1.0, x)), 0.5)
-    density = e.scaled(e.op("Exp", e.scaled(e.op("Mul", x, x), -0.5)), 1 / sqrt(2 * pi))
+    below = e.scale(e.op("Add", e.op("Erf", e.scale(x, sqrt(0.5))), e.like(1.0, x)), 0.5)
+    density = e.scale(e.op("Exp", e.scale(e.op("Mul", x, x), -0.5)), 1 / sqrt(2 * pi))
     return e.op("Add", below, e.op("Mul", x, density))
 
 
 def _fast_gelu_slope(e: Expansion, x: Value) -> Value:
     """(1 + t + (1 − t²) · x · u′) / 2 for t = tanh(u), u = √(2/π) · (x + 0.044715 x³)"""
     square, alpha = e.op("Mul", x, x), sqrt(2 / pi)
-    u = e.op("Mul", x, e.op("Add", e.number(alpha, x), e.scaled(square, 0.044715 * alpha)))
-    xu = e.op("Mul", x, e.op("Add", e.number(alpha, x), e.scaled(square, 3 * 0.044715 * alpha)))
-    t, one = e.op("Tanh", u), e.number(1.0, x)
+    u = e.op("Mul", x, e.op("Add", e.like(alpha, x), e.scale(square, 0.044715 * alpha)))
+    xu = e.op("Mul", x, e.op("Add", e.like(alpha, x), e.scale(square, 3 * 0.044715 * alpha)))
+    t, one = e.op("Tanh", u), e.like(1.0, x)
     rise = e.op("Mul", e.op("Sub", one, e.op("Mul", t, t)), xu)
-    return e.scaled(e.op("Add", e.op("Add", t, one), rise), 0.5)
+    return e.scale(e.op("Add", e.op("Add", t, one), rise), 0.5)
 
 
 @microsoft("GeluGrad FastGeluGrad", "dY X")
@@ -72,8 +72,8 @@ def bias_gelu_grad(e: Expansion) -> None:
 @microsoft("QuickGeluGrad", "dY X", "alpha:f")
 def quick_gelu_grad(e: Expansion) -> None:
     """dY · s · (1 + alpha · X · (1 − s)) for s = Sigmoid(alpha · X)"""
-    x, one = e.operand("X"), e.number(1.0, e.operand("X"))
-    z = e.scaled(x, e.node.float_attr("alpha", 1.702))
+    x, one = e.operand("X"), e.like(1.0, e.operand("X"))
+    z = e.scale(x, e.node.float_attr("alpha", 1.702))
     s = e.op("Sigmoid", z)
     slope = e.op("Mul", s, e.op("Add", one, e.op("Mul", z, e.op("Sub", one, s))))
     e.finish(e.op("Mul", e.operand("dY"), slope))
@@ -83,7 +83,7 @@ def quick_gelu_grad(e: Expansion) -> None:
 def div_grad(e: Expansion) -> None:
     """dY/B and −dY·A/B², each summed to the shape of what it belongs to."""
     a, b = e.operand("A"), e.operand("B")
-    e.finish(*of_division(e.up, e.operand("dY"), a, b, e.op("Div", a, b)))
+    e.finish(*of_division(e, e.operand("dY"), a, b, e.op("Div", a, b)))
 
 
 @microsoft("BroadcastGradientArgs", "a_shape b_shape", outputs=(0, 2))
@@ -92,19 +92,19 @@ def broadcast_axes(e: Expansion) -> None:
     shapes = [e.operand("a_shape"), e.operand("b_shape")]
     lengths = [e.op("Shape", shape) for shape in shapes]
     longest = e.op("Max", *lengths)
-    missing = e.const("missing", [-1])
+    missing = e.const([-1])
     padded = [
         e.op("Concat", e.op("Expand", missing, e.op("Sub", longest, length)), shape, axis=0)
         for shape, length in zip(shapes, lengths, strict=True)
     ]
     differ = e.op("Not", e.op("Equal", *padded))
-    one, last = e.const("one", 1), e.const("last", [-1])
+    one, last = e.const(1), e.const([-1])
     results = []
     for shape, other in (padded, padded[::-1]):
         short = e.op("And", e.op("Equal", e.op("Abs", shape), one), e.op("Greater", other, missing))
         repeated = e.op("And", differ, short)
-        axes = e.op("Squeeze", e.op("NonZero", repeated), e.const("axes", [0]))
-        results.append(e.op("Slice", axes, last, e.const("end", [-(2**63)]), e.const("axes", [0]), last))
+        axes = e.squeeze(e.op("NonZero", repeated), 0)
+        results.append(e.op("Slice", axes, last, e.const([-(2**63)]), e.const([0]), last))
     e.finish(*results)
 
 
@@ -120,12 +120,12 @@ def reduce_sum(e: Expansion) -> None:
 def _softmax_axes(e: Expansion, of: Value) -> Value:
     """The axes that were one row: since opset 13 (`_13`) a single one, before all from `axis` on."""
     if e.node.op_type.endswith("_13"):
-        return e.const("axes", [e.node.int_attr("axis", -1)])
+        return e.const([e.node.int_attr("axis", -1)])
     axis = e.node.int_attr("axis", 1)
     if axis == -1:
-        return e.const("axes", [-1])
-    rank = e.rank(of)
-    return e.const("axes", [*range(e.axis("axis", 1, rank), rank)])
+        return e.const([-1])
+    rank = e.known_rank(of)
+    return e.const([*range(e.axis("axis", 1, rank), rank)])
 
 
 def _of_softmax(e: Expansion, dy: Value, y: Value, axes: Value) -> Value:
@@ -151,17 +151,17 @@ def log_softmax_grad(e: Expansion) -> None:
 
 def _kept(e: Expansion, dy: Value, mask: Value, ratio: Value) -> Value:
     """dY / (1 − ratio) where the mask is true."""
-    scale = e.op("Sub", e.number(1.0, dy), e.scalar(e.cast_like(ratio, dy)))
-    return e.op("Where", mask, e.op("Div", dy, scale), e.number(0.0, dy))
+    scale = e.op("Sub", e.like(1.0, dy), e.scalar(e.cast_like(ratio, dy)))
+    return e.op("Where", mask, e.op("Div", dy, scale), e.like(0.0, dy))
 
 
 @microsoft("DropoutGrad", "dy mask ratio? training_mode?", "seed:i")
 def dropout_grad(e: Expansion) -> None:
     """dy / (1 − ratio) where the mask is true; outside of training nothing was scaled."""
     dy, mode, ratio = e.operand("dy"), e.input("training_mode"), e.input("ratio")
-    ratio = e.number(0.5, dy) if ratio is None else ratio
+    ratio = e.like(0.5, dy) if ratio is None else ratio
     if mode is not None:
-        ratio = e.op("Where", e.scalar(mode), e.scalar(ratio), e.number(0.0, ratio))
+        ratio = e.op("Where", e.scalar(mode), e.scalar(ratio), e.like(0.0, ratio))
     e.finish(_kept(e, dy, e.operand("mask"), ratio))
 
 
@@ -169,14 +169,14 @@ def dropout_grad(e: Expansion) -> None:
 def trainable_dropout_grad(e: Expansion) -> None:
     """dy / (1 − ratio) where the mask is true."""
     dy, ratio = e.operand("dy"), e.input("ratio")
-    e.finish(_kept(e, dy, e.operand("mask"), e.number(0.5, dy) if ratio is None else ratio))
+    e.finish(_kept(e, dy, e.operand("mask"), e.like(0.5, dy) if ratio is None else ratio))
 
 
 @microsoft("SoftmaxDropoutGrad", "dy mask softmax_y ratio?", "axis:i!")
 def softmax_dropout_grad(e: Expansion) -> None:
     """The gradient of Softmax behind that of Dropout."""
     dy, y, ratio = e.operand("dy"), e.operand("softmax_y"), e.input("ratio")
-    dy = _kept(e, dy, e.operand("mask"), e.number(0.5, dy) if ratio is None else ratio)
+    dy = _kept(e, dy, e.operand("mask"), e.like(0.5, dy) if ratio is None else ratio)
     e.finish(_of_softmax(e, dy, y, _softmax_axes(e, y)))
 
 
@@ -190,9 +190,9 @@ def _of_normalized(e: Expansion, x: Value, normal: Value, inverse: Value, *, cen
     bias if it was centred. `normal` is the normalized data, `inverse` 1/deviation; both have the type of the sums.
     """
     dy, scale = e.operand("Y_grad"), e.operand("scale")
-    rank = e.rank(dy)
+    rank = e.known_rank(dy)
     axis = e.axis("axis", -1, rank)
-    own, rows = e.const("own", [*range(axis, rank)]), e.const("rows", [*range(axis)])
+    own, rows = e.const([*range(axis, rank)]), e.const([*range(axis)])
     wide = e.cast_like(dy, inverse)
     b = e.op("Mul", e.op("Mul", wide, e.cast_like(scale, inverse)), inverse)
     mean_c = e.op("ReduceMean", e.op("Mul", b, normal), own, keepdims=1)
@@ -241,10 +241,10 @@ def _per_channel(e: Expansion, vector: Value, like: Value, rank: int) -> Value:
 def batch_norm_grad(e: Expansion) -> None:
     """From the batch's mean and, in spite of its name, 1/deviation: what BatchNormInternal kept."""
     dy, x, scale = e.operand("dY"), e.operand("X"), e.operand("scale")
-    rank = e.rank(x)
+    rank = e.known_rank(x)
     if rank < 2:
         raise e.invalid(f"X has {rank} dims")
-    others = e.const("others", [0, *range(2, rank)])
+    others = e.const([0, *range(2, rank)])
     inverse = _per_channel(e, e.operand("variance"), x, rank)
     normal = e.op("Mul", e.op("Sub", x, _per_channel(e, e.operand("mean"), x, rank)), inverse)
     product = e.op("Mul", dy, normal)
@@ -265,16 +265,16 @@ def batch_norm_internal(e: Expansion) -> None:
     if not e.node.int_attr("training_mode", 1):
         e.finish(e.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon), *["inference"] * 4)
         return
-    rank = e.rank(x)
-    axes = e.const("axes", [0, *range(2, rank)])
+    rank = e.known_rank(x)
+    axes = e.const([0, *range(2, rank)])
     of_batch = e.op("ReduceMean", x, axes, keepdims=0)
     centred = e.op("Sub", x, e.op("ReduceMean", x, axes, keepdims=1))
     spread = e.op("ReduceMean", e.op("Mul", centred, centred), axes, keepdims=0)
     y = e.op("BatchNormalization", x, scale, bias, of_batch, spread, epsilon=epsilon)
-    deviation = e.op("Sqrt", e.op("Add", spread, e.number(epsilon, spread)))
+    deviation = e.op("Sqrt", e.op("Add", spread, e.like(epsilon, spread)))
     momentum = e.node.float_attr("momentum", 0.9)
     running = [
-        e.op("Add", e.scaled(old, momentum), e.scaled(e.cast_like(new, old), 1 - momentum))
+        e.op("Add", e.scale(old, momentum), e.scale(e.cast_like(new, old), 1 - momentum))
         for old, new in ((mean, of_batch), (variance, spread))
     ]
     saved = [e.cast_like(of_batch, mean), e.cast_like(e.op("Reciprocal", deviation), variance)]

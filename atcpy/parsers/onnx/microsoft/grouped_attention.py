@@ -28,14 +28,14 @@ def group_query_attention(e: Expansion) -> None:
     q, k, v = _projections(e)
     sequence = e.dim(e.operand("query"), 1)
     # In a prompt there is no past, and padding may make a sequence shorter than S.
-    ends = e.op("Cast", e.operand("seqlens_k"), to=DType.INT64.onnx)
-    past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const("one", 1)), sequence), e.const("zero", 0))
-    rows = e.op("Add", e.unsqueeze(past, 1), e.positions(None, sequence))  # [B, S]: where the new ones stand
+    ends = e.cast(e.operand("seqlens_k"), DType.INT64)
+    past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const(1)), sequence), e.const(0))
+    rows = e.op("Add", e.unsqueeze(past, 1), e.iota(sequence))  # [B, S]: where the new ones stand
     if e.node.int_attr("do_rotary", 0):
         q, k = _rotated(e, q, k, e.input("position_ids") or rows)
     keys, values = _cached(e, k, past, sequence, "key"), _cached(e, v, past, sequence, "value")
-    y = _attend(e, e.transpose(q, 0, 2, 3, 1, 4), keys, values, _mask(e, q, keys, rows, ends))
-    e.finish(e.reshape(e.transpose(y, 0, 3, 1, 2, 4), 0, 0, -1), keys, values, "scores are not kept")
+    y = _attend(e, e.transpose(q, (0, 2, 3, 1, 4)), keys, values, _mask(e, q, keys, rows, ends))
+    e.finish(e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1)), keys, values, "scores are not kept")
 
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:
@@ -45,19 +45,19 @@ def _projections(e: Expansion) -> tuple[Value, Value, Value]:
         raise e.invalid(f"{heads} heads in {groups} groups")
     q, k, v = e.operand("query"), e.input("key"), e.input("value")
     if k is None or v is None:
-        packed = e.reshape(q, 0, 0, heads + 2 * groups, -1)
-        q, k, v = e.ops("Split", 3, packed, e.const("sizes", [heads, groups, groups]), axis=2)
+        packed = e.reshape(q, (0, 0, heads + 2 * groups, -1))
+        q, k, v = e.ops("Split", packed, e.const([heads, groups, groups]), outputs=3, axis=2)
         return e.op("Reshape", q, _grouped(e, q, groups)), k, v
     return (
-        e.reshape(q, 0, 0, groups, heads // groups, -1),
-        e.reshape(k, 0, 0, groups, -1),
-        e.reshape(v, 0, 0, groups, -1),
+        e.reshape(q, (0, 0, groups, heads // groups, -1)),
+        e.reshape(k, (0, 0, groups, -1)),
+        e.reshape(v, (0, 0, groups, -1)),
     )
 
 
 def _grouped(e: Expansion, q: Value, groups: int) -> Value:
     heads = e.count("num_heads")
-    return e.op("Concat", e.const("same", [0, 0, groups, heads // groups]), e.dim(q, 3), axis=0)
+    return e.op("Concat", e.const([0, 0, groups, heads // groups]), e.dim(q, 3), axis=0)
 
 
 def _rotated(e: Expansion, q: Value, k: Value, places: Value) -> tuple[Value, Value]:
@@ -72,23 +72,23 @@ def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -
     """[B, M, T, H]: the rows of the cache up to `past`, then the new ones, then zeros."""
     cache = e.input(f"past_{name}")
     if cache is None:
-        return e.transpose(new, 0, 2, 1, 3)
+        return e.transpose(new, (0, 2, 1, 3))
     size = e.dim(cache, 2)
-    total = e.op("Cast", e.reshape(e.operand("total_sequence_length"), 1), to=DType.INT64.onnx)
-    places = e.positions(None, e.op("Max", size, total))
+    total = e.cast(e.reshape(e.operand("total_sequence_length"), (1,)), DType.INT64)
+    places = e.iota(e.op("Max", size, total))
     first = e.unsqueeze(past, 1)
     offset = e.op("Sub", places, first)
     zeros = e.op("Add", size, sequence)  # where a row of zeros stands behind cache and new ones
     from_new = e.op("Where", e.op("Less", offset, sequence), e.op("Add", offset, size), zeros)
     index = e.op("Where", e.op("Less", places, first), places, from_new)
-    rows = e.op("Concat", e.transpose(cache, 0, 2, 1, 3), new, axis=1)
-    rows = e.op("Pad", rows, e.const("pads", [0, 0, 0, 0, 0, 1, 0, 0]))
-    return e.transpose(e.op("GatherND", rows, e.unsqueeze(index, 2), batch_dims=1), 0, 2, 1, 3)
+    rows = e.op("Concat", e.transpose(cache, (0, 2, 1, 3)), new, axis=1)
+    rows = e.op("Pad", rows, e.const([0, 0, 0, 0, 0, 1, 0, 0]))
+    return e.transpose(e.op("GatherND", rows, e.unsqueeze(index, 2), batch_dims=1), (0, 2, 1, 3))
 
 
 def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Value:
     """[B, 1, 1, S, T]: a query sees the keys up to its own, in a window if there is one."""
-    columns = e.positions(None, e.dim(keys, 2))
+    columns = e.iota(e.dim(keys, 2))
     window = e.node.int_attr("local_window_size", -1)
     if not e.node.int_attr("causal", 1):
         keep = e.op("LessOrEqual", columns, e.unsqueeze(ends, 1, 2))
@@ -96,7 +96,7 @@ def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Valu
         own = e.unsqueeze(rows, 2)
         keep = e.op("LessOrEqual", columns, own)
         if window >= 0:
-            start = e.op("Sub", own, e.const("window", window))
+            start = e.op("Sub", own, e.const(window))
             keep = e.op("And", keep, e.op("Greater", columns, start))
     return e.unsqueeze(filtered(e, keep, q, lowest(e, q)), 1, 2)
 
@@ -104,7 +104,7 @@ def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Valu
 def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> Value:
     scores = scores_of(e, q, e.unsqueeze(keys, 2), 5)
     if cap := e.node.float_attr("softcap", 0.0):
-        scores = e.scaled(e.op("Tanh", e.scaled(scores, 1 / cap)), cap)
+        scores = e.scale(e.op("Tanh", e.scale(scores, 1 / cap)), cap)
     scores = e.sum(scores, _bias(e), mask)
     sink = _sink(e, scores)
     if sink is None:
@@ -124,7 +124,7 @@ def _bias(e: Expansion) -> Value | None:
     groups, heads = e.count("kv_num_heads"), e.count("num_heads")
     if shape is None or len(shape) != 4 or shape[1] != heads:
         raise e.unsupported("the heads of attention_bias are not known", "give attention_bias a known shape")
-    sizes = [e.dim(bias, 0), e.const("groups", [groups, heads // groups]), e.dim(bias, 2), e.dim(bias, 3)]
+    sizes = [e.dim(bias, 0), e.const([groups, heads // groups]), e.dim(bias, 2), e.dim(bias, 3)]
     return e.op("Reshape", bias, e.op("Concat", *sizes, axis=0))
 
 
@@ -133,5 +133,5 @@ def _sink(e: Expansion, scores: Value) -> Value | None:
     sink, groups = e.input("head_sink"), e.count("kv_num_heads")
     if sink is None and e.node.int_attr("smooth_softmax", -1) != 1:
         return None
-    column = e.number(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, groups, -1), 0, 3, 4)
+    column = e.like(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, (groups, -1)), 0, 3, 4)
     return e.op("Expand", column, e.op("Shape", e.slice(scores, 0, 1, -1)))

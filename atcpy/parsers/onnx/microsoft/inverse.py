@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from atcpy.ir import Value
+from atcpy.ir import DType, Value
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 
@@ -13,14 +13,14 @@ _MOST_COLUMNS = 32
 def inverse(e: Expansion) -> None:
     """[X | 1] → [1 | X⁻¹]. The largest number of a column is its pivot."""
     x = e.operand("X")
-    if e.rank(x) < 2:
-        raise e.invalid(f"X has the rank {e.rank(x)}")
+    if e.known_rank(x) < 2:
+        raise e.invalid(f"X has the rank {e.known_rank(x)}")
     shape = x.desc.shape
     size = shape[-1] if shape else None
     if not isinstance(size, int) or size > _MOST_COLUMNS:
         columns = size if isinstance(size, int) else "unknown"
         raise e.unsupported(f"matrices of {columns} columns", f"give X a known size of up to {_MOST_COLUMNS}")
-    unit = e.cast_like(e.const("unit", np.eye(size)), x)
+    unit = e.cast_like(e.const(np.eye(size), DType.INT64), x)
     both = e.op("Expand", unit, e.op("Shape", x))
     rows = e.op("Concat", x, both, axis=-1)
     for column in range(size):
@@ -30,14 +30,14 @@ def inverse(e: Expansion) -> None:
 
 def _eliminated(e: Expansion, rows: Value, column: int, size: int) -> Value:
     """Column `column` made that of the unit matrix, after its pivot's row was swapped to its place."""
-    own = e.cast_like(e.const("own", np.eye(size)[:, column : column + 1]), rows)
-    used = e.cast_like(e.const("used", np.arange(size)[:, None] < column), rows)
+    own = e.cast_like(e.const(np.eye(size)[:, column : column + 1], DType.INT64), rows)
+    used = e.cast_like(e.const(np.arange(size)[:, None] < column, DType.INT64), rows)
     sizes = e.op("Abs", e.slice(rows, column, column + 1, -1))
-    at = e.op("ArgMax", e.op("Sub", sizes, e.op("Mul", used, e.op("Add", sizes, e.number(1.0, rows)))), axis=-2)
-    pivots = e.cast_like(e.op("Equal", e.const("places", np.arange(size)[:, None]), at), rows)
+    at = e.op("ArgMax", e.op("Sub", sizes, e.op("Mul", used, e.op("Add", sizes, e.like(1.0, rows)))), axis=-2)
+    pivots = e.cast_like(e.op("Equal", e.const(np.arange(size)[:, None]), at), rows)
     swap = e.op("Sub", own, pivots)
-    rank = e.rank(e.operand("X"))
-    across = e.transpose(swap, *range(rank - 2), rank - 1, rank - 2)
+    rank = e.known_rank(e.operand("X"))
+    across = e.transpose(swap, (*range(rank - 2), rank - 1, rank - 2))
     rows = e.op("Sub", rows, e.op("Mul", swap, e.op("MatMul", across, rows)))
     row = e.slice(rows, column, column + 1, -2)
     scaled = e.op("Div", row, e.slice(row, column, column + 1, -1))

@@ -21,7 +21,7 @@ def _whole_sum(e: Expansion, value: Value) -> Value:
 
 def _or_one(e: Expansion, total: Value) -> Value:
     """A divisor; 1 where it is 0, since then there is nothing to divide."""
-    return e.op("Where", e.op("Equal", total, e.number(0.0, total)), e.number(1.0, total), total)
+    return e.op("Where", e.op("Equal", total, e.like(0.0, total)), e.like(1.0, total), total)
 
 
 class _Classes:
@@ -36,8 +36,8 @@ class _Classes:
         """Labels of this number count nothing."""
         e = self.e
         ignored = e.op("Equal", self.label, e.cast_like(index, self.label))
-        self.label = e.op("Where", ignored, e.number(0, self.label), self.label)
-        one, zero = (e.number(number, self.log_prob) for number in (1.0, 0.0))
+        self.label = e.op("Where", ignored, e.like(0, self.label), self.label)
+        one, zero = (e.like(number, self.log_prob) for number in (1.0, 0.0))
         self.weights = e.op("Where", ignored, zero, one)
 
     def weigh(self, of_class: Value) -> None:
@@ -65,7 +65,7 @@ class _Classes:
         e = self.e
         at = e.unsqueeze(self.label, self.axis)
         picked = e.op("GatherElements", self.log_prob, at, axis=self.axis)
-        each = e.op("Neg", e.op("Squeeze", picked, e.const("axes", [self.axis])))
+        each = e.op("Neg", e.squeeze(picked, self.axis))
         if self.weights is not None:
             each = e.op("Mul", each, self.weights)
         reduction = _reduction(e)
@@ -77,7 +77,7 @@ class _Classes:
     def gradient(self, dy: Value) -> Value:
         """(exp(log_prob) − one at the label) · share"""
         e = self.e
-        ends = e.cast_like(e.const("ends", [0.0, 1.0], DType.FLOAT32), self.log_prob)
+        ends = e.cast_like(e.const([0.0, 1.0], DType.FLOAT32), self.log_prob)
         there = e.op("OneHot", self.label, e.dim(self.log_prob, self.axis), ends, axis=self.axis)
         off = e.op("Sub", e.op("Exp", self.log_prob), there)
         share = self.share(dy)
@@ -104,7 +104,7 @@ def _gradient_of_loss(e: Expansion, ignored: Value | None) -> Value:
 def loss_grad(e: Expansion) -> None:
     """(exp(log_prob) − one at the label) · what the label counts"""
     has_index = "ignore_index" in e.node.attrs
-    e.finish(_gradient_of_loss(e, e.const("ignored", e.node.int_attr("ignore_index", 0)) if has_index else None))
+    e.finish(_gradient_of_loss(e, e.const(e.node.int_attr("ignore_index", 0)) if has_index else None))
 
 
 @microsoft(
@@ -177,7 +177,7 @@ def dense_loss(e: Expansion) -> None:
     log_prob, reduction = e.op("LogSoftmax", e.operand("logits"), axis=-1), _reduction(e)
     product = e.op("Neg", e.op("Mul", e.operand("label"), log_prob))
     if reduction == "none":
-        loss = e.op("ReduceSum", product, e.const("axes", [-1]), keepdims=0)
+        loss = e.op("ReduceSum", product, e.const([-1]), keepdims=0)
     else:
         loss = _whole_sum(e, product)
         loss = e.op("Div", loss, _rows(e, log_prob)) if reduction == "mean" else loss

@@ -18,17 +18,17 @@ def _factor(e: Expansion, name: str) -> Value:
     swaps, rows_first = e.node.int_attr(f"trans{name}", 0), e.node.int_attr(f"transBatch{name}", 0)
     if not swaps and not rows_first:
         return x
-    rank = e.rank(x)
+    rank = e.known_rank(x)
     if rank < 2:
         return x
     perm = [*range(1, rank - 1), 0, rank - 1] if rows_first else [*range(rank)]
     if swaps:
         perm[-2:] = perm[-1], perm[-2]
-    return e.transpose(x, *perm)
+    return e.transpose(x, perm)
 
 
 def _product(e: Expansion) -> Value:
-    return e.scaled(e.op("MatMul", _factor(e, "A"), _factor(e, "B")), e.node.float_attr("alpha", 1.0))
+    return e.scale(e.op("MatMul", _factor(e, "A"), _factor(e, "B")), e.node.float_attr("alpha", 1.0))
 
 
 @microsoft("FusedMatMul", "A B", f"{_TRANSPOSED} {_BATCHES}")
@@ -81,9 +81,9 @@ def cdist(e: Expansion) -> None:
     if metric not in ("sqeuclidean", "euclidean"):
         raise e.unsupported(f'metric = "{metric}"', "export the model without ONNX Runtime's optimization")
     a, b = e.operand("A"), e.operand("B")
-    columns = e.transpose(b, 1, 0)
-    squares_a = e.op("ReduceSumSquare", a, e.const("axis", [1]), keepdims=1)
-    squares_b = e.op("ReduceSumSquare", columns, e.const("axis", [0]), keepdims=1)
-    cross = e.scaled(e.op("MatMul", a, columns), -2.0)
-    total = e.op("Max", e.sum(cross, squares_a, squares_b), e.number(0.0, a))
+    columns = e.transpose(b, (1, 0))
+    squares_a = e.op("ReduceSumSquare", a, e.const([1]), keepdims=1)
+    squares_b = e.op("ReduceSumSquare", columns, e.const([0]), keepdims=1)
+    cross = e.scale(e.op("MatMul", a, columns), -2.0)
+    total = e.op("Max", e.sum(cross, squares_a, squares_b), e.like(0.0, a))
     e.finish(total if metric == "sqeuclidean" else e.op("Sqrt", total))

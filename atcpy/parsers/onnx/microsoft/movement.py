@@ -12,29 +12,35 @@ def as_scalar(e: Expansion, value: Value | None) -> Value | None:
     if value.desc.is_static and value.desc.elements != 1:
         raise e.invalid(f'"{value.name}" has {value.desc.elements} elements, one is wanted')
     if value.tensor is not None:
-        return e.const("scalar", value.array.reshape(()), value.desc.dtype)
-    return e.reshape(value)
+        return e.const(value.array.reshape(()), value.desc.dtype)
+    return e.scalar(value)
 
 
 @microsoft("Pad", "data pads value?", "mode:s")
 def pad(e: Expansion) -> None:
     """Pad, whose pads may be a matrix of one row and whose value a list of one."""
     e.finish(
-        e.op("Pad", e.operand("data"), e.reshape(e.operand("pads"), -1), as_scalar(e, e.input("value")), **e.node.attrs)
+        e.op(
+            "Pad",
+            e.operand("data"),
+            e.reshape(e.operand("pads"), (-1,)),
+            as_scalar(e, e.input("value")),
+            **e.node.attrs,
+        )
     )
 
 
 @microsoft("Unique", "x", outputs=(3, 3))
 def unique(e: Expansion) -> None:
     """Unique in the order of first occurrence, without the places of the first occurrences."""
-    y, _, places, counts = e.ops("Unique", 4, e.operand("x"), sorted=0)
+    y, _, places, counts = e.ops("Unique", e.operand("x"), outputs=4, sorted=0)
     e.finish(y, places, counts)
 
 
 @microsoft("ExpandDims", "X axis")
 def expand_dims(e: Expansion) -> None:
     """Unsqueeze of one axis."""
-    axis = e.op("Cast", e.reshape(e.operand("axis"), 1), to=DType.INT64.onnx)
+    axis = e.cast(e.reshape(e.operand("axis"), (1,)), DType.INT64)
     e.finish(e.op("Unsqueeze", e.operand("X"), axis))
 
 
@@ -47,7 +53,7 @@ def trilu(e: Expansion) -> None:
 @microsoft("GatherND", "data indices")
 def gather_nd(e: Expansion) -> None:
     """As in the standard, which wants indices of 64 bits."""
-    indices = e.op("Cast", e.operand("indices"), to=DType.INT64.onnx)
+    indices = e.cast(e.operand("indices"), DType.INT64)
     e.finish(e.op("GatherND", e.operand("data"), indices))
 
 
@@ -55,7 +61,7 @@ def gather_nd(e: Expansion) -> None:
 def number_range(e: Expansion) -> None:
     """Range, whose numbers may be lists of one."""
     start = e.operand("start")
-    delta = as_scalar(e, e.input("delta")) or e.number(1, start)
+    delta = as_scalar(e, e.input("delta")) or e.like(1, start)
     e.finish(e.op("Range", as_scalar(e, start), as_scalar(e, e.operand("limit")), delta))
 
 
@@ -78,13 +84,13 @@ def torch_embedding(e: Expansion) -> None:
 def unfold_tensor(e: Expansion) -> None:
     """All windows of `size` along an axis, `step` apart; the places in a window are the last axis."""
     x = e.operand("input")
-    rank, size, step = e.rank(x), e.count("size"), e.count("step", 1)
+    rank, size, step = e.known_rank(x), e.count("size"), e.count("step", 1)
     axis = e.axis("dim", -1, rank)
-    limit = e.reshape(e.op("Sub", e.dim(x, axis), e.const("less", size - 1)))
-    starts = e.op("Range", e.const("zero", 0), limit, e.const("step", step))
-    places = e.op("Add", e.unsqueeze(starts, 1), e.positions(None, e.const("size", [size])))
+    limit = e.scalar(e.op("Sub", e.dim(x, axis), e.const(size - 1)))
+    starts = e.op("Range", e.const(0), limit, e.const(step))
+    places = e.op("Add", e.unsqueeze(starts, 1), e.iota(e.const([size])))
     windows = e.op("Gather", x, places, axis=axis)
-    e.finish(e.transpose(windows, *(a for a in range(rank + 1) if a != axis + 1), axis + 1))
+    e.finish(e.transpose(windows, (*(a for a in range(rank + 1) if a != axis + 1), axis + 1)))
 
 
 @microsoft("SampleOp", "X")
@@ -100,7 +106,7 @@ def rfft(e: Expansion) -> None:
         raise e.unsupported("signal_ndim is not 1, or onesided is 0", "ONNX Runtime does not know it, either")
     e.refuse_attrs("normalized", "ONNX Runtime does not know it, either")
     signal = e.unsqueeze(e.operand("X"), -1)
-    e.finish(e.op("DFT", signal, None, e.const("axis", -2), onesided=1))
+    e.finish(e.op("DFT", signal, None, e.const(-2), onesided=1))
 
 
 @microsoft("ComplexMul", "A B")
@@ -116,8 +122,8 @@ def complex_mul_conj(e: Expansion) -> None:
 
 
 def _complex_product(e: Expansion, *, conjugated: bool) -> Value:
-    a, b = e.ops("Split", 2, e.operand("A"), axis=-1, num_outputs=2)
-    c, d = e.ops("Split", 2, e.operand("B"), axis=-1, num_outputs=2)
+    a, b = e.ops("Split", e.operand("A"), outputs=2, axis=-1, num_outputs=2)
+    c, d = e.ops("Split", e.operand("B"), outputs=2, axis=-1, num_outputs=2)
     real = e.op("Add" if conjugated else "Sub", e.op("Mul", a, c), e.op("Mul", b, d))
     imaginary = e.op("Sub" if conjugated else "Add", e.op("Mul", b, c), e.op("Mul", a, d))
     return e.op("Concat", real, imaginary, axis=-1)

@@ -1,19 +1,20 @@
 """Gradients of ops that move data, and the forms of these ops that ONNX Runtime's training has."""
 
 from atcpy.ir import DType, Value
+from atcpy.ir.builder import INT64_MAX
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import MANY, STANDARD, microsoft
 
 
 def _scattered(e: Expansion, shape: Value, indices: Value, dy: Value) -> Value:
     """Zeros of the shape, with each row of dy added where its index says."""
-    long = e.op("Cast", indices, to=DType.INT64.onnx)
+    long = e.cast(indices, DType.INT64)
     return e.op("ScatterND", e.zeros(shape, dy), long, dy, reduction="add")
 
 
 def placed(e: Expansion, shape: Value, places: Value, dy: Value, reduction: str) -> Value:
     """Zeros of the shape, with the elements of dy at their places, counted over the whole tensor."""
-    flat = e.const("flat", [-1])
+    flat = e.const([-1])
     count = e.op("ReduceProd", shape, keepdims=1)
     places, elements = e.op("Reshape", places, flat), e.op("Reshape", dy, flat)
     return e.op("Reshape", _summed_at(e, count, places, elements, reduction), shape)
@@ -27,17 +28,17 @@ def _summed_at(e: Expansion, count: Value, places: Value, elements: Value, reduc
 def gather_grad(e: Expansion) -> None:
     """Zeros of the shape, with dY added at the indices along the axis."""
     shape, indices, dy = e.operand("shape"), e.operand("indices"), e.operand("dY")
-    rank = e.node.int_attr("axis", 0) and e.rank(dy) - e.rank(indices) + 1
+    rank = e.node.int_attr("axis", 0) and e.known_rank(dy) - e.known_rank(indices) + 1
     axis = e.axis("axis", 0, rank) if rank else 0
     rows = e.unsqueeze(indices, -1)
     if axis == 0:
         e.finish(_scattered(e, shape, rows, dy))
         return
-    width = e.rank(indices)
-    first = e.transpose(dy, *range(axis, axis + width), *range(axis), *range(axis + width, rank + width - 1))
+    width = e.known_rank(indices)
+    first = e.transpose(dy, (*range(axis, axis + width), *range(axis), *range(axis + width, rank + width - 1)))
     order = [axis, *(other for other in range(rank) if other != axis)]
-    total = _scattered(e, e.op("Gather", shape, e.const("order", order), axis=0), rows, first)
-    e.finish(e.transpose(total, *(order.index(place) for place in range(rank))))
+    total = _scattered(e, e.op("Gather", shape, e.const(order), axis=0), rows, first)
+    e.finish(e.transpose(total, [order.index(axis) for axis in range(rank)]))
 
 
 @microsoft("GatherElementsGrad", "dY shape indices", "axis:i")
@@ -60,20 +61,20 @@ def gather_nd_grad(e: Expansion) -> None:
     if batch_dims == 0:
         e.finish(_scattered(e, shape, indices, update))
         return
-    rank = e.rank(indices)
+    rank = e.known_rank(indices)
     if not 0 < batch_dims < rank:
         raise e.invalid(f"batch_dims = {batch_dims}, the indices have {rank} dims")
     # All batches in one dim, whose numbers stand in front of each index.
-    sizes, all_of = e.op("Shape", indices), e.const("all", [-1])
-    rest = e.slice(sizes, batch_dims, 2**63 - 1, 0)
+    sizes, all_of = e.op("Shape", indices), e.const([-1])
+    rest = e.slice(sizes, batch_dims, INT64_MAX, 0)
     flat = e.op("Reshape", indices, e.op("Concat", all_of, rest, axis=0))
     batches = e.op("ReduceProd", e.slice(sizes, 0, batch_dims, 0), keepdims=1)
-    numbers = e.reshape(e.positions(None, batches), -1, *[1] * (rank - batch_dims))
-    own = e.op("Concat", batches, e.slice(rest, 0, -1, 0), e.const("one", [1]), axis=0)
-    full = e.op("Concat", e.op("Expand", numbers, own), e.op("Cast", flat, to=DType.INT64.onnx), axis=-1)
-    merged = e.op("Concat", batches, e.slice(shape, batch_dims, 2**63 - 1, 0), axis=0)
+    numbers = e.reshape(e.iota(batches), (-1, *[1] * (rank - batch_dims)))
+    own = e.op("Concat", batches, e.slice(rest, 0, -1, 0), e.const([1]), axis=0)
+    full = e.op("Concat", e.op("Expand", numbers, own), e.cast(flat, DType.INT64), axis=-1)
+    merged = e.op("Concat", batches, e.slice(shape, batch_dims, INT64_MAX, 0), axis=0)
     rows = e.op("Shape", update)
-    rows = e.op("Concat", all_of, e.slice(rows, batch_dims, 2**63 - 1, 0), axis=0)
+    rows = e.op("Concat", all_of, e.slice(rows, batch_dims, INT64_MAX, 0), axis=0)
     e.finish(e.op("Reshape", _scattered(e, merged, full, e.op("Reshape", update, rows)), shape))
 
 
@@ -81,7 +82,7 @@ def gather_nd_grad(e: Expansion) -> None:
 def slice_grad(e: Expansion) -> None:
     """Zeros of the shape, with dY where the slice was: the same slice of the numbers of all places says where."""
     shape = e.operand("shape")
-    numbers = e.positions(None, e.op("ReduceProd", shape, keepdims=1))
+    numbers = e.iota(e.op("ReduceProd", shape, keepdims=1))
     bounds = [e.operand("starts"), e.operand("ends"), e.input("axes"), e.input("steps")]
     places = e.op("Slice", e.op("Reshape", numbers, shape), *bounds)
     e.finish(placed(e, shape, places, e.operand("dY"), "none"))
@@ -107,9 +108,9 @@ def split_training(e: Expansion) -> None:
     x, lengths, count = e.operand("input"), e.operand("split"), len(e.node.outputs)
     axis = e.node.int_attr("axis", 0)
     if lengths.desc.shape == (0,):
-        e.finish(*e.ops("Split", count, x, axis=axis, num_outputs=count))
+        e.finish(*e.ops("Split", x, outputs=count, axis=axis, num_outputs=count))
     else:
-        e.finish(*e.ops("Split", count, x, lengths, axis=axis))
+        e.finish(*e.ops("Split", x, lengths, outputs=count, axis=axis))
 
 
 @microsoft("View", "input shapes+", outputs=(1, MANY))
@@ -118,7 +119,7 @@ def view(e: Expansion) -> None:
     shapes = e.every("shapes")
     if len(shapes) != len(e.node.outputs):
         raise e.invalid(f"has {len(shapes)} shapes and {len(e.node.outputs)} outputs")
-    flat = e.reshape(e.operand("input"), -1)
+    flat = e.reshape(e.operand("input"), (-1,))
     counts = e.op("Concat", *(e.op("ReduceProd", shape, keepdims=1) for shape in shapes), axis=0)
-    parts = e.ops("Split", len(shapes), flat, counts, axis=0)
+    parts = e.ops("Split", flat, counts, outputs=len(shapes), axis=0)
     e.finish(*(e.op("Reshape", part, shape) for part, shape in zip(parts, shapes, strict=True)))

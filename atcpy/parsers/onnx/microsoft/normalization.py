@@ -16,14 +16,14 @@ def layer_norm(e: Expansion, x: Value, scale: Value, bias: Value | None) -> list
     """LayerNormalization along the last axis, with mean and inverse deviation if somebody may read them."""
     outputs = 3 if e.asks(1) else 1
     epsilon = e.node.float_attr("epsilon", _EPSILON)
-    return e.ops("LayerNormalization", outputs, x, scale, bias, axis=-1, epsilon=epsilon)
+    return e.ops("LayerNormalization", x, scale, bias, outputs=outputs, axis=-1, epsilon=epsilon)
 
 
 def _inverse_rms(e: Expansion, x: Value, axes: list[int]) -> Value:
     """1 / √(mean(x²) + epsilon) in float32"""
-    wide = e.op("Cast", x, to=DType.FLOAT32.onnx)
-    mean = e.op("ReduceMean", e.op("Mul", wide, wide), e.const("axes", axes), keepdims=1)
-    epsilon = e.const("epsilon", e.node.float_attr("epsilon", _EPSILON), DType.FLOAT32)
+    wide = e.cast(x, DType.FLOAT32)
+    mean = e.op("ReduceMean", e.op("Mul", wide, wide), e.const(axes), keepdims=1)
+    epsilon = e.const(e.node.float_attr("epsilon", _EPSILON), DType.FLOAT32)
     return e.op("Reciprocal", e.op("Sqrt", e.op("Add", mean, epsilon)))
 
 
@@ -53,7 +53,7 @@ def simplified_layer_normalization(e: Expansion) -> None:
     if not e.asks(1):
         e.finish(y)
         return
-    rank = e.rank(x)
+    rank = e.known_rank(x)
     e.finish(y, _inverse_rms(e, x, [*range(e.axis("axis", -1, rank), rank)]))
 
 
@@ -65,7 +65,7 @@ def gated_rms_norm(e: Expansion) -> None:
     if kind not in ("silu", "swish", "sigmoid"):
         raise e.invalid(f'activation = "{kind}"')
     shape = e.op("Shape", x)
-    runs = e.op("Reshape", x, e.op("Concat", e.const("all", [-1]), e.dim(scale, 0), axis=0))
+    runs = e.op("Reshape", x, e.op("Concat", e.const([-1]), e.dim(scale, 0), axis=0))
     y = e.op("RMSNormalization", runs, scale, axis=-1, epsilon=e.node.float_attr("epsilon", 1e-5))
     opened = e.op("Sigmoid" if kind == "sigmoid" else "Swish", gate)
     e.finish(e.op("Mul", e.op("Reshape", y, shape), opened))
@@ -95,16 +95,16 @@ _GROUP = "activation:i! groups:i! channels_last:i epsilon:f"
 def group_norm(e: Expansion) -> None:
     """GroupNormalization, by default of channels last."""
     x = e.operand("X")
-    e.finish(_group_norm(e, x, e.rank(x)))
+    e.finish(_group_norm(e, x, e.known_rank(x)))
 
 
 @microsoft("SkipGroupNorm", "X gamma beta skip bias?", _GROUP, outputs=(1, 2))
 def skip_group_norm(e: Expansion) -> None:
     """GroupNorm of X + skip + bias; output 1 is the sum."""
     x, skip, bias = e.operand("X"), e.operand("skip"), e.input("bias")
-    rank, is_last = e.rank(x), e.node.int_attr("channels_last", 1)
+    rank, is_last = e.known_rank(x), e.node.int_attr("channels_last", 1)
     spatial = range(1, rank - 1) if is_last else range(2, rank)
-    if e.rank(skip) == 2:
+    if e.known_rank(skip) == 2:
         skip = e.unsqueeze(skip, *spatial)
     if bias is not None and not is_last:
         bias = e.unsqueeze(bias, *range(1, rank - 1))

@@ -27,7 +27,7 @@ def dequantized(e: Expansion, x: Value, scale: Value, zero: Value | None, axis: 
 def requantized(e: Expansion, y: Value, scale: Value, zero: Value | None, like: Value) -> Value:
     """round(y / scale) + zero in the type of the zero point, or of `like` if there is none."""
     if zero is None:
-        zero = e.number(0, like)
+        zero = e.like(0, like)
     return e.op("QuantizeLinear", y, as_scalar(e, scale), as_scalar(e, zero))
 
 
@@ -71,7 +71,7 @@ def qlinear_softmax(e: Expansion) -> None:
     """Softmax along an axis, or over all axes from there on as opsets below 13 had it."""
     x = dequantized(e, e.operand("X"), e.operand("X_scale"), e.input("x_zero_point"))
     axis = e.node.int_attr("axis", -1)
-    if e.node.int_attr("opset", 13) >= 13 or axis == -1 or axis == e.rank(e.operand("X")) - 1:
+    if e.node.int_attr("opset", 13) >= 13 or axis == -1 or axis == e.known_rank(e.operand("X")) - 1:
         y = e.op("Softmax", x, axis=axis)
     else:
         rows = e.op("Softmax", e.op("Flatten", x, axis=axis), axis=-1)
@@ -84,7 +84,7 @@ def qlinear_softmax(e: Expansion) -> None:
 )
 def qlinear_reduce_mean(e: Expansion) -> None:
     """ReduceMean"""
-    axes = e.const("axes", e.node.ints_attr("axes"))
+    axes = e.const(e.node.ints_attr("axes"))
     y = e.op("ReduceMean", _float_of(e, "data"), axes, keepdims=e.node.int_attr("keepdims", 1))
     _finish(e, y, "reduced", e.operand("data"))
 
@@ -108,8 +108,8 @@ def qlinear_global_average_pool(e: Expansion) -> None:
 def _pool(e: Expansion, op_type: str, attrs: dict[str, object]) -> None:
     x = _float_of(e, "X", "x")
     if e.node.int_attr("channels_last", 0):
-        rank = e.rank(e.operand("X"))
-        y = channels_last(e, e.op(op_type, e.transpose(x, 0, rank - 1, *range(1, rank - 1)), **attrs), rank)
+        rank = e.known_rank(e.operand("X"))
+        y = channels_last(e, e.op(op_type, e.transpose(x, (0, rank - 1, *range(1, rank - 1))), **attrs), rank)
     else:
         y = e.op(op_type, x, **attrs)
     _finish(e, y, "y", e.operand("X"))
@@ -164,4 +164,4 @@ def qlinear_conv(e: Expansion) -> None:
         raise e.invalid("input x is missing")
     is_last = e.node.int_attr("channels_last", 0)
     y = e.op("QLinearConv", channels_first(e, x) if is_last else x, *others, **window_attrs(e))
-    e.finish(channels_last(e, y, e.rank(x)) if is_last else y)
+    e.finish(channels_last(e, y, e.known_rank(x)) if is_last else y)

@@ -25,7 +25,7 @@ def matmul_integer_to_float(e: Expansion) -> None:
 @microsoft("DynamicQuantizeMatMul", "A B b_scale b_zero_point? bias?")
 def dynamic_quantize_matmul(e: Expansion) -> None:
     """A quantized by its own range, then MatMulIntegerToFloat."""
-    a, a_scale, a_zero = e.ops("DynamicQuantizeLinear", 3, e.operand("A"))
+    a, a_scale, a_zero = e.ops("DynamicQuantizeLinear", e.operand("A"), outputs=3)
     scale = e.op("Mul", a_scale, e.operand("b_scale"))
     y = integer_product(e, a, e.operand("B"), (a_zero, e.input("b_zero_point")), scale)
     e.finish(e.sum(y, e.input("bias")))
@@ -44,7 +44,7 @@ def qgemm(e: Expansion) -> None:
     b = dequantized(e, e.operand("B"), b_scale, e.input("b_zero_point"), axis)
     c = e.input("C")
     if c is not None:
-        step = e.scaled(e.op("Mul", a_scale, b_scale), alpha)
+        step = e.scale(e.op("Mul", a_scale, b_scale), alpha)
         c = e.op("Mul", e.cast_like(c, step), step)
     y = e.op("Gemm", a, b, c, **e.node.attrs)
     scale, zero = e.input("y_scale"), e.input("y_zero_point")
@@ -70,9 +70,9 @@ def q_attention(e: Expansion) -> None:
 def matmul_integer_16(e: Expansion) -> None:
     """Product of integers of 16 bits in 32 bits."""
     a, b = e.operand("A"), e.operand("B")
-    both_unsigned = e.dtype(a) is DType.UINT16 and e.dtype(b) is DType.UINT16
+    both_unsigned = e.dtype_of(a) is DType.UINT16 and e.dtype_of(b) is DType.UINT16
     wide = DType.UINT32 if both_unsigned else DType.INT32
-    e.finish(e.op("MatMul", e.op("Cast", a, to=wide.onnx), e.op("Cast", b, to=wide.onnx)))
+    e.finish(e.op("MatMul", e.cast(a, wide), e.cast(b, wide)))
 
 
 @microsoft("MulInteger", "A A_zero_point? B B_zero_point?")
@@ -82,15 +82,15 @@ def mul_integer(e: Expansion) -> None:
 
 
 def _without_zero(e: Expansion, name: str) -> Value:
-    wide = e.op("Cast", e.operand(name), to=DType.INT32.onnx)
+    wide = e.cast(e.operand(name), DType.INT32)
     zero = e.input(f"{name}_zero_point")
-    return wide if zero is None else e.op("Sub", wide, e.op("Cast", zero, to=DType.INT32.onnx))
+    return wide if zero is None else e.op("Sub", wide, e.cast(zero, DType.INT32))
 
 
 @microsoft("ReduceSumInteger", "data", "axes:I! keepdims:i!")
 def reduce_sum_integer(e: Expansion) -> None:
     """ReduceSum in 32 bits."""
     x = e.operand("data")
-    wide = e.op("Cast", x, to=(DType.UINT32 if e.dtype(x) is DType.UINT8 else DType.INT32).onnx)
-    axes = e.const("axes", e.node.ints_attr("axes"))
+    wide = e.cast(x, DType.UINT32 if e.dtype_of(x) is DType.UINT8 else DType.INT32)
+    axes = e.const(e.node.ints_attr("axes"))
     e.finish(e.op("ReduceSum", wide, axes, keepdims=e.node.int_attr("keepdims", 1)))

@@ -15,16 +15,16 @@ def dynamic_quantize_lstm(e: Expansion) -> None:
     """LSTM with the weights that the integers stand for; what flows stays in floating point."""
     optional = [e.input(name) for name in ("B", "sequence_lens", "initial_h", "initial_c", "P")]
     weights = [_dequantized(e, "W"), _dequantized(e, "R")]
-    e.finish(*e.ops("LSTM", 3, e.operand("X"), *weights, *optional, **e.node.attrs))
+    e.finish(*e.ops("LSTM", e.operand("X"), *weights, *optional, outputs=3, **e.node.attrs))
 
 
 def _dequantized(e: Expansion, name: str) -> Value:
     """[D, K, 4·H] of integers → [D, 4·H, K]; a scale for each direction, or for each column as well."""
     scale, zero = e.operand(f"{name}_scale"), e.operand(f"{name}_zero_point")
-    integers, zeros = (e.op("Cast", x, to=DType.FLOAT32.onnx) for x in (e.operand(name), zero))
+    integers, zeros = (e.cast(x, DType.FLOAT32) for x in (e.operand(name), zero))
     steps = e.op("Mul", e.op("Sub", integers, _spread(e, zeros, zero)), _spread(e, scale, scale))
-    return e.transpose(steps, 0, 2, 1)
+    return e.transpose(steps, (0, 2, 1))
 
 
 def _spread(e: Expansion, value: Value, like: Value) -> Value:
-    return e.unsqueeze(value, *((1, 2) if e.rank(like) == 1 else (1,)))
+    return e.unsqueeze(value, *((1, 2) if e.known_rank(like) == 1 else (1,)))

@@ -29,7 +29,7 @@ def in_place_accumulator_2(e: Expansion) -> None:
     new = e.op("Add", buffer, value)
     if flag is not None:
         new = e.op("Where", e.scalar(flag), value, new)
-    _updated(e, 1, {buffer: new}, e.const("done", [True], DType.BOOL))
+    _updated(e, 1, {buffer: new}, e.const([True], DType.BOOL))
 
 
 @microsoft("ZeroGradient", "old_gradient reset_signal")
@@ -50,7 +50,7 @@ def _updated(e: Expansion, first: int, new: dict[Value, Value], flag: Value) -> 
 @microsoft("Group", "input_tensors+")
 def group(e: Expansion) -> None:
     """True: what it waits for needs no order here."""
-    e.finish(e.const("done", [True], DType.BOOL))
+    e.finish(e.const([True], DType.BOOL))
 
 
 @microsoft("PassThrough", "inputs+", outputs=(1, MANY))
@@ -73,8 +73,8 @@ def _finite(e: Expansion, x: Value) -> Value:
 
 
 def _all(e: Expansion, flags: Value) -> Value:
-    lowest = e.op("ReduceMin", e.op("Cast", flags, to=DType.INT32.onnx), keepdims=0)
-    return e.op("Cast", lowest, to=DType.BOOL.onnx)
+    lowest = e.op("ReduceMin", e.cast(flags, DType.INT32), keepdims=0)
+    return e.cast(lowest, DType.BOOL)
 
 
 @microsoft("IsFinite", "X")
@@ -120,7 +120,7 @@ def mixed_precision_scale(e: Expansion) -> None:
     to = e.node.int_attr("to", 0)
     scaled = [e.op("Cast", e.op("Mul", e.cast_like(x, factor), factor), to=to) for x in e.every("X")]
     if e.node.int_attr("fuse_outputs", 0):
-        scaled = [e.op("Concat", *(e.reshape(value, -1) for value in scaled), axis=0)]
+        scaled = [e.op("Concat", *(e.reshape(value, (-1,)) for value in scaled), axis=0)]
     _finish_each(e, scaled)
 
 
@@ -134,7 +134,7 @@ def _squares(e: Expansion, values: Sequence[Value]) -> Value:
 def reduce_all_l2(e: Expansion) -> None:
     """The norm of all elements of all inputs, in float32 at least."""
     narrow = (DType.FLOAT16, DType.BFLOAT16)
-    wide = [e.op("Cast", x, to=DType.FLOAT32.onnx) if e.dtype(x) in narrow else x for x in e.every("X")]
+    wide = [e.cast(x, DType.FLOAT32) if e.dtype_of(x) in narrow else x for x in e.every("X")]
     e.finish(e.op("Sqrt", _squares(e, wide)))
 
 
@@ -151,15 +151,15 @@ def sgd(e: Expansion) -> None:
 
 def _correction(e: Expansion, decay: float, step: Value) -> Value:
     """1 − decay^step"""
-    one, base = (e.const("number", number, DType.FLOAT32) for number in (1.0, decay))
-    return e.op("Sub", one, e.op("Pow", base, e.op("Cast", step, to=DType.FLOAT32.onnx)))
+    one, base = (e.const(number, DType.FLOAT32) for number in (1.0, decay))
+    return e.op("Sub", one, e.op("Pow", base, e.cast(step, DType.FLOAT32)))
 
 
 def _moments(b: Expansion, e: Expansion, g: Value, m: Value, v: Value) -> tuple[Value, Value]:
     """The running means of the gradient and of its square, by the attributes of the node of `e`."""
     alpha, beta = e.node.float_attr("alpha", 0.9), e.node.float_attr("beta", 0.999)
-    m_new = b.op("Add", b.scaled(m, alpha), b.cast_like(b.scaled(g, 1 - alpha), m))
-    return m_new, b.op("Add", b.scaled(v, beta), b.cast_like(b.scaled(b.op("Mul", g, g), 1 - beta), v))
+    m_new = b.op("Add", b.scale(m, alpha), b.cast_like(b.scale(g, 1 - alpha), m))
+    return m_new, b.op("Add", b.scale(v, beta), b.cast_like(b.scale(b.op("Mul", g, g), 1 - beta), v))
 
 
 _ADAM = "alpha:f beta:f lambda:f epsilon:f max_norm_clip:f do_bias_correction:i weight_decay_mode:i"
@@ -185,21 +185,21 @@ def adam(e: Expansion) -> None:
             for name, default in (("alpha", 0.9), ("beta", 0.999))
         )
         m_now, v_now = e.op("Div", m_now, e.cast_like(of_m, w)), e.op("Div", v_now, e.cast_like(of_v, w))
-    root = e.op("Add", e.op("Sqrt", v_now), e.number(e.node.float_attr("epsilon", 1e-8), w))
+    root = e.op("Add", e.op("Sqrt", v_now), e.like(e.node.float_attr("epsilon", 1e-8), w))
     move = e.op("Div", m_now, root)
     decay = e.node.float_attr("lambda", 0.0)
     if decay:
-        move = e.op("Add", move, e.scaled(w, decay))
+        move = e.op("Add", move, e.scale(w, decay))
     delta = e.op("Neg", e.op("Mul", move, e.cast_like(e.scalar(e.operand("R")), w)))
-    new_step = e.op("Add", step, e.number(1, step))
+    new_step = e.op("Add", step, e.like(1, step))
     e.finish(new_step, m, v, e.op("Add", w, delta), e.cast_like(delta, g), "there is no weight of 16 bits")
 
 
 def _flag(e: Expansion, signal: Value | None, shape_of: Value) -> Value:
     """Whether the node did anything, in the shape of one of its inputs and the type that the model states."""
-    flag = e.const("done", True, DType.BOOL) if signal is None else e.scalar(signal)
+    flag = e.const(True, DType.BOOL) if signal is None else e.scalar(signal)
     if e.declared(e.node.outputs[0]).dtype is DType.INT64:  # once it counted
-        flag = e.op("Cast", flag, to=DType.INT64.onnx)
+        flag = e.cast(flag, DType.INT64)
     return e.op("Expand", flag, e.op("Shape", shape_of))
 
 
@@ -237,7 +237,7 @@ def adam_w(e: Expansion) -> None:
         raise e.invalid(f"adam_mode = {mode}")
     lr, step, signal = e.operand("lr"), e.operand("step"), e.input("update_signal")
     rate, epsilon = e.scalar(lr), e.node.float_attr("epsilon", 1e-8)
-    one = e.const("one", 1.0, DType.FLOAT32)
+    one = e.const(1.0, DType.FLOAT32)
     by_m = by_v = one
     if e.node.int_attr("correct_bias", 1):
         by_m = _correction(e, e.node.float_attr("alpha", 0.9), e.scalar(step))
@@ -245,12 +245,12 @@ def adam_w(e: Expansion) -> None:
     pace = e.op("Div", rate, by_m)
     if mode == 1:
         pace = e.op("Mul", pace, e.op("Sqrt", by_v))
-    keep = e.op("Sub", one, e.op("Mul", rate, e.const("decay", e.node.float_attr("weight_decay", 1e-2), DType.FLOAT32)))
+    keep = e.op("Sub", one, e.op("Mul", rate, e.const(e.node.float_attr("weight_decay", 1e-2), DType.FLOAT32)))
 
     def move(b: Expansion, w: Value, g: Value, m: Value, v: Value) -> Sequence[Value]:
         m_new, v_new = _moments(b, e, g, m, v)
         spread = v_new if mode == 1 else b.op("Div", v_new, b.cast_like(by_v, v))
-        root = b.op("Add", b.op("Sqrt", spread), b.number(epsilon, v))
+        root = b.op("Add", b.op("Sqrt", spread), b.like(epsilon, v))
         delta = b.cast_like(b.op("Mul", b.op("Div", m_new, b.cast_like(root, m)), b.cast_like(pace, m)), w)
         kept = b.cast_like(keep, w)
         new = b.op("Mul", b.op("Sub", w, delta), kept) if mode == 1 else b.op("Sub", b.op("Mul", w, kept), delta)
@@ -273,8 +273,8 @@ def clip_grad_norm(e: Expansion) -> None:
 
     (squares,) = e.each([gradients], squared, 1)
     total = e.op("Sqrt", e.op("ReduceSum", e.op("ConcatFromSequence", squares, axis=0), keepdims=0))
-    limit = e.number(e.node.float_attr("max_norm", 1.0), total)
-    by = e.op("Min", e.op("Div", limit, e.op("Add", total, e.number(1e-6, total))), e.number(1.0, total))
+    limit = e.like(e.node.float_attr("max_norm", 1.0), total)
+    by = e.op("Min", e.op("Div", limit, e.op("Add", total, e.like(1e-6, total))), e.like(1.0, total))
     (clipped,) = e.each([gradients], lambda b, g: [b.op("Mul", g, b.cast_like(by, g))], 1)
     e.finish(clipped)
 

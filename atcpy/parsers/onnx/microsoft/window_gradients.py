@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from atcpy.ir import DType, Value
+from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.tensor import Array
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.movement_gradients import placed
@@ -107,25 +108,25 @@ def _given_back(e: Expansion, window: _Window, dy: Value, w: Value, x: Value, gr
     if window.is_dense:
         return e.op("ConvTranspose", dy, w, pads=(*window.begins, *window.ends), **attrs)
     whole = e.op("ConvTranspose", dy, w, output_padding=tuple(stride - 1 for stride in window.strides), **attrs)
-    begins, sizes = e.const("begins", window.begins), e.slice(e.op("Shape", x), 2, 2**63 - 1, 0)
-    axes = e.const("axes", [*range(2, len(window.kernel) + 2)])
+    begins, sizes = e.const(window.begins), e.slice(e.op("Shape", x), 2, INT64_MAX, 0)
+    axes = e.const([*range(2, len(window.kernel) + 2)])
     return e.op("Slice", whole, begins, e.op("Add", begins, sizes), axes)
 
 
 def _batch_inside(e: Expansion, value: Value, group: int, rank: int, *, channels_first: bool) -> Value:
     """[N, g·C, S…] → [C, g·N, S…] or [g·C, N, S…]"""
     if group == 1:
-        return e.transpose(value, 1, 0, *range(2, rank))
+        return e.transpose(value, (1, 0, *range(2, rank)))
     batch, channels = e.dim(value, 0), e.dim(value, 1)
-    sides = e.slice(e.op("Shape", value), 2, 2**63 - 1, 0)
-    groups = e.const("groups", [group])
+    sides = e.slice(e.op("Shape", value), 2, INT64_MAX, 0)
+    groups = e.const([group])
     each = e.op("Div", channels, groups)
     split = e.op("Reshape", value, e.op("Concat", batch, groups, each, sides, axis=0))
     rest = range(3, rank + 1)
     if channels_first:
-        turned, ends = e.transpose(split, 1, 2, 0, *rest), [channels, batch]
+        turned, ends = e.transpose(split, (1, 2, 0, *rest)), [channels, batch]
     else:
-        turned, ends = e.transpose(split, 2, 1, 0, *rest), [each, e.op("Mul", groups, batch)]
+        turned, ends = e.transpose(split, (2, 1, 0, *rest)), [each, e.op("Mul", groups, batch)]
     return e.op("Reshape", turned, e.op("Concat", *ends, sides, axis=0))
 
 
@@ -148,24 +149,24 @@ class _Products:
 
     def _view(self, value: Value, start: Sequence[int], counts: Value, steps: Value | None, channels: int) -> Value:
         """What a tap sees: [N, g, channels, places]"""
-        e, axes = self.e, self.e.const("axes", [*range(2, len(self.sizes))])
-        first = e.const("start", start)
+        e, axes = self.e, self.e.const([*range(2, len(self.sizes))])
+        first = e.const(start)
         cut = e.op("Slice", value, first, e.op("Add", first, counts), axes, steps)
-        return e.reshape(cut, 0, self.group, channels, -1)
+        return e.reshape(cut, (0, self.group, channels, -1))
 
     def _padded(self, value: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
         pads = [0, 0, *begins, 0, 0, *ends]
-        return self.e.op("Pad", value, self.e.const("pads", pads)) if any(pads) else value
+        return self.e.op("Pad", value, self.e.const(pads)) if any(pads) else value
 
     def of_weights(self) -> Value:
         """Σ X · dYᵀ for what each tap sees of X."""
         e, window, (filters, inner, *kernel) = self.e, self.window, self.sizes
-        steps, one = e.const("strides", window.strides), e.const("one", [1])
-        counts = e.slice(e.op("Shape", self.dy), 2, 2**63 - 1, 0)
+        steps, one = e.const(window.strides), e.const([1])
+        counts = e.slice(e.op("Shape", self.dy), 2, INT64_MAX, 0)
         span = e.op("Add", e.op("Mul", e.op("Sub", counts, one), steps), one)
         padded = self._padded(self.x, window.begins, window.ends)
         outer = filters // self.group
-        gradient = e.transpose(e.reshape(self.dy, 0, self.group, outer, -1), 0, 1, 3, 2)
+        gradient = e.transpose(e.reshape(self.dy, (0, self.group, outer, -1)), (0, 1, 3, 2))
         views = []
         for tap in self.taps:
             start = [at * step for at, step in zip(tap, window.dilations, strict=True)]
@@ -175,31 +176,31 @@ class _Products:
             e.op("MatMul", _joined(e, views[first : first + together], 2), gradient)
             for first in range(0, len(views), together)
         ]
-        total = e.op("ReduceSum", _joined(e, parts, 2), e.const("batch", [0]), keepdims=0)
-        own = e.reshape(total, self.group, *kernel, inner, outer)
+        total = e.op("ReduceSum", _joined(e, parts, 2), e.const([0]), keepdims=0)
+        own = e.reshape(total, (self.group, *kernel, inner, outer))
         last = len(kernel) + 2
-        return e.reshape(e.transpose(own, 0, last, last - 1, *range(1, last - 1)), *self.sizes)
+        return e.reshape(e.transpose(own, (0, last, last - 1, *range(1, last - 1))), self.sizes)
 
     def of_data(self, w: Value) -> Value:
         """Σ Wᵀ · dY: from where each tap sees it, or, with steps, to where Col2Im puts it."""
         e, window, (filters, inner, *_) = self.e, self.window, self.sizes
         outer, taps = filters // self.group, self.taps
-        image = e.slice(e.op("Shape", self.x), 2, 2**63 - 1, 0)
-        parts = e.reshape(w, self.group, outer, inner, len(taps))
+        image = e.slice(e.op("Shape", self.x), 2, INT64_MAX, 0)
+        parts = e.reshape(w, (self.group, outer, inner, len(taps)))
         if not window.is_dense:
-            turned = e.reshape(e.transpose(parts, 0, 2, 3, 1), self.group, inner * len(taps), outer)
-            columns = e.op("MatMul", turned, e.reshape(self.dy, 0, self.group, outer, -1))
+            turned = e.reshape(e.transpose(parts, (0, 2, 3, 1)), (self.group, inner * len(taps), outer))
+            columns = e.op("MatMul", turned, e.reshape(self.dy, (0, self.group, outer, -1)))
             attrs = {"strides": window.strides, "dilations": window.dilations}
-            columns = e.reshape(columns, 0, self.group * inner * len(taps), -1)
-            block = e.const("block", window.kernel)
+            columns = e.reshape(columns, (0, self.group * inner * len(taps), -1))
+            block = e.const(window.kernel)
             return e.op("Col2Im", columns, image, block, pads=(*window.begins, *window.ends), **attrs)
-        turned = e.transpose(parts, 3, 0, 2, 1)  # [taps, g, C, M]
+        turned = e.transpose(parts, (3, 0, 2, 1))  # [taps, g, C, M]
         most = [reach - 1 for reach in window.reach]
         pads = [[end - pad for end, pad in zip(most, own, strict=True)] for own in (window.begins, window.ends)]
         padded, total = self._padded(self.dy, *pads), None
         for number, tap in enumerate(taps):
             start = [end - at * step for end, at, step in zip(most, tap, window.dilations, strict=True)]
-            own = e.op("Gather", turned, e.const("tap", number), axis=0)
+            own = e.op("Gather", turned, e.const(number), axis=0)
             part = e.op("MatMul", own, self._view(padded, start, image, None, outer))
             total = part if total is None else e.op("Add", total, part)
         assert total is not None
@@ -233,19 +234,19 @@ def _of_weights(e: Expansion, window: _Window, x: Value, dy: Value, group: int) 
     )  # fmt: skip
     axes = [*range(2, rank)]
     if not window.is_dense:
-        starts, ends = e.const("starts", [0] * len(axes)), e.const("ends", window.kernel)
-        total = e.op("Slice", total, starts, ends, e.const("axes", axes))
-    return e.transpose(total, 1, 0, *axes)
+        starts, ends = e.const([0] * len(axes)), e.const(window.kernel)
+        total = e.op("Slice", total, starts, ends, e.const(axes))
+    return e.transpose(total, (1, 0, *axes))
 
 
 def _bias(e: Expansion, dy: Value, rank: int) -> Value:
-    return e.op("ReduceSum", dy, e.const("axes", [0, *range(2, rank)]), keepdims=0)
+    return e.op("ReduceSum", dy, e.const([0, *range(2, rank)]), keepdims=0)
 
 
 def _conv_grad(e: Expansion) -> None:
     """The gradients of data, weights and bias; those that nobody reads are left out."""
     dy, x, w = e.operand("dY"), e.operand("X"), e.operand("W")
-    rank = e.rank(w)
+    rank = e.known_rank(w)
     window = _window(e, _kernel(e, rank, w), _sizes(e, x))
     group = e.count("group", 1)
     products = _products(e, window, dy, w, x, group)
@@ -263,7 +264,7 @@ for _domain in ("com.microsoft", STANDARD):  # it was in the standard's domain a
 def conv_transpose_grad(e: Expansion) -> None:
     """Conv of dY; for the weights data and gradient change places."""
     dy, x, w = e.operand("dY"), e.operand("X"), e.operand("W")
-    rank = e.rank(w)
+    rank = e.known_rank(w)
     if "output_shape" in e.node.attrs or e.node.str_attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         raise e.unsupported("pads that follow from the size of the result", "export the model with pads")
     window, group = _window(e, _kernel(e, rank, w), None), e.count("group", 1)
@@ -299,7 +300,7 @@ def max_pool_grad(e: Expansion) -> None:
     if pool.op_type == "MaxPool" and indices.index == 1:
         shape = e.op("Shape", pool.operand(0))
     else:
-        shape = e.op("Concat", e.dim(dy, 0), e.const("sizes", _stated_sizes(e)), axis=0)
+        shape = e.op("Concat", e.dim(dy, 0), e.const(_stated_sizes(e)), axis=0)
     e.finish(placed(e, shape, indices, dy, "add"))
 
 
@@ -331,8 +332,8 @@ def average_pool_grad(e: Expansion) -> None:
     if prod(kernel) > _MOST_STATED:
         raise e.invalid(f"kernel_shape = {kernel}")
     counts = _counted(e, window, tuple(sizes))
-    share = e.op("Div", dy, e.cast_like(e.const("counts", counts, DType.FLOAT32), dy))
-    ones = e.op("Expand", e.number(1.0, dy), e.const("filters", [channels, 1, *kernel]))
+    share = e.op("Div", dy, e.cast_like(e.const(counts, DType.FLOAT32), dy))
+    ones = e.op("Expand", e.like(1.0, dy), e.const([channels, 1, *kernel]))
     attrs = {"strides": window.strides, "dilations": window.dilations, "group": channels}
     whole = e.op("ConvTranspose", share, ones, **attrs)
     # Cut where data began; a step or a window that reached over the end leaves too little or too much behind it.
@@ -341,4 +342,4 @@ def average_pool_grad(e: Expansion) -> None:
     ]
     behind = [size + begin - end for size, begin, end in zip(sizes, window.begins, ends, strict=True)]
     pads = [0, 0, *(-begin for begin in window.begins), 0, 0, *behind]
-    e.finish(e.op("Pad", whole, e.const("pads", pads)))
+    e.finish(e.op("Pad", whole, e.const(pads)))
