@@ -15,6 +15,7 @@ from atcpy.errors import ModelInvalid, Unsupported, Where
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
+from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Tensor
 
 INT64_MAX = 2**63 - 1  # beyond the end of any axis, as the end of a Slice
@@ -117,6 +118,14 @@ class Builder:
         """Return the element type of a value, or None if it is not known yet."""
         return None if value.desc.dtype is DType.UNDEFINED else value.desc.dtype
 
+    def shape_of(self, value: Value) -> Shape:
+        """Return the shape of a value, whose sizes may be symbols. Raises Unsupported if its rank is not known."""
+        if value.desc.shape is None:
+            raise self.unsupported(
+                f'the rank of "{value.name}" is not known', "give the shapes of the inputs: --input_shape"
+            )
+        return value.desc.shape
+
     def cast(self, value: Value, dtype: DType) -> Value:
         """Convert a value to an element type; one that has it already is returned as it is."""
         return value if self.dtype_of(value) is dtype else self.op("Cast", value, to=dtype.onnx)
@@ -146,9 +155,10 @@ class Builder:
         return self.op("Unsqueeze", value, self.const(axes, label="axes"))
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
-        """Permute the dims. The identity creates no node, and a Transpose of a Transpose becomes one."""
+        """Permute the dims. The identity creates no node, and a Transpose of one created here becomes one with it."""
         inner = value.producer
-        if inner.op_type == "Transpose" and len(first := inner.ints_attr("perm")) == len(perm):
+        first = inner.ints_attr("perm") if inner.op_type == "Transpose" and inner in self.created else ()
+        if first:
             return self.transpose(inner.operand(0), [first[axis] for axis in perm])
         return value if list(perm) == list(range(len(perm))) else self.op("Transpose", value, perm=tuple(perm))
 

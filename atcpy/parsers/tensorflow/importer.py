@@ -16,7 +16,7 @@ from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F40
 from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
 from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls
 from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode
-from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, Op
+from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, OpBuilder
 from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
@@ -113,37 +113,39 @@ class Importer:
         """The content of a variable."""
         return self._variables.find(node, where)
 
-    def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+    def read_body(
+        self, b: OpBuilder, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]
+    ) -> list[Value]:
         """Reads a graph that a node of control flow runs."""
         if self._depth >= MAX_NESTING:
-            raise ResourceLimit("R0001", f"graphs are nested more than {MAX_NESTING} deep", where=op.where)
+            raise ResourceLimit("R0001", f"graphs are nested more than {MAX_NESTING} deep", where=b.where)
         if len(body.inputs) != len(arguments):
             what = f"{label} takes {len(body.inputs)} values, {len(arguments)} are given"
-            raise ModelInvalid("E12009", what, where=op.where)
+            raise ModelInvalid("E12009", what, where=b.where)
         values = {Ref(name, 0): value for name, value in zip(body.inputs, arguments, strict=True)}
         before = len(self.problems) + len(self._unknown)
         self._depth += 1
-        scope = _Scope(graph, f"{op.graph.name}/{label}", self._depth, values)
+        scope = _Scope(graph, f"{b.graph.name}/{label}", self._depth, values)
         self._read(body, scope)
         self._depth -= 1
         results = [scope.values.get(ref) for ref in body.outputs]
         found = [value for value in results if value is not None]
         if len(found) < len(results):
             if len(self.problems) + len(self._unknown) == before:
-                raise ModelInvalid("E12009", f"{label} returns what nothing in it makes", where=op.where)
+                raise ModelInvalid("E12009", f"{label} returns what nothing in it makes", where=b.where)
             raise _ToldAlready
         if any(value in self.imaginary for value in found):
-            raise op.refuse(f"complex numbers that {label} returns")
+            raise b.unsupported(f"complex numbers that {label} returns")
         if any(value in self.random for value in found if value not in arguments):
-            raise refusal(op)
+            raise refusal(b)
         return found
 
-    def find_body(self, op: Op, function: object) -> TfGraph:
+    def find_body(self, b: OpBuilder, function: object) -> TfGraph:
         """The graph of a function that an attribute names, its calls put in place, in order."""
         if not isinstance(function, NameAttrList):
-            raise ModelInvalid("E13014", "it names no function to run", where=op.where)
+            raise b.invalid("it names no function to run")
         bindings = {key: plain_attr(value) for key, value in function.attr.items()}
-        body = self._library.body(function_name(function), op.node.called, bindings, op.where)
+        body = self._library.body(function_name(function), b.node.called, bindings, b.where)
         problems: list[AtcError] = []
         flat = recognized(inline_calls(body, self._library), problems)
         raise_all(problems)
@@ -203,9 +205,9 @@ class Importer:
                 scope.failed.add(node.name)
                 return
         inputs = [scope.values[ref] for ref in node.inputs]
-        op = Op(node, inputs, scope.graph, self._known, defaults, self, scope.read)
+        b = OpBuilder(node, inputs, scope.graph, self._known, defaults, self, scope.read)
         try:
-            results = self._mapping(op)(op)
+            results = self._mapping(b)(b)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, node=node.name, op=node.op))
             scope.failed.add(node.name)
@@ -214,30 +216,30 @@ class Importer:
             scope.failed.add(node.name)
             return
         except EVALUATION_ERRORS as error:
-            raise InternalError(f"{type(error).__name__}: {error}", where=op.where) from error
+            raise InternalError(f"{type(error).__name__}: {error}", where=b.where) from error
         for index, value in enumerate([results] if isinstance(results, Value) else results):
             if value is not None:
                 scope.values[Ref(node.name, index)] = value
-                self._name(value, op, index)
+                self._name(value, b, index)
 
-    def _mapping(self, op: Op) -> MappingFunction:
+    def _mapping(self, b: OpBuilder) -> MappingFunction:
         """The function that says a node, whose inputs may be complex."""
-        if is_random(op):
+        if is_random(b):
             return of_random
-        if not any(value in self.imaginary for value in op.inputs):
-            function = MAPPINGS[op.node.op].function
+        if not any(value in self.imaginary for value in b.inputs):
+            function = MAPPINGS[b.node.op].function
         else:
-            function = COMPLEX.get(op.node.op, _refuse_complex)
-        return _refuse_complex if any(value.desc.dtype in _COMPLEX for value in op.inputs) else function
+            function = COMPLEX.get(b.node.op, _refuse_complex)
+        return _refuse_complex if any(value.desc.dtype in _COMPLEX for value in b.inputs) else function
 
-    def _name(self, value: Value, op: Op, index: int) -> None:
+    def _name(self, value: Value, b: OpBuilder, index: int) -> None:
         """Gives what was made for a node the node's name."""
         made = value.producer
-        if made.sources == (op.node.name,) and value not in op.inputs:
-            names = op.graph.names
-            if made.name.startswith(f"{op.node.name}/"):
-                made.name = names.fresh_node(op.node.name)
-            value.name = names.fresh_value(f"{op.node.name}:{index}")
+        if made.sources == (b.node.name,) and value not in b.inputs:
+            names = b.graph.names
+            if made.name.startswith(f"{b.node.name}/"):
+                made.name = names.fresh_node(b.node.name)
+            value.name = names.fresh_value(f"{b.node.name}:{index}")
 
     def _unknown_ops(self) -> Unsupported:
         counts = Counter({op: len(names) for op, names in self._unknown.items()})
@@ -256,8 +258,8 @@ class Importer:
         return Unsupported("E19010", what, where=Where(node=first), hint=hint)
 
 
-def _refuse_complex(op: Op) -> NoReturn:
-    raise op.refuse("complex numbers")
+def _refuse_complex(b: OpBuilder) -> NoReturn:
+    raise b.unsupported("complex numbers")
 
 
 class _ToldAlready(Exception):

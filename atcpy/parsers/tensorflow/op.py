@@ -1,7 +1,7 @@
 """What a mapping function sees: one node of a TensorFlow graph, and the means to say it in ops of ONNX.
 
     @maps("BiasAdd")
-    def bias_add(op: Op) -> Value:
+    def bias_add(b: OpBuilder) -> Value:
         '''Add along the channels'''
 
 A function returns the value, or the values, of the node's outputs. What it adds has its type at once, so that it may
@@ -11,14 +11,12 @@ ask for the shapes of what it reads: sizes are numbers or symbols.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from atcpy.errors import ModelInvalid, Unsupported, Where
-from atcpy.ir import DType, Graph, Tensor, Value
+from atcpy.errors import ModelInvalid, Where
+from atcpy.ir import Builder, DType, Graph, Tensor, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.infer import KnownValues, infer_node
@@ -27,7 +25,7 @@ from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
-MappingFunction = Callable[["Op"], Results]
+MappingFunction = Callable[["OpBuilder"], Results]
 
 
 class Bodies(Protocol):
@@ -47,24 +45,49 @@ class Bodies(Protocol):
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
 
-    def find_body(self, op: Op, function: object) -> TfGraph:
+    def find_body(self, b: OpBuilder, function: object) -> TfGraph:
         """The graph of a function that an attribute names."""
 
-    def read_body(self, op: Op, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+    def read_body(
+        self, b: OpBuilder, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]
+    ) -> list[Value]:
         """Reads a graph into `graph`, its arguments being these values; what it returns."""
 
 
-@dataclass(slots=True)
-class Op:
-    """One node on its way into the IR. `inputs` are what its data inputs have become."""
+class OpBuilder(Builder):
+    """Builds what one node of a TensorFlow graph becomes. `inputs` are the values that its data inputs have become, and
+    `read` the outputs that something in its graph reads.
+    """
 
-    node: TfNode
-    inputs: list[Value]
-    graph: Graph
-    known: KnownValues
-    defaults: Mapping[str, object]
-    bodies: Bodies
-    read: Collection[Ref]  # what is read of the outputs in its graph
+    def __init__(
+        self,
+        node: TfNode,
+        inputs: list[Value],
+        graph: Graph,
+        known: KnownValues,
+        defaults: Mapping[str, object],
+        bodies: Bodies,
+        read: Collection[Ref],
+    ) -> None:
+        super().__init__(
+            graph, name=node.name, sources=(node.name,), infer=lambda created: infer_node(created, self.known)
+        )
+        self.node = node
+        self.inputs = inputs
+        self.known = known
+        self.bodies = bodies
+        self._defaults = defaults
+        self._read = read
+
+    def changed(
+        self, *, node: TfNode | None = None, inputs: list[Value] | None = None, graph: Graph | None = None
+    ) -> OpBuilder:
+        """Return a builder for another node, other inputs, or in another graph."""
+        other = copy(self)
+        other.node = node or self.node
+        other.inputs = self.inputs if inputs is None else inputs
+        other.graph = graph or self.graph
+        return other
 
     # --- what the node says ----------------------------------------------------------------
 
@@ -83,7 +106,7 @@ class Op:
     def attr(self, name: str) -> object:
         """An attribute, or its default; None if it has neither."""
         value = self.node.attrs.get(name)
-        return self.defaults.get(name) if value is None else value
+        return self._defaults.get(name) if value is None else value
 
     def int_attr(self, name: str) -> int:
         """An integer."""
@@ -116,13 +139,13 @@ class Op:
             return self._wrong(name, value)
         dtype = find_dtype(value)
         if dtype is None:
-            raise self.refuse(f"values of type {type_name(value)}")
+            raise self.unsupported(f"values of type {type_name(value)}")
         return dtype
 
     def _wrong(self, name: str, value: object) -> NoReturn:
         if value is None:
-            raise ModelInvalid("E13014", f"the attribute {name} is missing", where=self.where)
-        raise ModelInvalid("E13014", f"the attribute {name} is {value!r}", where=self.where)
+            raise self.invalid(f"the attribute {name} is missing")
+        raise self.invalid(f"the attribute {name} is {value!r}")
 
     def body(self, name: str) -> TfGraph:
         """The graph that an attribute names."""
@@ -131,7 +154,7 @@ class Op:
 
     def is_read(self, output: int) -> bool:
         """Does anyone read this output?"""
-        return Ref(self.node.name, output) in self.read
+        return Ref(self.node.name, output) in self._read
 
     # --- what is known of its inputs ---------------------------------------------------------
 
@@ -143,13 +166,6 @@ class Op:
         """The shape of an input; Unsupported if its rank is not known."""
         return self.shape_of(self.input(index))
 
-    def shape_of(self, value: Value) -> Shape:
-        """The shape of a value; Unsupported if its rank is not known."""
-        if value.desc.shape is None:
-            hint = "give the shapes of the inputs: --input_shape"
-            raise self.refuse(f'the rank of "{value.name}" is not known', hint)
-        return value.desc.shape
-
     def rank(self, index: int) -> int:
         """The number of dims of an input; Unsupported if it is not known."""
         return len(self.shape(index))
@@ -159,7 +175,7 @@ class Op:
         value = self.input(index)
         array = find_constant(value, self.known)
         if array is None:
-            raise self.refuse(f'input {index}, "{value.name}", is computed when the model runs')
+            raise self.unsupported(f'input {index}, "{value.name}", is computed when the model runs')
         return array
 
     def is_constant(self, index: int) -> bool:
@@ -170,14 +186,14 @@ class Op:
         """The integers of an input that must be constant; a scalar is a list of one."""
         if not self.dtype(index).is_int:
             what = f"input {index} has elements of type {self.dtype(index).long} instead of integers"
-            raise ModelInvalid("E13014", what, where=self.where)
+            raise self.invalid(what)
         return tuple(int(item) for item in self.array(index).reshape(-1))
 
     def axes(self, index: int, rank: int) -> tuple[int, ...]:
         """The axes of a constant input, counted from the front."""
         axes = tuple(axis + rank if axis < 0 else axis for axis in self.ints(index))
         if not all(0 <= axis < rank for axis in axes):
-            raise ModelInvalid("E13014", f"the axes {self.ints(index)} of {rank} dims", where=self.where)
+            raise self.invalid(f"the axes {self.ints(index)} of {rank} dims")
         return axes
 
     def shape_input(self, index: int) -> Value:
@@ -186,61 +202,15 @@ class Op:
 
     # --- what becomes of it --------------------------------------------------------------------
 
-    def add(self, op_type: str, *inputs: Value | None, **attrs: object) -> Value:
-        """A new node of an op of the standard; its output."""
-        return self.add_many(op_type, *inputs, outputs=1, **attrs)[0]
-
-    def add_many(self, op_type: str, *inputs: Value | None, outputs: int, **attrs: object) -> list[Value]:
-        """The same with so many outputs."""
-        while inputs and inputs[-1] is None:
-            inputs = inputs[:-1]
-        name = f"{self.node.name}/{op_type}"
-        node = self.graph.append(op_type, inputs, attrs, name=name, outputs=("",) * outputs)
-        node.sources = (self.node.name,)
-        infer_node(node, self.known)
-        return node.outputs
-
-    def const(self, array: npt.ArrayLike, dtype: DType = DType.INT64) -> Value:
-        """A constant; Unsupported if the type has no such number."""
-        try:
-            held = np.asarray(array, dtype.numpy)
-        except OverflowError as error:
-            raise self.refuse(f"values of type {dtype.long}") from error
-        return self.graph.add_const(Tensor.of(held, dtype), f"{self.node.name}/const")
-
-    def like(self, number: float, value: Value) -> Value:
-        """A scalar of the type of a value."""
-        return self.const(number, value.desc.dtype)
+    def reshape(self, value: Value, shape: Sequence[int], *, allowzero: bool = True) -> Value:
+        """Change the shape. One −1 stands for the size that is left; TensorFlow's 0 is a size."""
+        return super().reshape(value, shape, allowzero=allowzero and 0 in shape and -1 not in shape)
 
     def complex_of(self, real: Value, imaginary: Value) -> Value:
-        """A value that is complex."""
-        value = self.add("Identity", real)
+        """Return a complex value of these parts."""
+        value = self.op("Identity", real)
         self.bodies.imaginary[value] = imaginary
         return value
-
-    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
-        """A value with its dims in another order."""
-        return value if list(perm) == list(range(len(perm))) else self.add("Transpose", value, perm=tuple(perm))
-
-    def cast(self, value: Value, dtype: DType) -> Value:
-        """A value in another element type."""
-        return value if value.desc.dtype is dtype else self.add("Cast", value, to=dtype.onnx)
-
-    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """A value in another shape; −1 once, and no 0 but for a size that is 0."""
-        return self.add("Reshape", value, self.const(shape), allowzero=int(0 in shape and -1 not in shape))
-
-    def squeeze(self, value: Value, *axes: int) -> Value:
-        """A value without dims of size 1."""
-        return self.add("Squeeze", value, self.const(axes))
-
-    def unsqueeze(self, value: Value, *axes: int) -> Value:
-        """A value with new dims of size 1."""
-        return self.add("Unsqueeze", value, self.const(axes))
-
-    def refuse(self, what: str, hint: str = "") -> Unsupported:
-        """The error for what has no place here."""
-        return Unsupported("E10055", what, where=self.where, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,164 +2,163 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, TensorDesc, Value
-from atcpy.parsers.tensorflow.formula import Formula, counting, size
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.ir.arithmetic import Expr, arange, dim
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _CARRIED: Final = 2  # values that go from box to box: which are kept, and how many more may be
 
 
-def _best(op: Op, iou: Value, score: Value | None) -> Value:
+def _best(b: OpBuilder, iou: Value, score: Value | None) -> Value:
     """The indices of the boxes that are kept, int64."""
-    boxes = op.unsqueeze(op.cast(op.input(0), DType.FLOAT32), 0)
-    scores = op.unsqueeze(op.cast(op.input(1), DType.FLOAT32), 0, 1)
-    limits = [None if value is None else op.cast(value, DType.FLOAT32) for value in (iou, score)]
-    chosen = op.add("NonMaxSuppression", boxes, scores, op.cast(op.input(2), DType.INT64), *limits)
-    return op.add("Gather", chosen, op.const(2), axis=1)
+    boxes = b.unsqueeze(b.cast(b.input(0), DType.FLOAT32), 0)
+    scores = b.unsqueeze(b.cast(b.input(1), DType.FLOAT32), 0, 1)
+    limits = [None if value is None else b.cast(value, DType.FLOAT32) for value in (iou, score)]
+    chosen = b.op("NonMaxSuppression", boxes, scores, b.cast(b.input(2), DType.INT64), *limits)
+    return b.op("Gather", chosen, b.const(2), axis=1)
 
 
-def _filled(op: Op, values: Value) -> Value:
+def _filled(b: OpBuilder, values: Value) -> Value:
     """The values, and zeros up to the number of input 2."""
-    most = op.reshape(op.cast(op.input(2), DType.INT64), [1])
-    zeros = op.cast(op.add("ConstantOfShape", most), values.desc.dtype)
-    joined = op.add("Slice", op.add("Concat", values, zeros, axis=0), op.const([0]), most, op.const([0]))
-    stated = op.known(op.input(2))
-    return op.reshape(joined, [stated[0]]) if stated and isinstance(stated[0], int) else joined
+    most = b.reshape(b.cast(b.input(2), DType.INT64), [1])
+    zeros = b.cast(b.op("ConstantOfShape", most), values.desc.dtype)
+    joined = b.op("Slice", b.op("Concat", values, zeros, axis=0), b.const([0]), most, b.const([0]))
+    stated = b.known(b.input(2))
+    return b.reshape(joined, [stated[0]]) if stated and isinstance(stated[0], int) else joined
 
 
 @maps("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3")
-def suppressed(op: Op) -> Value:
+def suppressed(b: OpBuilder) -> Value:
     """NonMaxSuppression of one class"""
-    if op.node.op == "NonMaxSuppression":
-        iou = op.const(op.float_attr("iou_threshold"), DType.FLOAT32)
+    if b.node.op == "NonMaxSuppression":
+        iou = b.const(b.float_attr("iou_threshold"), DType.FLOAT32)
     else:
-        iou = op.input(3)
-    return op.cast(_best(op, iou, op.input(4) if op.node.op.endswith("3") else None), DType.INT32)
+        iou = b.input(3)
+    return b.cast(_best(b, iou, b.input(4) if b.node.op.endswith("3") else None), DType.INT32)
 
 
 @maps("NonMaxSuppressionV4", "NonMaxSuppressionV5")
-def suppressed_and_counted(op: Op) -> list[Value]:
+def suppressed_and_counted(b: OpBuilder) -> list[Value]:
     """NonMaxSuppression of one class, filled up with zeros if asked for; no scores that fall (soft_nms_sigma)"""
-    if op.node.op.endswith("5") and op.array(5).any():
-        raise op.refuse("soft_nms_sigma other than 0")
-    chosen = _best(op, op.input(3), op.input(4))
-    count = op.cast(op.squeeze(op.add("Shape", chosen), 0), DType.INT32)
-    results = [op.cast(chosen, DType.INT32)]
-    if op.node.op.endswith("5"):
-        results.append(op.add("Gather", op.input(1), chosen))
-    if op.bool_attr("pad_to_max_output_size"):
-        results = [_filled(op, value) for value in results]
+    if b.node.op.endswith("5") and b.array(5).any():
+        raise b.unsupported("soft_nms_sigma other than 0")
+    chosen = _best(b, b.input(3), b.input(4))
+    count = b.cast(b.squeeze(b.op("Shape", chosen), 0), DType.INT32)
+    results = [b.cast(chosen, DType.INT32)]
+    if b.node.op.endswith("5"):
+        results.append(b.op("Gather", b.input(1), chosen))
+    if b.bool_attr("pad_to_max_output_size"):
+        results = [_filled(b, value) for value in results]
     return [*results, count]
 
 
 @maps("NonMaxSuppressionWithOverlaps")
-def suppressed_by_overlaps(op: Op) -> Value:
+def suppressed_by_overlaps(b: OpBuilder) -> Value:
     """Scan over the boxes, the best first: one is kept if it overlaps none too much that is kept"""
-    overlaps, scores = op.input(0), op.input(1)
-    count = op.add("Shape", scores)
-    ranked, order = op.add_many("TopK", scores, count, outputs=2, axis=0)
-    rows = op.add("Gather", overlaps, order)
-    near = op.add("Greater", rows, op.input(3))
-    is_apt = op.add("Greater", ranked, op.input(4))
-    most = op.cast(op.reshape(op.input(2), []), DType.INT64)
-    nothing = op.add("Expand", op.const(False, DType.BOOL), count)
-    body = Graph(f"{op.node.name}/body", names=op.graph.names)
+    overlaps, scores = b.input(0), b.input(1)
+    count = b.op("Shape", scores)
+    ranked, order = b.ops("TopK", scores, count, outputs=2, axis=0)
+    rows = b.op("Gather", overlaps, order)
+    near = b.op("Greater", rows, b.input(3))
+    is_apt = b.op("Greater", ranked, b.input(4))
+    most = b.cast(b.reshape(b.input(2), []), DType.INT64)
+    nothing = b.op("Expand", b.const(False, DType.BOOL), count)
+    body = Graph(f"{b.node.name}/body", names=b.graph.names)
     fed: list[Value] = []
     starts = {"kept": nothing, "left": most, "place": order, "near": near, "apt": is_apt}
     for index, (name, value) in enumerate(starts.items()):
-        data = body.append("Data", (), {"index": index}, name=f"{op.node.name}/{name}")
-        shape = op.shape_of(value)
+        data = body.append("Data", (), {"index": index}, name=f"{b.node.name}/{name}")
+        shape = b.shape_of(value)
         data.output.desc = TensorDesc.plain(value.desc.dtype, shape if index < _CARRIED else shape[1:])
         fed.append(data.output)
-    inner, (kept, left, place, close, apt) = replace(op, graph=body), fed
-    met = inner.add("ReduceMax", inner.cast(inner.add("And", kept, close), DType.UINT8), keepdims=0)
-    is_new = inner.add("And", inner.add("Not", inner.cast(met, DType.BOOL)), apt)
-    is_new = inner.add("And", is_new, inner.add("Greater", left, inner.const(0)))
-    marked = inner.add("ScatterElements", kept, inner.reshape(place, [1]), inner.reshape(is_new, [1]), axis=0)
-    rest = inner.add("Sub", left, inner.cast(is_new, DType.INT64))
-    body.append("NetOutput", [marked, rest, inner.add("Identity", is_new)], name="NetOutput", outputs=())
+    inner, (kept, left, place, close, apt) = b.changed(graph=body), fed
+    met = inner.op("ReduceMax", inner.cast(inner.op("And", kept, close), DType.UINT8), keepdims=0)
+    is_new = inner.op("And", inner.op("Not", inner.cast(met, DType.BOOL)), apt)
+    is_new = inner.op("And", is_new, inner.op("Greater", left, inner.const(0)))
+    marked = inner.op("ScatterElements", kept, inner.reshape(place, [1]), inner.reshape(is_new, [1]), axis=0)
+    rest = inner.op("Sub", left, inner.cast(is_new, DType.INT64))
+    body.append("NetOutput", [marked, rest, inner.op("Identity", is_new)], name="NetOutput", outputs=())
     attrs = {"body": body, "num_scan_inputs": len(starts) - _CARRIED}
-    node = op.graph.append("Scan", list(starts.values()), attrs, name=f"{op.node.name}/Scan", outputs=("",) * 3)
-    node.sources = (op.node.name,)
+    node = b.graph.append("Scan", list(starts.values()), attrs, name=f"{b.node.name}/Scan", outputs=("",) * 3)
+    node.sources = (b.node.name,)
     for made, desc in zip(node.outputs, (nothing.desc, most.desc, is_apt.desc), strict=True):
         made.desc = desc
-    return op.cast(op.add("Compress", order, node.outputs[2], axis=0), DType.INT32)
+    return b.cast(b.op("Compress", order, node.outputs[2], axis=0), DType.INT32)
 
 
 @maps("CombinedNonMaxSuppression")
-def suppressed_by_class(op: Op) -> list[Value]:
+def suppressed_by_class(b: OpBuilder) -> list[Value]:
     """NonMaxSuppression of all classes, and the best of all by TopK"""
-    if op.rank(0) != 4 or op.rank(1) != 3:
-        raise ModelInvalid("EZ8888", f"boxes of {op.rank(0)} dims, scores of {op.rank(1)}", where=op.where)
-    n, variants = op.shape(0)[1:3]
-    classes = op.shape(1)[2]
+    if b.rank(0) != 4 or b.rank(1) != 3:
+        raise ModelInvalid("EZ8888", f"boxes of {b.rank(0)} dims, scores of {b.rank(1)}", where=b.where)
+    n, variants = b.shape(0)[1:3]
+    classes = b.shape(1)[2]
     if not (isinstance(n, int) and isinstance(variants, int) and isinstance(classes, int)):
-        raise op.refuse("boxes or classes of an unknown number", "give the shapes of the inputs: --input_shape")
+        raise b.unsupported("boxes or classes of an unknown number", "give the shapes of the inputs: --input_shape")
     if variants not in {1, classes} or not n or not classes:
-        raise ModelInvalid("EZ8888", f"{variants} boxes each for {classes} classes", where=op.where)
-    boxes = op.transpose(op.input(0), (0, 2, 1, 3))
-    scores = op.transpose(op.input(1), (0, 2, 1))
-    boxes = op.reshape(boxes, (-1, n, 4))
-    by_class = scores if variants == 1 else op.reshape(scores, (-1, 1, n))
-    chosen = op.add("NonMaxSuppression", boxes, by_class, op.cast(op.input(2), DType.INT64), *op.inputs[4:6])
-    image, group, box = (Formula(op, op.add("Gather", chosen, op.const(part), axis=1)) for part in range(3))
+        raise ModelInvalid("EZ8888", f"{variants} boxes each for {classes} classes", where=b.where)
+    boxes = b.transpose(b.input(0), (0, 2, 1, 3))
+    scores = b.transpose(b.input(1), (0, 2, 1))
+    boxes = b.reshape(boxes, (-1, n, 4))
+    by_class = scores if variants == 1 else b.reshape(scores, (-1, 1, n))
+    chosen = b.op("NonMaxSuppression", boxes, by_class, b.cast(b.input(2), DType.INT64), *b.inputs[4:6])
+    image, group, box = (Expr(b, b.op("Gather", chosen, b.const(part), axis=1)) for part in range(3))
     place = (image * (classes if variants == 1 else 1) + group) * n + box
-    flat = op.reshape(scores, [-1])
+    flat = b.reshape(scores, [-1])
     low = float("-inf")
-    nothing = op.add("Expand", op.const(low, DType.FLOAT32), op.add("Shape", flat))
-    kept = op.add("ScatterND", nothing, op.unsqueeze(place.value, 1), op.add("Gather", flat, place.value))
-    kept = op.reshape(kept, (-1, classes * n))
-    most = op.ints(3)[0]
-    if op.bool_attr("pad_per_class"):
-        most = min(most, op.ints(2)[0] * classes)
+    nothing = b.op("Expand", b.const(low, DType.FLOAT32), b.op("Shape", flat))
+    kept = b.op("ScatterND", nothing, b.unsqueeze(place.value, 1), b.op("Gather", flat, place.value))
+    kept = b.reshape(kept, (-1, classes * n))
+    most = b.ints(3)[0]
+    if b.bool_attr("pad_per_class"):
+        most = min(most, b.ints(2)[0] * classes)
     if most > classes * n:
-        pads = op.const([0, 0, 0, most - classes * n])
-        kept = op.add("Pad", kept, pads, op.const(low, DType.FLOAT32))
-    best, found = op.add_many("TopK", kept, op.const([most]), outputs=2, axis=1)
-    held = Formula(op, best) > low
-    at = Formula(op, found).least(classes * n - 1)
+        pads = b.const([0, 0, 0, most - classes * n])
+        kept = b.op("Pad", kept, pads, b.const(low, DType.FLOAT32))
+    best, found = b.ops("TopK", kept, b.const([most]), outputs=2, axis=1)
+    held = Expr(b, best) > low
+    at = Expr(b, found).min(classes * n - 1)
     last = at % n if variants == 1 else at
-    rows = boxes if variants == 1 else op.reshape(boxes, (-1, classes * n, 4))
-    picked = Formula(op, op.add("GatherND", rows, last.unsqueeze(2).value, batch_dims=1))
-    if op.bool_attr("clip_boxes"):
+    rows = boxes if variants == 1 else b.reshape(boxes, (-1, classes * n, 4))
+    picked = Expr(b, b.op("GatherND", rows, last.unsqueeze(2).value, batch_dims=1))
+    if b.bool_attr("clip_boxes"):
         picked = picked.clip(0, 1)
     of_class = (at / n).cast(DType.FLOAT32)
-    numbers = [picked.where(held.unsqueeze(2), 0), Formula(op, best).where(held, 0), of_class.where(held, 0)]
-    count = op.add("ReduceSum", op.cast(held.value, DType.INT32), op.const([1]), keepdims=0)
+    numbers = [picked.where(held.unsqueeze(2), 0), Expr(b, best).where(held, 0), of_class.where(held, 0)]
+    count = b.op("ReduceSum", b.cast(held.value, DType.INT32), b.const([1]), keepdims=0)
     return [*[number.value for number in numbers], count]
 
 
 @maps("CropAndResize")
-def crop_and_resize(op: Op) -> Value:
+def crop_and_resize(b: OpBuilder) -> Value:
     """Gather of the pixels that each result lies between, and their mean by distance"""
-    image, boxes = op.cast(op.input(0), DType.FLOAT32), op.cast(op.input(1), DType.FLOAT32)
-    method = op.text_attr("method")
-    if op.rank(0) != 4 or op.rank(1) != 2 or method not in {"bilinear", "nearest"}:
-        raise ModelInvalid("E13014", f"method {method}, {op.rank(0)} and {op.rank(1)} dims", where=op.where)
-    ends = [Formula(op, part) for part in op.add_many("Split", boxes, outputs=4, axis=1, num_outputs=4)]
+    image, boxes = b.cast(b.input(0), DType.FLOAT32), b.cast(b.input(1), DType.FLOAT32)
+    method = b.text_attr("method")
+    if b.rank(0) != 4 or b.rank(1) != 2 or method not in {"bilinear", "nearest"}:
+        raise b.invalid(f"method {method}, {b.rank(0)} and {b.rank(1)} dims")
+    ends = [Expr(b, part) for part in b.ops("Split", boxes, outputs=4, axis=1, num_outputs=4)]
     places = []
-    for axis, result in enumerate(op.ints(3)):
+    for axis, result in enumerate(b.ints(3)):
         first, last = ends[axis], ends[axis + 2]
-        span = size(op, image, axis + 1).cast(DType.FLOAT32) - 1
+        span = dim(b, image, axis + 1).cast(DType.FLOAT32) - 1
         if result > 1:
             step = (last - first) * span / float(result - 1)
-            places.append(first * span + counting(op, result) * step)
+            places.append(first * span + arange(b, result) * step)
         else:
             places.append((first + last) * 0.5 * span)
-    spans = [size(op, image, axis).cast(DType.FLOAT32) - 1 for axis in (1, 2)]
+    spans = [dim(b, image, axis).cast(DType.FLOAT32) - 1 for axis in (1, 2)]
     outside = [(at < 0) | (at > span) for at, span in zip(places, spans, strict=True)]
-    y, x = (at.most(0).least(span) for at, span in zip(places, spans, strict=True))
+    y, x = (at.max(0).min(span) for at, span in zip(places, spans, strict=True))
     y, x = y.unsqueeze(2), x.unsqueeze(1)
-    rows = op.add("Flatten", image, axis=3)
-    first_row = Formula(op, op.unsqueeze(op.cast(op.input(2), DType.INT64), 1, 2)) * size(op, image, 1)
+    rows = b.op("Flatten", image, axis=3)
+    first_row = Expr(b, b.unsqueeze(b.cast(b.input(2), DType.INT64), 1, 2)) * dim(b, image, 1)
 
-    def pixels(row: Formula, column: Formula) -> Formula:
-        at = (first_row + row.cast(DType.INT64)) * size(op, image, 2) + column.cast(DType.INT64)
-        return Formula(op, op.add("Gather", rows, at.value))
+    def pixels(row: Expr, column: Expr) -> Expr:
+        at = (first_row + row.cast(DType.INT64)) * dim(b, image, 2) + column.cast(DType.INT64)
+        return Expr(b, b.op("Gather", rows, at.value))
 
     if method == "nearest":
         found = pixels((y + 0.5).floor(), (x + 0.5).floor())
@@ -171,5 +170,5 @@ def crop_and_resize(op: Op) -> Value:
             mixed.append(left_pixel + (right_pixel - left_pixel) * right)
         found = mixed[0] + (mixed[1] - mixed[0]) * below
     beyond = outside[0].unsqueeze(2) | outside[1].unsqueeze(1)
-    filler = Formula(op, op.const(op.float_attr("extrapolation_value"), DType.FLOAT32))
+    filler = Expr(b, b.const(b.float_attr("extrapolation_value"), DType.FLOAT32))
     return filler.where(beyond.unsqueeze(3), found).value

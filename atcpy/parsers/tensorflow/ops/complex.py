@@ -3,88 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.op import MAPPINGS, Op, maps, maps_complex
+from atcpy.parsers.tensorflow.op import MAPPINGS, OpBuilder, maps, maps_complex
 from atcpy.parsers.tensorflow.ops.special import arc_tangent
 
 _PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
 
 
 @maps("Complex")
-def joined(op: Op) -> Value:
+def joined(b: OpBuilder) -> Value:
     """The two parts; a complex number is both of them, and none can be an input or an output"""
-    return op.complex_of(op.input(0), op.input(1))
+    return b.complex_of(b.input(0), b.input(1))
 
 
-def _parts(op: Op, place: int = 0) -> tuple[Value, Value]:
-    value = op.input(place)
-    return value, op.bodies.imaginary[value]
+def _parts(b: OpBuilder, place: int = 0) -> tuple[Value, Value]:
+    value = b.input(place)
+    return value, b.bodies.imaginary[value]
 
 
 @maps("Real")
-def real(op: Op) -> Value:
+def real(b: OpBuilder) -> Value:
     """The real part"""
-    return op.input(0)
+    return b.input(0)
 
 
 @maps_complex("Real")
-def _real_of_complex(op: Op) -> Value:
-    return op.add("Identity", op.input(0))
+def _real_of_complex(b: OpBuilder) -> Value:
+    return b.op("Identity", b.input(0))
 
 
 @maps("Imag", "Angle")
-def no_imaginary(op: Op) -> Value:
+def no_imaginary(b: OpBuilder) -> Value:
     """The imaginary part; the angle of both"""
-    raise op.refuse("numbers that are not complex")
+    raise b.unsupported("numbers that are not complex")
 
 
 @maps_complex("Imag")
-def _imaginary(op: Op) -> Value:
-    return _parts(op)[1]
+def _imaginary(b: OpBuilder) -> Value:
+    return _parts(b)[1]
 
 
 @maps_complex("Angle")
-def _angle(op: Op) -> Value:
-    x, y = _parts(op)
-    return arc_tangent(op, y, x)
+def _angle(b: OpBuilder) -> Value:
+    x, y = _parts(b)
+    return arc_tangent(b, y, x)
 
 
 @maps("ComplexAbs")
-def no_absolute(op: Op) -> Value:
+def no_absolute(b: OpBuilder) -> Value:
     """Sqrt of the sum of squares"""
-    raise op.refuse("numbers that are not complex")
+    raise b.unsupported("numbers that are not complex")
 
 
 @maps_complex("ComplexAbs")
-def _absolute(op: Op) -> Value:
-    return op.add("Sqrt", _square_of_length(op, *_parts(op)))
+def _absolute(b: OpBuilder) -> Value:
+    return b.op("Sqrt", _square_of_length(b, *_parts(b)))
 
 
-def _square_of_length(op: Op, x: Value, y: Value) -> Value:
-    return op.add("Add", op.add("Mul", x, x), op.add("Mul", y, y))
+def _square_of_length(b: OpBuilder, x: Value, y: Value) -> Value:
+    return b.op("Add", b.op("Mul", x, x), b.op("Mul", y, y))
 
 
 @maps("Conj")
-def conjugate(op: Op) -> Value:
+def conjugate(b: OpBuilder) -> Value:
     """The imaginary part negated"""
-    return op.input(0)
+    return b.input(0)
 
 
 @maps_complex("Conj")
-def _conjugate_of_complex(op: Op) -> Value:
-    x, y = _parts(op)
-    return op.complex_of(x, op.add("Neg", y))
+def _conjugate_of_complex(b: OpBuilder) -> Value:
+    x, y = _parts(b)
+    return b.complex_of(x, b.op("Neg", y))
 
 
 # --- the other ops ------------------------------------------------------------------------------------------
 
 
 @maps_complex("Shape", "ShapeN", "Size", "Rank")
-def _of_the_real_part(op: Op) -> Value | Sequence[Value | None]:
-    return MAPPINGS[op.node.op].function(op)
+def _of_the_real_part(b: OpBuilder) -> Value | Sequence[Value | None]:
+    return MAPPINGS[b.node.op].function(b)
 
 
 @maps_complex(
@@ -94,81 +92,81 @@ def _of_the_real_part(op: Op) -> Value | Sequence[Value | None]:
     "SelectV2", "Slice", "Snapshot", "Split", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Sub", "Sum",
     "TensorScatterAdd", "TensorScatterUpdate", "Tile", "Transpose", "Unpack", "UnsortedSegmentSum", "ZerosLike",
 )  # fmt: skip
-def _part_by_part(op: Op) -> Value | list[Value | None]:
-    reals = MAPPINGS[op.node.op].function(op)
-    others = MAPPINGS[op.node.op].function(_of_the_imaginary_parts(op))
+def _part_by_part(b: OpBuilder) -> Value | list[Value | None]:
+    reals = MAPPINGS[b.node.op].function(b)
+    others = MAPPINGS[b.node.op].function(_of_the_imaginary_parts(b))
     if isinstance(reals, Value):
         assert isinstance(others, Value)
-        return op.complex_of(reals, others)
+        return b.complex_of(reals, others)
     assert not isinstance(others, Value)
     pairs = zip(reals, others, strict=True)
-    return [None if x is None or y is None else op.complex_of(x, y) for x, y in pairs]
+    return [None if x is None or y is None else b.complex_of(x, y) for x, y in pairs]
 
 
-def _of_the_imaginary_parts(op: Op) -> Op:
-    return replace(op, inputs=[op.bodies.imaginary.get(value, value) for value in op.inputs])
+def _of_the_imaginary_parts(b: OpBuilder) -> OpBuilder:
+    return b.changed(inputs=[b.bodies.imaginary.get(value, value) for value in b.inputs])
 
 
 @maps_complex("ConjugateTranspose")
-def _conjugate_transpose(op: Op) -> Value:
-    x, y = (MAPPINGS["Transpose"].function(part) for part in (op, _of_the_imaginary_parts(op)))
+def _conjugate_transpose(b: OpBuilder) -> Value:
+    x, y = (MAPPINGS["Transpose"].function(part) for part in (b, _of_the_imaginary_parts(b)))
     assert isinstance(x, Value)
     assert isinstance(y, Value)
-    return op.complex_of(x, op.add("Neg", y))
+    return b.complex_of(x, b.op("Neg", y))
 
 
 @maps_complex("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Square")
-def _product(op: Op) -> Value:
+def _product(b: OpBuilder) -> Value:
     """(a + bi) · (c + di), whatever is added up."""
-    if op.node.op == "Einsum" and len(op.inputs) == 1:
-        made = _part_by_part(op)
+    if b.node.op == "Einsum" and len(b.inputs) == 1:
+        made = _part_by_part(b)
         assert isinstance(made, Value)
         return made
-    function = MAPPINGS["Mul" if op.node.op == "Square" else op.node.op].function
-    places = (0, 0) if op.node.op == "Square" else (0, 1)
-    (a, b), (c, d) = (_conjugated(op, place) for place in places)
+    function = MAPPINGS["Mul" if b.node.op == "Square" else b.node.op].function
+    places = (0, 0) if b.node.op == "Square" else (0, 1)
+    (ar, ai), (br, bi) = (_conjugated(b, place) for place in places)
 
     def multiplied(x: Value, y: Value) -> Value:
-        made = function(replace(op, inputs=[x, y])) if op.node.op != "Square" else op.add("Mul", x, y)
+        made = function(b.changed(inputs=[x, y])) if b.node.op != "Square" else b.op("Mul", x, y)
         assert isinstance(made, Value)
         return made
 
-    first = op.add("Sub", multiplied(a, c), multiplied(b, d))
-    return op.complex_of(first, op.add("Add", multiplied(a, d), multiplied(b, c)))
+    first = b.op("Sub", multiplied(ar, br), multiplied(ai, bi))
+    return b.complex_of(first, b.op("Add", multiplied(ar, bi), multiplied(ai, br)))
 
 
-def _conjugated(op: Op, place: int) -> tuple[Value, Value]:
+def _conjugated(b: OpBuilder, place: int) -> tuple[Value, Value]:
     """The parts of a factor; some products take the conjugate."""
-    x, y = _parts(op, place)
-    is_conjugate = op.node.op.startswith("Batch") and op.bool_attr(("adj_x", "adj_y")[place])
-    return x, op.add("Neg", y) if is_conjugate else y
+    x, y = _parts(b, place)
+    is_conjugate = b.node.op.startswith("Batch") and b.bool_attr(("adj_x", "adj_y")[place])
+    return x, b.op("Neg", y) if is_conjugate else y
 
 
 @maps_complex("RealDiv", "Div")
-def _quotient(op: Op) -> Value:
+def _quotient(b: OpBuilder) -> Value:
     """(a + bi)(c − di) / (c² + d²)."""
-    (a, b), (c, d) = _parts(op, 0), _parts(op, 1)
-    length = _square_of_length(op, c, d)
-    x = op.add("Add", op.add("Mul", a, c), op.add("Mul", b, d))
-    y = op.add("Sub", op.add("Mul", b, c), op.add("Mul", a, d))
-    return op.complex_of(op.add("Div", x, length), op.add("Div", y, length))
+    (ar, ai), (br, bi) = _parts(b, 0), _parts(b, 1)
+    length = _square_of_length(b, br, bi)
+    x = b.op("Add", b.op("Mul", ar, br), b.op("Mul", ai, bi))
+    y = b.op("Sub", b.op("Mul", ai, br), b.op("Mul", ar, bi))
+    return b.complex_of(b.op("Div", x, length), b.op("Div", y, length))
 
 
 @maps_complex("Exp")
-def _exponential(op: Op) -> Value:
+def _exponential(b: OpBuilder) -> Value:
     """eˣ (cos y + i sin y)."""
-    x, y = _parts(op)
-    size = op.add("Exp", x)
-    return op.complex_of(op.add("Mul", size, op.add("Cos", y)), op.add("Mul", size, op.add("Sin", y)))
+    x, y = _parts(b)
+    size = b.op("Exp", x)
+    return b.complex_of(b.op("Mul", size, b.op("Cos", y)), b.op("Mul", size, b.op("Sin", y)))
 
 
 @maps_complex("Cast")
-def _cast(op: Op) -> Value:
+def _cast(b: OpBuilder) -> Value:
     """To another width; to a type that is not complex, the real part."""
-    dtype, (x, y) = op.dtype_attr("DstT"), _parts(op)
+    dtype, (x, y) = b.dtype_attr("DstT"), _parts(b)
     if dtype not in _PARTS:
-        return op.cast(x, dtype) if x.desc.dtype is not dtype else op.add("Identity", x)
-    return op.complex_of(op.cast(x, _PARTS[dtype]), op.cast(y, _PARTS[dtype]))
+        return b.cast(x, dtype) if x.desc.dtype is not dtype else b.op("Identity", x)
+    return b.complex_of(b.cast(x, _PARTS[dtype]), b.cast(y, _PARTS[dtype]))
 
 
 # --- Fourier transforms ---------------------------------------------------------------------------------------
@@ -179,63 +177,63 @@ def _transforms(name: str) -> list[str]:
 
 
 @maps(*_transforms("RFFT"))
-def real_transform(op: Op) -> Value:
+def real_transform(b: OpBuilder) -> Value:
     """DFT, of one side"""
-    axes = _axes(op)
-    lengths = op.ints(1) if len(op.inputs) > 1 else ()
+    axes = _axes(b)
+    lengths = b.ints(1) if len(b.inputs) > 1 else ()
     if len(lengths) != len(axes):
-        raise ModelInvalid("E13014", f"{len(lengths)} lengths for {len(axes)} dims", where=op.where)
-    x = op.unsqueeze(op.input(0), -1)
-    x = op.add("DFT", x, op.const(lengths[-1]), op.const(axes[-1]), onesided=1)
+        raise b.invalid(f"{len(lengths)} lengths for {len(axes)} dims")
+    x = b.unsqueeze(b.input(0), -1)
+    x = b.op("DFT", x, b.const(lengths[-1]), b.const(axes[-1]), onesided=1)
     for axis, length in zip(axes[:-1], lengths[:-1], strict=True):
-        x = op.add("DFT", x, op.const(length), op.const(axis))
-    return _split(op, x)
+        x = b.op("DFT", x, b.const(length), b.const(axis))
+    return _split(b, x)
 
 
 @maps(*_transforms("FFT"), *_transforms("IFFT"), *_transforms("IRFFT"))
-def no_transform(op: Op) -> Value:
+def no_transform(b: OpBuilder) -> Value:
     """DFT; inverse, and to real numbers (IRFFT)"""
-    raise op.refuse("numbers that are not complex")
+    raise b.unsupported("numbers that are not complex")
 
 
 @maps_complex(*_transforms("FFT"), *_transforms("IFFT"))
-def _transform(op: Op) -> Value:
-    x = _together(op)
-    lengths: Sequence[int | None] = op.ints(1) if op.node.op.endswith("ND") else [None] * op.rank(0)
-    for axis, length in zip(_axes(op), lengths, strict=False):
-        size = None if length is None else op.const(length)
-        x = op.add("DFT", x, size, op.const(axis), inverse=int(op.node.op.startswith("I")))
-    return _split(op, x)
+def _transform(b: OpBuilder) -> Value:
+    x = _together(b)
+    lengths: Sequence[int | None] = b.ints(1) if b.node.op.endswith("ND") else [None] * b.rank(0)
+    for axis, length in zip(_axes(b), lengths, strict=False):
+        size = None if length is None else b.const(length)
+        x = b.op("DFT", x, size, b.const(axis), inverse=int(b.node.op.startswith("I")))
+    return _split(b, x)
 
 
 @maps_complex(*_transforms("IRFFT"))
-def _inverse_real_transform(op: Op) -> Value:
-    x, axes, lengths = _together(op), _axes(op), op.ints(1)
+def _inverse_real_transform(b: OpBuilder) -> Value:
+    x, axes, lengths = _together(b), _axes(b), b.ints(1)
     if len(lengths) != len(axes):
-        raise ModelInvalid("E13014", f"{len(lengths)} lengths for {len(axes)} dims", where=op.where)
+        raise b.invalid(f"{len(lengths)} lengths for {len(axes)} dims")
     for axis, length in zip(axes[:-1], lengths[:-1], strict=True):
-        x = op.add("DFT", x, op.const(length), op.const(axis), inverse=1)
+        x = b.op("DFT", x, b.const(length), b.const(axis), inverse=1)
     # DFT takes what TensorFlow does: as many bins as the length asks for.
-    x = op.add("DFT", x, op.const(lengths[-1]), op.const(axes[-1]), inverse=1, onesided=1)
-    return op.squeeze(x, -1)
+    x = b.op("DFT", x, b.const(lengths[-1]), b.const(axes[-1]), inverse=1, onesided=1)
+    return b.squeeze(x, -1)
 
 
-def _axes(op: Op) -> tuple[int, ...]:
+def _axes(b: OpBuilder) -> tuple[int, ...]:
     """The dims that are transformed, from the front."""
-    rank = op.rank(0)
-    if op.node.op.endswith("ND"):
-        return op.axes(2, rank)
-    count = int(op.node.op[-2]) if op.node.op.endswith("D") else 1
+    rank = b.rank(0)
+    if b.node.op.endswith("ND"):
+        return b.axes(2, rank)
+    count = int(b.node.op[-2]) if b.node.op.endswith("D") else 1
     if rank < count:
-        raise ModelInvalid("E13014", f"{count} dims of {rank} to transform", where=op.where)
+        raise b.invalid(f"{count} dims of {rank} to transform")
     return tuple(range(rank - count, rank))
 
 
-def _together(op: Op) -> Value:
+def _together(b: OpBuilder) -> Value:
     """The two parts along a last dim, as DFT wants them."""
-    return op.add("Concat", *[op.unsqueeze(part, -1) for part in _parts(op)], axis=-1)
+    return b.op("Concat", *[b.unsqueeze(part, -1) for part in _parts(b)], axis=-1)
 
 
-def _split(op: Op, value: Value) -> Value:
-    x, y = (op.add("Gather", value, op.const(place), axis=-1) for place in range(2))
-    return op.complex_of(x, y)
+def _split(b: OpBuilder, value: Value) -> Value:
+    x, y = (b.op("Gather", value, b.const(place), axis=-1) for place in range(2))
+    return b.complex_of(x, y)

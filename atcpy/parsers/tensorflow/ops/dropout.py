@@ -13,15 +13,15 @@ from atcpy.errors import Unsupported
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import BRANCHES, LOOPS
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 
 @maps("RandomUniform")
-def random_uniform(op: Op) -> Value:
+def random_uniform(b: OpBuilder) -> Value:
     """Nothing where a dropout reads it that drops nothing; else refused, as all that is random"""
-    dtype = op.dtype_attr("dtype")
-    made = op.add("Expand", op.const(0, dtype), op.shape_input(0))
-    op.bodies.random[made] = (0.0, 1.0)
+    dtype = b.dtype_attr("dtype")
+    made = b.op("Expand", b.const(0, dtype), b.shape_input(0))
+    b.bodies.random[made] = (0.0, 1.0)
     return made
 
 
@@ -29,34 +29,34 @@ def random_uniform(op: Op) -> Value:
 _APART = frozenset({"Shape", "Size", "Rank", "ZerosLike", "OnesLike"}) | BRANCHES | LOOPS
 
 
-def is_random(op: Op) -> bool:
+def is_random(b: OpBuilder) -> bool:
     """Does it compute with a random number?"""
-    drawn = op.bodies.random
-    return bool(drawn) and op.node.op not in _APART and any(value in drawn for value in op.inputs)
+    drawn = b.bodies.random
+    return bool(drawn) and b.node.op not in _APART and any(value in drawn for value in b.inputs)
 
 
-def of_random(op: Op) -> Value:
+def of_random(b: OpBuilder) -> Value:
     """What a node makes of a random number below an end that it never reaches."""
-    drawn, place = op.bodies.random, [value in op.bodies.random for value in op.inputs].index(True)
-    low, high = drawn[op.inputs[place]]
-    if op.node.op == "Identity":
-        return op.inputs[place]
-    if op.node.op == "Floor" and high <= math.floor(low) + 1:
-        return op.like(math.floor(low), op.inputs[place])
-    other = find_constant(op.input(1 - place), op.known) if len(op.inputs) == 2 else None
+    drawn, place = b.bodies.random, [value in b.bodies.random for value in b.inputs].index(True)
+    low, high = drawn[b.inputs[place]]
+    if b.node.op == "Identity":
+        return b.inputs[place]
+    if b.node.op == "Floor" and high <= math.floor(low) + 1:
+        return b.like(math.floor(low), b.inputs[place])
+    other = find_constant(b.input(1 - place), b.known) if len(b.inputs) == 2 else None
     if other is not None and other.size == 1:
         number = float(other.reshape(-1)[0])
-        if op.node.op == "GreaterEqual" and place == 0 and (number <= low or number >= high):
-            return op.const(number <= low, DType.BOOL)
+        if b.node.op == "GreaterEqual" and place == 0 and (number <= low or number >= high):
+            return b.const(number <= low, DType.BOOL)
         steps = {"Add": (low + number, high + number), "Mul": (low * number, high * number)}
-        ends = steps.get(op.node.op.removesuffix("V2"))
+        ends = steps.get(b.node.op.removesuffix("V2"))
         if ends is not None and ends[0] <= ends[1]:
-            made = op.add("Identity", op.inputs[place])
+            made = b.op("Identity", b.inputs[place])
             drawn[made] = ends
             return made
-    raise refusal(op)
+    raise refusal(b)
 
 
-def refusal(op: Op) -> Unsupported:
+def refusal(b: OpBuilder) -> Unsupported:
     """The error for what depends on chance."""
-    return op.refuse("random numbers", "export the model for inference, where nothing is dropped out")
+    return b.unsupported("random numbers", "export the model for inference, where nothing is dropped out")

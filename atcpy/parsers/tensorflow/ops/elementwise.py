@@ -7,7 +7,7 @@ import math
 from atcpy.ir import DType, TensorDesc, Value
 from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.gelu import GELU
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _SAME = {
     "Abs": "Abs",
@@ -59,89 +59,89 @@ _SAME = {
 }
 
 
-def _same(op: Op) -> Value:
+def _same(b: OpBuilder) -> Value:
     """The op of the standard"""
-    if any(value.desc.dtype is DType.STRING for value in op.inputs) and op.node.op != "SelectV2":
-        raise op.refuse("text")
-    return op.add(_SAME[op.node.op], *op.inputs)
+    if any(value.desc.dtype is DType.STRING for value in b.inputs) and b.node.op != "SelectV2":
+        raise b.unsupported("text")
+    return b.op(_SAME[b.node.op], *b.inputs)
 
 
 maps(*_SAME)(_same)
 
 
 @maps("Pow")
-def power(op: Op) -> Value:
+def power(b: OpBuilder) -> Value:
     """Pow; of integers of 8 and 16 bits by those of 32"""
-    x, y = op.input(0), op.input(1)
+    x, y = b.input(0), b.input(1)
     dtype = x.desc.dtype
     wide = DType.INT32 if dtype.is_int and dtype.bits < 32 else dtype
-    return op.cast(op.add("Pow", op.cast(x, wide), op.cast(y, wide)), dtype)
+    return b.cast(b.op("Pow", b.cast(x, wide), b.cast(y, wide)), dtype)
 
 
 @maps("Relu")
-def relu(op: Op) -> Value:
+def relu(b: OpBuilder) -> Value:
     """Relu; unsigned integers are what they are"""
-    x = op.input(0)
-    return x if x.desc.dtype.name.startswith("UINT") else op.add("Relu", x)
+    x = b.input(0)
+    return x if x.desc.dtype.name.startswith("UINT") else b.op("Relu", x)
 
 
 @maps("Relu6")
-def relu6(op: Op) -> Value:
+def relu6(b: OpBuilder) -> Value:
     """Clip to 0…6"""
-    x = op.input(0)
-    return op.add("Clip", x, op.like(0, x), op.like(6, x))
+    x = b.input(0)
+    return b.op("Clip", x, b.like(0, x), b.like(6, x))
 
 
 @maps("LeakyRelu")
-def leaky_relu(op: Op) -> Value:
+def leaky_relu(b: OpBuilder) -> Value:
     """LeakyRelu"""
-    return op.add("LeakyRelu", op.input(0), alpha=op.float_attr("alpha"))
+    return b.op("LeakyRelu", b.input(0), alpha=b.float_attr("alpha"))
 
 
-def activated(op: Op, x: Value, step: bytes) -> Value:
+def activated(b: OpBuilder, x: Value, step: bytes) -> Value:
     """x behind an activation that a fused op names."""
     match step:
         case b"Relu" | b"Elu" | b"Tanh" | b"Sigmoid":
-            return op.add(step.decode(), x)
+            return b.op(step.decode(), x)
         case b"Relu6":
-            return op.add("Clip", x, op.like(0, x), op.like(6, x))
+            return b.op("Clip", x, b.like(0, x), b.like(6, x))
         case b"LeakyRelu":
-            return op.add("LeakyRelu", x, alpha=op.float_attr("leakyrelu_alpha"))
+            return b.op("LeakyRelu", x, alpha=b.float_attr("leakyrelu_alpha"))
         case b"GeluExact" | b"GeluApproximate":
-            return op.add("Gelu", x, approximate="none" if step == b"GeluExact" else "tanh")
+            return b.op("Gelu", x, approximate="none" if step == b"GeluExact" else "tanh")
         case _:
-            raise op.refuse(f"fused_ops {op.attr('fused_ops')}")
+            raise b.unsupported(f"fused_ops {b.attr('fused_ops')}")
 
 
 @maps(GELU)
-def gelu(op: Op) -> Value:
+def gelu(b: OpBuilder) -> Value:
     """Gelu, which a graph says as ½ · x · Erfc(−x · √½)"""
-    return op.add("Gelu", op.input(0))
+    return b.op("Gelu", b.input(0))
 
 
 @maps("Cast")
-def cast(op: Op) -> Value:
+def cast(b: OpBuilder) -> Value:
     """Cast; to bool it is a comparison with 0"""
-    x, dtype = op.input(0), op.dtype_attr("DstT")
+    x, dtype = b.input(0), b.dtype_attr("DstT")
     if dtype not in (DType.COMPLEX64, DType.COMPLEX128):
-        return op.cast(x, dtype)
-    part = op.cast(x, DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64)
-    return op.complex_of(part, op.add("Expand", op.like(0, part), op.add("Shape", part)))
+        return b.cast(x, dtype)
+    part = b.cast(x, DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64)
+    return b.complex_of(part, b.op("Expand", b.like(0, part), b.op("Shape", part)))
 
 
 @maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault", "Print")
-def hand_through(op: Op) -> Value:
+def hand_through(b: OpBuilder) -> Value:
     """Its input"""
-    return op.input(0)
+    return b.input(0)
 
 
 @maps("ClipByValue")
-def clip(op: Op) -> Value:
+def clip(b: OpBuilder) -> Value:
     """Clip; Min and Max where the bounds are no scalars, or may cross"""
-    x, low, high = (op.input(place) for place in range(3))
+    x, low, high = (b.input(place) for place in range(3))
     if _are_ordered(low, high):
-        return op.add("Clip", x, low, high)
-    return op.add("Max", op.add("Min", x, high), low)
+        return b.op("Clip", x, low, high)
+    return b.op("Max", b.op("Min", x, high), low)
 
 
 def _are_ordered(low: Value, high: Value) -> bool:
@@ -151,96 +151,98 @@ def _are_ordered(low: Value, high: Value) -> bool:
 
 
 @maps("Select")
-def select(op: Op) -> Value:
+def select(b: OpBuilder) -> Value:
     """Where; a condition of one dim chooses whole rows"""
-    condition, rank = op.input(0), op.rank(1)
-    if op.rank(0) == 1 and rank > 1:
-        condition = op.unsqueeze(condition, *range(1, rank))
-    chosen = op.add("Where", condition, op.input(1), op.input(2))
-    pairs = list(zip(op.shape(1), op.shape(2), strict=False))
-    if rank == op.rank(2) and all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs):
+    condition, rank = b.input(0), b.rank(1)
+    if b.rank(0) == 1 and rank > 1:
+        condition = b.unsqueeze(condition, *range(1, rank))
+    chosen = b.op("Where", condition, b.input(1), b.input(2))
+    pairs = list(zip(b.shape(1), b.shape(2), strict=False))
+    if rank == b.rank(2) and all(
+        left == right or not (isinstance(left, int) and isinstance(right, int)) for left, right in pairs
+    ):
         # Nothing is broadcast here, but that is not what Where promises.
-        dims = tuple([b if isinstance(b, int) else a for a, b in pairs])
+        dims = tuple([right if isinstance(right, int) else left for left, right in pairs])
         chosen.desc = TensorDesc.plain(chosen.desc.dtype, dims)
     return chosen
 
 
 @maps("IsFinite")
-def is_finite(op: Op) -> Value:
+def is_finite(b: OpBuilder) -> Value:
     """|x| < ∞"""
-    x = op.input(0)
-    return op.add("Less", op.add("Abs", x), op.like(math.inf, x))
+    x = b.input(0)
+    return b.op("Less", b.op("Abs", x), b.like(math.inf, x))
 
 
 @maps("ApproximateEqual")
-def approximately_equal(op: Op) -> Value:
+def approximately_equal(b: OpBuilder) -> Value:
     """|x − y| < tolerance"""
-    gap = op.add("Abs", op.add("Sub", op.input(0), op.input(1)))
-    return op.add("Less", gap, op.like(op.float_attr("tolerance"), gap))
+    gap = b.op("Abs", b.op("Sub", b.input(0), b.input(1)))
+    return b.op("Less", gap, b.like(b.float_attr("tolerance"), gap))
 
 
 @maps("Rsqrt")
-def rsqrt(op: Op) -> Value:
+def rsqrt(b: OpBuilder) -> Value:
     """1 / √x"""
-    return op.add("Reciprocal", op.add("Sqrt", op.input(0)))
+    return b.op("Reciprocal", b.op("Sqrt", b.input(0)))
 
 
 @maps("Square")
-def square(op: Op) -> Value:
+def square(b: OpBuilder) -> Value:
     """x · x"""
-    return op.add("Mul", op.input(0), op.input(0))
+    return b.op("Mul", b.input(0), b.input(0))
 
 
 @maps("SquaredDifference")
-def squared_difference(op: Op) -> Value:
+def squared_difference(b: OpBuilder) -> Value:
     """(x − y)²"""
-    difference = op.add("Sub", op.input(0), op.input(1))
-    return op.add("Mul", difference, difference)
+    difference = b.op("Sub", b.input(0), b.input(1))
+    return b.op("Mul", difference, difference)
 
 
 @maps("Maximum", "Minimum")
-def extreme(op: Op) -> Value:
+def extreme(b: OpBuilder) -> Value:
     """Max, Min"""
-    return op.add("Max" if op.node.op == "Maximum" else "Min", op.input(0), op.input(1))
+    return b.op("Max" if b.node.op == "Maximum" else "Min", b.input(0), b.input(1))
 
 
 @maps("AddN", "AccumulateNV2")
-def add_n(op: Op) -> Value:
+def add_n(b: OpBuilder) -> Value:
     """Sum"""
-    return op.add("Sum", *op.inputs) if op.dtype(0).is_float else _added(op)
+    return b.op("Sum", *b.inputs) if b.dtype(0).is_float else _added(b)
 
 
-def _added(op: Op) -> Value:
-    total = op.input(0)
-    for value in op.inputs[1:]:
-        total = op.add("Add", total, value)
+def _added(b: OpBuilder) -> Value:
+    total = b.input(0)
+    for value in b.inputs[1:]:
+        total = b.op("Add", total, value)
     return total
 
 
 @maps("BiasAdd", "BiasAddV1")
-def bias_add(op: Op) -> Value:
+def bias_add(b: OpBuilder) -> Value:
     """Add along the channels"""
-    x, bias = op.input(0), op.input(1)
-    if op.node.op == "BiasAdd" and op.text_attr("data_format").startswith("NC"):
-        bias = op.reshape(bias, [-1, *[1] * (op.rank(0) - 2)])
-        return op.add("Add", x, bias)
+    x, bias = b.input(0), b.input(1)
+    if b.node.op == "BiasAdd" and b.text_attr("data_format").startswith("NC"):
+        bias = b.reshape(bias, [-1, *[1] * (b.rank(0) - 2)])
+        return b.op("Add", x, bias)
     made, rank = x.producer, len(x.desc.shape or ())
     if made.op_type != "Transpose" or rank < 3 or made.ints_attr("perm") != (0, *range(2, rank), 1):
-        return op.add("Add", x, bias)
+        return b.op("Add", x, bias)
     # Before the Transpose of what convolves, so that they become one.
-    added = op.add("Add", made.operand(0), op.reshape(bias, [-1, *[1] * (rank - 2)]))
-    return op.transpose(added, made.ints_attr("perm"))
+    added = b.op("Add", made.operand(0), b.reshape(bias, [-1, *[1] * (rank - 2)]))
+    return b.transpose(added, made.ints_attr("perm"))
 
 
 @maps("Equal", "NotEqual")
-def equal(op: Op) -> Value:
+def equal(b: OpBuilder) -> Value:
     """Equal, and Not of it; of shapes that do not fit, one answer if that is no error"""
-    is_not = op.node.op == "NotEqual"
-    shapes = op.input(0).desc.shape, op.input(1).desc.shape
-    if not op.bool_attr("incompatible_shape_error") and not _fit(*shapes):
-        return op.const(is_not, DType.BOOL)
-    result = op.add("Equal", op.input(0), op.input(1))
-    return op.add("Not", result) if is_not else result
+    is_not = b.node.op == "NotEqual"
+    shapes = b.input(0).desc.shape, b.input(1).desc.shape
+    if not b.bool_attr("incompatible_shape_error") and not _fit(*shapes):
+        return b.const(is_not, DType.BOOL)
+    result = b.op("Equal", b.input(0), b.input(1))
+    return b.op("Not", result) if is_not else result
 
 
 def _fit(a: Shape | None, b: Shape | None) -> bool:
@@ -252,14 +254,14 @@ def _fit(a: Shape | None, b: Shape | None) -> bool:
 
 
 @maps("Round")
-def rounded(op: Op) -> Value:
+def rounded(b: OpBuilder) -> Value:
     """Round, ties to even"""
-    x = op.input(0)
-    return op.add("Round", x) if x.desc.dtype.is_float else x
+    x = b.input(0)
+    return b.op("Round", x) if x.desc.dtype.is_float else x
 
 
 @maps("ZerosLike", "OnesLike")
-def filled_like(op: Op) -> Value:
+def filled_like(b: OpBuilder) -> Value:
     """The number 0 or 1 in the shape of x"""
-    x = op.input(0)
-    return op.add("Expand", op.like(op.node.op == "OnesLike", x), op.add("Shape", x))
+    x = b.input(0)
+    return b.op("Expand", b.like(b.node.op == "OnesLike", x), b.op("Shape", x))

@@ -9,8 +9,8 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.formula import Formula, counting, size
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.ir.arithmetic import Expr, arange, dim
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
@@ -19,13 +19,13 @@ _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 @maps("ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor")
-def resize(op: Op) -> Value:
+def resize(b: OpBuilder) -> Value:
     """Resize, with TensorFlow's rounding of places"""
-    corners, centers = op.bool_attr("align_corners"), op.bool_attr("half_pixel_centers")
+    corners, centers = b.bool_attr("align_corners"), b.bool_attr("half_pixel_centers")
     if corners and centers:
-        raise ModelInvalid("E13014", "align_corners and half_pixel_centers are both set", where=op.where)
+        raise b.invalid("align_corners and half_pixel_centers are both set")
     attrs: dict[str, object]
-    match op.node.op:
+    match b.node.op:
         case "ResizeNearestNeighbor":
             attrs = {"mode": "nearest", "nearest_mode": "round_prefer_ceil" if corners else "floor"}
         case "ResizeBilinear":
@@ -37,36 +37,36 @@ def resize(op: Op) -> Value:
     places = "tf_align_corners" if corners else "tf_asymmetric"
     if centers:
         places = "tf_half_pixel_for_nn" if attrs["mode"] == "nearest" else "tf_half_pixel"
-    x = op.transpose(_image(op), _TO_FIRST)
+    x = b.transpose(_image(b), _TO_FIRST)
     if attrs["mode"] != "nearest":
-        x = op.cast(x, DType.FLOAT32)
-    return op.transpose(_resized(op, x, {"coordinate_transformation_mode": places, **attrs}), _TO_LAST)
+        x = b.cast(x, DType.FLOAT32)
+    return b.transpose(_resized(b, x, {"coordinate_transformation_mode": places, **attrs}), _TO_LAST)
 
 
-def _image(op: Op) -> Value:
+def _image(b: OpBuilder) -> Value:
     """Input 0. Raises ModelInvalid if it has not four dims."""
-    if op.rank(0) != 4:
-        raise ModelInvalid("EZ8888", f"an image of {op.rank(0)} dims", where=op.where)
-    return op.input(0)
+    if b.rank(0) != 4:
+        raise ModelInvalid("EZ8888", f"an image of {b.rank(0)} dims", where=b.where)
+    return b.input(0)
 
 
-def _resized(op: Op, x: Value, attrs: dict[str, object]) -> Value:
+def _resized(b: OpBuilder, x: Value, attrs: dict[str, object]) -> Value:
     """Resize of the last two of four dims to the sizes of input 1; by a number for each dim where these are known, for
     such a node lets Transposes pass.
     """
-    asked, shape = op.known(op.input(1)), op.shape_of(x)
+    asked, shape = b.known(b.input(1)), b.shape_of(x)
     if asked is not None and len(asked) != 2:
-        raise ModelInvalid("EZ8888", f"{len(asked)} sizes for two dims", where=op.where)
+        raise ModelInvalid("EZ8888", f"{len(asked)} sizes for two dims", where=b.where)
     to = [item for item in asked or () if isinstance(item, int)]
     of = [item for item in shape[2:] if isinstance(item, int)]
     if any(item < 1 for item in to):
-        raise ModelInvalid("E13014", f"an image of {to}", where=op.where)
+        raise b.invalid(f"an image of {to}")
     if len(to) == 2 and all(isinstance(item, int) for item in shape[:2]):
-        return op.add("Resize", x, None, None, op.const([*(int(str(item)) for item in shape[:2]), *to]), **attrs)
+        return b.op("Resize", x, None, None, b.const([*(int(str(item)) for item in shape[:2]), *to]), **attrs)
     if len(to) == len(of) == 2 and 0 not in of:
         scales = [1, 1, *map(_scale, of, to)]
-        return op.add("Resize", x, None, op.const(scales, DType.FLOAT32), **attrs)
-    return op.add("Resize", x, None, None, op.cast(op.input(1), DType.INT64), axes=(2, 3), **attrs)
+        return b.op("Resize", x, None, b.const(scales, DType.FLOAT32), **attrs)
+    return b.op("Resize", x, None, None, b.cast(b.input(1), DType.INT64), axes=(2, 3), **attrs)
 
 
 def _scale(of: int, to: int) -> float:
@@ -81,164 +81,164 @@ def _scale(of: int, to: int) -> float:
 
 
 @maps("ResizeArea")
-def resize_area(op: Op) -> Value:
+def resize_area(b: OpBuilder) -> Value:
     """MatMul with the part that each pixel has in each result, for rows and columns"""
 
-    def weights(axis: int, length: Formula, result: Formula) -> Formula:
+    def weights(axis: int, length: Expr, result: Expr) -> Expr:
         sizes = [part.cast(DType.FLOAT32) for part in (length, result)]
         scale = sizes[0] / sizes[1]
-        if op.bool_attr("align_corners"):
-            inner = (sizes[0] - 1) / (sizes[1] - 1).most(1)
+        if b.bool_attr("align_corners"):
+            inner = (sizes[0] - 1) / (sizes[1] - 1).max(1)
             scale = inner.where(sizes[1] > 1, scale)
-        begin = counting(op, length.value)
+        begin = arange(b, length.value)
         end = (begin + 1).where(begin < sizes[0] - 1, float(np.finfo(np.float32).max))
-        at = counting(op, result.value).unsqueeze(1)
-        return (end.least((at + 1) * scale) - begin.most(at * scale)).most(0) / scale
+        at = arange(b, result.value).unsqueeze(1)
+        return (end.min((at + 1) * scale) - begin.max(at * scale)).max(0) / scale
 
-    return _mixed(op, weights)
+    return _mixed(b, weights)
 
 
-def _lanczos(radius: float) -> Callable[[Formula], Formula]:
-    def kernel(x: Formula) -> Formula:
+def _lanczos(radius: float) -> Callable[[Expr], Expr]:
+    def kernel(x: Expr) -> Expr:
         turn = x * math.pi
-        wave = turn.sin() * (turn / radius).sin() * radius / (turn * turn).most(1e-30)
+        wave = turn.sin() * (turn / radius).sin() * radius / (turn * turn).max(1e-30)
         one = wave * 0 + 1
         return one.where(x <= 1e-3, wave.where(x <= radius, 0))
 
     return kernel
 
 
-def _gaussian(x: Formula) -> Formula:
+def _gaussian(x: Expr) -> Expr:
     return (x * x * (-1 / (2 * 0.5**2))).exp().where(x < 1.5, 0)
 
 
-def _box(x: Formula) -> Formula:
+def _box(x: Expr) -> Expr:
     return (x * 0 + 1).where(x < 0.5, (x * 0 + 0.5).where(x.equals(0.5), 0))
 
 
-def _keys_cubic(x: Formula) -> Formula:
+def _keys_cubic(x: Expr) -> Expr:
     far = ((x * -0.5 + 2.5) * x - 4) * x + 2
     near = (x * 1.5 - 2.5) * x * x + 1
     return near.where(x < 1, far.where(x < 2, 0))
 
 
-def _mitchell_cubic(x: Formula) -> Formula:
+def _mitchell_cubic(x: Expr) -> Expr:
     far = ((x * (-7 / 18) + 2) * x - 10 / 3) * x + 16 / 9
     near = (x * (7 / 6) - 2) * x * x + 8 / 9
     return near.where(x < 1, far.where(x < 2, 0))
 
 
-_KERNELS: dict[str, Callable[[Formula], Formula]] = {
+_KERNELS: dict[str, Callable[[Expr], Expr]] = {
     "lanczos1": _lanczos(1),
     "lanczos3": _lanczos(3),
     "lanczos5": _lanczos(5),
     "gaussian": _gaussian,
     "box": _box,
-    "triangle": lambda x: (1 - x).most(0),
+    "triangle": lambda x: (1 - x).max(0),
     "keyscubic": _keys_cubic,
     "mitchellcubic": _mitchell_cubic,
 }
 
 
 @maps("ScaleAndTranslate")
-def scale_and_translate(op: Op) -> Value:
+def scale_and_translate(b: OpBuilder) -> Value:
     """MatMul with the filter's weights, for rows and columns"""
-    kernel = _KERNELS.get(op.text_attr("kernel_type"))
+    kernel = _KERNELS.get(b.text_attr("kernel_type"))
     if kernel is None:
-        raise ModelInvalid("E13014", f"kernel_type: {op.text_attr('kernel_type')}", where=op.where)
+        raise b.invalid(f"kernel_type: {b.text_attr('kernel_type')}")
 
-    def weights(axis: int, length: Formula, result: Formula) -> Formula:
-        scale, shift = (Formula(op, op.add("Gather", op.input(place), op.const(axis))) for place in (2, 3))
+    def weights(axis: int, length: Expr, result: Expr) -> Expr:
+        scale, shift = (Expr(b, b.op("Gather", b.input(place), b.const(axis))) for place in (2, 3))
         inverse = 1 / scale
-        at = (counting(op, result.value).unsqueeze(1) + 0.5) * inverse - inverse * shift
-        stretch = inverse.most(1) if op.bool_attr("antialias") else inverse * 0 + 1
-        each = kernel(abs(counting(op, length.value) + 0.5 - at) * (1 / stretch))
-        total = Formula(op, op.add("ReduceSum", each.value, op.const([1]), keepdims=1))
+        at = (arange(b, result.value).unsqueeze(1) + 0.5) * inverse - inverse * shift
+        stretch = inverse.max(1) if b.bool_attr("antialias") else inverse * 0 + 1
+        each = kernel(abs(arange(b, length.value) + 0.5 - at) * (1 / stretch))
+        total = Expr(b, b.op("ReduceSum", each.value, b.const([1]), keepdims=1))
         is_small = abs(total) < 1000 * float(np.finfo(np.float32).tiny)
         each = each / (total * 0 + 1).where(is_small, total)
         outside = (at < 0) | (at > length.cast(DType.FLOAT32))
         return (each * 0).where(outside, each)
 
-    return _mixed(op, weights)
+    return _mixed(b, weights)
 
 
-def _mixed(op: Op, weights: Callable[[int, Formula, Formula], Formula]) -> Value:
+def _mixed(b: OpBuilder, weights: Callable[[int, Expr, Expr], Expr]) -> Value:
     """Rows and columns of images, mixed by a matrix each: by axis, the size, and the size asked for by input 1."""
-    x = op.transpose(op.cast(_image(op), DType.FLOAT32), _TO_FIRST)
-    asked = op.cast(op.input(1), DType.INT64)
+    x = b.transpose(b.cast(_image(b), DType.FLOAT32), _TO_FIRST)
+    asked = b.cast(b.input(1), DType.INT64)
     matrices = []
     for axis in range(2):
-        to = (op.known(op.input(1)) or (None, None))[axis]
-        result = op.const(to) if isinstance(to, int) else op.add("Gather", asked, op.const(axis))
-        matrices.append(weights(axis, size(op, x, axis + 2), Formula(op, result)).value)
-    rows = op.add("MatMul", matrices[0], x)
-    return op.transpose(op.add("MatMul", rows, op.transpose(matrices[1], (1, 0))), _TO_LAST)
+        to = (b.known(b.input(1)) or (None, None))[axis]
+        result = b.const(to) if isinstance(to, int) else b.op("Gather", asked, b.const(axis))
+        matrices.append(weights(axis, dim(b, x, axis + 2), Expr(b, result)).value)
+    rows = b.op("MatMul", matrices[0], x)
+    return b.transpose(b.op("MatMul", rows, b.transpose(matrices[1], (1, 0))), _TO_LAST)
 
 
 # --- colours -----------------------------------------------------------------------------------------------
 
 
 @maps("RGBToHSV")
-def rgb_to_hsv(op: Op) -> Value:
+def rgb_to_hsv(b: OpBuilder) -> Value:
     """Its formula"""
-    return _from_rgb(op, op.input(0))[0]
+    return _from_rgb(b, b.input(0))[0]
 
 
 @maps("HSVToRGB")
-def hsv_to_rgb(op: Op) -> Value:
+def hsv_to_rgb(b: OpBuilder) -> Value:
     """Its formula"""
-    return _to_rgb(op, op.input(0))
+    return _to_rgb(b, b.input(0))
 
 
 @maps("AdjustHue")
-def adjust_hue(op: Op) -> Value:
+def adjust_hue(b: OpBuilder) -> Value:
     """By way of hue, saturation and value"""
-    _, h, s, v = _from_rgb(op, op.cast(op.input(0), DType.FLOAT32))
-    turned = h + Formula(op, op.input(1))
-    return op.cast(_joined_rgb(op, turned - turned.floor(), s, v), op.dtype(0))
+    _, h, s, v = _from_rgb(b, b.cast(b.input(0), DType.FLOAT32))
+    turned = h + Expr(b, b.input(1))
+    return b.cast(_joined_rgb(b, turned - turned.floor(), s, v), b.dtype(0))
 
 
 @maps("AdjustSaturation")
-def adjust_saturation(op: Op) -> Value:
+def adjust_saturation(b: OpBuilder) -> Value:
     """By way of hue, saturation and value"""
-    _, h, s, v = _from_rgb(op, op.cast(op.input(0), DType.FLOAT32))
-    return op.cast(_joined_rgb(op, h, (s * Formula(op, op.input(1))).clip(0, 1), v), op.dtype(0))
+    _, h, s, v = _from_rgb(b, b.cast(b.input(0), DType.FLOAT32))
+    return b.cast(_joined_rgb(b, h, (s * Expr(b, b.input(1))).clip(0, 1), v), b.dtype(0))
 
 
 @maps("AdjustContrastv2")
-def adjust_contrast(op: Op) -> Value:
+def adjust_contrast(b: OpBuilder) -> Value:
     """(x − mean) · factor + mean, the mean being that of each image's channel"""
-    x = op.cast(op.input(0), DType.FLOAT32)
-    mean = Formula(op, op.add("ReduceMean", x, op.const([-3, -2]), keepdims=1))
-    changed = (Formula(op, x) - mean) * Formula(op, op.input(1)) + mean
-    return op.cast(changed.value, op.dtype(0))
+    x = b.cast(b.input(0), DType.FLOAT32)
+    mean = Expr(b, b.op("ReduceMean", x, b.const([-3, -2]), keepdims=1))
+    changed = (Expr(b, x) - mean) * Expr(b, b.input(1)) + mean
+    return b.cast(changed.value, b.dtype(0))
 
 
-def _channels(op: Op, x: Value) -> list[Formula]:
-    return [Formula(op, part) for part in op.add_many("Split", x, outputs=3, axis=-1, num_outputs=3)]
+def _channels(b: OpBuilder, x: Value) -> list[Expr]:
+    return [Expr(b, part) for part in b.ops("Split", x, outputs=3, axis=-1, num_outputs=3)]
 
 
-def _from_rgb(op: Op, x: Value) -> tuple[Value, Formula, Formula, Formula]:
+def _from_rgb(b: OpBuilder, x: Value) -> tuple[Value, Expr, Expr, Expr]:
     """Hue, saturation and value, joined and each for itself."""
-    r, g, b = _channels(op, x)
-    v = r.most(g).most(b)
-    span = v - r.least(g).least(b)
+    red, green, blue = _channels(b, x)
+    v = red.max(green).max(blue)
+    span = v - red.min(green).min(blue)
     is_grey = span <= 0
     scale = 1 / (span * 0 + 1).where(is_grey, span) * (1 / 6)
-    h = ((b - r) * scale + 2 / 6).where(g.equals(v), (r - g) * scale + 4 / 6)
-    h = ((g - b) * scale).where(r.equals(v), h)
+    h = ((blue - red) * scale + 2 / 6).where(green.equals(v), (red - green) * scale + 4 / 6)
+    h = ((green - blue) * scale).where(red.equals(v), h)
     h = (h * 0).where(is_grey, h)
     h = (h + 1).where(h < 0, h)
     s = (span / (v * 0 + 1).where(v <= 0, v)).where(v > 0, 0)
-    return op.add("Concat", h.value, s.value, v.value, axis=-1), h, s, v
+    return b.op("Concat", h.value, s.value, v.value, axis=-1), h, s, v
 
 
-def _to_rgb(op: Op, x: Value) -> Value:
-    return _joined_rgb(op, *_channels(op, x))
+def _to_rgb(b: OpBuilder, x: Value) -> Value:
+    return _joined_rgb(b, *_channels(b, x))
 
 
-def _joined_rgb(op: Op, h: Formula, s: Formula, v: Formula) -> Value:
+def _joined_rgb(b: OpBuilder, h: Expr, s: Expr, v: Expr) -> Value:
     turn = h * 6
     parts = [(abs(turn - 3) - 1), (2 - abs(turn - 2)), (2 - abs(turn - 4))]
     colours = [((1 - s) + s * part.clip(0, 1)) * v for part in parts]
-    return op.add("Concat", *[colour.value for colour in colours], axis=-1)
+    return b.op("Concat", *[colour.value for colour in colours], axis=-1)

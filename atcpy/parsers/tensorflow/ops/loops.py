@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from atcpy.errors import AtcError, ModelInvalid, raise_all
@@ -13,7 +13,7 @@ from atcpy.ir.graph import walk
 from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.conditions import origin
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, needed, part
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.control import run, truth
 from atcpy.parsers.tensorflow.ops.dropout import refusal
 from atcpy.parsers.tensorflow.ops.lists import give_shape, give_shape_of, is_shapeless, list_size
@@ -24,24 +24,24 @@ _WRITES: Final = {"TensorListSetItem": (0, 1, 2), "TensorArrayWriteV3": (3, 1, 2
 
 
 @maps("While", "StatelessWhile")
-def while_(op: Op) -> list[Value | None]:
+def while_(b: OpBuilder) -> list[Value | None]:
     """Loop; what the body hands on unchanged is read from outside, and `i < n` is the number of turns"""
-    cond, body = op.body("cond"), op.body("body")
-    count = len(op.inputs)
+    cond, body = b.body("cond"), b.body("body")
+    count = len(b.inputs)
     if (len(cond.inputs), len(body.inputs), len(body.outputs)) != (count,) * 3 or len(cond.outputs) != 1:
-        raise ModelInvalid("E13014", "its condition and body do not fit what it carries", where=op.where)
-    live = _live(op, cond, body)
+        raise b.invalid("its condition and body do not fit what it carries")
+    live = _live(b, cond, body)
     if len(live) == count:
-        return _Loop(op, cond, body).build()
-    carried = replace(op, inputs=[op.inputs[place] for place in live])
+        return _Loop(b, cond, body).build()
+    carried = b.changed(inputs=[b.inputs[place] for place in live])
     made = dict(zip(live, _Loop(carried, part(cond, live, [0]), part(body, live, live)).build(), strict=True))
     return [made.get(place) for place in range(count)]
 
 
-def _live(op: Op, cond: TfGraph, body: TfGraph) -> list[int]:
+def _live(b: OpBuilder, cond: TfGraph, body: TfGraph) -> list[int]:
     """What must be carried: what is read behind the loop, what the condition needs, and what these need in a turn."""
     found: set[int] = set()
-    stack = [(body, body.outputs[place], place) for place in range(len(op.inputs)) if op.is_read(place)]
+    stack = [(body, body.outputs[place], place) for place in range(len(b.inputs)) if b.is_read(place)]
     stack.append((cond, cond.outputs[0], -1))
     places = [{name: place for place, name in enumerate(graph.inputs)} for graph in (cond, body)]
     seen = [set[str](), set[str]()]
@@ -73,7 +73,7 @@ class _Turn:
 class _Loop:
     """A loop on its way: what it carries before the first turn, and the types that hold in every turn."""
 
-    op: Op
+    b: OpBuilder
     cond: TfGraph
     body: TfGraph
     starts: list[Value] = field(init=False)
@@ -82,7 +82,7 @@ class _Loop:
     collected: list[int] = field(init=False, default_factory=list)  # lists of which each turn writes one element
 
     def __post_init__(self) -> None:
-        self.starts = list(self.op.inputs)
+        self.starts = list(self.b.inputs)
         self.descs = [value.desc for value in self.starts]
         outputs = [origin(self.body.nodes, ref) for ref in self.body.outputs]
         self.fixed = {
@@ -93,7 +93,7 @@ class _Loop:
 
     def build(self) -> list[Value | None]:
         """The Loop node; what it ends with."""
-        op = self.op
+        b = self.b
         limits, others = self._limits()
         if not others:
             self._find_collected(limits)
@@ -103,24 +103,24 @@ class _Loop:
             return [*self.starts]
         most: Value | None = None
         for counter, limit in limits:
-            left = op.add("Sub", op.cast(limit, DType.INT64), op.cast(self.starts[counter], DType.INT64))
-            most = left if most is None else op.add("Min", most, left)
+            left = b.op("Sub", b.cast(limit, DType.INT64), b.cast(self.starts[counter], DType.INT64))
+            most = left if most is None else b.op("Min", most, left)
         going: Value | None = None
-        inner = replace(op, graph=turn.graph)
+        inner = b.changed(graph=turn.graph)
         if others:
-            going = truth(op, run(op, op.graph, self.cond, self.starts)[0])
+            going = truth(b, run(b, b.graph, self.cond, self.starts)[0])
             again = truth(inner, run(inner, turn.graph, self.cond, turn.after)[0])
         else:
             again = inner.const(True, DType.BOOL)
         moving = list(turn.before)
-        items = [inner.add("Identity", turn.after[i]) for i in self.collected]
+        items = [inner.op("Identity", turn.after[i]) for i in self.collected]
         results = [again, *[turn.after[i] for i in moving], *items]
         turn.graph.append("NetOutput", results, name="NetOutput", outputs=())
         inputs = [most, going, *[self.starts[i] for i in moving]]
         names = ("",) * (len(moving) + len(items))
         attrs = {"body": turn.graph}
-        node = op.graph.append("Loop", inputs, attrs, name=f"{op.node.name}/Loop", outputs=names)
-        node.sources = (op.node.name,)
+        node = b.graph.append("Loop", inputs, attrs, name=f"{b.node.name}/Loop", outputs=names)
+        node.sources = (b.node.name,)
         ends: list[Value | None] = [*self.starts]
         for value, index in zip(node.outputs, [*moving, *self.collected], strict=True):
             value.desc = self.descs[index] if index in turn.before else self._stacked(index, turn.after[index])
@@ -141,11 +141,11 @@ class _Loop:
                 continue
             held, at, item = [node.inputs[place] for place in places]
             target = Ref(self.body.inputs[index], 0)
-            size = list_size(self.op, self.starts[index])
+            size = list_size(self.b, self.starts[index])
             if origin(self.body.nodes, held) != target or not self._is_turn(at) or self._is_read(target, node.name):
                 continue
-            counted = all(_is_zero(self.op, self.starts[i]) for i, _ in limits)
-            if size is not None and counted and all(_is_same(self.op, limit, size) for _, limit in limits):
+            counted = all(_is_zero(self.b, self.starts[i]) for i, _ in limits)
+            if size is not None and counted and all(_is_same(self.b, limit, size) for _, limit in limits):
                 self.collected.append(index)
                 outputs[index] = item
         if self.collected:
@@ -159,7 +159,7 @@ class _Loop:
         if source.node not in self.body.inputs:
             return False
         index = self.body.inputs.index(source.node)
-        return _is_zero(self.op, self.starts[index]) and self._counts(index)
+        return _is_zero(self.b, self.starts[index]) and self._counts(index)
 
     def _is_read(self, target: Ref, writer: str) -> bool:
         """Is the list read by others than the writer, or what that makes by others than who hands it on?"""
@@ -173,8 +173,8 @@ class _Loop:
         return ends.count(written) != 1 or target in ends
 
     def _stacked(self, index: int, item: Value) -> TensorDesc:
-        known = self.op.known(list_size(self.op, self.starts[index]))
-        turns = known[0] if known else Sym(f"{self.op.node.name}.{index}.turns")
+        known = self.b.known(list_size(self.b, self.starts[index]))
+        turns = known[0] if known else Sym(f"{self.b.node.name}.{index}.turns")
         shape = None if item.desc.shape is None else (turns, *item.desc.shape)
         return TensorDesc.plain(item.desc.dtype, shape)
 
@@ -187,47 +187,47 @@ class _Loop:
             if not self._learns(turn, forget=number >= ROUNDS):
                 return turn
             _discard(turn.graph)
-        raise self.op.refuse("the types of what the loop carries do not settle")
+        raise self.b.unsupported("the types of what the loop carries do not settle")
 
     def _read_turn(self) -> _Turn:
-        op = self.op
-        graph = Graph(f"{op.node.name}/body", names=op.graph.names)
+        b = self.b
+        graph = Graph(f"{b.node.name}/body", names=b.graph.names)
         for index, (name, dtype) in enumerate((("turn", DType.INT64), ("going", DType.BOOL))):
-            data = graph.append("Data", (), {"index": index}, name=f"{op.node.name}/{name}")
+            data = graph.append("Data", (), {"index": index}, name=f"{b.node.name}/{name}")
             data.output.desc = TensorDesc.plain(dtype, ())
         values, before = list(self.starts), dict[int, Value]()
         for index, desc in enumerate(self.descs):
             if index in self.fixed or index in self.collected:
                 continue
-            if self.starts[index] in op.bodies.random:
-                raise refusal(op)
+            if self.starts[index] in b.bodies.random:
+                raise refusal(b)
             place = {"index": 2 + len(before)}
-            data = graph.append("Data", (), place, name=f"{op.node.name}/{self.body.inputs[index]}")
+            data = graph.append("Data", (), place, name=f"{b.node.name}/{self.body.inputs[index]}")
             data.output.desc = desc
             values[index] = before[index] = data.output
-            if is_shapeless(op, self.starts[index]):
-                op.bodies.lists[data.output] = op.bodies.lists[self.starts[index]]
-        return _Turn(graph, before, run(op, graph, self.body, values))
+            if is_shapeless(b, self.starts[index]):
+                b.bodies.lists[data.output] = b.bodies.lists[self.starts[index]]
+        return _Turn(graph, before, run(b, graph, self.body, values))
 
     def _learns(self, turn: _Turn, *, forget: bool) -> bool:
         """Widens what is believed of the values by what a turn makes of them; False if it was right."""
-        op, learnt = self.op, False
+        b, learnt = self.b, False
         for index, value in turn.before.items():
             after = turn.after[index]
             if after is value:
                 self.fixed.add(index)
                 learnt = True
                 continue
-            if is_shapeless(op, value):
-                if is_shapeless(op, after):
-                    raise op.refuse("a list whose elements have no shape in any turn", "give element_shape")
-                self.starts[index] = self._with_shape(index, op.shape_of(after)[1:])
+            if is_shapeless(b, value):
+                if is_shapeless(b, after):
+                    raise b.unsupported("a list whose elements have no shape in any turn", "give element_shape")
+                self.starts[index] = self._with_shape(index, b.shape_of(after)[1:])
                 self.descs[index], learnt = self.starts[index].desc, True
                 continue
-            wider = common_desc(f"{op.node.name}.{index}", self.descs[index], after.desc)
+            wider = common_desc(f"{b.node.name}.{index}", self.descs[index], after.desc)
             if wider is UNKNOWN:
                 what = f"it carries {self.descs[index].dtype.long}, a turn makes {after.desc.dtype.long} of it"
-                raise ModelInvalid("E13014", what, where=op.where)
+                raise ModelInvalid("E13014", what, where=b.where)
             if wider != self.descs[index]:
                 self.descs[index] = TensorDesc.plain(wider.dtype, None) if forget else wider
                 learnt = True
@@ -238,9 +238,9 @@ class _Loop:
         their sizes, they are those of a first turn that is read for nothing else: what it computes goes once these
         are known.
         """
-        op, start = self.op, self.starts[index]
-        made = give_shape(op, start, shape)
-        return give_shape_of(op, start, run(op, op.graph, self.body, self.starts)[index]) if made is None else made
+        b, start = self.b, self.starts[index]
+        made = give_shape(b, start, shape)
+        return give_shape_of(b, start, run(b, b.graph, self.body, self.starts)[index]) if made is None else made
 
     # --- how often ---------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class _Loop:
         if node.op != "Const":
             return None, None
         alone = TfGraph({node.name: node}, [], [ref])
-        return None, self.op.bodies.read_body(self.op, "cond", alone, self.op.graph, [])[0]
+        return None, self.b.bodies.read_body(self.b, "cond", alone, self.b.graph, [])[0]
 
     def _counts(self, index: int) -> bool:
         """Does a turn add 1 to a carried value?"""
@@ -319,16 +319,16 @@ def _discard(graph: Graph) -> None:
         node.graph.erase(node)
 
 
-def _is_zero(op: Op, value: Value) -> bool:
-    return op.known(value) == (0,)
+def _is_zero(b: OpBuilder, value: Value) -> bool:
+    return b.known(value) == (0,)
 
 
-def _is_same(op: Op, a: Value, b: Value) -> bool:
+def _is_same(b: OpBuilder, left: Value, right: Value) -> bool:
     """Are two numbers equal, whatever they are?"""
-    known = op.known(a)
-    if known is not None and known == op.known(b):
+    known = b.known(left)
+    if known is not None and known == b.known(right):
         return True
-    return _number(a) is _number(b)
+    return _number(left) is _number(right)
 
 
 def _number(value: Value) -> Value:

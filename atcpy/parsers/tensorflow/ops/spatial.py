@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.shape import Dim
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.elementwise import activated
 
 
@@ -23,16 +23,16 @@ class Layout:
     rank: int
     is_first: bool  # the channels come second, as in ONNX
 
-    def enter(self, op: Op, value: Value) -> Value:
+    def enter(self, b: OpBuilder, value: Value) -> Value:
         """The value with its channels second. Raises ModelInvalid if it has another rank."""
-        rank = len(op.shape_of(value))
+        rank = len(b.shape_of(value))
         if rank != self.rank:
-            raise ModelInvalid("EZ8888", f'"{value.name}" has {rank} dims, not {self.rank}', where=op.where)
-        return value if self.is_first else op.transpose(value, (0, self.rank - 1, *range(1, self.rank - 1)))
+            raise ModelInvalid("EZ8888", f'"{value.name}" has {rank} dims, not {self.rank}', where=b.where)
+        return value if self.is_first else b.transpose(value, (0, self.rank - 1, *range(1, self.rank - 1)))
 
-    def leave(self, op: Op, value: Value) -> Value:
+    def leave(self, b: OpBuilder, value: Value) -> Value:
         """A result in the order of the op."""
-        return value if self.is_first else op.transpose(value, (0, *range(2, self.rank), 1))
+        return value if self.is_first else b.transpose(value, (0, *range(2, self.rank), 1))
 
     def spatial(self, per_dim: Sequence[int]) -> tuple[int, ...]:
         """The entries of a list with one for each dim that are those of the spatial dims."""
@@ -49,11 +49,11 @@ class Layout:
         return (per_dim[0], per_dim[1] if self.is_first else per_dim[-1])
 
 
-def layout_of(op: Op, rank: int) -> Layout:
+def layout_of(b: OpBuilder, rank: int) -> Layout:
     """The layout that `data_format` names. Unsupported for those that are neither channels first nor last."""
-    name = op.text_attr("data_format")
+    name = b.text_attr("data_format")
     if name not in {"NHWC", "NCHW", "NDHWC", "NCDHW"}:
-        raise op.refuse(f"data_format {name}")
+        raise b.unsupported(f"data_format {name}")
     return Layout(rank, name.startswith("NC"))
 
 
@@ -96,38 +96,38 @@ def _without(items: Sequence[int], place: int) -> tuple[int, ...]:
     return (*items[:place], *items[place + 1 :])
 
 
-def steps_of(op: Op, layout: Layout, stated: Sequence[int] | None = None) -> Steps:
+def steps_of(b: OpBuilder, layout: Layout, stated: Sequence[int] | None = None) -> Steps:
     """Strides (`stated`, or the attribute), dilations and padding of an op with a window."""
-    strides, dilations = stated or op.ints_attr("strides"), op.attr("dilations") or (1,) * layout.rank
+    strides, dilations = stated or b.ints_attr("strides"), b.attr("dilations") or (1,) * layout.rank
     assert isinstance(dilations, tuple)
     if len(strides) != layout.rank or len(dilations) != layout.rank or min(*strides, *dilations) < 1:
-        raise ModelInvalid("E13014", f"strides {strides}, dilations {dilations}: {layout.rank} each", where=op.where)
+        raise b.invalid(f"strides {strides}, dilations {dilations}: {layout.rank} each")
     if any(step != 1 for step in (*layout.others(strides), *layout.others(dilations))):
-        raise op.refuse("steps over the batch or the channels")
+        raise b.unsupported("steps over the batch or the channels")
     pads: tuple[int, ...] | None = None
-    match op.text_attr("padding"):
+    match b.text_attr("padding"):
         case "SAME":
             pass
         case "VALID":
             pads = (0,) * (2 * (layout.rank - 2))
         case "EXPLICIT":
-            every = op.ints_attr("explicit_paddings")
+            every = b.ints_attr("explicit_paddings")
             if len(every) != 2 * layout.rank or min(every) < 0:
-                raise ModelInvalid("E13014", f"explicit_paddings: {every}", where=op.where)
+                raise b.invalid(f"explicit_paddings: {every}")
             if any((*layout.others(every[0::2]), *layout.others(every[1::2]))):
-                raise op.refuse("padding of the batch or the channels")
+                raise b.unsupported("padding of the batch or the channels")
             pads = (*layout.spatial(every[0::2]), *layout.spatial(every[1::2]))
         case other:
-            raise ModelInvalid("E13014", f"padding: {other}", where=op.where)
+            raise b.invalid(f"padding: {other}")
     return Steps(layout.spatial(strides), layout.spatial(dilations), pads)
 
 
-def whole_shape(op: Op, index: int, rank: int) -> tuple[int, ...]:
+def whole_shape(b: OpBuilder, index: int, rank: int) -> tuple[int, ...]:
     """The shape of a filter. Raises Unsupported unless it has that rank and its sizes are numbers."""
-    shape = op.shape(index)
+    shape = b.shape(index)
     sizes = tuple(dim for dim in shape if isinstance(dim, int))
     if len(shape) != rank or len(sizes) != rank:
-        raise op.refuse(f"a filter of shape {shape}")
+        raise b.unsupported(f"a filter of shape {shape}")
     return sizes
 
 
@@ -145,14 +145,14 @@ class _Line:
     dim: int
     axis: int
 
-    def leave(self, op: Op, value: Value) -> Value:
+    def leave(self, b: OpBuilder, value: Value) -> Value:
         """A result in the order of the op, with that dim again."""
-        return op.unsqueeze(self.layout.leave(op, value), self.axis)
+        return b.unsqueeze(self.layout.leave(b, value), self.axis)
 
 
-def _line(op: Op, layout: Layout, kernel: Sequence[int], steps: Steps) -> _Line | None:
+def _line(b: OpBuilder, layout: Layout, kernel: Sequence[int], steps: Steps) -> _Line | None:
     """The line that the data are, behind an ExpandDims."""
-    made = op.input(0).producer
+    made = b.input(0).producer
     if layout.rank != 4 or made.op_type != "Unsqueeze" or made.operand(1).tensor is None:
         return None
     axes = [int(axis) % 4 for axis in made.operand(1).array.reshape(-1)]
@@ -162,108 +162,108 @@ def _line(op: Op, layout: Layout, kernel: Sequence[int], steps: Steps) -> _Line 
     return _Line(Layout(3, layout.is_first), made.operand(0), dim, axes[0])
 
 
-def _convolution(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+def _convolution(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value:
     """Conv with weights OIHW, the data and the result being in the order of the op."""
-    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
-    steps = steps_of(op, layout)
-    line = _line(op, layout, taps, steps)
+    taps = [dim for dim in b.shape_of(kernel)[2:] if isinstance(dim, int)]
+    steps = steps_of(b, layout)
+    line = _line(b, layout, taps, steps)
     if line is None:
-        return layout.leave(op, _convolved(op, layout, layout.enter(op, op.input(0)), kernel, group))
-    x = line.layout.enter(op, line.data)
-    attrs = steps.without(line.dim).attrs(op.shape_of(x)[2:], _without(taps, line.dim))
-    return line.leave(op, op.add("Conv", x, op.squeeze(kernel, line.dim + 2), group=group, **attrs))
+        return layout.leave(b, _convolved(b, layout, layout.enter(b, b.input(0)), kernel, group))
+    x = line.layout.enter(b, line.data)
+    attrs = steps.without(line.dim).attrs(b.shape_of(x)[2:], _without(taps, line.dim))
+    return line.leave(b, b.op("Conv", x, b.squeeze(kernel, line.dim + 2), group=group, **attrs))
 
 
-def _convolved(op: Op, layout: Layout, x: Value, kernel: Value, group: int) -> Value:
+def _convolved(b: OpBuilder, layout: Layout, x: Value, kernel: Value, group: int) -> Value:
     """Conv with weights OIHW; channels second."""
-    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
-    return op.add("Conv", x, kernel, group=group, **steps_of(op, layout).attrs(op.shape_of(x)[2:], taps))
+    taps = [dim for dim in b.shape_of(kernel)[2:] if isinstance(dim, int)]
+    return b.op("Conv", x, kernel, group=group, **steps_of(b, layout).attrs(b.shape_of(x)[2:], taps))
 
 
-def _filter(op: Op, layout: Layout) -> tuple[Value, int]:
+def _filter(b: OpBuilder, layout: Layout) -> tuple[Value, int]:
     """The filter of input 1 (HWIO) as OIHW, and the number of groups."""
-    w = whole_shape(op, 1, layout.rank)
-    if op.rank(0) != layout.rank:
-        layout.enter(op, op.input(0))  # which refuses it
-    of_x, per_group = op.shape(0)[1 if layout.is_first else -1], w[-2]
+    w = whole_shape(b, 1, layout.rank)
+    if b.rank(0) != layout.rank:
+        layout.enter(b, b.input(0))  # which refuses it
+    of_x, per_group = b.shape(0)[1 if layout.is_first else -1], w[-2]
     group = of_x // per_group if isinstance(of_x, int) and per_group and of_x % per_group == 0 else 1
-    return op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2))), group
+    return b.transpose(b.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2))), group
 
 
 @maps("Conv2D", "Conv3D")
-def conv(op: Op) -> Value:
+def conv(b: OpBuilder) -> Value:
     """Conv; the filter HWIO becomes OIHW, groups come from its size"""
-    layout = layout_of(op, 4 if op.node.op == "Conv2D" else 5)
-    return _convolution(op, layout, *_filter(op, layout))
+    layout = layout_of(b, 4 if b.node.op == "Conv2D" else 5)
+    return _convolution(b, layout, *_filter(b, layout))
 
 
-def _depthwise_filter(op: Op) -> tuple[Value, int]:
-    height, width, channels, multiplier = whole_shape(op, 1, 4)
-    flat = op.reshape(op.input(1), (height, width, 1, channels * multiplier))
-    return op.transpose(flat, (3, 2, 0, 1)), channels
+def _depthwise_filter(b: OpBuilder) -> tuple[Value, int]:
+    height, width, channels, multiplier = whole_shape(b, 1, 4)
+    flat = b.reshape(b.input(1), (height, width, 1, channels * multiplier))
+    return b.transpose(flat, (3, 2, 0, 1)), channels
 
 
 @maps("DepthwiseConv2dNative")
-def depthwise(op: Op) -> Value:
+def depthwise(b: OpBuilder) -> Value:
     """Conv with a group for each channel"""
-    return _convolution(op, layout_of(op, 4), *_depthwise_filter(op))
+    return _convolution(b, layout_of(b, 4), *_depthwise_filter(b))
 
 
 @maps("_FusedConv2D", "_FusedDepthwiseConv2dNative")
-def fused_conv(op: Op) -> Value:
+def fused_conv(b: OpBuilder) -> Value:
     """Conv and what follows: BiasAdd or FusedBatchNorm, then an activation"""
-    layout = layout_of(op, 4)
-    weights = _filter(op, layout) if op.node.op == "_FusedConv2D" else _depthwise_filter(op)
-    y = _convolved(op, layout, layout.enter(op, op.input(0)), *weights)
-    steps = op.attr("fused_ops")
+    layout = layout_of(b, 4)
+    weights = _filter(b, layout) if b.node.op == "_FusedConv2D" else _depthwise_filter(b)
+    y = _convolved(b, layout, layout.enter(b, b.input(0)), *weights)
+    steps = b.attr("fused_ops")
     for step in steps if isinstance(steps, tuple) else ():
         match step:
             case b"BiasAdd":
-                y = op.add("Add", y, op.reshape(op.input(2), (-1, 1, 1)))
+                y = b.op("Add", y, b.reshape(b.input(2), (-1, 1, 1)))
             case b"FusedBatchNorm":
-                y = op.add("BatchNormalization", y, *op.inputs[2:6], epsilon=op.float_attr("epsilon"))
+                y = b.op("BatchNormalization", y, *b.inputs[2:6], epsilon=b.float_attr("epsilon"))
             case other:
-                y = activated(op, y, other)
-    return layout.leave(op, y)
+                y = activated(b, y, other)
+    return layout.leave(b, y)
 
 
 # --- transposed convolutions -------------------------------------------------------------------------
 
 
 @maps("Conv2DBackpropInput", "Conv3DBackpropInputV2")
-def transposed_conv(op: Op) -> Value:
+def transposed_conv(b: OpBuilder) -> Value:
     """ConvTranspose; the sizes asked for may be computed"""
-    layout = layout_of(op, 4 if op.node.op == "Conv2DBackpropInput" else 5)
-    w = whole_shape(op, 1, layout.rank)
-    asked = op.known(op.input(0)) or ()
+    layout = layout_of(b, 4 if b.node.op == "Conv2DBackpropInput" else 5)
+    w = whole_shape(b, 1, layout.rank)
+    asked = b.known(b.input(0)) or ()
     channels = asked[layout.others(range(layout.rank))[1]] if len(asked) == layout.rank else w[-2]
     group = channels // w[-2] if isinstance(channels, int) and w[-2] and channels % w[-2] == 0 else 1
-    kernel = op.transpose(op.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
-    return _scattered(op, layout, kernel, group)
+    kernel = b.transpose(b.input(1), (layout.rank - 1, layout.rank - 2, *range(layout.rank - 2)))
+    return _scattered(b, layout, kernel, group)
 
 
 @maps("DepthwiseConv2dNativeBackpropInput")
-def transposed_depthwise(op: Op) -> Value:
+def transposed_depthwise(b: OpBuilder) -> Value:
     """ConvTranspose with a group for each channel"""
-    height, width, channels, multiplier = whole_shape(op, 1, 4)
-    flat = op.reshape(op.input(1), (height, width, channels * multiplier, 1))
-    return _scattered(op, layout_of(op, 4), op.transpose(flat, (2, 3, 0, 1)), channels)
+    height, width, channels, multiplier = whole_shape(b, 1, 4)
+    flat = b.reshape(b.input(1), (height, width, channels * multiplier, 1))
+    return _scattered(b, layout_of(b, 4), b.transpose(flat, (2, 3, 0, 1)), channels)
 
 
-def _scattered(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
+def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value:
     """ConvTranspose of input 2, the filter being IOHW, to the sizes of input 0."""
-    steps, spatial = steps_of(op, layout), range(layout.rank - 2)
-    x = layout.enter(op, op.input(2))
-    taps = [dim for dim in op.shape_of(kernel)[2:] if isinstance(dim, int)]
+    steps, spatial = steps_of(b, layout), range(layout.rank - 2)
+    x = layout.enter(b, b.input(2))
+    taps = [dim for dim in b.shape_of(kernel)[2:] if isinstance(dim, int)]
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(taps, steps.dilations, strict=True)]
-    asked = op.known(op.input(0))
-    if op.rank(0) != 1:
-        raise ModelInvalid("E13014", f"input_sizes has {op.rank(0)} dims", where=op.where)
+    asked = b.known(b.input(0))
+    if b.rank(0) != 1:
+        raise b.invalid(f"input_sizes has {b.rank(0)} dims")
     if asked is not None and len(asked) not in {layout.rank, layout.rank - 2}:
-        raise ModelInvalid("E13014", f"input_sizes has {len(asked)} of {layout.rank} numbers", where=op.where)
+        raise b.invalid(f"input_sizes has {len(asked)} of {layout.rank} numbers")
     sizes = () if asked is None else layout.spatial_dims(asked)
     attrs: dict[str, object] = {"strides": steps.strides, "dilations": steps.dilations, "group": group}
-    ins, outs = [[dim for dim in dims if isinstance(dim, int)] for dims in (op.shape_of(x)[2:], sizes)]
+    ins, outs = [[dim for dim in dims if isinstance(dim, int)] for dims in (b.shape_of(x)[2:], sizes)]
     if len(ins) == len(outs) == len(spatial):
         whole = [(ins[i] - 1) * steps.strides[i] + reach[i] for i in spatial]
         pads = steps.pads
@@ -273,24 +273,24 @@ def _scattered(op: Op, layout: Layout, kernel: Value, group: int) -> Value:
         beyond = tuple(outs[i] - whole[i] + pads[i] + pads[i + len(spatial)] for i in spatial)
         if any(not 0 <= beyond[i] < max(steps.strides[i], 2) for i in spatial):
             what = f"a convolution of dims {outs} does not give {ins}, as the input has"
-            raise ModelInvalid("E13014", what, where=op.where)
-        return layout.leave(op, op.add("ConvTranspose", x, kernel, pads=pads, output_padding=beyond, **attrs))
+            raise b.invalid(what)
+        return layout.leave(b, b.op("ConvTranspose", x, kernel, pads=pads, output_padding=beyond, **attrs))
     # All that it can be, cut to the sizes asked for when these are known.
     beyond = tuple(stride - 1 for stride in steps.strides)
-    whole_result = op.add("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
-    wanted = op.cast(op.input(0), DType.INT64)
-    length = op.shape(0)[0]
+    whole_result = b.op("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
+    wanted = b.cast(b.input(0), DType.INT64)
+    length = b.shape(0)[0]
     if length != len(spatial):
         first = layout.spatial(range(layout.rank))[0]
-        wanted = op.add("Slice", wanted, op.const([first]), op.const([first + len(spatial)]))
+        wanted = b.op("Slice", wanted, b.const([first]), b.const([first + len(spatial)]))
     if steps.pads is None:
-        before = op.add("Mul", op.add("Sub", op.add("Shape", x, start=2), op.const(1)), op.const(steps.strides))
-        total = op.add("Sub", op.add("Add", before, op.const(reach)), wanted)
-        start = op.add("Div", op.add("Max", total, op.const(0)), op.const(2))
+        before = b.op("Mul", b.op("Sub", b.op("Shape", x, start=2), b.const(1)), b.const(steps.strides))
+        total = b.op("Sub", b.op("Add", before, b.const(reach)), wanted)
+        start = b.op("Div", b.op("Max", total, b.const(0)), b.const(2))
     else:
-        start = op.const(steps.pads[: len(spatial)])
-    axes = op.const([axis + 2 for axis in spatial])
-    return layout.leave(op, op.add("Slice", whole_result, start, op.add("Add", start, wanted), axes))
+        start = b.const(steps.pads[: len(spatial)])
+    axes = b.const([axis + 2 for axis in spatial])
+    return layout.leave(b, b.op("Slice", whole_result, start, b.op("Add", start, wanted), axes))
 
 
 # --- pooling -----------------------------------------------------------------------------------------
@@ -303,67 +303,67 @@ _EXACT = {  # where integers are pooled that the op of the standard does not tak
 }
 
 
-def _window(op: Op, sizes: Sequence[int], layout: Layout) -> tuple[int, ...]:
+def _window(b: OpBuilder, sizes: Sequence[int], layout: Layout) -> tuple[int, ...]:
     if len(sizes) != layout.rank or min(sizes, default=0) < 1:
-        raise ModelInvalid("E13014", f"ksize {tuple(sizes)}: {layout.rank} numbers above 0", where=op.where)
+        raise b.invalid(f"ksize {tuple(sizes)}: {layout.rank} numbers above 0")
     if layout.others(sizes) != (1, 1):
-        raise op.refuse("a window over the batch or the channels")
+        raise b.unsupported("a window over the batch or the channels")
     return layout.spatial(sizes)
 
 
 @maps("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
-def pool(op: Op) -> Value:
+def pool(b: OpBuilder) -> Value:
     """MaxPool, AveragePool; the average does not count pads"""
-    has_inputs = op.node.op == "MaxPoolV2"
-    layout = layout_of(op, 5 if op.node.op.endswith("3D") else 4)
-    kernel = _window(op, op.ints(1) if has_inputs else op.ints_attr("ksize"), layout)
-    steps = steps_of(op, layout, op.ints(2) if has_inputs else None)
-    line = _line(op, layout, kernel, steps)
+    has_inputs = b.node.op == "MaxPoolV2"
+    layout = layout_of(b, 5 if b.node.op.endswith("3D") else 4)
+    kernel = _window(b, b.ints(1) if has_inputs else b.ints_attr("ksize"), layout)
+    steps = steps_of(b, layout, b.ints(2) if has_inputs else None)
+    line = _line(b, layout, kernel, steps)
     if line is not None:
         kernel, steps = _without(kernel, line.dim), steps.without(line.dim)
-    x = layout.enter(op, op.input(0)) if line is None else line.layout.enter(op, line.data)
-    attrs = {"kernel_shape": kernel, **steps.attrs(op.shape_of(x)[2:], kernel)}
+    x = layout.enter(b, b.input(0)) if line is None else line.layout.enter(b, line.data)
+    attrs = {"kernel_shape": kernel, **steps.attrs(b.shape_of(x)[2:], kernel)}
     dtype = x.desc.dtype
-    x = op.cast(x, _EXACT.get(dtype, dtype))
-    if op.node.op.startswith("Max"):
-        pooled = op.add("MaxPool", x, **attrs)
+    x = b.cast(x, _EXACT.get(dtype, dtype))
+    if b.node.op.startswith("Max"):
+        pooled = b.op("MaxPool", x, **attrs)
     else:
-        pooled = op.add("AveragePool", x, count_include_pad=0, **attrs)
-    return (layout if line is None else line).leave(op, op.cast(pooled, dtype))
+        pooled = b.op("AveragePool", x, count_include_pad=0, **attrs)
+    return (layout if line is None else line).leave(b, b.cast(pooled, dtype))
 
 
 @maps("MaxPoolWithArgmax")
-def pool_with_places(op: Op) -> list[Value]:
+def pool_with_places(b: OpBuilder) -> list[Value]:
     """MaxPool; places are counted as TensorFlow's, the channels last"""
     layout = Layout(4, is_first=False)
-    kernel, steps = _window(op, op.ints_attr("ksize"), layout), steps_of(op, layout)
-    x = layout.enter(op, op.input(0))
+    kernel, steps = _window(b, b.ints_attr("ksize"), layout), steps_of(b, layout)
+    x = layout.enter(b, b.input(0))
     dtype = x.desc.dtype
-    attrs = steps.attrs(op.shape_of(x)[2:], kernel)
-    pooled, flat = op.add_many("MaxPool", op.cast(x, _EXACT.get(dtype, dtype)), outputs=2, kernel_shape=kernel, **attrs)
-    sizes = op.add("Shape", x)
-    images, channels, *sides = op.add_many("Split", sizes, outputs=4, num_outputs=4)
-    area = op.add("Mul", *sides)
-    at = op.add("Mul", op.add("Mod", flat, area), channels)
-    one = op.const(1)
-    of_channel = op.add("Range", op.const(0), op.squeeze(channels, 0), one)
-    at = op.add("Add", at, op.unsqueeze(of_channel, 1, 2))
-    if op.bool_attr("include_batch_in_index"):
-        of_image = op.add("Range", op.const(0), op.squeeze(images, 0), one)
-        before = op.add("Mul", of_image, op.add("Mul", area, channels))
-        at = op.add("Add", at, op.unsqueeze(before, 1, 2, 3))
-    places = op.cast(layout.leave(op, at), op.dtype_attr("Targmax"))
-    return [layout.leave(op, op.cast(pooled, dtype)), places]
+    attrs = steps.attrs(b.shape_of(x)[2:], kernel)
+    pooled, flat = b.ops("MaxPool", b.cast(x, _EXACT.get(dtype, dtype)), outputs=2, kernel_shape=kernel, **attrs)
+    sizes = b.op("Shape", x)
+    images, channels, *sides = b.ops("Split", sizes, outputs=4, num_outputs=4)
+    area = b.op("Mul", *sides)
+    at = b.op("Mul", b.op("Mod", flat, area), channels)
+    one = b.const(1)
+    of_channel = b.op("Range", b.const(0), b.squeeze(channels, 0), one)
+    at = b.op("Add", at, b.unsqueeze(of_channel, 1, 2))
+    if b.bool_attr("include_batch_in_index"):
+        of_image = b.op("Range", b.const(0), b.squeeze(images, 0), one)
+        before = b.op("Mul", of_image, b.op("Mul", area, channels))
+        at = b.op("Add", at, b.unsqueeze(before, 1, 2, 3))
+    places = b.cast(layout.leave(b, at), b.dtype_attr("Targmax"))
+    return [layout.leave(b, b.cast(pooled, dtype)), places]
 
 
 # --- blocks of pixels ------------------------------------------------------------------------
 
 
 @maps("DepthToSpace", "SpaceToDepth")
-def depth_and_space(op: Op) -> Value:
+def depth_and_space(b: OpBuilder) -> Value:
     """DepthToSpace (DCR), SpaceToDepth"""
-    layout = layout_of(op, 4)
-    x, size = layout.enter(op, op.input(0)), op.int_attr("block_size")
-    if op.node.op == "DepthToSpace":
-        return layout.leave(op, op.add("DepthToSpace", x, blocksize=size, mode="DCR"))
-    return layout.leave(op, op.add("SpaceToDepth", x, blocksize=size))
+    layout = layout_of(b, 4)
+    x, size = layout.enter(b, b.input(0)), b.int_attr("block_size")
+    if b.node.op == "DepthToSpace":
+        return layout.leave(b, b.op("DepthToSpace", x, blocksize=size, mode="DCR"))
+    return layout.leave(b, b.op("SpaceToDepth", x, blocksize=size))

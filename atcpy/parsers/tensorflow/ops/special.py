@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.op import Op, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 # erfc(z) = t · exp(−z² + c(t)), t = 2 / (2 + z), z ≥ 0: c as a Chebyshev series in 2t − 1
 _ERFC = (
@@ -47,180 +47,180 @@ _DIGAMMA_STEPS = 10
 
 
 @maps("Log1p")
-def log1p(op: Op) -> Value:
+def log1p(b: OpBuilder) -> Value:
     """Log(1 + x), exact near 0"""
-    return _log1p(op, op.input(0))
+    return _log1p(b, b.input(0))
 
 
-def _log1p(op: Op, x: Value) -> Value:
+def _log1p(b: OpBuilder, x: Value) -> Value:
     """x · log(u) / (u − 1), u = 1 + x: what the sum rounds off, the quotient puts back."""
-    one = op.like(1, x)
-    u = op.add("Add", x, one)
-    log = op.add("Log", u)
-    exact = op.add("Mul", log, op.add("Div", x, op.add("Sub", u, one)))
-    near = op.add("Where", op.add("Equal", u, one), x, exact)
-    return op.add("Where", op.add("Less", x, op.like(2, x)), near, log)
+    one = b.like(1, x)
+    u = b.op("Add", x, one)
+    log = b.op("Log", u)
+    exact = b.op("Mul", log, b.op("Div", x, b.op("Sub", u, one)))
+    near = b.op("Where", b.op("Equal", u, one), x, exact)
+    return b.op("Where", b.op("Less", x, b.like(2, x)), near, log)
 
 
 @maps("Xlog1py")
-def x_log1p_y(op: Op) -> Value:
+def x_log1p_y(b: OpBuilder) -> Value:
     """x · Log1p(y); 0 where x is 0"""
-    x = op.input(0)
-    zero = op.like(0, x)
-    return op.add("Where", op.add("Equal", x, zero), zero, op.add("Mul", x, _log1p(op, op.input(1))))
+    x = b.input(0)
+    zero = b.like(0, x)
+    return b.op("Where", b.op("Equal", x, zero), zero, b.op("Mul", x, _log1p(b, b.input(1))))
 
 
 @maps("Expm1")
-def expm1(op: Op) -> Value:
+def expm1(b: OpBuilder) -> Value:
     """Exp(x) − 1, exact near 0"""
-    x = op.input(0)
-    one = op.like(1, x)
-    tanh = op.add("Tanh", op.add("Mul", x, op.like(0.5, x)))
-    near = op.add("Div", op.add("Mul", tanh, op.like(2, x)), op.add("Sub", one, tanh))
-    far = op.add("Sub", op.add("Exp", x), one)
-    return op.add("Where", op.add("Less", op.add("Abs", x), one), near, far)
+    x = b.input(0)
+    one = b.like(1, x)
+    tanh = b.op("Tanh", b.op("Mul", x, b.like(0.5, x)))
+    near = b.op("Div", b.op("Mul", tanh, b.like(2, x)), b.op("Sub", one, tanh))
+    far = b.op("Sub", b.op("Exp", x), one)
+    return b.op("Where", b.op("Less", b.op("Abs", x), one), near, far)
 
 
 @maps("Erfc")
-def erfc(op: Op) -> Value:
+def erfc(b: OpBuilder) -> Value:
     """1 − Erf(x), exact where that is small"""
-    x = op.input(0)
-    wide = op.cast(x, DType.FLOAT64)
-    z = op.add("Abs", wide)
-    t = op.add("Div", op.like(2, z), op.add("Add", z, op.like(2, z)))
-    series = _chebyshev(op, op.add("Sub", op.add("Mul", t, op.like(4, t)), op.like(2, t)), _ERFC)
-    tail = op.add("Mul", t, op.add("Exp", op.add("Sub", series, op.add("Mul", z, z))))
-    below = op.add("Less", wide, op.like(0, wide))
-    return op.cast(op.add("Where", below, op.add("Sub", op.like(2, tail), tail), tail), x.desc.dtype)
+    x = b.input(0)
+    wide = b.cast(x, DType.FLOAT64)
+    z = b.op("Abs", wide)
+    t = b.op("Div", b.like(2, z), b.op("Add", z, b.like(2, z)))
+    series = _chebyshev(b, b.op("Sub", b.op("Mul", t, b.like(4, t)), b.like(2, t)), _ERFC)
+    tail = b.op("Mul", t, b.op("Exp", b.op("Sub", series, b.op("Mul", z, z))))
+    below = b.op("Less", wide, b.like(0, wide))
+    return b.cast(b.op("Where", below, b.op("Sub", b.like(2, tail), tail), tail), x.desc.dtype)
 
 
-def _chebyshev(op: Op, doubled: Value, factors: Sequence[float]) -> Value:
+def _chebyshev(b: OpBuilder, doubled: Value, factors: Sequence[float]) -> Value:
     """A series of Chebyshev's polynomials, of an argument that is given twice as large."""
-    last, before = op.like(factors[-1], doubled), op.like(0, doubled)
+    last, before = b.like(factors[-1], doubled), b.like(0, doubled)
     for factor in reversed(factors[1:-1]):
-        step = op.add("Sub", op.add("Mul", doubled, last), before)
-        last, before = op.add("Add", step, op.like(factor, doubled)), last
-    half = op.add("Sub", op.add("Mul", doubled, op.add("Mul", last, op.like(0.5, last))), before)
-    return op.add("Add", half, op.like(factors[0] / 2, doubled))
+        step = b.op("Sub", b.op("Mul", doubled, last), before)
+        last, before = b.op("Add", step, b.like(factor, doubled)), last
+    half = b.op("Sub", b.op("Mul", doubled, b.op("Mul", last, b.like(0.5, last))), before)
+    return b.op("Add", half, b.like(factors[0] / 2, doubled))
 
 
 @maps("Ndtri")
-def ndtri(op: Op) -> Value:
+def ndtri(b: OpBuilder) -> Value:
     """The inverse of the normal distribution"""
-    p = op.cast(op.input(0), DType.FLOAT64)
-    centred = op.add("Sub", p, op.like(0.5, p))
-    return op.cast(_quantile(op, centred, p, op.add("Sub", op.like(1, p), p)), op.dtype(0))
+    p = b.cast(b.input(0), DType.FLOAT64)
+    centred = b.op("Sub", p, b.like(0.5, p))
+    return b.cast(_quantile(b, centred, p, b.op("Sub", b.like(1, p), p)), b.dtype(0))
 
 
 @maps("Erfinv")
-def erfinv(op: Op) -> Value:
+def erfinv(b: OpBuilder) -> Value:
     """The inverse of Erf"""
-    x = op.cast(op.input(0), DType.FLOAT64)
-    half = op.like(0.5, x)
-    halved = op.add("Mul", x, half)
-    quantile = _quantile(op, halved, op.add("Add", half, halved), op.add("Sub", half, halved))
-    return op.cast(op.add("Mul", quantile, op.like(math.sqrt(0.5), x)), op.dtype(0))
+    x = b.cast(b.input(0), DType.FLOAT64)
+    half = b.like(0.5, x)
+    halved = b.op("Mul", x, half)
+    quantile = _quantile(b, halved, b.op("Add", half, halved), b.op("Sub", half, halved))
+    return b.cast(b.op("Mul", quantile, b.like(math.sqrt(0.5), x)), b.dtype(0))
 
 
-def _quantile(op: Op, centred: Value, low: Value, high: Value) -> Value:
+def _quantile(b: OpBuilder, centred: Value, low: Value, high: Value) -> Value:
     """The place of a probability, which is given as itself less ½, as itself, and as 1 less itself."""
-    square = op.add("Mul", centred, centred)
-    inner = op.add("Mul", centred, op.add("Mul", square, _quotient(op, square, _MIDDLE)))
-    middle = op.add("Mul", op.add("Add", centred, inner), op.like(math.sqrt(2 * math.pi), centred))
-    tail = op.add("Min", low, high)
-    x = op.add("Sqrt", op.add("Mul", op.add("Log", tail), op.like(-2, tail)))
-    z = op.add("Reciprocal", x)
-    quotient = op.add("Where", op.add("Less", x, op.like(8, x)), _quotient(op, z, _TAIL), _quotient(op, z, _FAR_TAIL))
-    outer = op.add("Sub", op.add("Sub", x, op.add("Div", op.add("Log", x), x)), op.add("Mul", z, quotient))
+    square = b.op("Mul", centred, centred)
+    inner = b.op("Mul", centred, b.op("Mul", square, _quotient(b, square, _MIDDLE)))
+    middle = b.op("Mul", b.op("Add", centred, inner), b.like(math.sqrt(2 * math.pi), centred))
+    tail = b.op("Min", low, high)
+    x = b.op("Sqrt", b.op("Mul", b.op("Log", tail), b.like(-2, tail)))
+    z = b.op("Reciprocal", x)
+    quotient = b.op("Where", b.op("Less", x, b.like(8, x)), _quotient(b, z, _TAIL), _quotient(b, z, _FAR_TAIL))
+    outer = b.op("Sub", b.op("Sub", x, b.op("Div", b.op("Log", x), x)), b.op("Mul", z, quotient))
     # At 0 and 1 the terms are ∞ − NaN; outside NaN, as the logarithm is.
-    outer = op.add("Where", op.add("Equal", tail, op.like(0, tail)), op.like(math.inf, tail), outer)
-    signed = op.add("Where", op.add("Less", centred, op.like(0, centred)), op.add("Neg", outer), outer)
-    return op.add("Where", op.add("Less", tail, op.like(math.exp(-2), tail)), signed, middle)
+    outer = b.op("Where", b.op("Equal", tail, b.like(0, tail)), b.like(math.inf, tail), outer)
+    signed = b.op("Where", b.op("Less", centred, b.like(0, centred)), b.op("Neg", outer), outer)
+    return b.op("Where", b.op("Less", tail, b.like(math.exp(-2), tail)), signed, middle)
 
 
-def _quotient(op: Op, x: Value, factors: tuple[Sequence[float], Sequence[float]]) -> Value:
-    return op.add("Div", _polynomial(op, x, factors[0]), _polynomial(op, x, factors[1]))
+def _quotient(b: OpBuilder, x: Value, factors: tuple[Sequence[float], Sequence[float]]) -> Value:
+    return b.op("Div", _polynomial(b, x, factors[0]), _polynomial(b, x, factors[1]))
 
 
-def _polynomial(op: Op, x: Value, factors: Sequence[float]) -> Value:
-    total = op.like(factors[0], x)
+def _polynomial(b: OpBuilder, x: Value, factors: Sequence[float]) -> Value:
+    total = b.like(factors[0], x)
     for factor in factors[1:]:
-        total = op.add("Add", op.add("Mul", total, x), op.like(factor, x))
+        total = b.op("Add", b.op("Mul", total, x), b.like(factor, x))
     return total
 
 
 @maps("Lgamma")
-def lgamma(op: Op) -> Value:
+def lgamma(b: OpBuilder) -> Value:
     """log |Γ(x)|"""
-    x = op.cast(op.input(0), DType.FLOAT64)
-    half, one = op.like(0.5, x), op.like(1, x)
-    is_low = op.add("Less", x, half)
-    z = op.add("Sub", op.add("Where", is_low, op.add("Sub", one, x), x), one)
-    total = op.like(_LANCZOS[0], z)
+    x = b.cast(b.input(0), DType.FLOAT64)
+    half, one = b.like(0.5, x), b.like(1, x)
+    is_low = b.op("Less", x, half)
+    z = b.op("Sub", b.op("Where", is_low, b.op("Sub", one, x), x), one)
+    total = b.like(_LANCZOS[0], z)
     for place, factor in enumerate(_LANCZOS[1:], start=1):
-        total = op.add("Add", total, op.add("Div", op.like(factor, z), op.add("Add", z, op.like(place, z))))
-    t = op.add("Add", z, op.like(_LANCZOS_SHIFT + 0.5, z))
-    powers = op.add("Sub", op.add("Mul", op.add("Add", z, half), op.add("Log", t)), t)
-    right = op.add("Add", op.add("Add", powers, op.add("Log", total)), op.like(math.log(2 * math.pi) / 2, z))
-    right = op.add("Where", op.add("IsInf", x), op.like(math.inf, x), right)
+        total = b.op("Add", total, b.op("Div", b.like(factor, z), b.op("Add", z, b.like(place, z))))
+    t = b.op("Add", z, b.like(_LANCZOS_SHIFT + 0.5, z))
+    powers = b.op("Sub", b.op("Mul", b.op("Add", z, half), b.op("Log", t)), t)
+    right = b.op("Add", b.op("Add", powers, b.op("Log", total)), b.like(math.log(2 * math.pi) / 2, z))
+    right = b.op("Where", b.op("IsInf", x), b.like(math.inf, x), right)
     # Γ(x) · Γ(1 − x) = π / sin(πx)
-    sine = op.add("Abs", op.add("Sin", op.add("Mul", _fraction(op, x), op.like(math.pi, x))))
-    left = op.add("Sub", op.add("Sub", op.like(math.log(math.pi), x), op.add("Log", sine)), right)
-    at_pole = op.add("And", is_low, op.add("Equal", x, op.add("Floor", x)))
-    result = op.add("Where", is_low, left, right)
-    return op.cast(op.add("Where", at_pole, op.like(math.inf, x), result), op.dtype(0))
+    sine = b.op("Abs", b.op("Sin", b.op("Mul", _fraction(b, x), b.like(math.pi, x))))
+    left = b.op("Sub", b.op("Sub", b.like(math.log(math.pi), x), b.op("Log", sine)), right)
+    at_pole = b.op("And", is_low, b.op("Equal", x, b.op("Floor", x)))
+    result = b.op("Where", is_low, left, right)
+    return b.cast(b.op("Where", at_pole, b.like(math.inf, x), result), b.dtype(0))
 
 
 @maps("Digamma")
-def digamma(op: Op) -> Value:
+def digamma(b: OpBuilder) -> Value:
     """The derivative of log Γ(x)"""
-    x = op.cast(op.input(0), DType.FLOAT64)
-    one = op.like(1, x)
-    is_low = op.add("LessOrEqual", x, op.like(0, x))
-    z = op.add("Where", is_low, op.add("Sub", one, x), x)
-    total = op.add("Neg", op.add("Reciprocal", z))
+    x = b.cast(b.input(0), DType.FLOAT64)
+    one = b.like(1, x)
+    is_low = b.op("LessOrEqual", x, b.like(0, x))
+    z = b.op("Where", is_low, b.op("Sub", one, x), x)
+    total = b.op("Neg", b.op("Reciprocal", z))
     for step in range(1, _DIGAMMA_STEPS):
-        total = op.add("Sub", total, op.add("Reciprocal", op.add("Add", z, op.like(step, z))))
-    far = op.add("Add", z, op.like(_DIGAMMA_STEPS, z))
-    inverse = op.add("Reciprocal", far)
-    square = op.add("Mul", inverse, inverse)
-    series = op.add("Mul", square, _polynomial(op, square, _BERNOULLI[::-1]))
-    series = op.add("Add", op.add("Mul", inverse, op.like(0.5, z)), series)
-    right = op.add("Add", total, op.add("Sub", op.add("Log", far), series))
+        total = b.op("Sub", total, b.op("Reciprocal", b.op("Add", z, b.like(step, z))))
+    far = b.op("Add", z, b.like(_DIGAMMA_STEPS, z))
+    inverse = b.op("Reciprocal", far)
+    square = b.op("Mul", inverse, inverse)
+    series = b.op("Mul", square, _polynomial(b, square, _BERNOULLI[::-1]))
+    series = b.op("Add", b.op("Mul", inverse, b.like(0.5, z)), series)
+    right = b.op("Add", total, b.op("Sub", b.op("Log", far), series))
     # ψ(x) = ψ(1 − x) − π / tan(πx)
-    tangent = op.add("Tan", op.add("Mul", _fraction(op, x), op.like(math.pi, x)))
-    left = op.add("Sub", right, op.add("Div", op.like(math.pi, x), tangent))
-    at_pole = op.add("And", is_low, op.add("Equal", x, op.add("Floor", x)))
-    return op.cast(op.add("Where", at_pole, op.like(math.nan, x), op.add("Where", is_low, left, right)), op.dtype(0))
+    tangent = b.op("Tan", b.op("Mul", _fraction(b, x), b.like(math.pi, x)))
+    left = b.op("Sub", right, b.op("Div", b.like(math.pi, x), tangent))
+    at_pole = b.op("And", is_low, b.op("Equal", x, b.op("Floor", x)))
+    return b.cast(b.op("Where", at_pole, b.like(math.nan, x), b.op("Where", is_low, left, right)), b.dtype(0))
 
 
-def _fraction(op: Op, x: Value) -> Value:
+def _fraction(b: OpBuilder, x: Value) -> Value:
     """x less the next integer: the functions of π·x repeat, and are exact near the integers."""
-    return op.add("Sub", x, op.add("Round", x))
+    return b.op("Sub", x, b.op("Round", x))
 
 
 @maps("Atan2")
-def atan2(op: Op) -> Value:
+def atan2(b: OpBuilder) -> Value:
     """Atan of y / x, in the quadrant of the two"""
-    return arc_tangent(op, op.input(0), op.input(1))
+    return arc_tangent(b, b.input(0), b.input(1))
 
 
-def arc_tangent(op: Op, y: Value, x: Value) -> Value:
+def arc_tangent(b: OpBuilder, y: Value, x: Value) -> Value:
     """The angle of a point, between −π and π."""
-    high, wide = op.add("Abs", y), op.add("Abs", x)
-    steep = op.add("Greater", high, wide)
-    low = op.add("Where", steep, wide, high)
-    ratio = op.add("Div", low, op.add("Where", steep, high, wide))
+    high, wide = b.op("Abs", y), b.op("Abs", x)
+    steep = b.op("Greater", high, wide)
+    low = b.op("Where", steep, wide, high)
+    ratio = b.op("Div", low, b.op("Where", steep, high, wide))
     # Equal ones may be 0/0 or ∞/∞.
-    zero, one = op.like(0, x), op.like(1, x)
-    same = op.add("Where", op.add("Equal", x, zero), zero, one)
-    angle = op.add("Atan", op.add("Where", op.add("Equal", high, wide), same, ratio))
-    angle = op.add("Where", steep, op.add("Sub", op.like(math.pi / 2, x), angle), angle)
-    angle = op.add("Where", _is_negative(op, x), op.add("Sub", op.like(math.pi, x), angle), angle)
-    return op.add("Where", _is_negative(op, y), op.add("Neg", angle), angle)
+    zero, one = b.like(0, x), b.like(1, x)
+    same = b.op("Where", b.op("Equal", x, zero), zero, one)
+    angle = b.op("Atan", b.op("Where", b.op("Equal", high, wide), same, ratio))
+    angle = b.op("Where", steep, b.op("Sub", b.like(math.pi / 2, x), angle), angle)
+    angle = b.op("Where", _is_negative(b, x), b.op("Sub", b.like(math.pi, x), angle), angle)
+    return b.op("Where", _is_negative(b, y), b.op("Neg", angle), angle)
 
 
-def _is_negative(op: Op, x: Value) -> Value:
+def _is_negative(b: OpBuilder, x: Value) -> Value:
     """The sign, of 0 too: 1 / −0 is −∞."""
-    zero = op.like(0, x)
-    return op.add("Or", op.add("Less", x, zero), op.add("Less", op.add("Reciprocal", x), zero))
+    zero = b.like(0, x)
+    return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.evaluation import find_constant
-from atcpy.parsers.tensorflow.op import Op
+from atcpy.parsers.tensorflow.op import OpBuilder
 
 _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def enlarged(op: Op, columns: Value) -> Value | None:
+def enlarged(b: OpBuilder, columns: Value) -> Value | None:
     """The images, channels last, of which `columns` is the last Reshape; None if it is no such."""
-    wide = _repeated(op, columns, 2)
-    high = None if wide is None else _repeated(op, wide[0], 1)
+    wide = _repeated(b, columns, 2)
+    high = None if wide is None else _repeated(b, wide[0], 1)
     if wide is None or high is None or not columns.desc.dtype.is_float:
         return None
-    scales = op.const([1, 1, high[1], wide[1]], dtype=DType.FLOAT32)
-    x = op.transpose(high[0], _TO_FIRST)
+    scales = b.const([1, 1, high[1], wide[1]], dtype=DType.FLOAT32)
+    x = b.transpose(high[0], _TO_FIRST)
     attrs = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return op.transpose(op.add("Resize", x, None, scales, **attrs), _TO_LAST)
+    return b.transpose(b.op("Resize", x, None, scales, **attrs), _TO_LAST)
 
 
-def _repeated(op: Op, value: Value, axis: int) -> tuple[Value, int] | None:
+def _repeated(b: OpBuilder, value: Value, axis: int) -> tuple[Value, int] | None:
     """What is repeated along a dim of four, and how often."""
     made = value.producer
     tile = made.operand(0).producer if made.op_type == "Reshape" else made
@@ -36,7 +36,7 @@ def _repeated(op: Op, value: Value, axis: int) -> tuple[Value, int] | None:
     if len(before) != 4 or len(after) != 4 or places not in ([axis + 1], [axis - 4]):
         return None
     # With all other dims as they were, the copies can only have gone into this one.
-    counts = find_constant(tile.operand(1), op.known)
-    same = all(a == b for place, (a, b) in enumerate(zip(before, after, strict=True)) if place != axis)
+    counts = find_constant(tile.operand(1), b.known)
+    same = all(left == right for place, (left, right) in enumerate(zip(before, after, strict=True)) if place != axis)
     others = counts is not None and [count for place, count in enumerate(counts.tolist()) if place != axis + 1]
     return (x, int(counts[axis + 1])) if same and counts is not None and others == [1] * 4 else None
