@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy.typing as npt
 
@@ -15,12 +15,21 @@ from atcpy.ir.node import Node, Value
 
 class Rewriter(Builder):
     """Creates nodes before `anchor` on behalf of one pass and replaces values by their outputs. The new nodes get the
-    sources and passes of the nodes that they replace, and the pass itself. Types are inferred after the rewrite.
+    sources and passes of the nodes that they replace, and the pass itself. Types are inferred after the rewrite, or by
+    `infer` at once.
     """
 
     anchor: Node
 
-    def __init__(self, graph: Graph, anchor: Node, pass_name: str, replaced: Iterable[Node] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        anchor: Node,
+        pass_name: str,
+        replaced: Iterable[Node] = (),
+        *,
+        infer: Callable[[Node], None] | None = None,
+    ) -> None:
         nodes = list(replaced) or [anchor]
         super().__init__(
             graph,
@@ -28,6 +37,7 @@ class Rewriter(Builder):
             name=anchor.name,
             sources=merge_names(*(node.sources for node in nodes)),
             passes=merge_names(*(node.passes for node in nodes), (pass_name,)),
+            infer=infer,
         )
         self.pass_name = pass_name
 

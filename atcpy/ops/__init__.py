@@ -11,6 +11,7 @@ from atcpy.ops import (
     collectives,
     compress,
     concat,
+    contrib,
     conv,
     conv_transpose,
     cumulate,

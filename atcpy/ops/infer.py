@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from atcpy.errors import ModelInvalid, ResourceLimit
-from atcpy.ir import DType, Node, TensorDesc, Value
+from atcpy.ir import DType, Graph, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.barrier import is_barrier
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import MAX_BYTES, Dim, fits_limits, format_shape, is_static
 from atcpy.ops import find_opdef
+from atcpy.ops.axes import unnamed_dim
 from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.opdef import Known
 from atcpy.ops.reference import MAX_DATA_ELEMENTS, infer_barrier, infer_by_onnx, known_constant, type_problem
 
 
@@ -51,12 +55,54 @@ def infer_node(node: Node, known: KnownValues) -> None:
     if problem and not _only_weights_differ(node, dtypes):
         raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
+    if opdef is not None and opdef.infer is None and opdef.signature is not None:
+        infer = infer_by_expansion
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
         if not desc.is_small:
             _check_size(node, desc)
         value.desc = _better(desc, value.desc)
     if opdef is not None and opdef.propagate is not None:
         propagate(node, known)
+
+
+def infer_by_expansion(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Types of the outputs of a node from those of the nodes that it expands to, built in a graph of their own."""
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.expand is not None and node.graph is not None
+    scratch, elements, inputs = Graph(node.graph.name), KnownValues(), list[Value | None]()
+    for value in node.inputs:
+        if value is None:
+            inputs.append(None)
+            continue
+        if value.tensor is not None:
+            inputs.append(scratch.add_const(value.tensor, value.name))
+            continue
+        copy = scratch.append("Data", name=value.name, outputs=(value.name,)).output
+        copy.desc = value.desc
+        if (found := known(value)) is not None:
+            elements.set(copy, found)
+        inputs.append(copy)
+    names = [value.name for value in node.outputs]
+    twin = scratch.append(node.op_type, inputs, node.attrs, name=node.name, outputs=names, domain=node.domain)
+    twin.sources = node.sources
+    rw = Rewriter(scratch, twin, "", infer=lambda made: infer_node(made, elements))
+    results = opdef.expand(twin, rw)
+    assert results is not None and not isinstance(results, Reject)
+    own = {dim for value in node.operands for dim in value.desc.shape or ()}
+    own.update(dim for value in node.operands for dim in known(value) or ())
+    descs = [_with_own_names(node, index, value.desc, own) for index, value in enumerate(results)]
+    return [*descs, *[UNKNOWN] * (len(node.outputs) - len(descs))]
+
+
+def _with_own_names(node: Node, index: int, desc: TensorDesc, known: Collection[Dim]) -> TensorDesc:
+    """Call sizes that no operand has after the node: symbols of a scratch graph may stand for something else here."""
+    if desc.shape is None:
+        return desc
+    dims = [
+        dim if isinstance(dim, int) or dim in known else unnamed_dim(node, 8 * index + axis)
+        for axis, dim in enumerate(desc.shape)
+    ]
+    return TensorDesc.plain(desc.dtype, tuple(dims))
 
 
 def propagate(node: Node, known: KnownValues) -> None:

@@ -15,6 +15,7 @@ from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.instruction import Instruction
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
+from atcpy.ops.signature import Signature
 
 # What is known of a value's elements: integers, or symbols where a dim is known by name only;
 # None if nothing is. Holds for constants and for small integer tensors (shape arithmetic).
@@ -150,6 +151,8 @@ class Trait(Flag):
 class OpDef:
     """The record of one op.
 
+    signature: how nodes look of an op that the ONNX standard does not have. Without `infer`, the types of their outputs
+        are those of what they expand to; without engines, they are expanded before anything else.
     infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
     propagate: the elements of output 0, for shape arithmetic.
     evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
@@ -168,6 +171,7 @@ class OpDef:
 
     name: str
     domain: str = ""
+    signature: Signature | None = None
     ge_type: str | Callable[[Node], str]
     infer: Infer | None = None
     propagate: Propagate | None = None

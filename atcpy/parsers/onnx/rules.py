@@ -37,7 +37,7 @@ def known_ops() -> frozenset[tuple[str, str]]:
     return frozenset(
         (opdef.domain, opdef.name)
         for opdef in all_opdefs()
-        if opdef.domain and not (_is_ours(opdef) and extra_rule(opdef.name, opdef.domain))
+        if opdef.domain and opdef.signature is None and not (_is_ours(opdef) and extra_rule(opdef.name, opdef.domain))
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from onnx import AttributeProto
 
+from atcpy.ops import all_opdefs
+from atcpy.ops.signature import UNBOUNDED, Signature
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.op_rule import OpRule
 from atcpy.parsers.onnx.upgrade import Upgrade, normalizes, op_key
@@ -21,7 +23,7 @@ _TYPES = {
     "i": AttributeProto.INT, "f": AttributeProto.FLOAT, "s": AttributeProto.STRING,
     "I": AttributeProto.INTS, "F": AttributeProto.FLOATS, "S": AttributeProto.STRINGS,
 }  # fmt: skip
-MANY = 2**31 - 1
+MANY = UNBOUNDED
 RULES: dict[tuple[str, str], OpRule] = {}
 # The ops of each module.
 OF_FAMILY: dict[str, list[tuple[str, str]]] = {}
@@ -42,8 +44,8 @@ def microsoft(
     in_place: bool = False,
 ) -> Callable[[Expand], Expand]:
     """Registers a function that replaces a node of these ops (space-separated), and how such a node must look."""
-    names = tuple(name.rstrip("?+") for name in inputs.split())
-    rule = _rule_of(inputs, attrs, outputs)
+    signature = Signature.of(inputs, attrs, outputs)
+    names, rule = signature.inputs, _rule_of(signature)
 
     def register(expand: Expand) -> Expand:
         def run(up: Upgrade) -> None:
@@ -62,7 +64,7 @@ def microsoft(
 
 def known_earlier(op_type: str, inputs: str, attrs: str, *, outputs: tuple[int, int]) -> None:
     """Makes an op of the standard known to opsets that did not have it yet, in the form that it has there now."""
-    RULES[(STANDARD, op_type)] = _rule_of(inputs, attrs, outputs)
+    RULES[(STANDARD, op_type)] = _rule_of(Signature.of(inputs, attrs, outputs))
 
 
 def refuses(op_types: str, why: str) -> None:
@@ -70,15 +72,16 @@ def refuses(op_types: str, why: str) -> None:
     REFUSED.update(dict.fromkeys(op_types.split(), why))
 
 
-def _rule_of(inputs: str, attrs: str, outputs: tuple[int, int]) -> OpRule:
-    # Inputs in front of one that must be there have a place even if they are left out.
-    least = max(index for index, name in enumerate(inputs.split(), 1) if not name.endswith("?"))
-    most = MANY if inputs.endswith("+") else len(inputs.split())
-    typed = [attr.rstrip("!").split(":") for attr in attrs.split()]
-    required = tuple(attr.split(":")[0] for attr in attrs.split() if attr.endswith("!"))
-    return OpRule({name: _TYPES[letter] for name, letter in typed}, required, (least, most), outputs)
+def _rule_of(signature: Signature) -> OpRule:
+    attrs = {name: _TYPES[letter] for name, letter in signature.attrs.items()}
+    return OpRule(attrs, signature.required_attrs, signature.input_count, signature.output_count)
 
 
 def extra_rule(op_type: str, domain: str) -> OpRule | None:
     """How a node of an op that only ONNX Runtime knows must look."""
     return RULES.get((domain, op_type))
+
+
+RULES.update(
+    ((opdef.domain, opdef.name), _rule_of(opdef.signature)) for opdef in all_opdefs() if opdef.signature is not None
+)

@@ -6,7 +6,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from atcpy.ir import Graph
+from atcpy.ir import Graph, PassRecord
+from atcpy.ir.verify import violations
+from atcpy.options import PrepareOptions
+from atcpy.passes.prepare.fold.expand import expand_contrib
 from tests.parsers.onnx.canonical import Array, parsed, run_canonical, run_ort
 
 Arrays = Sequence[Array | None]
@@ -56,9 +59,17 @@ def feeds_of(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Array]:
     return {f"i{index}": array for index, array in enumerate(arrays) if array is not None and f"i{index}" in wanted}
 
 
+def expanded(model: onnx.ModelProto) -> Graph:
+    """The graph of a model in ops of the standard."""
+    graph = parsed(model).graph
+    expand_contrib(graph, PassRecord("ContribExpansionPass", "prepare"), PrepareOptions())
+    assert list(violations(graph)) == []
+    return graph
+
+
 def results_of(model: onnx.ModelProto, arrays: Arrays) -> tuple[Graph, list[Array]]:
     """What becomes of the node here, and what that computes."""
-    graph = parsed(model).graph
+    graph = expanded(model)
     assert all(not node.domain for node in graph.nodes)
     return graph, run_canonical(graph, feeds_of(model, arrays))
 

@@ -1,0 +1,51 @@
+"""Records of com.microsoft's ops: types by expansion, and expansion in prepare."""
+
+import pytest
+
+from atcpy.errors import AtcError
+from atcpy.ir import DType, Sym, TensorDesc
+from atcpy.options import ConvertOptions
+from atcpy.passes.pass_manager import PassManager
+from atcpy.stages.prepare import prepare
+from tests.parsers.onnx.canonical import ops_of, parsed
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+
+
+def test_a_node_stays_one_until_prepare_and_has_its_type() -> None:
+    text = f"{HEAD} g (float[N,8] x, float[8] b) => (y) {{ y = com.microsoft.BiasSplitGelu(x, b) }}"
+    graph = parsed(text).graph
+    (node,) = [node for node in graph.nodes if node.domain]
+    assert (node.op_type, node.output.desc) == ("BiasSplitGelu", TensorDesc.plain(DType.FLOAT32, (Sym("N"), 4)))
+    prepare(graph, PassManager(ConvertOptions(verify_ir=True)))
+    assert "Gelu" in ops_of(graph)
+    assert [value.name for value in graph.outputs] == ["y"]
+    assert graph.outputs[0].desc.shape == (Sym("N"), 4)
+
+
+def test_each_result_of_unknown_size_has_a_symbol_of_its_own() -> None:
+    text = f"{HEAD} g (float[?,1] x, float[A,B] b) => (y) {{ y = com.microsoft.BiasGelu(x, b) }}"
+    (node,) = [node for node in parsed(text.replace("?", "C")).graph.nodes if node.domain]
+    assert node.output.desc.shape == (Sym("y.0"), Sym("B"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "codes"),
+    [
+        ('s = com.microsoft.BiasGelu(x, "") t = com.microsoft.QuickGelu<beta = 1.0>(x)', ["E13014", "E13014"]),
+        ("s = com.microsoft.BiasGelu(x, i) t = Relu<alpha = 1.0>(x)", ["E13014", "EZ8888"]),
+    ],
+)
+def test_problems_are_told_while_reading_with_all_others(nodes: str, codes: list[str]) -> None:
+    with pytest.raises(AtcError) as raised:
+        parsed(f"{HEAD} g (float[2,3] x, int32[2,3] i) => (y) {{ {nodes} y = Relu(x) }}")
+    assert sorted(problem.code for problem in raised.value.problems) == codes
+
+
+def test_refusals_in_prepare_are_told_at_once() -> None:
+    text = f"""{HEAD} g (float[2,3] x) => (y, m, n) {{
+        y, m = com.microsoft.BiasDropout(x, x)
+        z, n = com.microsoft.BitmaskBiasDropout(x, x) }}"""
+    with pytest.raises(AtcError, match="the mask is made in training only") as raised:
+        prepare(parsed(text).graph, PassManager())
+    assert [problem.code for problem in raised.value.problems] == ["E10055", "E10055"]
