@@ -29,7 +29,7 @@ SUFFIX  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_config_var("EX
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow ci clean
+.PHONY: help venv build fmt fmt-check lint type test test-all test-shuffled mutants golden conformance levels e2e bench models demo docs proto asan tsan fuzz fuzz-graphs fuzz-passes fuzz-tensorflow fuzz-short isas dist python313 ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -120,7 +120,7 @@ asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 -p no:cacheprovider -o pythonpath=$(ASAN)/site tests/kernels tests/ops
+	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" tests/kernels tests/ops
 
 $(TSAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
@@ -146,7 +146,34 @@ fuzz-passes: build ## the models of the golden files, changed at random, with pa
 fuzz-tensorflow: build ## random TensorFlow graphs against numpy, and damaged ones; FUZZ_TENSORFLOW=N FUZZ_SEED=S FUZZ_ORACLE=openvino|tensorflow
 	$(PY) -W ignore -m tests.parsers.tensorflow.fuzz --count $(FUZZ_TENSORFLOW) --seed $(FUZZ_SEED) --oracle "$(FUZZ_ORACLE)"
 
-ci: fmt-check lint type asan tsan test conformance ## what .ci/run runs
+# Few rounds with fixed seeds; whoever looks for bugs gives more.
+fuzz-short: ## each fuzz target for some seconds
+	$(MAKE) --no-print-directory fuzz fuzz-graphs fuzz-passes fuzz-tensorflow FUZZ_RUNS=20000 FUZZ_GRAPHS=150 FUZZ_MUTANTS=60 FUZZ_TENSORFLOW=20 \
+		FUZZ_MODELS=models/digits/digits.onnx
+
+isas: build ## whole models on the kernels of AVX2, and on the scalar ones
+	for isa in avx2 scalar; do ATCPY_ISA=$$isa $(PYTEST) -m "not slow" tests/e2e/test_real_models.py tests/e2e/test_own_models.py || exit 1; done
+
+DIST := build/dist
+dist: $(STAMP) ## the sdist and the wheel made from it, tried in an environment of its own
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	PATH="$(abspath $(BIN)):$$PATH" $(PY) -c 'import mesonpy; mesonpy.build_sdist("$(DIST)")'
+	PATH="$(abspath $(BIN)):$$PATH" $(PY) -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w $(DIST) $(DIST)/*.tar.gz
+	$(PY) -m venv $(DIST)/venv
+	$(DIST)/venv/bin/python -m pip install --quiet --no-index --no-deps $(DIST)/*.whl
+	$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(DIST)/venv/lib/python*/site-packages)/dependencies.pth
+	unset PYTHONPATH; cd $(DIST) && venv/bin/atcpy convert --model ../../models/digits/digits.onnx -o digits -q && venv/bin/atcpy verify digits.om --against ../../models/digits/digits.onnx
+
+python313: ## the quick tests on Python 3.13, where it is
+	@if python3.13 -c '' 2>/dev/null; then $(MAKE) test PYTHON=python3.13 VENV=.venv313 BUILD=build/python313; else echo "there is no python3.13 here: not tested"; fi
+
+# test-all comes last: its summary is what a reader of the log looks for.
+CI_STEPS := fmt-check lint type tsan asan conformance e2e isas fuzz-short dist python313
+ci: ## what .ci/run runs: each step once, with its seconds
+	@for step in $(CI_STEPS); do \
+		start=$$(date +%s); $(MAKE) --no-print-directory $$step || exit 1; echo "ci: $$step took $$(($$(date +%s) - start)) s"; \
+	done
+	@$(MAKE) --no-print-directory test-all
 
 clean: ## remove what was built
 	rm -rf build atcpy/kernels/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import detection_models
 import sequence_models
+import small_models
 import typer
 import vision_models
 from graph_builder import Graph
@@ -26,6 +27,9 @@ BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "mnist": vision_models.mnist,
     "rnn_net": sequence_models.rnn_net,
     "gpt2_small": sequence_models.gpt2_small,
+    "small_mobile": small_models.small_mobile,
+    "small_detector": small_models.small_detector,
+    "small_text": small_models.small_text,
 }
 
 
