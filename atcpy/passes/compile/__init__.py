@@ -1,11 +1,5 @@
 """The stage compile: kernels, memory, tasks."""
 
-from atcpy.passes.compile import (
-    access_intervals,
-    assign_streams,
-    buffer_assignment,
-    emit_tasks,
-    in_place_concat,
-    lower,
-    plan_memory,
-)
+from atcpy.passes.discover import import_modules
+
+import_modules(__name__, __path__)

@@ -1,14 +1,5 @@
 """The stage optimize: on each piece fusion and formats, on the whole what is left over."""
 
-from atcpy.passes.optimize import (
-    attention_tokens,
-    byte_table,
-    cancel_transdata,
-    choose_formats,
-    conv_activation,
-    graph_kernel,
-    matmul_epilogue,
-    merge,
-    norm_of_sum,
-    plain_outputs,
-)
+from atcpy.passes.discover import import_modules
+
+import_modules(__name__, __path__)

@@ -1,13 +1,5 @@
 """Passes of the stage prepare, engine-neutral, by family."""
 
-from atcpy.passes.prepare import (
-    affine,
-    attention,
-    clean_up,
-    collectives,
-    fold,
-    layout,
-    quantised,
-    recognise,
-    recurrent,
-)
+from atcpy.passes.discover import import_modules
+
+import_modules(__name__, __path__)

@@ -1,13 +1,5 @@
 """The stage split: engine placement, clusters, the cut."""
 
-from atcpy.passes.split import (
-    assign_engines,
-    attention_parts,
-    cluster,
-    conv_scale,
-    cut,
-    insert_cast,
-    known_shapes,
-    matmul_operands,
-    strength_reduction,
-)
+from atcpy.passes.discover import import_modules
+
+import_modules(__name__, __path__)

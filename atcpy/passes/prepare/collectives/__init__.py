@@ -1,6 +1,1 @@
 """Aggregation of collectives."""
-
-from atcpy.passes.prepare.collectives import (
-    fuse_allreduces,
-    gradient_segments,
-)
