@@ -150,4 +150,4 @@ def test_a_stage_that_fails_is_not_done() -> None:
     broken = "m (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }"
     with pytest.raises(AtcError):
         compile_model(model(broken), convert_options({}), recorder)
-    assert recorder.told[-1] == ("begins", Stage.PREPARE)
+    assert recorder.told[-1] == ("begins", Stage.PARSE)
