@@ -16,7 +16,7 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
 from atcpy.om.weights import pack_bits, unpack_bits
 from atcpy.ops import KernelCall, find_opdef
-from atcpy.ops.reference import evaluate_by_onnx, infer_by_onnx, known_constant
+from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.passes.split.assign_engines import place
 
 

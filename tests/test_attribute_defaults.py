@@ -5,7 +5,7 @@ import pytest
 from atcpy.ir import Graph
 from tests.attribute_defaults import problem
 
-CODE = "atcpy/ops/softmax.py"
+CODE = "atcpy/ops/norm/softmax.py"
 
 
 @pytest.mark.parametrize(

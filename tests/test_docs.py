@@ -43,7 +43,7 @@ def test_generated_page_is_current(path: Path) -> None:
 
 
 def blocks(page: Path) -> Iterator[tuple[list[str], str]]:
-    """The words behind the fence, such as `python atcpy/ops/trilu.py`, and the text of each block."""
+    """The words behind the fence, such as `python atcpy/ops/move/trilu.py`, and the text of each block."""
     for info, text in re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
         yield info.split(), text
 

@@ -52,7 +52,7 @@ def _graph(run: Invocation, path: Path, modules: list[str] | None) -> "Graph":
         from atcpy.report.package import PackageView
 
         return PackageView(path).graph
-    from atcpy.ops.infer import KnownValues, infer_node
+    from atcpy.ops.core.infer import KnownValues, infer_node
     from atcpy.options import ParseOptions
     from atcpy.stages.parse import parse
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Shape
-from atcpy.ops.opdef import Known, OpDef, Trait, register_operator
+from atcpy.ops.core.opdef import Known, OpDef, Trait, register_operator
 
 WORLD = "hccl_world_group"
 REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min"})

@@ -10,7 +10,7 @@ from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ir import DType, Node, TensorDesc
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import Evaluate, Infer, Known, OpDef, register_operator
+from atcpy.ops.core.opdef import Evaluate, Infer, Known, OpDef, register_operator
 
 DOMAIN = "ai.onnx.ml"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import OpDef, register_operator
+from atcpy.ops.core.opdef import OpDef, register_operator
 
 
 def evaluate_optional(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from atcpy.ir import DType, Node
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import OpDef, Trait, register_operator
+from atcpy.ops.core.opdef import OpDef, Trait, register_operator
 
 
 def evaluate_multinomial(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:

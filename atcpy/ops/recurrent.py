@@ -16,8 +16,8 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Shape
-from atcpy.ops.matmul import MATRIX
-from atcpy.ops.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.matmul.matmul import MATRIX
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 _ACTS = 3  # activations that the kernel has for a direction

@@ -14,8 +14,8 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, V
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reference import evaluate_by_onnx, find_schema
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.reference import evaluate_by_onnx, find_schema
 from atcpy.options import PrepareOptions, Stage
 
 NAME = "ConstantFoldingPass"

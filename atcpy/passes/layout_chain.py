@@ -20,7 +20,7 @@ from atcpy.ir import Node, Rewriter, Value
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, op_types
-from atcpy.ops.shape_values import UNNAMED, product
+from atcpy.ops.core.shape_values import UNNAMED, product
 
 VIEWS = op_types(Trait.RESHAPE)
 MOVES = VIEWS | {"Transpose"}

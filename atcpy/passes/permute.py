@@ -15,7 +15,7 @@ import numpy as np
 from atcpy.ir import Node, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.reduce import REDUCTIONS
+from atcpy.ops.reduce.reduce import REDUCTIONS
 
 Perm = tuple[int, ...]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from atcpy.ir import Node, Rewriter, Value
-from atcpy.ops.reference import known_constant
-from atcpy.ops.shape_values import integers
-from atcpy.ops.slice import AXES, ENDS, STARTS, STEPS, Extent, extent
+from atcpy.ops.core.reference import known_constant
+from atcpy.ops.core.shape_values import integers
+from atcpy.ops.move.slice import AXES, ENDS, STARTS, STEPS, Extent, extent
 
 Cut = Mapping[int, Extent]  # by axis; the other dims are taken whole
 

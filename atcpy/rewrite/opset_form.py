@@ -18,7 +18,7 @@ import onnx
 
 from atcpy.ir import DType, Node, Shape, Tensor, Value
 from atcpy.ir.closure import own_operands
-from atcpy.ops.reference import type_name
+from atcpy.ops.core.reference import type_name
 
 Operand = Value | Tensor | None
 

@@ -11,7 +11,7 @@ from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
+from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_by_onnx
 
 # An array, a list for a sequence, a dict for a map, None for an empty optional.
 RuntimeValue = Any

@@ -20,8 +20,8 @@ from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
 from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import Bound
-from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.ops.core.opdef import Bound
+from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.runtime.control import run_bodies
 from atcpy.runtime.host import RuntimeValue, evaluate
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin

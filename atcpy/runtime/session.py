@@ -18,8 +18,8 @@ from atcpy.ir.tensor import Array
 from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
 from atcpy.om.reader import PackagedModel, read_model
+from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.custom import load_custom_ops
-from atcpy.ops.reference import EVALUATION_ERRORS
 from atcpy.options import default_threads, read_custom_ops
 from atcpy.runtime.distributed.agreement import agree
 from atcpy.runtime.distributed.world import SingleRank, World

@@ -9,7 +9,8 @@ from atcpy.errors import AtcWarning
 from atcpy.ir import CompiledModel, Engine, Port, Source
 from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
-from atcpy.ops import graph_kernel, is_view
+from atcpy.ops import is_view
+from atcpy.ops.elementwise import graph_kernel
 
 
 @dataclass(frozen=True, slots=True)

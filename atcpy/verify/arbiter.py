@@ -19,8 +19,8 @@ from atcpy.errors import CustomOpError
 from atcpy.ir import DType, Graph, Node, Tensor, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
+from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.ops.custom import CustomOps
-from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 

@@ -25,7 +25,7 @@ from onnx import numpy_helper
 
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
-from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.core.half import HALF_DTYPES
 from tests.fuzz.builder import Case
 from tests.fuzz.definitions import OWN, by_reference
 

@@ -16,7 +16,7 @@ import pytest
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.kernels.table import kernel_table
-from atcpy.ops.reduce import REDUCTIONS
+from atcpy.ops.reduce.reduce import REDUCTIONS
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import BYTE_ISAS, ISAS
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
-from atcpy.ops.graph_program import MAX_ROW, MAX_WORDS
+from atcpy.ops.elementwise.graph_program import MAX_ROW, MAX_WORDS
 from tests.effort import trials
 from tests.isa import ISAS
 from tests.kernels import graph_programs as gk

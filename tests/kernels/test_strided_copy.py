@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
-from atcpy.ops.strided import collapse, row_major
+from atcpy.ops.core.strided import collapse, row_major
 from tests.isa import ISAS
 
 ITEMS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}

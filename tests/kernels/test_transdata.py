@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from atcpy.formats import find_format
 from atcpy.ir import DType, Format, FormatKind, Graph, TensorDesc, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops.structural import lower_transdata
+from atcpy.ops.core.structural import lower_transdata
 from tests.harness import run_call
 from tests.isa import ISAS
 

@@ -173,8 +173,10 @@ def _words(path: Path) -> Iterator[str]:
 
 def _tests(name: str) -> str:
     paths = _named().get(name, ())
-    ops = [path.stem.removeprefix("test_") for path in paths if path.parent == TESTS / "ops"]
-    folders = {path.relative_to(TESTS).parts[0] for path in paths if path.parent not in (TESTS, TESTS / "ops")}
+    families = TESTS / "ops"
+    own = [path for path in paths if path.is_relative_to(families) and path.parent != families / "custom"]
+    ops = [path.stem.removeprefix("test_") for path in own]
+    folders = {path.relative_to(TESTS).parts[0] for path in paths if path.parent != TESTS and path not in own}
     return ", ".join([*ops, *(f"{folder}/" for folder in sorted(folders))])
 
 

@@ -13,8 +13,8 @@ from atcpy.errors import AtcError
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, PassRecord, Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.half import HALF_DTYPES
-from atcpy.ops.opdef import ENGINE_COST
+from atcpy.ops.core.half import HALF_DTYPES
+from atcpy.ops.core.opdef import ENGINE_COST
 from atcpy.options import PrepareOptions
 from atcpy.passes.prepare.fold.expand import expand
 from atcpy.passes.split.assign_engines import place

@@ -11,7 +11,7 @@ from onnx import helper
 from atcpy.ir import NC1HWC0, Node, Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.reference import infer_by_onnx, known_constant, to_node_proto
+from atcpy.ops.core.reference import infer_by_onnx, known_constant, to_node_proto
 from tests.harness import make_node, reference_op, run_op
 from tests.ort import open_ort
 

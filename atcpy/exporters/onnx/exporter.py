@@ -16,7 +16,7 @@ from atcpy.errors import Unsupported
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value, walk
 from atcpy.ir.closure import captured_value, own_operands
-from atcpy.ops.reference import canonical_opset
+from atcpy.ops.core.reference import canonical_opset
 
 OLDEST_OPSET = 21  # below, GroupNormalization means something else
 _ATTR = onnx.AttributeProto

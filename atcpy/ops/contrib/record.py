@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from atcpy.ir import Builder, Node, Value
-from atcpy.ops.opdef import OpDef, register_operator
-from atcpy.ops.signature import Signature
+from atcpy.ops.core.opdef import OpDef, register_operator
+from atcpy.ops.core.signature import Signature
 
 DOMAIN = "com.microsoft"
 Expand = Callable[[Node, Builder], Sequence[Value]]

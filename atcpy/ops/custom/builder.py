@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from atcpy.ir import Rewriter, Value
+from atcpy.ops.core.reference import find_schema
 from atcpy.ops.custom.types import AttrValue, TensorType
-from atcpy.ops.reference import find_schema
 
 
 class Builder:

@@ -19,10 +19,10 @@ from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.pattern import Op
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait
 from atcpy.ops.custom.builder import Builder
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.types import OpContext, TensorType, attributes, type_of_all
-from atcpy.ops.opdef import KernelCall, Known, OpDef, Trait
 
 ANY_NUMBER = 2**31 - 1
 HOST = "host"  # the kernel family of tasks that Python runs

@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 from atcpy.errors import AtcError, UsageError, Where, did_you_mean
 from atcpy.ir import Graph, walk
 from atcpy.ir.pattern import Op, variables
+from atcpy.ops.core.opdef import forget_operator
+from atcpy.ops.core.opdef import register_operator as register_opdef
+from atcpy.ops.core.reference import find_schema
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.operator import CustomOp, arity, line_in
-from atcpy.ops.opdef import forget_operator
-from atcpy.ops.opdef import register_operator as register_opdef
-from atcpy.ops.reference import find_schema
 from atcpy.options import OpsModule
 
 ANY_DOMAIN = "custom"  # of operators that stand for nodes of their name in whatever domain

@@ -11,8 +11,8 @@ from atcpy.errors import AtcError
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.inferred import Inferred
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.parsers.onnx.value_types import read_desc
 
 

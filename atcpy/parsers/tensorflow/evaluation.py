@@ -9,8 +9,8 @@ import numpy as np
 from atcpy.ir import DType, Node, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef
-from atcpy.ops.infer import KnownValues
-from atcpy.ops.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
+from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
 
 MAX_NODES: Final = 64  # that are looked at for one constant
 MAX_ELEMENTS: Final = 2**12  # of each result on the way to it

@@ -10,8 +10,8 @@ from typing import NoReturn
 from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, raise_all
 from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Shape, fits_limits
-from atcpy.ops.infer import KnownValues
-from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
 from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
 from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls

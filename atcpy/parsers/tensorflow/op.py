@@ -19,7 +19,7 @@ from atcpy.errors import ModelInvalid, Where
 from atcpy.ir import Builder, DType, Graph, Tensor, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name

@@ -24,7 +24,7 @@ import numpy as np
 
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops.opdef import KernelCall, ParamValue
+from atcpy.ops.core.opdef import KernelCall, ParamValue
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.access_intervals import Access, AccessIntervals, can_share
 from atcpy.passes.compile.buffer_assignment import Buffer, LoweredGraph

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, matches, op, var
-from atcpy.ops.attention import TOKENS
-from atcpy.ops.gather import INDEX_TYPES
+from atcpy.ops.attention.attention import TOKENS
+from atcpy.ops.move.gather import INDEX_TYPES
 from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -15,8 +15,8 @@ import numpy as np
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reference import evaluate_by_onnx
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.reference import evaluate_by_onnx
 from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.rewriter import merge_names
-from atcpy.ops.graph_kernel import BODY, sources_of
-from atcpy.ops.graph_kernel import NAME as OP_TYPE
-from atcpy.ops.graph_program import MAX_RESULTS, MAX_SOURCES, MAX_WORDS
+from atcpy.ops.elementwise.graph_kernel import BODY, sources_of
+from atcpy.ops.elementwise.graph_kernel import NAME as OP_TYPE
+from atcpy.ops.elementwise.graph_program import MAX_RESULTS, MAX_SOURCES, MAX_WORDS
 from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.optimize.graph_kernel_copies import Copies, Kernel

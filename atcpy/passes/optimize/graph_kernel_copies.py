@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.ir import Node, Reject
-from atcpy.ops.graph_kernel import Sources, sources_of
-from atcpy.ops.graph_program import MAX_SOURCES, MAX_WORDS
+from atcpy.ops.elementwise.graph_kernel import Sources, sources_of
+from atcpy.ops.elementwise.graph_program import MAX_SOURCES, MAX_WORDS
 from atcpy.passes.optimize.graph_kernel_groups import LAUNCH_COST, Groups, reads, with_views
 
 MAX_COPIED = 6  # nodes that make a value, of its own kernel

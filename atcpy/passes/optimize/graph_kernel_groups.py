@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.shape import element_count
 from atcpy.ops import Trait, find_opdef, is_view
-from atcpy.ops.graph_kernel import add_node, operand_spans, row_of
-from atcpy.ops.graph_program import MAX_DIMS, MAX_ROW, MAX_WORDS, REGISTER_DTYPES, NoInstruction, Program, is_immediate
-from atcpy.ops.spans import Spans, cuts_rows, dims_of, repeats, within
+from atcpy.ops.core.spans import Spans, cuts_rows, dims_of, repeats, within
+from atcpy.ops.elementwise.graph_kernel import add_node, operand_spans, row_of
+from atcpy.ops.elementwise.graph_program import (
+    MAX_DIMS,
+    MAX_ROW,
+    MAX_WORDS,
+    REGISTER_DTYPES,
+    NoInstruction,
+    Program,
+    is_immediate,
+)
 from atcpy.passes.clusters import Cluster, join_clusters
 
 MAX_NODES = 256  # of a group: all work is linear in the graph, and a kernel has far fewer

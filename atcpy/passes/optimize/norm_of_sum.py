@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.ops.gather import INDEX_TYPES
-from atcpy.ops.norm_of_sum import FUSED, MOST_TERMS, spreads
+from atcpy.ops.move.gather import INDEX_TYPES
+from atcpy.ops.norm.norm_of_sum import FUSED, MOST_TERMS, spreads
 from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -5,8 +5,8 @@ from __future__ import annotations
 from atcpy.errors import AtcError, Unsupported, raise_all
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.opdef import ENGINE_COST
-from atcpy.ops.reference import find_schema, is_function
+from atcpy.ops.core.opdef import ENGINE_COST
+from atcpy.ops.core.reference import find_schema, is_function
 from atcpy.options import SplitOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase

@@ -6,7 +6,7 @@ Attention(Split(x), mask, past)  →  FusedAttention(x, mask, past)
 from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
-from atcpy.ops.attention import supports_attention
+from atcpy.ops.attention.attention import supports_attention
 from atcpy.options import SplitOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Engine, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
-from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.passes.affine import Affine, affine_of, affine_requirements, cube, joint_requirements, normalized
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase

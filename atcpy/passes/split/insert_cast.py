@@ -20,9 +20,9 @@ import numpy as np
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Tensor, TensorDesc, Value, walk
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.half import HALF_DTYPES
-from atcpy.ops.infer import KnownValues
-from atcpy.ops.reference import infer_by_onnx
+from atcpy.ops.core.half import HALF_DTYPES
+from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase

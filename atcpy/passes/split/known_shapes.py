@@ -16,7 +16,7 @@ from atcpy.ir.clone import extract
 from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.reference import MAX_DATA_ELEMENTS
+from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
 from atcpy.passes.split.assign_engines import place
 
 

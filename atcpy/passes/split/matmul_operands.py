@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Engine, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.ops.transpose import permutation
+from atcpy.ops.move.transpose import permutation
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 from atcpy.passes.split.assign_engines import place

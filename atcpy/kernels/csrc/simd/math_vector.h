@@ -1,6 +1,7 @@
 /* Elementary functions on a vector of floats.
- * Errors in ulp are those that tests/ops/test_elementwise.py allows, against float64. NaN passes,
- * infinities and results below the normal range come out as C's own functions give them.
+ * Errors in ulp are those that tests/ops/elementwise/test_elementwise.py allows, against float64.
+ * NaN passes, infinities and results below the normal range come out as C's own functions give
+ * them.
  */
 #ifndef ATC_MATH_VECTOR_H
 #define ATC_MATH_VECTOR_H

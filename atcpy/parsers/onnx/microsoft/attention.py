@@ -11,7 +11,7 @@ import numpy as np
 from atcpy.ir import DType, Value
 from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Dim
-from atcpy.ops.attention import MOST_OF_HEAD
+from atcpy.ops.attention.attention import MOST_OF_HEAD
 from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MAX, Expansion
 from atcpy.parsers.onnx.microsoft.table import microsoft
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from onnx import AttributeProto
 
 from atcpy.ops import all_opdefs
-from atcpy.ops.signature import UNBOUNDED, Signature
+from atcpy.ops.core.signature import UNBOUNDED, Signature
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.op_rule import OpRule
 from atcpy.parsers.onnx.upgrade import Upgrade, normalizes, op_key

@@ -11,7 +11,7 @@ import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import either, var
-from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.passes.affine import Affine, added, affine_of, affine_requirements, multiplied, normalized
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase

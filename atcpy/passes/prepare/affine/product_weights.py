@@ -13,7 +13,7 @@ import numpy as np
 
 from atcpy.ir import Match, Node, Reject, Value
 from atcpy.ir.tensor import Array
-from atcpy.ops.half import HALF_DTYPES
+from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.passes.affine import Affine, affine_requirements
 from atcpy.passes.folding import SMALL_BYTES
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.layout_chain import VIEWS
 from atcpy.passes.phase import Phase

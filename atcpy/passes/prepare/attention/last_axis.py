@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atcpy.ir import Node, Value
-from atcpy.ops.slice import Extent
+from atcpy.ops.move.slice import Extent
 from atcpy.passes.slices import cut_of
 
 

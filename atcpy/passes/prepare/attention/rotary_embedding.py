@@ -18,8 +18,8 @@ from enum import Enum, auto
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ir.shape import Shape
-from atcpy.ops.shape_values import UNNAMED
-from atcpy.ops.slice import Extent
+from atcpy.ops.core.shape_values import UNNAMED
+from atcpy.ops.move.slice import Extent
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.attention.cos_sin_cache import halved, is_doubled

@@ -15,7 +15,7 @@ import numpy as np
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
-from atcpy.ops.attention import MOST_OF_HEAD
+from atcpy.ops.attention.attention import MOST_OF_HEAD
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.layout_chain import VIEWS, view_step
 from atcpy.passes.phase import Phase

@@ -15,8 +15,8 @@ from atcpy.ir import DType, Node, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.reference import evaluate_by_onnx
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.reference import evaluate_by_onnx
+from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.layout_chain import VIEWS
 
 _MOST = 64  # values of which a mask is made, that are looked at

@@ -9,7 +9,7 @@ from __future__ import annotations
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ir.shape import Shape
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase

@@ -15,8 +15,8 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, erase_dead
 from atcpy.ir.shape import Dim
-from atcpy.ops.infer import KnownValues, infer_node, propagate
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.infer import KnownValues, infer_node, propagate
+from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import is_told, view_step

@@ -15,7 +15,7 @@ from itertools import accumulate
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
-from atcpy.ops.slice import Extent
+from atcpy.ops.move.slice import Extent
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -17,7 +17,7 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
 from atcpy.ops.collectives import WORLD
-from atcpy.ops.reference import MAX_DATA_ELEMENTS
+from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
 from atcpy.options import AllReduceSplit, Network, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -10,8 +10,8 @@ from __future__ import annotations
 from atcpy.errors import AtcError, InternalError, raise_all
 from atcpy.ir import Graph, Node, PassRecord, Value
 from atcpy.ir.inferred import Inferred
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reference import EVALUATION_ERRORS
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import FOLDED_LATER, NAME, NEVER_FOLDED, Budget, fold

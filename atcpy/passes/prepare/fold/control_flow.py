@@ -15,9 +15,9 @@ from atcpy.ir.closure import captured_value, formal_inputs
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ops import find_opdef
-from atcpy.ops.axes import normal_axis, unnamed_dim
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.axes import normal_axis, unnamed_dim
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.shape_values import UNNAMED
 
 # Infers and folds a body whose Data nodes have their types.
 Sweep = Callable[[Graph], None]

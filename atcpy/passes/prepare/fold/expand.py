@@ -18,9 +18,9 @@ from atcpy.errors import AtcError, CustomOpError, ModelInvalid, raise_all
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ir.inferred import Inferred
 from atcpy.ops import Trait, all_opdefs, find_opdef
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.reference import function_body
 from atcpy.ops.custom import find_custom_op
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reference import function_body
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes import folding
 from atcpy.passes.base import graph_pass

@@ -16,7 +16,7 @@ import numpy as np
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.tensor import Array
-from atcpy.ops.shape_values import product
+from atcpy.ops.core.shape_values import product
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

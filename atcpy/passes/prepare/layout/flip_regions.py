@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
-from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted

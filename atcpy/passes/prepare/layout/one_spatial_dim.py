@@ -14,8 +14,8 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.axes import normal_axis
-from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.core.axes import normal_axis
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase

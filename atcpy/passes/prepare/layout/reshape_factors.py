@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.shape_values import product, quotient
+from atcpy.ops.core.shape_values import product, quotient
 from atcpy.passes.layout_chain import is_told
 
 _ALONG_AXIS = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Split": 0, "Concat": 0}  # and what axis is by default

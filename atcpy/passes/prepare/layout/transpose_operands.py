@@ -12,7 +12,7 @@ import numpy as np
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
-from atcpy.ops.reduce import REDUCTIONS
+from atcpy.ops.reduce.reduce import REDUCTIONS
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase
 

@@ -16,7 +16,7 @@ from functools import cache
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
-from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import VIEWS, view_step

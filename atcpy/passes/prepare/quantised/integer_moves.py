@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from atcpy.ir import Match, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.graph import Graph
 from atcpy.ir.pattern import op, var
-from atcpy.ops.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.fusion import Fusion, only_read_by

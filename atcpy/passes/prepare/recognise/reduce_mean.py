@@ -17,9 +17,9 @@ from atcpy.ir import DType, Graph, Match, Node, PassRecord, Reject, Rewriter, Va
 from atcpy.ir.pattern import const, op, var
 from atcpy.ir.shape import Shape
 from atcpy.ops import Trait, has_trait
-from atcpy.ops.infer import KnownValues, infer_node
-from atcpy.ops.reduce import REDUCTIONS
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.shape_values import UNNAMED
+from atcpy.ops.reduce.reduce import REDUCTIONS
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher

@@ -9,7 +9,7 @@ from typing import Final
 
 from atcpy.ir import DType, Reject, Value
 from atcpy.ir.shape import Dim
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.prepare.recurrent.cells import Cell, State, find_cells
 from atcpy.passes.prepare.recurrent.linear_form import Columns, NotACell, rows, width
 from atcpy.passes.prepare.recurrent.loop_values import Carried, Place, Sequence, Stack, Turns, plain

@@ -22,7 +22,7 @@ import numpy as np
 from atcpy.ir import Node, Reject, Value
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops.shape_values import UNNAMED
+from atcpy.ops.core.shape_values import UNNAMED
 
 MAX_PRODUCTS: Final = 24  # of a sum: brackets multiplied out may become very many
 MAX_ATOMS: Final = 4  # of a product: squares of squares, too

@@ -16,7 +16,7 @@ import numpy as np
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
-from atcpy.ops.infer import KnownValues, propagate
+from atcpy.ops.core.infer import KnownValues, propagate
 from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass

@@ -11,8 +11,8 @@ from atcpy.ir import Node, Value
 from atcpy.ir.closure import captured_value, formal_inputs
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
-from atcpy.ops.infer import KnownValues
-from atcpy.ops.shape_values import UNNAMED, add, sub
+from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.shape_values import UNNAMED, add, sub
 
 MAX_STEPS: Final = 20  # nodes from an index to what it counts
 _ONE_ELEMENT: Final = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})

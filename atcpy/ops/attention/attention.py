@@ -1,0 +1,297 @@
+"""Attention: softmax(scale · Q·Kᵀ + mask) · V, head by head; one kernel where nothing rare is asked for, else it is
+spelled out.
+
+FusedAttention(x, mask?, past_key?, past_value?, tokens?) {head_size, v_head_size} = Attention(q, k, v, mask, past_key,
+past_value) of the parts q, k and v that lie behind each other in the rows of x; its other attributes are Attention's,
+and so are its results: y, present_key, present_value. Tokens are whole numbers t, one a key, as tokenizers mark
+padding: what a key has added to its scores besides is 0 where t > 0, else {fill}; where {linear}, (1 − t) · fill.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
+from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ops.core.axes import unnamed_dim
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.core.reference import infer_by_onnx
+from atcpy.ops.core.shape_values import UNNAMED, add, div
+from atcpy.ops.core.strided import item_bytes
+from atcpy.ops.move.gather import INDEX_TYPES
+
+D = TypeVar("D", bound=Dim)
+
+
+def infer_attention(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """As the standard says; where its shape functions say nothing, what follows from heads, queries and keys."""
+    descs = list(infer_by_onnx(node, known))
+    q, k, v = (node.operand(index).desc for index in range(3))
+    if (
+        q.shape is None
+        or k.shape is None
+        or v.shape is None
+        or not {len(q.shape), len(k.shape), len(v.shape)} <= {3, 4}
+    ):
+        return descs
+    heads, kv_heads = _heads(node, q.shape, "q_num_heads"), _heads(node, k.shape, "kv_num_heads")
+    keys = _keys(node, k.shape)
+    shapes: list[Shape] = [
+        (k.shape[0], kv_heads, keys, _size_of_head(k.shape, kv_heads)),
+        (v.shape[0], kv_heads, keys, _size_of_head(v.shape, kv_heads)),
+        (q.shape[0], heads, q.shape[-2], keys),
+    ]
+    for index, (desc, shape) in enumerate(zip((k, v, q), shapes, strict=True), 1):
+        if index < len(descs) and descs[index].shape is None:
+            named = [unnamed_dim(node, 4 * index + axis) if dim == UNNAMED else dim for axis, dim in enumerate(shape)]
+            descs[index] = TensorDesc.plain(desc.dtype, tuple(named))
+    return descs
+
+
+def _heads(node: Node, shape: tuple[D, ...], attr: str) -> D | int:
+    return shape[1] if len(shape) == 4 else node.int_attr(attr, 1)
+
+
+def _size_of_head(shape: Shape, heads: Dim) -> Dim:
+    """The size is given, or the heads lie behind each other in the last dim."""
+    if len(shape) == 4:
+        return shape[3]
+    return div(shape[2], heads)
+
+
+def _keys(node: Node, k: Shape) -> Dim:
+    """The keys of the cache and the new ones."""
+    past, new = node.input(4), k[-2]
+    if past is None:
+        return new
+    before = past.desc.shape[2] if past.desc.shape is not None and len(past.desc.shape) == 4 else UNNAMED
+    return add(before, new)
+
+
+# --- engines and lowering ----------------------------------------------------------------------
+
+MOST_OF_HEAD = 1024  # csrc/attention/attention.h
+_MASK = 3
+# Attributes that the kernel knows one value of; and inputs that it does not know.
+_PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
+_RARE = range(6, 7)
+_PAST = (4, 5)
+_RESULTS = 3  # that the kernel makes
+
+
+def supports_attention(node: Node) -> Iterable[Reject]:
+    """The kernel takes float32 of known shapes, a mask that is as long as the keys, and nothing rare."""
+    q, k, v = (node.operand(index).desc for index in range(3))
+    if q.dtype is DType.FLOAT64:
+        yield Reject("double", node.name)  # no reason to cast: its parts have kernels
+    elif q.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, q.dtype.long)
+    if k.dtype is not q.dtype or v.dtype is not q.dtype:
+        yield Reject("mixed-types", node.name)
+    for name, plain in _PLAIN.items():
+        if node.attrs.get(name, plain) != plain:
+            yield Reject("attention-variant", node.name, name)
+    if any(node.input(index) is not None for index in _RARE):
+        yield Reject("attention-variant", node.name, "keys of another length each")
+    if any(value.use_count for value in node.outputs[_RESULTS:]) or len(node.outputs) == 2:
+        yield Reject("attention-variant", node.name, "further results")
+    if not all(value.desc.is_static for value in node.operands):
+        yield Reject("shape-unknown", node.name)
+        return
+    if any(0 in desc.static_shape for desc in (q, k, v)):
+        yield Reject("empty", node.name)
+        return
+    if not _fit(node) or not _past_fits(node, *_widths(node)):
+        yield Reject("heads", node.name)
+        return
+    if max(_widths(node)) > MOST_OF_HEAD:
+        yield Reject("size", node.name, f"heads of {max(_widths(node))}")
+    yield from _supports_mask(node, q.dtype)
+
+
+def _supports_mask(node: Node, dtype: DType) -> Iterable[Reject]:
+    mask = node.input(_MASK)
+    if mask is None:
+        return
+    if mask.desc.dtype not in (DType.BOOL, dtype):
+        yield Reject("mixed-types", node.name, mask.desc.dtype.long)
+    scores, shape = _scores(node), mask.desc.static_shape
+    spreads = all(have in (1, want) for have, want in zip(reversed(shape), reversed(scores), strict=False))
+    if not shape or len(shape) > len(scores) or not spreads or shape[-1] != scores[-1]:
+        yield Reject("broadcast", node.name, mask.name)
+
+
+def _scores(node: Node) -> StaticShape:
+    """Batch, heads, queries and keys, those of the past among them."""
+    q, k = (node.operand(index).desc.static_shape for index in range(2))
+    return (q[0], _heads(node, q, "q_num_heads"), q[-2], k[-2] + past_keys(node, _PAST))
+
+
+def past_keys(node: Node, places: Sequence[int]) -> int:
+    """How many keys come from earlier steps."""
+    past = node.input(places[0])
+    return 0 if past is None else past.desc.static_shape[2]
+
+
+def _past_fits(node: Node, *widths: int) -> bool:
+    """True if keys and values of earlier steps are there or not, and lie as the present ones will."""
+    past = [value.desc for place in _PAST if (value := node.input(place)) is not None]
+    k = node.operand(1).desc.static_shape
+    heads, keys = _heads(node, k, "kv_num_heads"), past_keys(node, _PAST)
+    wanted = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
+    return not past or past == wanted
+
+
+def _fit(node: Node) -> bool:
+    """True if there is a key for each value, of the batch and the width of the queries, and heads can share them."""
+    q, k, v = (node.operand(index).desc.static_shape for index in range(3))
+    heads, kv_heads = (_heads(node, shape, f"{side}_num_heads") for side, shape in (("q", q), ("kv", k)))
+    widths = [shape[-1] * (shape[1] if len(q) == 4 else 1) for shape in (q, k)]
+    return (
+        len(q) == len(k) == len(v)
+        and q[0] == k[0] == v[0]
+        and k[-2] == v[-2]
+        and kv_heads == _heads(node, v, "kv_num_heads")
+        and min(heads, kv_heads) > 0
+        and heads % kv_heads == 0
+        and widths[0] * kv_heads == widths[1] * heads
+    )
+
+
+def _widths(node: Node) -> tuple[int, int]:
+    """Sizes of a head of queries and keys, and of values."""
+    q, v = (node.operand(index).desc.static_shape for index in (0, 2))
+    if len(q) == 4:
+        return q[3], v[3]
+    return q[2] // node.int_attr("q_num_heads", 1), v[2] // node.int_attr("kv_num_heads", 1)
+
+
+def lower_attention(node: Node) -> Iterable[KernelCall]:
+    """One launch of `attention`."""
+    q, k, v = (node.operand(index) for index in range(3))
+    batch, heads, queries, keys = _scores(node)
+    head, v_head = _widths(node)
+    params: dict[str, ParamValue] = {
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": _heads(node, k.desc.static_shape, "kv_num_heads"),
+        "q_len": queries,
+        "kv_len": keys,
+        "head": head,
+        "v_head": v_head,
+        "joined": int(len(q.desc.static_shape) == 3),
+        "row": [value.desc.static_shape[-1] for value in (q, k, v)],
+    }
+    yield _launch(node, (q, k, v), node.input(_MASK), _PAST, params)
+
+
+def _launch(
+    node: Node,
+    operands: tuple[Value, ...],
+    mask: Value | None,
+    past: tuple[int, int],
+    params: dict[str, ParamValue],
+    tokens: Value | None = None,
+) -> KernelCall:
+    params["past"] = past_keys(node, past)
+    before = [node.input(place) if params["past"] else None for place in past]
+    wants_all = any(value.use_count for value in node.outputs[1:_RESULTS])
+    params["causal"] = int(node.int_attr("is_causal", 0) != 0)
+    params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))
+    params["mask"] = _mask_strides(mask)
+    is_kept = mask is not None and mask.desc.dtype is DType.BOOL
+    masks = (None, mask) if is_kept else (mask, None)
+    results = tuple(node.outputs[: _RESULTS if wants_all else 1])
+    return KernelCall("attention", (*operands, *masks, *before, tokens), results, params)
+
+
+def _mask_strides(mask: Value | None) -> list[int]:
+    """Steps over batch, heads and queries; 0 where one row serves all."""
+    if mask is None:
+        return [0, 0, 0]
+    shape = (1,) * (4 - len(mask.desc.static_shape)) + mask.desc.static_shape
+    return [0 if shape[axis] == 1 else math.prod(shape[axis + 1 :]) for axis in range(3)]
+
+
+# --- of parts of one value ---------------------------------------------------------------------
+
+_FUSED_PAST = (2, 3)
+TOKENS = 4
+
+
+def infer_fused(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Rows as wide as the heads of values, as many as there are of queries; keys and values of all steps."""
+    x, width = node.operand(0).desc, node.int_attr("q_num_heads", 1) * node.int_attr("v_head_size", 1)
+    past, heads = node.input(_FUSED_PAST[0]), node.int_attr("kv_num_heads", 1)
+    shapes: list[Shape | None] = [None] * _RESULTS
+    if x.shape is not None and len(x.shape) == 3 and (past is None or past.desc.shape is not None):
+        keys = x.shape[1] if past is None or past.desc.shape is None else add(past.desc.shape[2], x.shape[1])
+        sizes = (node.int_attr("head_size", 1), node.int_attr("v_head_size", 1))
+        shapes = [(*x.shape[:-1], width), *((x.shape[0], heads, keys, size) for size in sizes)]
+    return [TensorDesc.plain(x.dtype, shape) for shape in shapes[: len(node.outputs)]]
+
+
+def parts_of_rows(node: Node) -> tuple[int, int, int]:
+    """Where q, k and v end in the rows of a FusedAttention's operand."""
+    head, v_head = node.int_attr("head_size", 1), node.int_attr("v_head_size", 1)
+    q, kv = node.int_attr("q_num_heads", 1), node.int_attr("kv_num_heads", 1)
+    return q * head, (q + kv) * head, (q + kv) * head + kv * v_head
+
+
+def supports_fused(node: Node) -> Iterable[Reject]:
+    """A pass makes it only of what the kernel takes; a model may not name it."""
+    if node.operand(0).desc.dtype is not DType.FLOAT32:
+        yield Reject("dtype", node.name, node.operand(0).desc.dtype.long)
+    if not all(value.desc.is_static for value in node.operands):
+        yield Reject("shape-unknown", node.name)
+    elif parts_of_rows(node)[-1] != node.operand(0).desc.static_shape[-1]:
+        yield Reject("heads", node.name)
+    tokens = node.input(TOKENS)
+    if tokens is not None and tokens.desc.dtype not in INDEX_TYPES:
+        yield Reject("index-dtype", node.name, tokens.desc.dtype.long)
+
+
+def lower_fused(node: Node) -> Iterable[KernelCall]:
+    """One launch of `attention` on three views of one operand."""
+    x = node.operand(0)
+    batch, rows, width = x.desc.static_shape
+    params: dict[str, ParamValue] = {
+        "batch": batch,
+        "heads": node.int_attr("q_num_heads", 1),
+        "kv_heads": node.int_attr("kv_num_heads", 1),
+        "q_len": rows,
+        "kv_len": rows + past_keys(node, _FUSED_PAST),
+        "head": node.int_attr("head_size", 1),
+        "v_head": node.int_attr("v_head_size", 1),
+        "joined": 1,
+        "row": [width] * 3,
+        "at": [0, *parts_of_rows(node)[:2]],
+    }
+    tokens = node.input(TOKENS)
+    if tokens is not None:
+        params["token_item"] = item_bytes(tokens.desc.dtype)
+        params["tokens_step"] = 0 if tokens.desc.elements == params["kv_len"] else params["kv_len"]
+        params["linear"], params["fill"] = node.int_attr("linear", 0), node.float_attr("fill", 0.0)
+    yield _launch(node, (x, x, x), node.input(1), _FUSED_PAST, params, tokens)
+
+
+register_operator(
+    OpDef(
+        name="Attention",
+        ge_type="Attention",
+        infer=infer_attention,
+        engines={Engine.AICORE: supports_attention},
+        lower=lower_attention,
+    )
+)
+register_operator(
+    OpDef(
+        name="FusedAttention",
+        ge_type="Attention",
+        infer=infer_fused,
+        engines={Engine.AICORE: supports_fused},
+        lower=lower_fused,
+    )
+)

@@ -1,0 +1,53 @@
+"""Axes and constant integer operands: reading them, with the errors that ONNX asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Node, Reject
+from atcpy.ir.shape import Dim, Sym
+from atcpy.ops.core.opdef import Known
+from atcpy.ops.core.reference import known_constant
+from atcpy.ops.core.shape_values import integers
+
+
+def normal_axis(node: Node, axis: int, rank: int, *, name: str = "axis", inclusive: bool = False) -> int:
+    """An axis counted from the front. Raises ModelInvalid if it lies outside [−rank, rank), or
+    outside [−rank, rank] if `inclusive`.
+    """
+    if not -rank <= axis < rank + inclusive:
+        raise ModelInvalid("E13014", where=node, what=f"{name} = {axis} is outside a tensor of rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def normal_axes(node: Node, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, each at most once."""
+    normal = tuple(normal_axis(node, axis, rank, name="axes") for axis in axes)
+    if len(set(normal)) != len(normal):
+        raise ModelInvalid("E13014", where=node, what=f"axes = {list(axes)} names an axis twice")
+    return normal
+
+
+def known_integers(node: Node, index: int, known: Known) -> tuple[int, ...] | None:
+    """The elements of an integer operand if all are numbers; None also if it is left out."""
+    return integers(known(node.input(index)))
+
+
+def constant_integers(node: Node, index: int) -> tuple[int, ...]:
+    """The elements of an integer operand that an engine required to be constant."""
+    values = integers(known_constant(node.input(index)))
+    assert values is not None, f"{node.name}: input {index} is not a small constant"
+    return values
+
+
+def rejects_operand(node: Node, index: int, name: str) -> Iterable[Reject]:
+    """A reason if an operand that the lowering reads is there but not constant."""
+    value = node.input(index)
+    if value is not None and known_constant(value) is None:
+        yield Reject(f"{name}-not-constant", node.name)
+
+
+def unnamed_dim(node: Node, axis: int) -> Dim:
+    """A size that only running the node tells."""
+    return Sym(f"{node.name}.{axis}")

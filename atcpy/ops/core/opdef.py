@@ -1,0 +1,238 @@
+"""OpDef: all that the compiler knows about an op, in one record.
+
+An op is added by one `register_operator(OpDef(...))` in `ops/<family>/<op>.py`. What a record leaves
+out has a default: inference and evaluation fall back on the ONNX standard, and an op without an
+engine of its own runs on HOST_CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Flag, auto
+
+from atcpy.ir import Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
+from atcpy.ir.instruction import Instruction
+from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ir.tensor import Array
+from atcpy.ops.core.signature import Signature
+
+# What is known of a value's elements: integers, or symbols where a dim is known by name only;
+# None if nothing is. Holds for constants and for small integer tensors (shape arithmetic).
+Known = Callable[[Value | None], tuple[Dim, ...] | None]
+
+Infer = Callable[[Node, Known], Sequence[TensorDesc]]
+Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
+Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
+Compute = Callable[[Node, Sequence[Array | None], Sequence[Array] | None], Sequence[Array]]
+Supports = Callable[[Node], Iterable[Reject]]
+# Other nodes that compute the same, made by the rewriter: the outputs, or why there are none; None if the record has
+# none for this node.
+Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject | None]
+ParamValue = int | float | str | Sequence[int | Instruction]
+
+# GE's compute cost: the cheapest engine that supports a node gets it.
+ENGINE_COST: Mapping[Engine, int] = {
+    Engine.AICORE: 1,
+    Engine.VECTOR: 2,
+    Engine.HCCL: 2,
+    Engine.AICPU: 3,
+    Engine.GE_LOCAL: 9,
+    Engine.HOST_CPU: 10,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Formats that a node takes and makes, each one that its kernel reads or writes; None stands for a value's origin
+    format. `plain_because` says why only constants get a format, where other nodes of the op work in blocks.
+    """
+
+    inputs: tuple[Format | None, ...]
+    outputs: tuple[Format | None, ...]
+    plain_because: Reject | None = None
+
+
+# Given the formats in which its inputs are at hand: the formats that the node wants, or why it
+# stays plain.
+ChooseLayout = Callable[[Node, tuple[Format, ...]], Layout | Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One launch of a kernel family. `params` has a value for each field of the family's argument
+    struct that is not zero, enum values by name; `src` and `dst` are the operands in the family's
+    order, in the formats that `OpDef.layout` chose.
+    """
+
+    family: str
+    src: tuple[Value | None, ...]
+    dst: tuple[Value, ...]
+    params: Mapping[str, ParamValue]
+
+
+Lower = Callable[[Node], Iterable[KernelCall]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How an op runs whose results are as large as the data say: NonZero, Compress, Unique …
+
+    With static inputs, inference leaves a symbol wherever an output has the one size that only
+    running the node tells, and numbers elsewhere.
+
+    shapes: the largest shape that each output can have; it gets memory for that.
+    lower: the launches. The second argument is a further value of one int64, the last destination
+    of the last launch, which gets that size. Each result lies at the beginning of its memory,
+    row-major in its true shape (`cut`).
+    """
+
+    shapes: Callable[[Node], Sequence[StaticShape]]
+    lower: Callable[[Node, Value], Iterable[KernelCall]]
+
+    @staticmethod
+    def cut(inferred: Shape, count: int) -> StaticShape:
+        """The true shape of an output, once `count` is known."""
+        return tuple(dim if isinstance(dim, int) else count for dim in inferred)
+
+
+def always(node: Node) -> Iterable[Reject]:
+    """Supports every node."""
+    return ()
+
+
+def as_epilogue(supports: Supports) -> Supports:
+    """Supports a node on AIcoreEngine if it continues the only use of a cube op's result there: such
+    a node can become the cube op's epilogue, and its own engine would put a border between them.
+    """
+
+    def supports_there(node: Node) -> Iterable[Reject]:
+        cubes = (value for value in node.operands if value.producer.engine is Engine.AICORE)
+        if not any(value.use_count == 1 for value in cubes):
+            yield Reject("no-cube-producer", node.name)
+        yield from supports(node)
+
+    return supports_there
+
+
+class Trait(Flag):
+    """What passes may ask of an op.
+
+    VIEW: output 0 has the elements of input 0 in their order, and can be its memory; nothing runs.
+    RESHAPE: a view whose purpose is another shape: not Identity and Dropout.
+    RANDOM: two runs may differ; never folded or merged.
+    ELEMENTWISE: each element of the result depends on the operands' elements at its index, with numpy's broadcasting:
+        a dim of size 1 may be inserted into all of them alike.
+    BROADCAST: output 0 is input 0, each element as often as its shape says.
+    REDUCTION: each element of output 0 depends on several of input 0; the other inputs say on which.
+    EAGER: where operands' elements decide its shape at run time, it runs in numpy between two plans: it only moves
+        data, and a plan of its own for each set of elements would not pay.
+    CUSTOM: a user's own op.
+    INVOLUTION: applied twice it gives its input.
+    IDEMPOTENT: applied twice it gives what it gives once.
+    NON_NEGATIVE: no element of output 0 is below zero, as long as integers do not overflow; Relu may give −0.
+    """
+
+    NONE = 0
+    VIEW = auto()
+    RESHAPE = auto()
+    RANDOM = auto()
+    ELEMENTWISE = auto()
+    BROADCAST = auto()
+    REDUCTION = auto()
+    EAGER = auto()
+    CUSTOM = auto()
+    INVOLUTION = auto()
+    IDEMPOTENT = auto()
+    NON_NEGATIVE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpDef:
+    """The record of one op.
+
+    signature: how nodes look of an op that the ONNX standard does not have. Without `infer`, the types of their outputs
+        are those of what they expand to; without engines, they are expanded before anything else.
+    infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
+    propagate: the elements of output 0, for shape arithmetic.
+    evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
+    expand: the ops that take its place if no engine runs it; else it is the function of the standard, if any.
+    engines: who can run it; each function yields the reasons against a given node.
+    layout: how it carries blocked formats; None: plain only.
+    lower: the kernel launches that it becomes.
+    half_weights: constant inputs that its kernels on AIcoreEngine can read as 16-bit floats while all else is float32.
+    bound: instead of `lower`, for results whose size depends on data.
+    traits: what passes may ask of the op.
+    inplace: inputs whose memory output 0 may take, if nobody reads them later.
+    elementwise_if: which nodes are elementwise, of an op that is not in general.
+    compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
+        given for the outputs, if it is given some.
+    """
+
+    name: str
+    domain: str = ""
+    signature: Signature | None = None
+    ge_type: str | Callable[[Node], str]
+    infer: Infer | None = None
+    propagate: Propagate | None = None
+    evaluate: Evaluate | None = None
+    expand: Expand | None = None
+    engines: Mapping[Engine, Supports] = field(default_factory=dict)
+    layout: ChooseLayout | None = None
+    lower: Lower | None = None
+    half_weights: tuple[int, ...] = ()
+    bound: Bound | None = None
+    traits: Trait = Trait.NONE
+    inplace: tuple[int, ...] = ()
+    elementwise_if: Callable[[Node], bool] | None = None
+    compute: Compute | None = None
+
+    def takes_elements(self, node: Node) -> bool:
+        """True if a node of the op is elementwise."""
+        return Trait.ELEMENTWISE in self.traits or (self.elementwise_if is not None and self.elementwise_if(node))
+
+    def type_in_ge(self, node: Node) -> str:
+        """The op type that the package names."""
+        return self.ge_type if isinstance(self.ge_type, str) else self.ge_type(node)
+
+
+_REGISTRY: dict[tuple[str, str], OpDef] = {}
+
+
+def register_operator(opdef: OpDef) -> OpDef:
+    """Makes an op known; a second record for the same op is a mistake."""
+    key = (opdef.domain, opdef.name)
+    assert key not in _REGISTRY, f"{opdef.name} is registered twice"
+    _REGISTRY[key] = opdef
+    return opdef
+
+
+def forget_operator(domain: str, name: str) -> None:
+    """Takes the record of a custom op out again."""
+    del _REGISTRY[(domain, name)]
+
+
+def find_opdef(node: Node) -> OpDef | None:
+    """The record of a node's op, or None if there is none of ours."""
+    return _REGISTRY.get((node.domain, node.op_type))
+
+
+def has_trait(node: Node, traits: Trait) -> bool:
+    """Return whether the record of a node's op has one of the traits; an op without a record has none."""
+    opdef = find_opdef(node)
+    return opdef is not None and bool(opdef.traits & traits)
+
+
+def op_types(traits: Trait) -> frozenset[str]:
+    """Return the ops of the ONNX standard that have one of the traits."""
+    return frozenset(name for (domain, name), opdef in _REGISTRY.items() if not domain and opdef.traits & traits)
+
+
+def is_view(node: Node) -> bool:
+    """Return whether nothing runs for a node that has its engine: output 0 is input 0's memory."""
+    return node.engine is Engine.GE_LOCAL and has_trait(node, Trait.VIEW)
+
+
+def all_opdefs() -> list[OpDef]:
+    """Every record of ours, by domain and name."""
+    return [_REGISTRY[key] for key in sorted(_REGISTRY) if Trait.CUSTOM not in _REGISTRY[key].traits]

@@ -1,0 +1,79 @@
+"""GE's structural ops: graph inputs, constants, outputs, borders and format changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from atcpy.ir import Engine, Node, TensorDesc
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, always, register_operator
+
+
+def keep_desc(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Types were set when the node was made."""
+    return [value.desc for value in node.outputs]
+
+
+def same_as_input(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type."""
+    return [node.operand(0).desc.as_plain()]
+
+
+def lower_transdata(node: Node) -> Iterable[KernelCall]:
+    """One call that changes between plain [N, C, S…] and blocked [N, C1, S…, C0]."""
+    src, dst = node.operand(0), node.output
+    n, c, *spatial = src.desc.static_shape
+    pixels = 1
+    for dim in spatial:
+        pixels *= dim
+    blocked = dst if dst.desc.storage_shape is not None else src
+    yield KernelCall(
+        "transdata",
+        (src,),
+        (dst,),
+        {
+            "n": n,
+            "c": c,
+            "hw": pixels,
+            "c0": blocked.desc.format.c0,
+            "to_blocked": int(blocked is dst),
+            "item": src.desc.dtype.bits // 8,
+        },
+    )
+
+
+def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
+    """A copy, for an output that is an input, a constant or another output as well."""
+    src, dst = node.operand(0), node.output
+    # As bytes: elements may be narrower than one.
+    line: dict[str, ParamValue] = {"rank": 1, "dims": [dst.desc.nbytes], "src_strides": [1], "dst_strides": [1]}
+    yield KernelCall("strided_copy", (src,), (dst,), {**line, "item": 1})
+
+
+register_operator(OpDef(name="Data", ge_type="Data", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+register_operator(OpDef(name="Const", ge_type="Const", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+register_operator(OpDef(name="NetOutput", ge_type="NetOutput", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+register_operator(OpDef(name="PlaceHolder", ge_type="PlaceHolder", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+register_operator(OpDef(name="End", ge_type="End", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+register_operator(
+    OpDef(
+        name="TransData",
+        ge_type="TransData",
+        infer=same_as_input,
+        engines={Engine.VECTOR: always},
+        lower=lower_transdata,
+    )
+)
+register_operator(
+    OpDef(
+        name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, traits=Trait.VIEW
+    )
+)
+register_operator(
+    OpDef(
+        name="TensorMove",
+        ge_type="TensorMove",
+        infer=same_as_input,
+        engines={Engine.VECTOR: always},
+        lower=lower_tensor_move,
+    )
+)

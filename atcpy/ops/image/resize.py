@@ -1,0 +1,293 @@
+"""Resize: any dims by tables of places and weights; nearest and linear of two spatial dims by a kernel of their own.
+
+Sizes and places are those of ONNX Runtime, which computes in float32: ⌊10 · 0.7⌋ is 7, where ONNX's
+shape functions say 6; and a tie of `nearest` can go to another pixel than float64 picks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Tensor, TensorDesc, Value
+from atcpy.ir.shape import Dim, StaticShape
+from atcpy.ir.tensor import Array
+from atcpy.ops.core.axes import normal_axes, unnamed_dim
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
+from atcpy.ops.core.shape_values import integers
+from atcpy.ops.core.strided import item_bytes, supports_movement
+from atcpy.ops.image.interpolate import COORDINATES, MODES, TENSORFLOW, Axis, Kind, table_of
+
+ROI, SCALES, SIZES = 1, 2, 3
+ITEMS = frozenset({1, 2, 4, 8})
+FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
+MIXED = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.INT64}
+MAX_SIDE = 2**24  # what float32 counts exactly
+MAX_DIMS = 5  # dims that the general kernel resizes, those between them included
+
+
+def _is_given(value: Value | None) -> bool:
+    """Exporters give an empty tensor for an operand that is left out."""
+    return value is not None and value.desc.shape != (0,)
+
+
+def _scales(node: Node) -> tuple[float, ...] | None:
+    """The constant scales in float32, or None if there are none."""
+    value = node.input(SCALES)
+    if value is None or value.tensor is None:
+        return None
+    return tuple(float(scale) for scale in value.array.astype(np.float32).reshape(-1)) or None
+
+
+def infer_resize(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The sizes that operand 3 asks for, or ⌊size · scale⌋."""
+    x = node.operand(0).desc
+    if x.shape is None:
+        return infer_by_onnx(node, known)
+    if _policy(node) != "stretch":
+        return _infer_with_aspect_ratio(node, known)
+    rank = len(x.shape)
+    if _is_given(node.input(SCALES)) == _is_given(node.input(SIZES)):
+        raise ModelInvalid("EZ8888", where=node, what="one of scales and sizes must be given, and not both")
+    axes = _axes(node, rank)
+    scales, sizes = _scales(node), known(node.input(SIZES)) if _is_given(node.input(SIZES)) else None
+    dims = list(x.shape)
+    for index, axis in enumerate(axes):
+        if sizes is not None and len(sizes) == len(axes):
+            dims[axis] = sizes[index]
+        elif scales is not None and len(scales) == len(axes):
+            dims[axis] = _scaled(node, axis, x.shape[axis], scales[index])
+        elif sizes is None and scales is None:
+            dims[axis] = unnamed_dim(node, axis)
+        else:
+            raise ModelInvalid("EZ8888", where=node, what=f"scales or sizes are not one for each of {len(axes)} dims")
+    return [TensorDesc.plain(x.dtype, tuple(dims))]
+
+
+def _policy(node: Node) -> str:
+    """How the ratio of the sides is kept; scales leave nothing to keep."""
+    return node.str_attr("keep_aspect_ratio_policy", "stretch") if _is_given(node.input(SIZES)) else "stretch"
+
+
+def _infer_with_aspect_ratio(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """One scale for all resized dims, the least or the largest that the sizes ask for."""
+    x, sizes = node.operand(0).desc, known(node.input(SIZES))
+    assert x.shape is not None
+    dims = list(x.shape)
+    axes = _axes(node, len(dims))
+    for axis in axes:
+        dims[axis] = unnamed_dim(node, axis)
+    if x.is_static and sizes is not None and all(isinstance(size, int) for size in sizes):
+        scale = _common_scale(node, x.static_shape, [size for size in sizes if isinstance(size, int)])
+        for axis in axes:
+            dims[axis] = math.floor(scale * x.static_shape[axis] + 0.5)
+    return [TensorDesc.plain(x.dtype, tuple(dims))]
+
+
+def _common_scale(node: Node, shape: StaticShape, sizes: Sequence[int]) -> float:
+    """The scale that keeps the ratio of the sides. Raises ModelInvalid if sizes do not fit the axes."""
+    axes, policy = _axes(node, len(shape)), _policy(node)
+    if policy not in {"not_larger", "not_smaller"}:
+        raise ModelInvalid("E13014", where=node, what=f"keep_aspect_ratio_policy = {policy!r}")
+    if len(sizes) != len(axes) or any(shape[axis] < 1 for axis in axes):
+        raise ModelInvalid("EZ8888", where=node, what=f"{len(sizes)} sizes for {len(axes)} dims that are not empty")
+    ratios = [size / shape[axis] for size, axis in zip(sizes, axes, strict=True)]
+    return min(ratios) if policy == "not_larger" else max(ratios)
+
+
+def _axes(node: Node, rank: int) -> tuple[int, ...]:
+    return normal_axes(node, node.ints_attr("axes", range(rank)), rank)
+
+
+def _scaled(node: Node, axis: int, size: Dim, scale: float) -> Dim:
+    if not 0 < scale < math.inf:
+        raise ModelInvalid("EZ8888", where=node, what=f"scale {scale} of dim {axis} must be positive and finite")
+    if not isinstance(size, int):
+        return size if scale == 1 else unnamed_dim(node, axis)
+    return math.floor(np.float32(size) * np.float32(scale))
+
+
+def supports_resize(node: Node) -> Iterable[Reject]:
+    """Constant scales or known sizes, and a formula that the tables know."""
+    yield from supports_movement(node)
+    x, y, mode = node.operand(0).desc, node.output.desc, _kind(node).mode
+    if mode not in MODES:
+        yield Reject("mode", node.name, mode)
+    if item_bytes(x.dtype) not in ITEMS or (mode != "nearest" and x.dtype not in MIXED):
+        yield Reject("dtype", node.name, x.dtype.long)
+    coordinates = _kind(node).coordinates
+    if coordinates not in COORDINATES or (coordinates == "tf_crop_and_resize" and _roi(node) is None):
+        yield Reject("coordinates", node.name, coordinates)
+    if _is_given(node.input(SCALES)) and _scales(node) is None:
+        yield Reject("scales-not-constant", node.name)
+        return
+    if not x.is_static or not y.is_static:
+        return
+    if 0 in (*x.static_shape, *y.static_shape) or max(*x.static_shape, *y.static_shape, 1) > MAX_SIDE:
+        yield Reject("size", node.name, "a dim is empty or very large")
+    elif len(_walk(node)[1]) > MAX_DIMS:
+        yield Reject("rank", node.name, f"{len(_walk(node)[1])} dims from the first to the last resized")
+
+
+def image_reason(node: Node) -> Reject | None:
+    """Why the kernel of two spatial dims cannot run, or None if it can."""
+    x, y, kind = node.operand(0).desc, node.output.desc, _kind(node)
+    if kind.antialias and kind.mode != "nearest":
+        return Reject("antialias", node.name)
+    if kind.mode not in {"nearest", "linear"} or kind.coordinates == "tf_crop_and_resize":
+        return Reject("mode", node.name, kind.mode)
+    if kind.mode == "linear" and x.dtype is not DType.FLOAT32:
+        return Reject("dtype", node.name, x.dtype.long)
+    if len(x.static_shape) != 4:
+        return Reject("rank", node.name, f"{len(x.static_shape)} dims")
+    if x.static_shape[:2] != y.static_shape[:2] or dim_scales(node)[:2] != (1.0, 1.0):
+        return Reject("batch-or-channels-resized", node.name)
+    return None
+
+
+def _kind(node: Node) -> Kind:
+    return Kind(
+        mode=node.str_attr("mode", "nearest"),
+        coordinates=node.str_attr("coordinate_transformation_mode", "half_pixel"),
+        rounding=node.str_attr("nearest_mode", "round_prefer_floor"),
+        antialias=node.int_attr("antialias", 0) != 0,
+        exclude_outside=node.int_attr("exclude_outside", 0) != 0,
+        cubic_a=node.float_attr("cubic_coeff_a", -0.75),
+    )
+
+
+def _roi(node: Node) -> tuple[tuple[float, float], ...] | None:
+    """The part of each dim that is taken, from 0 to 1; None if it is not constant or does not fit."""
+    value, rank = node.input(ROI), len(node.operand(0).desc.static_shape)
+    axes = _axes(node, rank)
+    if value is None or value.tensor is None or value.desc.elements != 2 * len(axes):
+        return None
+    flat = [float(number) for number in value.array.reshape(-1)]
+    by_axis = dict(zip(axes, zip(flat[: len(axes)], flat[len(axes) :], strict=True), strict=True))
+    return tuple(by_axis.get(axis, (0.0, 1.0)) for axis in range(rank))
+
+
+def dim_scales(node: Node) -> tuple[float, ...]:
+    """The scale of each dim: what the model states, else the ratio of the sizes, in float32."""
+    x, y = node.operand(0).desc.static_shape, node.output.desc.static_shape
+    axes, stated = _axes(node, len(x)), _scales(node)
+    if stated is None and _policy(node) != "stretch":
+        sizes = integers(known_constant(node.input(SIZES)))
+        assert sizes is not None, f"{node.name}: sizes are known, or the shape would not be"
+        stated = (_common_scale(node, x, sizes),) * len(axes)
+    if stated is None:
+        return tuple(float(np.float32(b) / np.float32(a)) if a else 1.0 for a, b in zip(x, y, strict=True))
+    by_axis = dict(zip(axes, stated, strict=True))
+    return tuple(by_axis.get(axis, 1.0) for axis in range(len(x)))
+
+
+def _walk(node: Node) -> tuple[int, list[Axis], int]:
+    """Elements outside of the resized dims, those from the first to the last, elements inside."""
+    x, y = node.operand(0).desc.static_shape, node.output.desc.static_shape
+    whole = ((0.0, 1.0),) * len(x)
+    roi = (_roi(node) or whole) if _kind(node).coordinates == "tf_crop_and_resize" else whole
+    dims = [Axis(*each) for each in zip(x, y, dim_scales(node), *zip(*roi, strict=True), strict=True)]
+    moved = [index for index, axis in enumerate(dims) if axis != Axis(axis.size, axis.size, 1.0)]
+    if not moved:
+        return math.prod(x), [], 1
+    first, last = moved[0], moved[-1] + 1
+    return math.prod(x[:first]), dims[first:last], math.prod(x[last:])
+
+
+def layout_resize(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """In 5D: channels are not touched."""
+    if at_hand[0] != NC1HWC0:
+        return Reject("no-blocked-input", node.name)
+    return image_reason(node) or Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
+
+
+def lower_resize(node: Node) -> Iterable[KernelCall]:
+    """One launch; the planes of blocks of channels count as a batch."""
+    if image_reason(node) is not None:
+        yield lower_by_tables(node)
+        return
+    x, y = node.operand(0), node.output
+    n, c, h, w = x.desc.memory_shape[:4]
+    oh, ow = y.desc.static_shape[2:]
+    _, _, scale_h, scale_w = dim_scales(node)
+    params: dict[str, ParamValue] = {
+        "outer": n * c, "h": h, "w": w, "oh": oh, "ow": ow, "c0": x.desc.format.c0 or 1,
+        "item": item_bytes(x.desc.dtype), "scale_h": scale_h, "scale_w": scale_w,
+        "mode": node.str_attr("mode", "nearest"),
+        "coordinates": node.str_attr("coordinate_transformation_mode", "half_pixel"),
+        "rounding": node.str_attr("nearest_mode", "round_prefer_floor"),
+    }  # fmt: skip
+    yield KernelCall("resize2d", (x,), (y,), params)
+
+
+def evaluate_resize(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """By the standard's definition, and by tables where the coordinates are ours."""
+    kind = _kind(node)
+    if kind.coordinates not in TENSORFLOW or not node.operand(0).desc.is_static or not node.output.desc.is_static:
+        return evaluate_by_onnx(node, arrays)
+    x, shape = arrays[0], node.output.desc.static_shape
+    assert x is not None
+    if 0 in (*x.shape, *shape):
+        return [np.zeros(shape, x.dtype)]
+    y = x
+    for axis, scale in enumerate(dim_scales(node)):
+        table = table_of(Axis(x.shape[axis], shape[axis], scale), kind)
+        taps = np.moveaxis(np.take(y, table.places, axis), axis + 1, -1)
+        weights = table.weights.reshape(-1, *[1] * (x.ndim - axis - 1), table.weights.shape[1])
+        y = taps[..., 0] if kind.mode == "nearest" else (taps * weights).sum(-1)
+    return [y.astype(x.dtype)]
+
+
+def lower_by_tables(node: Node) -> KernelCall:
+    """One launch of `interp`, whose tables are constants."""
+    x, kind = node.operand(0), _kind(node)
+    outer, axes, inner = _walk(node)
+    tables = [table_of(axis, replace(kind, antialias=kind.antialias and axis.scale < 1)) for axis in axes]
+    tables = [table_of(Axis(1, 1, 1.0), kind)] * (MAX_DIMS - len(tables)) + tables
+    places = np.concatenate([table.places.reshape(-1) for table in tables])
+    src = [x, _table(node, "places", places)]
+    if kind.mode != "nearest":
+        dtype = np.float32 if x.desc.dtype is DType.FLOAT32 else np.float64
+        weights = np.concatenate([table.weights.reshape(-1) for table in tables]).astype(dtype)
+        src.append(_table(node, "weights", weights))
+    fill = np.zeros(8, np.uint8)
+    bits = np.asarray([node.float_attr("extrapolation_value", 0.0)]).astype(x.desc.dtype.numpy).view(np.uint8)
+    fill[: bits.size] = bits
+    params: dict[str, ParamValue] = {
+        "outer": outer, "inner": inner, "item": item_bytes(x.desc.dtype), "fill": int(fill.view(np.int64)[0]),
+        "in": [1] * (MAX_DIMS - len(axes)) + [axis.size for axis in axes],
+        "out": [1] * (MAX_DIMS - len(axes)) + [axis.result for axis in axes],
+        "taps": [table.places.shape[1] for table in tables],
+    }  # fmt: skip
+    return KernelCall("interp", tuple(src), (node.output,), params)
+
+
+def _table(node: Node, name: str, table: Array) -> Value:
+    assert node.graph is not None
+    value = node.graph.add_const(Tensor.of(table), f"{node.name}_{name}", before=node)
+    value.producer.sources, value.producer.engine = node.sources, Engine.GE_LOCAL
+    return value
+
+
+def type_in_ge(node: Node) -> str:
+    """GE has an op for each mode."""
+    names = {"nearest": "ResizeNearestNeighborV2", "linear": "ResizeBilinearV2"}
+    return names.get(node.str_attr("mode", "nearest"), "Resize")
+
+
+register_operator(
+    OpDef(
+        name="Resize",
+        ge_type=type_in_ge,
+        infer=infer_resize,
+        evaluate=evaluate_resize,
+        engines={Engine.VECTOR: supports_resize},
+        layout=layout_resize,
+        lower=lower_resize,
+    )
+)

@@ -1,0 +1,3 @@
+"""Products of matrices."""
+
+from atcpy.ops.matmul import einsum, matmul

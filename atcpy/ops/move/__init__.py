@@ -1,0 +1,20 @@
+"""Ops that move elements, and shape arithmetic."""
+
+from atcpy.ops.move import (
+    center_crop_pad,
+    compress,
+    concat,
+    elements,
+    expand,
+    gather,
+    nonzero,
+    onehot,
+    pad,
+    reshape,
+    scatter,
+    sequence,
+    shape,
+    slice,
+    transpose,
+    trilu,
+)

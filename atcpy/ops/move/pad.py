@@ -1,0 +1,250 @@
+"""Pad: a copy of what stays; the borders are filled, or copied from inside.
+
+Each dim of the result is cut into spans that are affine in the input; a copy is made for each
+combination of spans. A constant border is filled a slab at a time. Borders beyond one reflection or
+one turn, or of many dims, are made by the `pad` kernel, place by place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
+from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.strided import MAX_RANK, copy_calls, fill_calls, item_bytes, row_major, supports_movement
+
+PADS, VALUE, AXES = 1, 2, 3
+MODES = frozenset({"constant", "edge", "reflect", "wrap"})
+MAX_COPIES = 81  # three spans in each of four dims
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Places [begin, begin + count) of a dim of the result are `start`, `start + step` … of the input."""
+
+    begin: int
+    count: int
+    start: int
+    step: int
+
+
+Border = tuple[int, int]  # places added before and after a dim; negative ones are taken away
+
+
+def _borders(node: Node, rank: int, pads: tuple[int, ...], axes: tuple[int, ...] | None) -> list[Border]:
+    places = normal_axes(node, range(rank) if axes is None else axes, rank)
+    if len(pads) != 2 * len(places):
+        raise ModelInvalid("EZ8888", where=node, what=f"pads has {len(pads)} values, needs {2 * len(places)}")
+    borders = [(0, 0)] * rank
+    for index, axis in enumerate(places):
+        borders[axis] = (pads[index], pads[index + len(places)])
+    return borders
+
+
+def infer_pad(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """Each size and its two borders."""
+    x = node.operand(0).desc
+    if x.shape is None:
+        return [TensorDesc.plain(x.dtype, None)]
+    mode = node.str_attr("mode", "constant")
+    if mode not in MODES:
+        raise ModelInvalid("E13014", where=node, what=f"mode = {mode} is none of {', '.join(sorted(MODES))}")
+    pads, axes = known_integers(node, PADS, known), known_integers(node, AXES, known)
+    if pads is None or (axes is None and node.input(AXES) is not None):
+        return [TensorDesc.plain(x.dtype, tuple(unnamed_dim(node, axis) for axis in range(len(x.shape))))]
+    dims = list(x.shape)
+    for axis, (before, after) in enumerate(_borders(node, len(dims), pads, axes)):
+        size = dims[axis]
+        if not isinstance(size, int):
+            dims[axis] = size if (before, after) == (0, 0) else unnamed_dim(node, axis)
+            continue
+        if size + before + after < 0:
+            raise ModelInvalid("EZ8888", where=node, what=f"pads take more from dim {axis} than its {size} places")
+        dims[axis] = size + before + after
+    return [TensorDesc.plain(x.dtype, tuple(dims))]
+
+
+def borders(node: Node) -> list[Border]:
+    """The borders of a Pad with constant pads."""
+    axes = None if node.input(AXES) is None else constant_integers(node, AXES)
+    return _borders(node, len(node.operand(0).desc.static_shape), constant_integers(node, PADS), axes)
+
+
+def supports_pad(node: Node) -> Iterable[Reject]:
+    """Constant pads; something to repeat in every dim that has a border."""
+    yield from supports_movement(node)
+    operands = list(rejects_operand(node, PADS, "pads")) + list(rejects_operand(node, AXES, "axes"))
+    yield from operands
+    if operands or not node.operand(0).desc.is_static or not node.output.desc.is_static:
+        return
+    x = node.operand(0).desc
+    if node.str_attr("mode", "constant") != "constant":
+        for size, border in zip(x.static_shape, borders(node), strict=True):
+            if max(border) > 0 and _kept(size, border) == 0:
+                yield Reject("pads-without-input", node.name, f"pads {border} of {size} places")
+    if not _in_copies(node) and len(_merged(x.static_shape, borders(node))[0]) > MAX_RANK:
+        yield Reject("rank", node.name, f"{len(x.static_shape)} dims that do not merge")
+
+
+def _kept(size: int, border: Border) -> int:
+    """Places of the input that stay."""
+    return max(size + min(border[0], 0) + min(border[1], 0), 0)
+
+
+def _in_copies(node: Node) -> bool:
+    """True if few copies make it: each border at most one reflection or one turn of what is kept."""
+    shape, mode = node.operand(0).desc.static_shape, node.str_attr("mode", "constant")
+    if len(shape) > MAX_RANK:
+        return False
+    if mode == "constant":
+        return True
+    room = {"edge": math.inf, "reflect": -1.0, "wrap": 0.0}[mode]
+    around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if border != (0, 0)]
+    return 3 ** len(around) <= MAX_COPIES and all(max(border) <= _kept(size, border) + room for size, border in around)
+
+
+def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], list[Border]]:
+    """The same padding in fewer dims: one that has no border becomes part of a neighbour before it without."""
+    dims: list[int] = []
+    kept: list[Border] = []
+    for size, border in zip(sizes, around, strict=True):
+        if kept and border == kept[-1] == (0, 0):
+            dims[-1] *= size
+        else:
+            dims.append(size)
+            kept.append(border)
+    return dims, kept
+
+
+def layout_pad(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
+    """In 5D unless channels move within their blocks, or are copies of others."""
+    if at_hand[0] != NC1HWC0:
+        return Reject("no-blocked-input", node.name)
+    border, c0 = borders(node)[1], NC1HWC0.c0
+    in_blocks = not any(size % c0 for size in (node.operand(0).desc.static_shape[1], *border))
+    stay = border[0] % c0 == 0 and min(border) >= 0
+    if border != (0, 0) and (not (in_blocks or stay) or node.str_attr("mode", "constant") != "constant"):
+        return Reject("channel-axis", node.name, f"channels padded by {border}")
+    return Layout((NC1HWC0, *[None] * (node.input_count - 1)), (NC1HWC0,))
+
+
+def lower_pad(node: Node) -> Iterable[KernelCall]:
+    """The copies and fills."""
+    x, y = node.operand(0), node.output
+    sizes, dims = x.desc.memory_shape, y.desc.memory_shape
+    if 0 in dims:
+        return
+    around = borders(node)
+    if y.desc.storage_shape is not None:
+        before = around[1][0] // y.desc.format.c0
+        around[1:] = [(before, dims[1] - sizes[1] - before), *around[2:], (0, 0)]
+    mode = node.str_attr("mode", "constant")
+    if not _in_copies(node):
+        yield _pad_call(x, y, node.input(VALUE) if mode == "constant" else None, mode, *_merged(sizes, around))
+        return
+    spans = [_spans(size, border, mode) for size, border in zip(sizes, around, strict=True)]
+    if all(spans):
+        for chosen in itertools.product(*spans):
+            yield from _copy(x, y, chosen)
+    if mode == "constant":
+        inside = [inner[0] if inner else Span(0, 0, 0, 1) for inner in spans]
+        yield from _fills(y, node.input(VALUE), inside)
+        if y.desc.storage_shape is not None and all(spans):
+            yield from _fill_last_block(node, inside)
+
+
+def _fill_last_block(node: Node, inside: Sequence[Span]) -> Iterable[KernelCall]:
+    """What the copy took along of the last block of channels beyond the input's own becomes border, if there is one."""
+    y, channels = node.output, node.operand(0).desc.static_shape[1]
+    used = channels % y.desc.format.c0
+    if not used or borders(node)[1][1] <= 0:
+        return
+    last = inside[1].begin + inside[1].count - 1
+    slab = [inside[0].count, 1, *(span.count for span in inside[2:-1]), y.desc.format.c0 - used]
+    begins = [inside[0].begin, last, *(span.begin for span in inside[2:-1]), used]
+    yield from _fill(y, node.input(VALUE), slab, begins)
+
+
+def _spans(size: int, border: Border, mode: str) -> list[Span]:
+    first, kept = max(-border[0], 0), _kept(size, border)
+    before, after = max(border[0], 0), max(border[1], 0)
+    inside = [Span(before, kept, first, 1)] if kept > 0 else []
+    if mode == "constant":
+        return inside
+    low = {"edge": (0, 0), "reflect": (before, -1), "wrap": (kept - before, 1)}[mode]
+    high = {"edge": (kept - 1, 0), "reflect": (kept - 2, -1), "wrap": (0, 1)}[mode]
+    every = [Span(0, before, first + low[0], low[1]), *inside, Span(before + kept, after, first + high[0], high[1])]
+    return [span for span in every if span.count > 0]
+
+
+def _pad_call(
+    x: Value, y: Value, value: Value | None, mode: str, sizes: Sequence[int], around: Sequence[Border]
+) -> KernelCall:
+    strides = row_major(sizes)
+    dims = [size + sum(border) for size, border in zip(sizes, around, strict=True)]
+    params: dict[str, ParamValue] = {
+        "mode": mode, "rank": len(sizes), "dims": dims,
+        "sizes": [_kept(size, border) for size, border in zip(sizes, around, strict=True)],
+        "before": [max(before, 0) for before, _ in around], "x_strides": strides,
+        "x_offset": sum(max(-before, 0) * stride for (before, _), stride in zip(around, strides, strict=True)),
+        "item": item_bytes(x.desc.dtype),
+    }  # fmt: skip
+    return KernelCall("pad", (x,) if value is None else (x, value), (y,), params)
+
+
+def _copy(x: Value, y: Value, spans: Sequence[Span]) -> Iterable[KernelCall]:
+    src, dst = row_major(x.desc.memory_shape), row_major(y.desc.memory_shape)
+    return copy_calls(
+        x,
+        y,
+        [span.count for span in spans],
+        [span.step * stride for span, stride in zip(spans, src, strict=True)],
+        dst,
+        src_offset=sum(span.start * stride for span, stride in zip(spans, src, strict=True)),
+        dst_offset=sum(span.begin * stride for span, stride in zip(spans, dst, strict=True)),
+    )
+
+
+def _fills(y: Value, value: Value | None, inside: Sequence[Span]) -> Iterable[KernelCall]:
+    """Slabs before and after the inside, dim by dim; earlier dims are then within their inside."""
+    dims = list(y.desc.memory_shape)
+    begins = [0] * len(dims)
+    for axis, span in enumerate(inside):
+        size = dims[axis]
+        end = span.begin + span.count
+        for begin, count in ((0, span.begin), (end, size - end)):
+            slab = [*dims[:axis], count, *dims[axis + 1 :]]
+            if 0 in slab:
+                continue
+            yield from _fill(y, value, slab, [*begins[:axis], begin, *begins[axis + 1 :]])
+        dims[axis], begins[axis] = span.count, span.begin
+
+
+def _fill(y: Value, value: Value | None, slab: Sequence[int], begins: Sequence[int]) -> Iterable[KernelCall]:
+    strides = row_major(y.desc.memory_shape)
+    offset = sum(at * stride for at, stride in zip(begins, strides, strict=True))
+    if value is None:
+        return fill_calls(y, slab, strides, dst_offset=offset)
+    return copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
+
+
+def type_in_ge(node: Node) -> str:
+    """GE has an op of its own for mirrored borders."""
+    return "PadV2" if node.str_attr("mode", "constant") == "constant" else "MirrorPad"
+
+
+register_operator(
+    OpDef(
+        name="Pad",
+        ge_type=type_in_ge,
+        infer=infer_pad,
+        engines={Engine.VECTOR: supports_pad},
+        layout=layout_pad,
+        lower=lower_pad,
+    )
+)

@@ -1,0 +1,86 @@
+"""Softmax, LogSoftmax and Hardmax along one axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
+
+KINDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
+_GE_TYPES = {"Softmax": "SoftmaxV2", "LogSoftmax": "LogSoftmax"}
+
+
+def infer_softmax(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """The output is of the input's type; the axis must exist."""
+    x = node.operand(0).desc
+    if x.shape is not None:
+        softmax_axis(node, len(x.shape))
+    return [x.as_plain()]
+
+
+def softmax_axis(node: Node, rank: int) -> int:
+    """The axis, from 0 on; of a scalar, 0."""
+    axis = node.int_attr("axis", -1)
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise ModelInvalid("E13014", where=node, what=f"axis {axis} of a tensor of rank {rank}")
+    return axis % max(rank, 1)
+
+
+def supports_softmax(node: Node) -> Iterable[Reject]:
+    """The kernel takes floats, and at least one along the axis."""
+    x = node.operand(0).desc
+    if x.dtype not in {DType.FLOAT32, DType.FLOAT64}:
+        yield Reject("dtype", node.name, x.dtype.long)
+    if not x.is_static:
+        yield Reject("shape-unknown", node.name)
+    elif 0 in x.static_shape:
+        yield Reject("empty", node.name)
+
+
+def lower_softmax(node: Node) -> Iterable[KernelCall]:
+    """One launch of `softmax`."""
+    x = node.operand(0)
+    shape = x.desc.static_shape or (1,)
+    axis = softmax_axis(node, len(shape))
+    params: dict[str, ParamValue] = {
+        "kind": KINDS[node.op_type],
+        "outer": math.prod(shape[:axis]),
+        "n": shape[axis],
+        "inner": math.prod(shape[axis + 1 :]),
+    }
+    yield KernelCall("softmax", (x,), (node.output,), params)
+
+
+def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
+    """1 where the place along the axis is that of the first largest element, else 0."""
+    x = node.operand(0)
+    if x.desc.shape is None:
+        return Reject("shape-unknown", node.name)
+    rank = len(x.desc.shape)
+    axis = softmax_axis(node, rank)
+    size = x.desc.shape[axis] if rank else 1
+    if not isinstance(size, int):
+        return Reject("shape-unknown", node.name)
+    places = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
+    largest = rw.op("ArgMax", x, axis=axis, keepdims=1)
+    return [rw.op("Cast", rw.op("Equal", places, largest), to=x.desc.dtype.onnx)]
+
+
+register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax))
+for _name, _ge_type in _GE_TYPES.items():
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_ge_type,
+            infer=infer_softmax,
+            engines={Engine.VECTOR: supports_softmax},
+            lower=lower_softmax,
+            inplace=(0,),
+            traits=Trait.NON_NEGATIVE if _name == "Softmax" else Trait.NONE,
+        )
+    )

@@ -1,0 +1,3 @@
+"""Quantisation, and products and elementwise ops on quantised bytes."""
+
+from atcpy.ops.quant import qelementwise, qgemm, quantize

@@ -1,0 +1,3 @@
+"""Reductions, cumulative sums and TopK."""
+
+from atcpy.ops.reduce import cumulate, reduce, topk

@@ -1,0 +1,3 @@
+"""Fourier transforms."""
+
+from atcpy.ops.signal import fourier

@@ -1,0 +1,195 @@
+"""Attention: the kernel against the standard's reference, over layouts, masks and instruction sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir.tensor import Array
+from atcpy.ops.attention.attention import supports_attention
+from tests.effort import trials
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import ISAS
+
+F32 = np.float32
+
+
+def make_arrays(
+    rng: np.random.Generator, sizes: tuple[int, ...], *, joined: bool, mask: str, past: int = 0
+) -> tuple[list[Array | None], dict[str, object]]:
+    """Operands and attributes for batch, heads of keys, queries a head, lengths of both, widths of both."""
+    batch, kv_heads, group, queries, keys, width, v_width = sizes
+    heads = kv_heads * group
+    shapes = [(batch, heads, queries, width), (batch, kv_heads, keys, width), (batch, kv_heads, keys, v_width)]
+    arrays: list[Array | None] = [rng.standard_normal(shape).astype(F32) for shape in shapes]
+    attrs: dict[str, object] = {}
+    if joined:
+        arrays = [a.transpose(0, 2, 1, 3).reshape(batch, a.shape[2], -1) for a in arrays if a is not None]
+        attrs = {"q_num_heads": heads, "kv_num_heads": kv_heads}
+    if mask != "none":
+        # The reference reads a row that serves all queries as that of the first where the mask is causal, too.
+        dims = [*(int(size) if rng.integers(2) else 1 for size in (batch, heads)), queries]
+        scores = rng.standard_normal((*dims, keys + past))
+        added = np.where(scores > 1, -np.inf, scores).astype(F32)
+        arrays.append(added if mask == "added" else scores > -0.5)
+    if past:
+        arrays += [None] if mask == "none" else []
+        arrays += [rng.standard_normal((batch, kv_heads, past, size)).astype(F32) for size in (width, v_width)]
+    return arrays, attrs
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(40), deadline=None)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 3),
+        st.sampled_from([1, 2, 15, 33, 130]),
+        st.sampled_from([1, 3, 16, 31, 257, 530]),
+        st.sampled_from([1, 8, 17, 64]),
+        st.sampled_from([1, 8, 19, 40]),
+    ),
+    joined=st.booleans(),
+    mask=st.sampled_from(["none", "added", "kept"]),
+    causal=st.booleans(),
+    scale=st.sampled_from([None, 0.3, 1.0]),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_attention_agrees_with_the_reference(
+    isa: str,
+    sizes: tuple[int, ...],
+    joined: bool,
+    mask: str,
+    causal: bool,
+    scale: float | None,
+    threads: int,
+    seed: int,
+) -> None:
+    arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask)
+    if mask != "none" and not causal and seed % 2:
+        arrays[3] = arrays[3][:, :, :1]  # type: ignore[index]
+    attrs |= {"is_causal": int(causal)} | ({} if scale is None else {"scale": scale})
+    node = make_node("Attention", arrays, attrs)
+    assert list(supports_attention(node)) == []
+    ours = run_op(node, arrays, isa=isa, threads=threads)[0]
+    np.testing.assert_allclose(ours, reference_op(node, arrays)[0], rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(15), deadline=None)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 3),
+        st.sampled_from([1, 2, 33, 130]),
+        st.sampled_from([1, 3, 17, 270]),
+        st.sampled_from([8, 17]),
+        st.sampled_from([1, 8, 19]),
+    ),
+    past=st.sampled_from([1, 16, 255, 256, 300]),
+    joined=st.booleans(),
+    mask=st.sampled_from(["none", "added", "kept"]),
+    causal=st.booleans(),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_keys_of_earlier_steps_come_first_and_are_handed_on(
+    isa: str, sizes: tuple[int, ...], past: int, joined: bool, mask: str, causal: bool, threads: int, seed: int
+) -> None:
+    arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask, past=past)
+    node = make_node("Attention", arrays, {**attrs, "is_causal": int(causal)}, outputs=3)
+    assert list(supports_attention(node)) == []
+    ours, wanted = run_op(node, arrays, isa=isa, threads=threads), reference_op(node, arrays)
+    np.testing.assert_allclose(ours[0], wanted[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours[1], wanted[1])
+    np.testing.assert_array_equal(ours[2], wanted[2])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("joined", [False, True])
+def test_without_earlier_steps_its_own_keys_are_handed_on(isa: str, joined: bool) -> None:
+    arrays, attrs = make_arrays(np.random.default_rng(1), (2, 2, 3, 140, 5, 8, 9), joined=joined, mask="none")
+    for past in ([], [None, *(np.empty((2, 2, 0, size), F32) for size in (8, 9))]):
+        node = make_node("Attention", [*arrays, *past], attrs, outputs=3)
+        ours, wanted = run_op(node, [*arrays, *past], isa=isa), reference_op(node, arrays)
+        np.testing.assert_allclose(ours[0], wanted[0], rtol=2e-5, atol=2e-5)
+        np.testing.assert_array_equal(ours[1], wanted[1])
+        np.testing.assert_array_equal(ours[2], wanted[2])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        ([(1, 1, 3, 8), (1, 1, 3, 9)], "heads"),
+        ([(1, 2, 3, 8), (1, 1, 3, 8)], "heads"),
+        ([(1, 1, 3, 8), (1, 1, 4, 8)], "heads"),
+    ],
+)
+def test_a_past_of_another_shape_is_no_past(shapes: list[tuple[int, ...]], reason: str) -> None:
+    arrays, _ = make_arrays(np.random.default_rng(0), (1, 1, 1, 4, 4, 8, 8), joined=False, mask="none")
+    past = [np.zeros(shape, F32) for shape in shapes]
+    node = make_node("Attention", [*arrays, None, *past])
+    assert [reject.reason for reject in supports_attention(node)] == [reason]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_large_scores_do_not_overflow_across_blocks_of_keys(isa: str) -> None:
+    rng = np.random.default_rng(3)
+    q, v = (rng.standard_normal((1, 1, 300, 16)).astype(F32) for _ in range(2))
+    k = rng.standard_normal((1, 1, 300, 16)).astype(F32) * np.linspace(1, 300, 300, dtype=F32)[:, None]
+    node = make_node("Attention", [q, k, v], {"scale": 1.0})
+    wide = [np.float64(array) for array in (q, k, v)]
+    expected = reference_op(make_node("Attention", wide, {"scale": 1.0}), wide)[0]
+    np.testing.assert_allclose(run_op(node, [q, k, v], isa=isa)[0], expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_queries_without_keys_give_zeros_and_nan_stays_in_its_row(isa: str) -> None:
+    rng = np.random.default_rng(4)
+    q, k, v = (rng.standard_normal((1, 2, 20, 8)).astype(F32) for _ in range(3))
+    mask = np.ones((20, 20), bool)
+    mask[3] = False
+    q[0, 1, 5, 2] = np.nan
+    node = make_node("Attention", [q, k, v, mask])
+    y = run_op(node, [q, k, v, mask], isa=isa)[0]
+    assert (y[:, :, 3] == 0).all()
+    assert np.isnan(y[0, 1, 5]).all()
+    assert np.isfinite(np.delete(y[0, 1], 5, axis=0)).all() and np.isfinite(y[0, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("attrs", "reason"),
+    [({"softcap": 2.0}, "attention-variant"), ({"left_window_size": 3}, "attention-variant"), ({}, "")],
+)
+def test_what_is_rare_is_spelled_out(attrs: dict[str, object], reason: str) -> None:
+    arrays, _ = make_arrays(np.random.default_rng(0), (1, 1, 1, 4, 4, 8, 8), joined=False, mask="none")
+    assert [reject.reason for reject in supports_attention(make_node("Attention", arrays, attrs))] == (
+        [reason] if reason else []
+    )
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("heads", [(2, 2), (6, 2)])
+@pytest.mark.parametrize("is_causal", [0, 1])
+@pytest.mark.parametrize("past", [0, 11])
+def test_parts_of_rows_are_read_where_they_lie(isa: str, heads: tuple[int, int], is_causal: int, past: int) -> None:
+    rng = np.random.default_rng(5)
+    head, v_head, (q_heads, kv_heads) = 9, 20, heads
+    ends = [q_heads * head, (q_heads + kv_heads) * head]
+    x = rng.standard_normal((2, 37, ends[1] + kv_heads * v_head)).astype(F32)
+    mask = rng.standard_normal((37, 37 + past)).astype(F32)
+    before = [rng.standard_normal((2, kv_heads, past, size)).astype(F32) for size in (head, v_head)] if past else []
+    attrs: dict[str, object] = {"q_num_heads": q_heads, "kv_num_heads": kv_heads, "is_causal": is_causal}
+    parts = {**attrs, "head_size": head, "v_head_size": v_head}
+    node = make_node("FusedAttention", [x, mask, *before], parts, outputs=3)
+    apart = [*np.split(x, ends, axis=-1), mask, *before]
+    expected = reference_op(make_node("Attention", apart, attrs, outputs=3), apart)
+    ours = run_op(node, [x, mask, *before], isa=isa)
+    np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours[1], expected[1])
+    np.testing.assert_array_equal(ours[2], expected[2])

@@ -1,0 +1,163 @@
+"""MaxPool and AveragePool: every row against ONNX Runtime, and inference against ONNX's."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Engine
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.core.reference import infer_by_onnx, known_constant
+from tests.effort import trials
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+from tests.ort import open_ort
+
+Attrs = dict[str, object]
+
+
+def ort_pool(op_type: str, x: Array, attrs: Attrs) -> Array:
+    """ONNX Runtime's result."""
+    graph = helper.make_graph(
+        [helper.make_node(op_type, ["x"], ["y"], **attrs)],
+        "pool",
+        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)],
+    )
+    graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    session = open_ort(model, optimized=True)
+    result: Array = session.run(None, {"x": x})[0]
+    return result
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
+    """Input and attributes of a pooling whose pads are smaller than its window, as ORT asks."""
+    size = st.integers
+    kh, kw = draw(size(1, 4)), draw(size(1, 4))
+    (sh, sw), dh, dw = (draw(size(1, 4)) for _ in range(2)), draw(size(1, 3)), draw(size(1, 2))
+    attrs: Attrs = {"kernel_shape": (kh, kw), "strides": (sh, sw), "dilations": (dh, dw)}
+    attrs["ceil_mode"] = draw(size(0, 1))
+    pads = [draw(size(0, k - 1)) for k in (kh, kw, kh, kw)]
+    auto_pad = draw(st.sampled_from(["NOTSET", "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
+    if auto_pad == "NOTSET":
+        attrs["pads"] = tuple(pads)
+    else:
+        attrs["auto_pad"] = auto_pad
+        pads = [0, 0, 0, 0]
+        if auto_pad != "VALID":  # here ORT forgets dilations, and crops where the stride exceeds the window
+            dh = dw = 1
+            attrs |= {"dilations": (1, 1), "strides": (min(sh, kh), min(sw, kw))}
+    h = max(1, (kh - 1) * dh + 1 - pads[0] - pads[2]) + draw(size(0, 9))
+    w = max(1, (kw - 1) * dw + 1 - pads[1] - pads[3]) + draw(size(0, 40))
+    rng = np.random.default_rng(draw(size(0, 2**32)))
+    return rng.standard_normal((draw(size(1, 2)), draw(size(1, 33)), h, w), np.float32), attrs
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(150))
+@given(case=pools(), blocked=st.booleans())
+def test_max_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocked: bool) -> None:
+    x, attrs = case
+    ours = run_op(make_node("MaxPool", [x], attrs), [x], blocked=blocked, isa=isa, threads=2)[0]
+    expected = ort_pool("MaxPool", x, attrs)
+    # A dilated window that lies in the padding altogether has no largest element: ORT says the least float.
+    np.testing.assert_array_equal(ours, np.where(expected == np.finfo(np.float32).min, -np.inf, expected))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(150))
+@given(case=pools(), blocked=st.booleans(), include_pad=st.integers(0, 1))
+def test_average_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocked: bool, include_pad: int) -> None:
+    x, attrs = case
+    attrs = attrs | {"count_include_pad": include_pad}
+    ours = run_op(make_node("AveragePool", [x], attrs), [x], blocked=blocked, isa=isa, threads=2)[0]
+    np.testing.assert_allclose(ours, ort_pool("AveragePool", x, attrs), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["f8", "i1", "u1"])
+@pytest.mark.parametrize("blocked", [False, True])
+def test_max_of_other_types_agrees_with_onnxruntime(isa: str, dtype: str, blocked: bool) -> None:
+    x = np.random.default_rng(1).integers(0, 128, (2, 19, 7, 9)).astype(dtype)
+    attrs: Attrs = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 1, 1, 0)}
+    ours = run_op(make_node("MaxPool", [x], attrs), [x], blocked=blocked, isa=isa)[0]
+    np.testing.assert_array_equal(ours, ort_pool("MaxPool", x, attrs))
+
+
+def test_double_average_agrees_with_the_mean() -> None:
+    x = np.random.default_rng(1).standard_normal((1, 3, 6, 8))
+    ours = run_op(make_node("AveragePool", [x], {"kernel_shape": (3, 4), "strides": (3, 4)}), [x])[0]
+    np.testing.assert_allclose(ours, x.reshape(1, 3, 2, 3, 2, 4).mean((3, 5)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("blocked", [False, True])
+def test_nan_and_infinity_pass(isa: str, blocked: bool) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 17, 20, 39), np.float32)
+    x[0, :, 4, 5], x[0, 3, 10, 30], x[0, :, 15:18, 20:23] = np.nan, np.inf, -np.inf
+    attrs: Attrs = {"kernel_shape": (3, 3)}
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).reshape(1, 17, 18, 37, 9)
+    largest, mean = (
+        run_op(make_node(op, [x], attrs), [x], blocked=blocked, isa=isa)[0] for op in ("MaxPool", "AveragePool")
+    )
+    np.testing.assert_array_equal(largest, windows.max(-1))
+    np.testing.assert_allclose(mean, windows.mean(-1), rtol=0, atol=1e-6)
+
+
+def test_padding_lanes_reach_no_result() -> None:
+    x = np.random.default_rng(1).standard_normal((1, 3, 5, 5), np.float32)
+    node = make_node("MaxPool", [x], {"kernel_shape": (2, 2)})
+    assert run_op(node, [x], blocked=True)[0].tobytes() == run_op(node, [x], blocked=True, isa="scalar")[0].tobytes()
+
+
+@given(case=pools(), op_type=st.sampled_from(["MaxPool", "AveragePool"]))
+@settings(max_examples=trials(60))
+def test_inference_agrees_with_onnx(case: tuple[Array, Attrs], op_type: str) -> None:
+    x, attrs = case
+    node = make_node(op_type, [x], attrs)
+    assert node.output.desc == infer_by_onnx(node, known_constant)[0]
+
+
+def reasons(op_type: str, x: Array, attrs: Attrs, outputs: int = 1) -> list[str]:
+    """Why the vector engine does not take the node."""
+    node = make_node(op_type, [x], attrs, outputs=outputs)
+    opdef = find_opdef(node)
+    assert opdef is not None
+    return [reject.reason for reject in opdef.engines[Engine.VECTOR](node)]
+
+
+def test_indices_are_of_type_int64() -> None:
+    x = np.zeros((1, 2, 4, 4), np.float32)
+    node = make_node("MaxPool", [x], {"kernel_shape": (2, 2)}, outputs=2)
+    assert [value.desc for value in node.outputs] == infer_by_onnx(node, known_constant)
+
+
+def test_what_the_kernels_cannot_do_is_said() -> None:
+    image = np.zeros((1, 2, 4, 4), np.float32)
+    assert reasons("MaxPool", image, {"kernel_shape": (2, 2)}) == []
+    assert reasons("MaxPool", image[None, None], {"kernel_shape": (1, 1, 2, 2)}) == ["rank"]
+    assert reasons("AveragePool", image.astype(np.float16), {"kernel_shape": (2, 2)}) == ["dtype"]
+
+
+@pytest.mark.parametrize(
+    ("attrs", "part"),
+    [
+        ({}, "kernel_shape = []"),
+        ({"kernel_shape": (2,)}, "kernel_shape = [2]"),
+        ({"kernel_shape": (2, 0)}, "kernel_shape = [2, 0]"),
+        ({"kernel_shape": (9, 2)}, "window of 9 is larger"),
+        ({"kernel_shape": (2, 2), "strides": (0, 1)}, "strides"),
+    ],
+)
+def test_bad_windows_are_refused(attrs: Attrs, part: str) -> None:
+    with pytest.raises(ModelInvalid, match=re.escape(part)):
+        make_node("MaxPool", [np.zeros((1, 2, 4, 4), np.float32)], attrs)

@@ -1,0 +1,130 @@
+"""Resize against ONNX Runtime, whose float32 coordinates ours are, and the ONNX reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import Sym, TensorDesc
+from atcpy.ir.tensor import Array
+from atcpy.ops.core.reference import infer_by_onnx, known_constant
+from atcpy.ops.image.resize import infer_resize, supports_resize
+from tests.effort import trials
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import ISAS
+from tests.ops.exact import arange, assert_same, onnxruntime_op
+
+COORDINATES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"]
+NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+Case = tuple[list[Array | None], dict[str, object]]
+
+
+@st.composite
+def resizes(draw: st.DrawFn, dtypes: list[type]) -> Case:
+    """Operands and attributes: by scales or by sizes, of all dims or of the spatial ones."""
+    h, w = draw(st.integers(1, 9)), draw(st.integers(1, 21))
+    x = arange((draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 17])), h, w), draw(st.sampled_from(dtypes)))
+    if x.dtype == np.float32:
+        x = np.random.default_rng(h * w).standard_normal(x.shape, np.float32)
+    attrs: dict[str, object] = {
+        "coordinate_transformation_mode": draw(st.sampled_from(COORDINATES)),
+        "nearest_mode": draw(st.sampled_from(NEAREST)),
+    }
+    leading: list[int] = [x.shape[0], x.shape[1]]
+    if draw(st.booleans()):
+        leading, attrs["axes"] = [], (2, 3)
+    if draw(st.booleans()):
+        sizes = np.array([*leading, draw(st.integers(1, 20)), draw(st.integers(1, 40))])
+        return [x, None, None, sizes], attrs
+    scale = st.sampled_from([2.0, 2.0, 1.0, 3.0, 0.5, 1.5, 0.7, 1.3])
+    scales = [max(draw(scale), 1 / h), max(draw(scale), 1 / w)]
+    return [x, None, np.array([1.0] * len(leading) + scales, np.float32)], attrs
+
+
+def resized(case: Case, mode: str, isa: str, *, blocked: bool) -> tuple[Array, Array]:
+    """Ours and ONNX Runtime's."""
+    arrays, attrs = case
+    nodes = [make_node("Resize", arrays, attrs | {"mode": mode}, constants=(2, 3)) for _ in range(2)]
+    assert not list(supports_resize(nodes[0]))
+    if arrays[2] is None:  # with scales, ONNX multiplies in float64 and the runtime in float32
+        assert nodes[0].output.desc == infer_by_onnx(nodes[0], known_constant)[0]
+    return run_op(nodes[0], arrays, isa=isa, blocked=blocked, threads=2)[0], onnxruntime_op(nodes[1], arrays)[0]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(60))
+@given(case=resizes([np.float32, np.uint8, np.int32]), blocked=st.booleans())
+def test_nearest(isa: str, case: Case, blocked: bool) -> None:
+    ours, theirs = resized(case, "nearest", isa, blocked=blocked)
+    assert_same([ours], [theirs])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(60))
+@given(case=resizes([np.float32]), blocked=st.booleans())
+def test_linear(isa: str, case: Case, blocked: bool) -> None:
+    ours, theirs = resized(case, "linear", isa, blocked=blocked)
+    # Four products and three sums of float32, and coordinates of up to 40 in float32.
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * max(1.0, float(np.abs(theirs).max())))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
+@pytest.mark.parametrize("blocked", [False, True])
+def test_doubling(dtype: type, blocked: bool) -> None:
+    arrays = [arange((1, 18, 3, 7), dtype), None, np.array([1, 1, 2, 2], np.float32)]
+    attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    node = make_node("Resize", arrays, attrs, constants=(2,))
+    assert_same(run_op(node, arrays, blocked=blocked, threads=2), [arrays[0].repeat(2, 2).repeat(2, 3)])
+
+
+def test_sizes_are_onnxruntimes_where_the_product_is_rounded() -> None:
+    arrays = [arange((1, 1, 1, 10)), None, np.array([1, 1, 1, 0.7], np.float32)]
+    node = make_node("Resize", arrays, constants=(2,))
+    assert node.output.desc.shape == onnxruntime_op(node, arrays)[0].shape == (1, 1, 1, 7)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_agrees_with_the_reference_too(mode: str) -> None:
+    arrays = [arange((1, 2, 4, 5), np.float32) / 7, None, None, np.array([1, 2, 8, 15])]
+    arrays[0].reshape(-1)[0] = 0
+    node = make_node("Resize", arrays, {"mode": mode}, constants=(3,))
+    np.testing.assert_allclose(run_op(node, arrays)[0], reference_op(node, arrays)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "roi", "reason"),
+    [
+        ({"mode": "spline"}, None, "mode"),
+        ({"coordinate_transformation_mode": "tf_crop_and_resize"}, np.zeros(3, np.float32), "coordinates"),
+        ({"coordinate_transformation_mode": "somewhere"}, None, "coordinates"),
+    ],
+)
+def test_reasons(attrs: dict[str, object], roi: Array | None, reason: str) -> None:
+    arrays = [arange((1, 2, 4, 4)), roi, np.array([1, 1, 2, 2], np.float32)]
+    node = make_node("Resize", arrays, attrs, constants=(1, 2))
+    assert [reject.reason for reject in supports_resize(node)] == [reason]
+
+
+def test_empty_operands_are_left_out() -> None:
+    empty = np.zeros(0, np.float32)
+    node = make_node("Resize", [arange((1, 1, 2, 2)), empty, empty, np.array([1, 1, 4, 6])], constants=(1, 2, 3))
+    assert node.output.desc.shape == (1, 1, 4, 6)
+    assert not list(supports_resize(node))
+
+
+def test_named_sizes() -> None:
+    arrays = [arange((1, 3, 4, 4)), None, np.array([1, 1, 2, 2], np.float32)]
+    node = make_node("Resize", arrays, constants=(2,))
+    x = node.operand(0)
+    x.desc = TensorDesc.plain(x.desc.dtype, (Sym("n"), 3, Sym("h"), 4))
+    assert infer_resize(node, known_constant)[0].shape == (Sym("n"), 3, Sym("Resize.2"), 8)
+
+
+@pytest.mark.parametrize("scales", [None, [1, 1, 0, 1], [1, 1, 2]])
+def test_what_onnx_forbids(scales: list[float] | None) -> None:
+    arrays = [arange((1, 1, 2, 2)), None, None if scales is None else np.array(scales, np.float32)]
+    with pytest.raises(ModelInvalid):
+        make_node("Resize", arrays, constants=(2,))

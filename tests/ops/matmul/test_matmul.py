@@ -1,0 +1,251 @@
+"""MatMul, Gemm, FusedMatMul: every row against the ONNX reference, and inference against ONNX's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.errors import ModelInvalid
+from atcpy.ir import DType, Graph, Node, Reject, TensorDesc
+from atcpy.ir.shape import Shape, Sym
+from atcpy.ir.tensor import Array
+from atcpy.ops import find_opdef
+from atcpy.ops.core.reference import infer_by_onnx, known_constant
+from atcpy.ops.matmul.matmul import infer_matmul, supports_matmul
+from tests.effort import trials
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import ISAS
+
+# Around the kernels' tiles (6 and 14 rows, panels of 16, 256 of k), and nothing at all.
+ROWS = st.one_of(st.integers(0, 30), st.sampled_from([127, 224, 225, 230]))
+COLUMNS = st.one_of(st.integers(0, 34), st.sampled_from([48, 95, 161]))
+DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([64, 255, 256, 257, 600]))
+TINY = np.finfo(np.float32).eps
+
+
+def random(rng: np.random.Generator, shape: Shape, dtype: str = "f4") -> Array:
+    """Small whole numbers for integers, else a normal distribution."""
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal([int(str(dim)) for dim in shape]).astype(dtype)
+    return rng.integers(-(2**31), 2**31 - 1, [int(str(dim)) for dim in shape]).astype(dtype)
+
+
+def assert_near(ours: Array, expected: Array, depth: int) -> None:
+    """Sums of `depth` products of normal numbers: their rounding errors grow like its root."""
+    assert ours.shape == expected.shape
+    assert ours.dtype == expected.dtype
+    eps = np.finfo(ours.dtype).eps if ours.dtype.kind == "f" else 0
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=16 * eps * (depth + 4))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Batch dims of both operands that broadcast."""
+    dims = draw(st.lists(st.sampled_from([1, 2, 3]), max_size=3))
+    left = [draw(st.sampled_from([dim, dim, 1])) for dim in dims]
+    right = [dim if one == 1 else draw(st.sampled_from([dim, 1])) for dim, one in zip(dims, left, strict=True)]
+    cut_left, cut_right = draw(st.integers(0, len(dims))), draw(st.integers(0, len(dims)))
+    return tuple(left[cut_left:]), tuple(right[min(cut_right, cut_left) :])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(60), deadline=None)
+@given(
+    batch=batches(), m=ROWS, k=DEPTHS, n=COLUMNS, constant=st.booleans(),
+    dtype=st.sampled_from(["f4", "f4", "f8", "i4", "i8"]),
+)  # fmt: skip
+def test_matmul_agrees_with_the_reference(
+    isa: str, batch: tuple[Shape, Shape], m: int, k: int, n: int, constant: bool, dtype: str
+) -> None:
+    rng = np.random.default_rng(m * n + k)
+    arrays = [random(rng, (*batch[0], m, k), dtype), random(rng, (*batch[1], k, n), dtype)]
+    node = make_node("MatMul", arrays, constants=[1] if constant else [])
+    assert_near(run_op(node, arrays, isa=isa, threads=2)[0], reference_op(node, arrays)[0], k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    ("a", "b"), [((5,), (5,)), ((5,), (5, 3)), ((4, 5), (5,)), ((2, 4, 5), (5,)), ((5,), (2, 5, 3)), ((0,), (0,))]
+)
+def test_vectors_are_rows_and_columns(isa: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    arrays = [random(rng, a), random(rng, b)]
+    for constants in ([], [1]):
+        node = make_node("MatMul", arrays, constants=constants)
+        assert_near(run_op(node, arrays, isa=isa)[0], reference_op(node, arrays)[0], 5)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(60), deadline=None)
+@given(
+    m=ROWS, k=DEPTHS, n=COLUMNS, trans=st.tuples(st.integers(0, 1), st.integers(0, 1)), constant=st.booleans(),
+    bias=st.sampled_from(["none", "full", "row", "column", "one", "vector", "scalar"]),
+    scales=st.sampled_from([(1.0, 1.0), (0.5, 1.0), (-1.5, 0.25)]), dtype=st.sampled_from(["f4", "f8"]),
+)  # fmt: skip
+def test_gemm_agrees_with_the_reference(
+    isa: str, m: int, k: int, n: int, trans: tuple[int, int], constant: bool, bias: str,
+    scales: tuple[float, float], dtype: str,
+) -> None:  # fmt: skip
+    shapes: dict[str, Shape] = {
+        "full": (m, n), "row": (1, n), "column": (m, 1), "one": (1, 1), "vector": (n,), "scalar": (),
+    }  # fmt: skip
+    rng = np.random.default_rng(m * n + k)
+    arrays: list[Array | None] = [
+        random(rng, (k, m) if trans[0] else (m, k), dtype),
+        random(rng, (n, k) if trans[1] else (k, n), dtype),
+        random(rng, shapes[bias], dtype) if bias != "none" else None,
+    ]
+    attrs = {"transA": trans[0], "transB": trans[1], "alpha": scales[0], "beta": scales[1]}
+    node = make_node("Gemm", arrays, attrs, constants=[1] if constant else [])
+    assert_near(run_op(node, arrays, isa=isa, threads=2)[0], reference_op(node, arrays)[0], k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(40), deadline=None)
+@given(
+    m=ROWS, k=DEPTHS, n=COLUMNS, batch=st.sampled_from([(), (2,), (2, 3)]), constant=st.booleans(),
+    trans=st.tuples(st.integers(0, 1), st.integers(0, 1)), bias=st.booleans(), residual=st.booleans(),
+    activation=st.sampled_from(["", "Relu", "Clip", "LeakyRelu", "Swish"]),
+)  # fmt: skip
+def test_fused_matmul_finishes_its_sums(
+    isa: str, m: int, k: int, n: int, batch: tuple[int, ...], constant: bool, trans: tuple[int, int], bias: bool,
+    residual: bool, activation: str,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(m * n + k)
+    a = random(rng, (*batch, k, m) if trans[0] else (*batch, m, k))
+    b = random(rng, (n, k) if trans[1] else (k, n))
+    arrays: list[Array | None] = [
+        a, b, random(rng, (n,)) if bias else None, random(rng, (*batch, m, n)) if residual else None,
+    ]  # fmt: skip
+    scale = 1.0 if residual else 0.125
+    attrs = {
+        "transA": trans[0], "transB": trans[1], "scale": scale, "activation": activation, "alpha": 0.25, "beta": 0.75,
+    }  # fmt: skip
+    node = make_node("FusedMatMul", arrays, attrs, constants=[1] if constant else [])
+    wide = [None if array is None else array.astype(np.float64) for array in arrays]
+    left, right = (np.swapaxes(x, -1, -2) if t else x for x, t in zip(wide, trans, strict=False) if x is not None)
+    total = scale * (left @ right) + (0 if wide[2] is None else wide[2]) + (0 if wide[3] is None else wide[3])
+    expected = activate(activation, np.asarray(total)).astype(np.float32)
+    assert_near(run_op(node, arrays, isa=isa, threads=2)[0], expected, k)
+
+
+def activate(kind: str, x: Array) -> Array:
+    """The activations with alpha = 0.25 and beta = 0.75, in float64."""
+    kinds: dict[str, Array] = {
+        "": x,
+        "Relu": np.maximum(x, 0),
+        "Clip": np.clip(x, 0.25, 0.75),
+        "LeakyRelu": np.where(x < 0, 0.25 * x, x),
+        "Swish": x / (1 + np.exp(-0.25 * x)),
+    }
+    return kinds[kind]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_values_stay_in_their_rows_and_columns(isa: str) -> None:
+    """A NaN in row 3 of a and an infinity in column 17 of b reach just their own results."""
+    a, b = np.ones((20, 40), np.float32), np.ones((40, 19), np.float32)
+    a[3, 39], b[0, 17] = np.nan, np.inf
+    node = make_node("MatMul", [a, b], constants=[1])
+    y = run_op(node, [a, b], isa=isa)[0]
+    expected = np.full((20, 19), 40, np.float32)
+    expected[:, 17], expected[3] = np.inf, np.nan
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("m", [1, 3, 500])
+def test_threads_do_not_change_a_bit(isa: str, m: int) -> None:
+    rng = np.random.default_rng(3)
+    arrays = [random(rng, (m, 700)), random(rng, (700, 130))]
+    for constants in ([], [1]):
+        node = make_node("MatMul", arrays, constants=constants)
+        one, four = (run_op(node, arrays, isa=isa, threads=threads)[0] for threads in (1, 4))
+        np.testing.assert_array_equal(one, four)
+
+
+# --- inference and records ---------------------------------------------------------------------
+
+
+def described(op_type: str, shapes: list[Shape | None], attrs: dict[str, object] | None = None) -> Node:
+    """A node on inputs of the given types alone."""
+    graph = Graph("test")
+    values = [graph.append("Data", (), {"index": i}, outputs=(f"i{i}",)).output for i in range(len(shapes))]
+    for value, shape in zip(values, shapes, strict=True):
+        value.desc = TensorDesc.plain(DType.FLOAT32, shape)
+    return graph.append(op_type, values, attrs or {})
+
+
+N, S = Sym("n"), Sym("s")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((N, 3), (3, 4), (N, 4)),
+        ((N, 2, 3), (3, 4), (N, 2, 4)),
+        ((N, 12, S, 64), (N, 12, 64, S), (N, 12, S, S)),
+        ((N, 2, 3), (1, 3, 4), (N, 2, 4)),
+        ((1, 2, 3), (N, 3, 4), (N, 2, 4)),
+        ((N, 2, 3), (5, 3, 4), (5, 2, 4)),
+        ((3,), (3,), ()),
+        ((3,), (N, 3, 4), (N, 4)),
+        (None, (3, 4), None),
+    ],
+)
+def test_infers_through_symbols(a: Shape | None, b: Shape | None, expected: Shape | None) -> None:
+    assert infer_matmul(described("MatMul", [a, b]), known_constant)[0].shape == expected
+
+
+@settings(max_examples=trials(40), deadline=None)
+@given(batch=batches(), m=st.integers(0, 3), k=st.integers(0, 3), n=st.integers(0, 3))
+def test_infers_what_onnx_infers(batch: tuple[Shape, Shape], m: int, k: int, n: int) -> None:
+    node = described("MatMul", [(*batch[0], m, k), (*batch[1], k, n)])
+    assert list(infer_matmul(node, known_constant)) == infer_by_onnx(node, known_constant)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shapes", "what"),
+    [
+        ("MatMul", [(2, 3), (4, 5)], "3 columns by 4 rows cannot be multiplied"),
+        ("MatMul", [(), (4, 5)], "a scalar cannot be multiplied as a matrix"),
+        ("MatMul", [(2, 2, 3), (3, 3, 5)], "batches [2] and [3] do not fit"),
+        ("Gemm", [(2, 3), (4, 3)], "3 columns by 4 rows cannot be multiplied"),
+        ("Gemm", [(1, 2, 3), (3, 3)], "matrices of rank 3 and 2, not 2"),
+        ("Gemm", [(2, 3), (3, 4), (3, 1)], "C of shape [3, 1] does not spread to [2, 4]"),
+        ("Gemm", [(2, 3), (3, 4), (1, 2, 4)], "C of shape [1, 2, 4] does not spread to [2, 4]"),
+    ],
+)
+def test_refuses_what_does_not_fit(op_type: str, shapes: list[Shape | None], what: str) -> None:
+    node = described(op_type, shapes)
+    opdef = find_opdef(node)
+    assert opdef is not None
+    assert opdef.infer is not None
+    with pytest.raises(ModelInvalid) as error:
+        opdef.infer(node, known_constant)
+    assert error.value.code == "EZ8888"
+    assert what in str(error.value)
+
+
+def test_names_its_reasons() -> None:
+    half = [np.zeros((2, 2), np.float16)] * 2
+    assert list(supports_matmul(make_node("MatMul", half))) == [Reject("dtype", "MatMul", "float16")]
+    unknown = described("MatMul", [(N, 3), (3, 4)])
+    assert [reject.reason for reject in supports_matmul(unknown)] == ["shape-unknown"]
+    full = [np.zeros((2, 2), np.float32)] * 4
+    scaled = make_node("FusedMatMul", full, {"scale": 0.5})
+    assert [reject.reason for reject in supports_matmul(scaled)] == ["scale-with-residual"]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_large_residual_is_rounded_to_once(rows: int, isa: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((rows, 900)).astype(np.float32), rng.standard_normal((900, 20)).astype(np.float32)
+    residual = np.full((rows, 20), 4096, np.float32)
+    arrays = [a, b, None, residual]
+    ours = run_op(make_node("FusedMatMul", arrays, constants=[1]), arrays, isa=isa)[0]
+    # Two blocks of k: twice half a unit in the last place of 4096, and what the products are off.
+    np.testing.assert_allclose(ours, a.astype(np.float64) @ b + 4096, rtol=0, atol=2 * 2**-12 + 1e-4)

@@ -1,0 +1,75 @@
+"""QLinearAdd and QLinearMul against DequantizeLinear, the op and QuantizeLinear in numpy; ByteTable."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir import Node, Reject
+from atcpy.ir.tensor import Array
+from atcpy.ops.quant.qelementwise import supports_qbinary, supports_table
+from tests.effort import trials
+from tests.harness import make_node, run_op
+from tests.isa import ISAS
+
+TYPES = st.sampled_from(["u1", "i1"])
+SHAPES = [
+    ((3, 5), (3, 5)), ((2, 3, 17), (3, 1)), ((65,), ()), ((4, 1), (1, 33)), ((1, 20, 3, 3), (1, 20, 3, 3)),
+    ((0,), (1,)),
+]  # fmt: skip
+
+
+def microsoft(op_type: str, arrays: list[Array | None]) -> Node:
+    """A node of ONNX Runtime's domain."""
+    return make_node(op_type, arrays, domain="com.microsoft")
+
+
+def every_byte(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(25), deadline=None)
+@given(
+    shapes=st.sampled_from(SHAPES),
+    types=st.tuples(TYPES, TYPES, TYPES), op=st.sampled_from(["Add", "Mul"]), zeros=st.booleans(),
+    step=st.sampled_from([0.25, 2.0, 0.3]), blocked=st.booleans(),
+)  # fmt: skip
+def test_rounds_as_the_ops_that_it_stands_for(
+    isa: str, shapes: tuple[tuple[int, ...], tuple[int, ...]], types: tuple[str, str, str], op: str, zeros: bool,
+    step: float, blocked: bool,
+) -> None:  # fmt: skip
+    a, b = (every_byte(shape, dtype, seed) for seed, (shape, dtype) in enumerate(zip(shapes, types, strict=False)))
+    a_scale, b_scale, y_scale = np.float32(0.5), np.float32(0.25), np.float32(step)
+    a_zero, b_zero, y_zero = (np.array(zero, dtype) for zero, dtype in zip((100, 3, 77), types, strict=True))
+    arrays: list[Array | None] = [
+        a, np.asarray(a_scale), a_zero if zeros else None, b, np.asarray(b_scale), b_zero, np.asarray(y_scale), y_zero,
+    ]  # fmt: skip
+    left = (a.astype(np.int32) - (a_zero if zeros else 0)).astype(np.float32) * a_scale
+    right = (b.astype(np.int32) - b_zero).astype(np.float32) * b_scale
+    total = left + right if op == "Add" else left * right
+    info = np.iinfo(types[2])
+    expected = np.clip(np.rint(total / y_scale) + y_zero.astype(np.float32), info.min, info.max).astype(types[2])
+    node = microsoft(f"QLinear{op}", arrays)
+    np.testing.assert_array_equal(run_op(node, arrays, isa=isa, blocked=blocked and a.ndim == 4)[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+def test_looks_every_byte_up(dtype: str) -> None:
+    x = every_byte((3, 7000), dtype, 1)
+    table = np.random.default_rng(2).permutation(256).astype(np.uint8)
+    ours = run_op(make_node("ByteTable", [x, table], constants=[1]), [x, table], threads=2)[0]
+    np.testing.assert_array_equal(ours, table[x.view(np.uint8)])
+
+
+def test_names_its_reasons() -> None:
+    one, zero, x = np.ones((), np.float32), np.zeros((), np.uint8), np.zeros((2, 2), np.uint8)
+    scales = np.ones(2, np.float32)
+    node = microsoft("QLinearAdd", [x, scales, zero, x.astype(np.int16), one, None, one.astype(np.float16), zero])
+    reasons = [reject.reason for reject in supports_qbinary(node)]
+    assert reasons == ["dtype", "not-per-tensor", "scale-dtype"]
+    wide = make_node("ByteTable", [x.astype(np.uint16), np.zeros(256, np.uint8)])
+    assert list(supports_table(wide)) == [Reject("dtype", "ByteTable", "uint16")]

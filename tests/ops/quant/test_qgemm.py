@@ -1,0 +1,210 @@
+"""ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul: sums to the bit, roundings as the standard says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atcpy.ir import Reject
+from atcpy.ir.tensor import Array
+from atcpy.ops.quant.qgemm import supports_integer_conv, supports_integer_matmul
+from tests.effort import trials
+from tests.harness import make_node, reference_op, run_op
+from tests.isa import BYTE_ISAS
+
+TYPES = st.sampled_from(["u1", "i1"])
+
+
+def bytes_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Every value of the type, the extremes among them."""
+    info = np.iinfo(dtype)
+    array = rng.integers(info.min, info.max + 1, shape).astype(dtype)
+    array.reshape(-1)[:2] = [info.min, info.max][: array.size]
+    return array
+
+
+def zero_of(rng: np.random.Generator, dtype: str, kind: str, channels: int) -> Array | None:
+    """No zero point, the middle of the type, any, or one a channel."""
+    if kind == "none":
+        return None
+    if kind == "middle":
+        return np.array(128 if dtype == "u1" else 0, dtype)
+    return bytes_of(rng, (channels,) if kind == "each" else (), dtype)
+
+
+def less_zero(array: Array, zero: Array | None, axis: int) -> Array:
+    """array − zero in float64, which holds all sums here exactly."""
+    wide = array.astype(np.float64)
+    if zero is None:
+        return wide
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    return np.asarray(wide - zero.astype(np.float64).reshape(shape if zero.size > 1 else ()))
+
+
+def exact_conv(x: Array, w: Array, attrs: dict[str, object]) -> Array:
+    """The convolution in float64: every sum is a whole number."""
+    node = make_node("Conv", [x, w], attrs, constants=[1])
+    return reference_op(node, [x, w])[0]
+
+
+def requantised(total: Array, x_scale: Array, w_scale: Array, y_scale: Array, y_zero: Array) -> Array:
+    """round(float32(sum) · scale) + zero, saturated: halves to even, in float32."""
+    scale = (x_scale * w_scale / y_scale).astype(np.float32)
+    info = np.iinfo(y_zero.dtype)
+    rounded = np.rint(total.astype(np.int32).astype(np.float32) * scale)
+    return np.clip(rounded + y_zero.astype(np.float32), info.min, info.max).astype(y_zero.dtype)
+
+
+CONVS = st.fixed_dictionaries(
+    {
+        "n": st.integers(1, 2), "c": st.sampled_from([1, 3, 4, 12, 16, 17, 40]), "m": st.sampled_from([1, 5, 16, 33]),
+        "size": st.tuples(st.integers(3, 11), st.integers(3, 11)),
+        "kernel": st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        "stride": st.tuples(st.integers(1, 2), st.integers(1, 2)), "dilation": st.integers(1, 2),
+        "pad": st.tuples(*[st.integers(0, 2)] * 4), "group": st.sampled_from([1, 1, 1, 2, 3]),
+        "types": st.tuples(TYPES, TYPES), "x_zero": st.sampled_from(["none", "middle", "any"]),
+        "w_zero": st.sampled_from(["none", "middle", "any", "each"]), "seed": st.integers(0, 9),
+    }
+)  # fmt: skip
+
+
+def conv_case(case: dict[str, object]) -> tuple[list[Array | None], dict[str, object]]:
+    """x, w and their zero points, and the attributes."""
+    n, c, m, group, size, kernel, (x_type, w_type) = (
+        case[name] for name in ("n", "c", "m", "group", "size", "kernel", "types")
+    )  # type: ignore[misc]
+    rng = np.random.default_rng(case["seed"])  # type: ignore[arg-type]
+    x = bytes_of(rng, (n, c * group, *size), x_type)
+    w = bytes_of(rng, (m * group, c, *kernel), w_type)
+    zeros = zero_of(rng, x_type, case["x_zero"], 1), zero_of(rng, w_type, case["w_zero"], m * group)  # type: ignore[arg-type]
+    dilation = case["dilation"]
+    if any((k - 1) * dilation >= side for k, side in zip(kernel, size, strict=True)):
+        dilation = 1
+    attrs = {"strides": case["stride"], "dilations": (dilation, dilation), "pads": case["pad"], "group": group}
+    return [x, w, *zeros], attrs
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=trials(25), deadline=None)
+@given(case=CONVS, blocked=st.booleans(), threads=st.sampled_from([1, 3]))
+def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: bool, threads: int) -> None:
+    arrays, attrs = conv_case(case)
+    x, w, x_zero, w_zero = arrays
+    assert x is not None and w is not None
+    expected = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    node = make_node("ConvInteger", arrays, attrs, constants=[1])
+    blocked = blocked and (case["group"] == 1 or not (case["c"] % 16 or case["m"] % 16))  # type: ignore[operator]
+    ours = run_op(node, arrays, isa=isa, blocked=blocked, threads=threads)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=trials(20), deadline=None)
+@given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
+def test_one_filter_a_channel(isa: str, case: dict[str, object], channels: int, threads: int) -> None:
+    arrays, attrs = conv_case({**case, "c": 1, "m": 1, "group": channels})
+    x, w, x_zero, w_zero = arrays
+    assert x is not None and w is not None
+    expected = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    node = make_node("ConvInteger", arrays, attrs, constants=[1])
+    ours = run_op(node, arrays, isa=isa, blocked=True, threads=threads)[0]
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=trials(20), deadline=None)
+@given(case=CONVS, y_type=TYPES, each=st.booleans(), bias=st.booleans(), step=st.sampled_from([1.0, 16.0, 4096.0]))
+def test_qlinear_conv_rounds_to_even(
+    isa: str, case: dict[str, object], y_type: str, each: bool, bias: bool, step: float
+) -> None:
+    (x, w, x_zero, w_zero), attrs = conv_case(case)
+    assert x is not None and w is not None
+    rng = np.random.default_rng(5)
+    channels = w.shape[0]
+    x_zero = x_zero if x_zero is not None else np.zeros((), x.dtype)
+    w_zero = w_zero if w_zero is not None else np.zeros((), w.dtype)
+    x_scale, y_scale = np.float32(0.5), np.float32(step)  # exact halves happen
+    w_scale = (2.0 ** rng.integers(-2, 3, channels)).astype(np.float32) if each else np.asarray(np.float32(0.25))
+    y_zero = np.array(rng.integers(0, 100), y_type)
+    b = rng.integers(-999, 999, channels).astype(np.int32) if bias else None
+    arrays = [x, np.asarray(x_scale), x_zero, w, w_scale, w_zero, np.asarray(y_scale), y_zero, b]
+    total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
+    total += 0 if b is None else b[:, None, None]
+    spread = w_scale.reshape(-1, 1, 1) if each else w_scale
+    expected = requantised(total, x_scale, spread, y_scale, y_zero)
+    node = make_node("QLinearConv", arrays, attrs, constants=[3])
+    np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@settings(max_examples=trials(25), deadline=None)
+@given(
+    m=st.sampled_from([1, 2, 13, 50, 130]), k=st.sampled_from([1, 3, 4, 16, 31, 64, 200]),
+    n=st.sampled_from([1, 15, 16, 32, 47, 100]), batch=st.sampled_from([(), (2,), (2, 2)]), shared=st.booleans(),
+    constant=st.booleans(), types=st.tuples(TYPES, TYPES), x_zero=st.sampled_from(["none", "middle", "any"]),
+    w_zero=st.sampled_from(["none", "middle", "any", "each"]), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_matmul_integer_sums_exactly(
+    isa: str, m: int, k: int, n: int, batch: tuple[int, ...], shared: bool, constant: bool, types: tuple[str, str],
+    x_zero: str, w_zero: str, seed: int,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(seed)
+    a, b = bytes_of(rng, (*batch, m, k), types[0]), bytes_of(rng, (*(() if shared else batch), k, n), types[1])
+    arrays = [a, b, zero_of(rng, types[0], x_zero, 1), zero_of(rng, types[1], w_zero, n)]
+    node = make_node("MatMulInteger", arrays, constants=[1] if constant else [])
+    expected = less_zero(a, arrays[2], -1) @ less_zero(b, arrays[3], -1)
+    np.testing.assert_array_equal(run_op(node, arrays, isa=isa, threads=2)[0], expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("y_type", ["u1", "i1"])
+def test_qlinear_matmul_rounds_to_even(isa: str, each: bool, y_type: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = bytes_of(rng, (3, 7, 40), "u1"), bytes_of(rng, (40, 19), "i1")
+    scale = (2.0 ** rng.integers(-2, 3, 19)).astype(np.float32) if each else np.asarray(np.float32(0.25))
+    a_zero, b_zero, y_zero = np.array(7, "u1"), np.array(-3, "i1"), np.array(4, y_type)
+    halves = np.asarray(np.float32(0.5)), np.asarray(np.float32(64.0))
+    arrays: list[Array | None] = [a, halves[0], a_zero, b, scale, b_zero, halves[1], y_zero]
+    total = less_zero(a, a_zero, -1) @ less_zero(b, b_zero, -1)
+    node = make_node("QLinearMatMul", arrays, constants=[3])
+    expected = requantised(total, halves[0], scale, halves[1], y_zero)
+    np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
+
+
+@pytest.mark.parametrize("isa", BYTE_ISAS)
+def test_sums_wrap_around_as_int32_does(isa: str) -> None:
+    a, b = np.full((1, 70000), 255, np.uint8), np.full((70000, 1), 255, np.uint8)
+    node = make_node("MatMulInteger", [a, b], constants=[1])
+    assert run_op(node, [a, b], isa=isa)[0].item() == 70000 * 255 * 255 - 2**32
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [((5,), (5, 3), (3,)), ((4, 5), (5,), (4,)), ((2, 4, 5), (5,), (2, 4))])
+def test_vectors_are_rows_and_columns(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    arrays = [bytes_of(rng, a, "u1"), bytes_of(rng, b, "i1")]
+    ours = run_op(make_node("MatMulInteger", arrays, constants=[1]), arrays)[0]
+    assert ours.shape == c
+    np.testing.assert_array_equal(ours, arrays[0].astype(np.int32) @ arrays[1].astype(np.int32))
+
+
+def test_convolves_over_one_spatial_dim() -> None:
+    rng = np.random.default_rng(1)
+    x, w = bytes_of(rng, (2, 5, 11), "u1"), bytes_of(rng, (7, 5, 3), "i1")
+    attrs = {"pads": (1, 2), "strides": (2,), "dilations": (2,)}
+    ours = run_op(make_node("ConvInteger", [x, w], attrs, constants=[1]), [x, w])[0]
+    expected = exact_conv(x.astype(np.float64), w.astype(np.float64), attrs)
+    np.testing.assert_array_equal(ours, expected.astype(np.int32))
+
+
+def test_names_its_reasons() -> None:
+    x, w = np.zeros((1, 2, 4, 4), np.uint8), np.zeros((2, 2, 1, 1), np.uint8)
+    assert list(supports_integer_conv(make_node("ConvInteger", [x, w]))) == [
+        Reject("weights-not-constant", "ConvInteger")
+    ]
+    zeros = np.zeros(2, np.uint8)
+    rows = make_node("MatMulInteger", [x[0, 0, :2], w[:, :, 0, 0].repeat(2, 0), zeros, None])
+    assert [reject.reason for reject in supports_integer_matmul(rows)] == ["not-per-tensor"]
