@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from atcpy import __version__
 from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
@@ -102,10 +104,16 @@ def _collect_no_more() -> None:
     atexit.register(gc.freeze)
 
 
+@cache
+def _parser() -> Any:
+    """Return the parser of all commands, which takes longer to build than a small model to convert."""
+    return typer.main.get_command(app)
+
+
 def execute(arguments: list[str]) -> int:
     """Parse the arguments and run the command; the exit code."""
     try:
-        code = app(args=arguments, prog_name="atcpy", standalone_mode=False)
+        code = _parser()(args=arguments, prog_name="atcpy", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _ParserError as error:
         return _refuse(arguments, error)
