@@ -1,4 +1,4 @@
-"""Downgrades of single ops, newest opset first; the inverse of `parsers/onnx/opset_<n>.py`."""
+"""Downgrades of single ops, newest opset first; the inverse of `parsers/onnx/opsets/opset_<n>.py`."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""How a node is written at an older opset; the inverse of `parsers/onnx/opset_<n>.py`.
+"""How a node is written at an older opset; the inverse of `parsers/onnx/opsets/opset_<n>.py`.
 
 `@downgrades("Squeeze", 13)` registers the function that turns a Squeeze of opset 13 into one of opset 12. A node passes
 the functions of all versions above the target opset, newest first. Where none is registered, and the newer version of

@@ -1,10 +1,8 @@
 """Every step of canonicalisation; importing a module registers its functions."""
 
-from atcpy.parsers.onnx import (
-    gradient,
-    microsoft,
+from atcpy.parsers.onnx import gradient, microsoft, normalize, optimizers
+from atcpy.parsers.onnx.opsets import (
     ml_opset_2,
-    normalize,
     opset_2,
     opset_3,
     opset_4,
@@ -21,7 +19,6 @@ from atcpy.parsers.onnx import (
     opset_18,
     opset_20,
     opset_21,
-    optimizers,
 )
 
 STEPS = (
