@@ -9,7 +9,7 @@ import pytest
 from tests.sources import ROOT, relative_name, syntax
 
 LAYERS = [
-    {"errors", "options"},
+    {"errors", "options", "discovery"},
     {"ir"},
     {"ops", "formats", "kernels"},
     {"parsers", "exporters", "passes", "om"},

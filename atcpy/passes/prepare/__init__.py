@@ -1,5 +1,5 @@
 """Passes of the stage prepare, engine-neutral, by family."""
 
-from atcpy.passes.discover import import_modules
+from atcpy.discovery import import_modules
 
 import_modules(__name__, __path__)

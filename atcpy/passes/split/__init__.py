@@ -1,5 +1,5 @@
 """The stage split: engine placement, clusters, the cut."""
 
-from atcpy.passes.discover import import_modules
+from atcpy.discovery import import_modules
 
 import_modules(__name__, __path__)

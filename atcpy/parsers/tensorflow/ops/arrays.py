@@ -9,7 +9,7 @@ from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import MAX_FOLDED, IndexExpr, index_range, join, product, size_of, sizes_of
 from atcpy.parsers.tensorflow.index_inputs import all_of, known_number
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-from atcpy.parsers.tensorflow.ops.upsampling import enlarged
+from atcpy.parsers.tensorflow.ops.spatial.upsampling import enlarged
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
 from atcpy.parsers.tensorflow.tensors import read_shape
 

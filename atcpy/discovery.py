@@ -1,4 +1,4 @@
-"""Registration of passes: every module below a stage's package is imported, in alphabetical order."""
+"""Registration by import: every module below a package is loaded, in alphabetical order."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pkgutil import walk_packages
 
 
 def import_modules(package: str, folders: Iterable[str]) -> None:
-    """Import all modules of a package and of its sub-packages, so that the passes in them register themselves."""
+    """Import all modules of a package and of its sub-packages, so that what they declare registers itself."""
     for name in sorted(info.name for info in walk_packages(folders, f"{package}.")):
         import_module(name)

@@ -6,7 +6,7 @@ import math
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-from atcpy.parsers.tensorflow.ops.spatial import Layout, layout_of
+from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, layout_of
 
 
 @maps("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")

@@ -8,7 +8,7 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-from atcpy.parsers.tensorflow.ops.spatial import Layout, Steps
+from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, Steps
 
 
 def _steps(b: OpBuilder, strides: str, rank: int) -> Steps:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from atcpy.ir import Value
 from atcpy.parsers.tensorflow.op import MappingFunction, OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.arrays import mirror_pad
-from atcpy.parsers.tensorflow.ops.image import resize
-from atcpy.parsers.tensorflow.ops.spatial import conv
+from atcpy.parsers.tensorflow.ops.spatial.conv import conv
+from atcpy.parsers.tensorflow.ops.spatial.image import resize
 
 
 @maps("FusedPadConv2D", "FusedResizeAndPadConv2D")
