@@ -17,8 +17,9 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
-# A worker that has nothing left takes tests from the other.
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# A worker that has nothing left takes tests from the other. Bytecode is kept, also where the environment says
+# otherwise: without it each worker, and each process that a test starts, compiles every module again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal
 STAMP  := $(VENV)/.installed
 C_CODE  = $(shell find atcpy examples tests -name '*.[ch]' -o -name '*.inc')
 MESON   = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson
