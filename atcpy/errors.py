@@ -521,7 +521,9 @@ def as_known_error(error: BaseException) -> AtcError | InternalError:
     """The error that a user is shown for any exception."""
     if isinstance(error, AtcError | InternalError):
         return error
-    if isinstance(error, MemoryError):
+    # The loader of shared libraries says it in words of its own.
+    unmapped = isinstance(error, ImportError) and str(error).endswith("failed to map segment from shared object")
+    if isinstance(error, MemoryError) or unmapped:
         hint = "raise --memory-limit, or make the shapes smaller"
         return ResourceLimit("R0001", "the memory is used up", hint=hint)
     if isinstance(error, OSError):

@@ -18,6 +18,7 @@ from atcpy.errors import (
     UsageError,
     VerifyFailed,
     Where,
+    as_known_error,
     causes,
     escape,
     group,
@@ -212,3 +213,9 @@ def test_errors_of_the_system_get_our_codes(number: int, writing: bool, code: st
         raise_os_error(OSError(number, "Words Of The System"), "/a/b", writing=writing)
     assert (caught.value.code, caught.value.exit_code) == (code, exit_code)
     assert caught.value.where.file == "/a/b"
+
+
+def test_a_library_that_finds_no_memory_is_a_limit() -> None:
+    text = "/lib/x.so: failed to map segment from shared object"
+    assert as_known_error(ImportError(text)).code == "R0001"
+    assert as_known_error(ImportError(f"{text}: Operation not permitted")).code == "X0001"  # of a noexec file system
