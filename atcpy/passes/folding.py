@@ -153,7 +153,8 @@ class Finisher:
         """
         known = KnownValues()
         for created in rw.created:
-            infer_node(created, known)
+            if created.op_type != "Const":  # whose type was set when it was created
+                infer_node(created, known)
         for old, new in replaced:
             rw.replace(old, new)
         self._fold(rw.created)

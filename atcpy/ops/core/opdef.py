@@ -187,9 +187,13 @@ class OpDef:
     elementwise_if: Callable[[Node], bool] | None = None
     compute: Compute | None = None
 
+    def has_any(self, traits: Trait) -> bool:
+        """Return whether the op has one of the traits. Tests the bits: operators of Flag build an object per call."""
+        return self.traits._value_ & traits._value_ != 0
+
     def takes_elements(self, node: Node) -> bool:
         """True if a node of the op is elementwise."""
-        return Trait.ELEMENTWISE in self.traits or (self.elementwise_if is not None and self.elementwise_if(node))
+        return self.has_any(Trait.ELEMENTWISE) or (self.elementwise_if is not None and self.elementwise_if(node))
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""
@@ -220,7 +224,7 @@ def find_opdef(node: Node) -> OpDef | None:
 def has_trait(node: Node, traits: Trait) -> bool:
     """Return whether the record of a node's op has one of the traits; an op without a record has none."""
     opdef = find_opdef(node)
-    return opdef is not None and bool(opdef.traits & traits)
+    return opdef is not None and opdef.has_any(traits)
 
 
 def op_types(traits: Trait) -> frozenset[str]:

@@ -29,6 +29,7 @@ LAUNCH_COST = 8192  # beside 1 for a byte, or for a simple op on an element
 STEP_COST = 128  # of an instruction for each tile
 TILE = 1024  # elements, more or less; a row that is longer than half of it is one
 LONG_ROW = 512  # what repeats along a row as long is computed once a row
+_MOVES_OR_REDUCES = Trait.BROADCAST | Trait.REDUCTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +154,11 @@ class Groups:
 
     def _look_at(self, node: Node) -> None:
         opdef = find_opdef(node)
-        if opdef is None or not (opdef.takes_elements(node) or opdef.traits & (Trait.BROADCAST | Trait.REDUCTION)):
+        if opdef is None or not (opdef.takes_elements(node) or opdef.has_any(_MOVES_OR_REDUCES)):
             return
         if node.engine not in (Engine.VECTOR, Engine.AICORE) or len(node.outputs) != 1:
             return
-        if Trait.BROADCAST in opdef.traits and not _is_settled(node):
+        if opdef.has_any(Trait.BROADCAST) and not _is_settled(node):
             return
         if element_count(node.output.desc.memory_shape) * row_of(node) == 0:
             return  # nothing runs

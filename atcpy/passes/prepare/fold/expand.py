@@ -31,6 +31,7 @@ NAME = "ExpandPass"
 MAX_ROUNDS = 8  # functions call functions; the standard's are at most three deep
 # With these an engine would refuse the parts of an op as it refuses the op.
 _STAYS = frozenset({"dtype", "shape-unknown", "empty", "control-flow"})
+_KEPT_TRAITS = Trait.RANDOM | Trait.VIEW
 
 
 @graph_pass(NAME, Phase.EXPAND, required=True, is_neutral=False)
@@ -124,7 +125,7 @@ def _is_left_over(node: Node) -> bool:
     opdef = find_opdef(node)
     if opdef is None:
         return True
-    if opdef.traits & (Trait.RANDOM | Trait.VIEW):
+    if opdef.has_any(_KEPT_TRAITS):
         return False
     if opdef.expand is not None and not opdef.engines:
         return True
