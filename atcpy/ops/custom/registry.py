@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from inspect import getattr_static
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from atcpy.errors import AtcError, UsageError, Where, did_you_mean
 from atcpy.ir import Graph, walk
@@ -254,6 +255,15 @@ def keep_for_file(entry: object) -> bool:
     return bool(_STATE.loading)
 
 
+class _UncachedLoader(SourceFileLoader):
+    """Compiles the source each time. Cached bytecode is known by the second of the last change and the size only: of
+    a file that is edited and loaded again within that second, the old code would run.
+    """
+
+    def path_stats(self, path: str) -> NoReturn:
+        raise OSError(f"no bytecode is cached for {path}")
+
+
 def _load_file(module: OpsModule) -> None:
     if _STATE.digests.get(module.path) == module.sha256:
         return
@@ -261,13 +271,15 @@ def _load_file(module: OpsModule) -> None:
         return  # the program has imported it
     _unload(module.path)
     name = f"atcpy_custom_ops_{module.sha256[:16]}"
-    spec = importlib.util.spec_from_file_location(name, module.path)
-    if spec is None or spec.loader is None:
+    if not module.path.endswith(".py"):
         raise _not_loaded(module.path, "its name does not end in .py")
+    loader = _UncachedLoader(name, module.path)
+    spec = importlib.util.spec_from_file_location(name, module.path, loader=loader)
+    assert spec is not None
     sys.modules[name] = code = importlib.util.module_from_spec(spec)
     try:
         with _loading(module.path):
-            spec.loader.exec_module(code)
+            loader.exec_module(code)
     except (KeyboardInterrupt, AtcError, MemoryError):
         _unload(module.path)
         raise
