@@ -22,9 +22,8 @@ NAME = "ConstantFoldingPass"
 SMALL_BYTES = 64 * 1024  # always folded: below this no growth is worth a thought
 GROWTH_OF_ONE = 4  # a larger result may be so many times its inputs
 MAX_FOLD_WORK = 10**9  # element operations a node
-NEVER_FOLDED = frozenset({"Data", "Const", "NetOutput", "PlaceHolder", "End"})
 # Quantised weights stay what they are until the products that take them as integers have been found.
-FOLDED_LATER = NEVER_FOLDED | {"DequantizeLinear"}
+FOLDED_LATER = "DequantizeLinear"
 
 
 class Budget:
@@ -79,7 +78,7 @@ def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: P
     is_known = elements is not None and all(isinstance(item, int) for item in elements)
     if not is_known and not _is_constant(node):
         return  # which is what most nodes do
-    if has_trait(node, Trait.RANDOM) or not all(_sized(value) for value in node.outputs):
+    if node.is_structural or has_trait(node, Trait.RANDOM) or not all(_sized(value) for value in node.outputs):
         return
     if is_known:
         arrays: Sequence[Array] = [
@@ -183,4 +182,4 @@ class Finisher:
 
 def _reads_constants(node: Node) -> bool:
     """True if nothing but constants goes into a node that may become one."""
-    return node.op_type not in FOLDED_LATER and _is_constant(node) and bool(node.operands) and not node.has_subgraphs
+    return node.op_type != FOLDED_LATER and _is_constant(node) and bool(node.operands) and not node.has_subgraphs

@@ -18,7 +18,6 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
 NAME = "HeavyFormatPropagationPass"
-CROSSES_BORDER = frozenset({"End"})
 
 
 @graph_pass(NAME, Phase.FORMAT, required=True)
@@ -26,7 +25,7 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
     """Choose formats and insert TransData where two nodes disagree."""
     changed: dict[tuple[Value, Format], Value] = {}
     for node in graph.nodes:
-        if node.op_type in CROSSES_BORDER:
+        if node.op_type == "End":  # a border takes any format
             continue
         layout = _layout_of(node, record)
         for place, value in enumerate(node.inputs):

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from atcpy.ir import Engine, Node
 from atcpy.passes import clusters
 
-IN_ROOT = frozenset({"Data", "NetOutput"})
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Cluster:
@@ -23,7 +21,7 @@ def make_clusters(nodes: list[Node]) -> list[Cluster]:
     """The clusters of placed nodes given in topological order, themselves in such an order.
     Constants belong to whoever reads them and are left out.
     """
-    placed = [node for node in nodes if node.op_type != "Const" and node.op_type not in IN_ROOT]
+    placed = [node for node in nodes if not node.is_structural]
     joined = clusters.join_clusters(placed, _read, _belong)
     return [Cluster(cluster.index, _engine(cluster), cluster.nodes) for cluster in _in_topological_order(joined)]
 

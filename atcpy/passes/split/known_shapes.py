@@ -41,8 +41,9 @@ def has_memory(desc: TensorDesc) -> bool:
 
 def is_known(graph: Graph) -> bool:
     """True if the whole graph can be one plan."""
-    nodes = (node for node in graph.nodes if node.op_type not in {"Const", "NetOutput"})
-    return all(map(_runs_in_plan, nodes)) and all(has_memory(value.desc) for value in graph.outputs)
+    ports = (*(node.output for node in graph.inputs), *graph.outputs)
+    nodes = (node for node in graph.nodes if not node.is_structural)
+    return all(map(_runs_in_plan, nodes)) and all(has_memory(value.desc) for value in ports)
 
 
 def cut_known(graph: Graph) -> KnownCut:

@@ -11,8 +11,6 @@ from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
-KEPT = frozenset({"Data", "NetOutput", "PlaceHolder", "End"})
-
 
 @graph_pass(
     "CommonSubexpressionEliminationPass",
@@ -62,7 +60,7 @@ def _twin(node: Node, first: dict[Hashable, Node]) -> Node | None:
 
 
 def _may_merge(node: Node) -> bool:
-    return not (has_trait(node, Trait.RANDOM) or node.op_type in KEPT or is_barrier(node) or node.has_subgraphs)
+    return not (has_trait(node, Trait.RANDOM) or node.is_structural or is_barrier(node) or node.has_subgraphs)
 
 
 def _details(node: Node) -> tuple[Hashable, ...]:

@@ -14,7 +14,7 @@ from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.folding import FOLDED_LATER, NAME, NEVER_FOLDED, Budget, fold
+from atcpy.passes.folding import FOLDED_LATER, NAME, Budget, fold
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies, inline
 
@@ -23,7 +23,7 @@ from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies,
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
     inferred, graph.inferred = graph.inferred or Inferred(), None
-    _Sweep(record, options, Budget(graph, options), FOLDED_LATER, inferred).run(graph)
+    _Sweep(record, options, Budget(graph, options), inferred, kept=FOLDED_LATER).run(graph)
 
 
 @graph_pass(
@@ -40,7 +40,7 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Fold what depends on quantised constants that no integer kernel took."""
     if any(_may_have_dequantized(node) for node in graph.nodes):
-        _Sweep(record, options, Budget(graph, options), NEVER_FOLDED, Inferred()).run(graph)
+        _Sweep(record, options, Budget(graph, options), Inferred()).run(graph)
 
 
 def _may_have_dequantized(node: Node) -> bool:
@@ -50,15 +50,15 @@ def _may_have_dequantized(node: Node) -> bool:
 
 
 class _Sweep:
-    """One walk over a graph and, as it comes to them, the bodies in it."""
+    """One walk over a graph and, as it comes to them, the bodies in it. Nodes of the op `kept` are not folded."""
 
     def __init__(
         self,
         record: PassRecord,
         options: PrepareOptions,
         budget: Budget,
-        kept: frozenset[str],
         inferred: Inferred,
+        kept: str = "",
     ) -> None:
         self._record = record
         self._options = options
@@ -97,7 +97,7 @@ class _Sweep:
                     self._visit(graph, inner, problems, unknown)
                 return
             self._infer(node)
-            if node.op_type not in self._kept and self._options.level >= OoLevel.O1:
+            if node.op_type != self._kept and self._options.level >= OoLevel.O1:
                 fold(graph, node, self._known, self._budget, self._record)
         except AtcError as error:
             problems.append(error)

@@ -85,7 +85,7 @@ def _contrib_names() -> frozenset[str]:
 
 def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
     """The nodes that took the place of a node; none if it stays."""
-    if node.op_type in folding.NEVER_FOLDED or not _is_left_over(node):
+    if node.is_structural or not _is_left_over(node):
         return ()
     opdef = find_opdef(node)
     rw = Rewriter(graph, node, NAME)

@@ -28,8 +28,6 @@ from atcpy.passes.prepare.layout.transpose_operands import reduces_without
 MAX_ORDERS = 3  # that are tried for a region
 WALKS = 2  # over the regions: one that is turned may be what another one waits for
 
-_IGNORED = frozenset({"Const", "Data", "NetOutput", "Transpose"})
-
 
 @graph_pass(
     "TransposeRegionPass",
@@ -111,7 +109,7 @@ class _Region:
 
 def _rank(node: Node) -> int | None:
     """The number of dims of a node that works in any order of them."""
-    if node.op_type in _IGNORED or node.domain or not node.outputs:
+    if node.is_structural or node.op_type == "Transpose" or node.domain or not node.outputs:
         return None
     ranks = {None if value.desc.shape is None else len(value.desc.shape) for value in node.outputs}
     rank = ranks.pop()
