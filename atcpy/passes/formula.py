@@ -1,4 +1,4 @@
-"""What passes have in common that recognise a function which a model spells out as a formula.
+"""The frame of passes that recognise a function which a model spells out as a formula, and patterns for them.
 
 A formula is a pattern of one value `x` and of constants, each of which is a single number; exporters
 differ in the order of its products and in whether they divide by 2 or multiply by ½.
@@ -6,15 +6,44 @@ differ in the order of its products and in whether they divide by 2 or multiply 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import inf, isfinite
+from typing import Unpack
 
 import numpy as np
 
-from atcpy.ir import DType, Match, Node, Reject, Value
+from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op
-from atcpy.passes.fusion import constant_is, only_read_within
+from atcpy.passes.base import Declared
+from atcpy.passes.fusion import Fusion, constant_is, only_read_within
+
+
+class Formula(Fusion):
+    """Replaces a formula of `x` by the op that it `creates`. Those of the named `constants` that are in a match must be
+    these numbers.
+    """
+
+    creates: str
+    constants: Mapping[str, float]
+
+    def __init_subclass__(
+        cls, *, switch: str, creates: str, constants: Mapping[str, float] | None = None, **declared: Unpack[Declared]
+    ) -> None:
+        cls.creates, cls.constants = creates, constants or {}
+        declared.setdefault("makes", (creates,))
+        super().__init_subclass__(switch=switch, **declared)
+
+    def attributes(self, m: Match) -> Mapping[str, float | str]:
+        """Return the attributes of the new node."""
+        return {}
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from is_formula(m, **self.constants)
+        yield from fits_attribute(m, *(value for value in self.attributes(m).values() if isinstance(value, float)))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.op(self.creates, m["x"], **self.attributes(m))
 
 
 def product(*factors: Pattern, name: str = "product") -> tuple[Op, ...]:
@@ -95,7 +124,11 @@ def fits_attribute(m: Match, *numbers: float) -> Iterator[Reject]:
 
 def where_above(x: Pattern, limit: Pattern, above: Pattern, below: Pattern) -> tuple[Op, Op]:
     """Where(x > limit, above, below), for formulas in which either will do where x is the limit."""
-    more, less = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
-    is_above = either(op(more, x, limit, name="compare"), op(less, limit, x, name="compare"))
-    is_below = either(op(less, x, limit, name="compare"), op(more, limit, x, name="compare"))
+    is_above, is_below = (
+        either(
+            op(("Greater", "GreaterOrEqual"), larger, smaller, name="compare"),
+            op(("Less", "LessOrEqual"), smaller, larger, name="compare"),
+        )
+        for larger, smaller in ((x, limit), (limit, x))
+    )
     return op("Where", is_above, above, below), op("Where", is_below, below, above)

@@ -25,10 +25,7 @@ class BatchnormAffine(
     Fusion,
     switch="BatchnormAffineFusionPass",
     phase=Phase.ABSORB,
-    after=(
-        "ConvInputFusionPass",
-        "MatMulInputFusionPass",
-    ),
+    after=("ConvInputFusionPass", "MatMulInputFusionPass"),
     makes=("BatchNormalization",),
     repeats=True,
 ):

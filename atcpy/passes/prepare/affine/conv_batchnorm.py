@@ -59,12 +59,7 @@ class ConvBatchnorm(_Behind, Fusion, switch="ConvBatchnormFusionPass", phase=Pha
 
 
 class ConvMul(
-    _Behind,
-    Fusion,
-    switch="ConvMulFusionPass",
-    phase=Phase.ABSORB,
-    after=("ConvBatchnormFusionPass",),
-    repeats=True,
+    _Behind, Fusion, switch="ConvMulFusionPass", phase=Phase.ABSORB, after=("ConvBatchnormFusionPass",), repeats=True
 ):
     """Fold a constant factor per channel into the Conv's weights."""
 

@@ -95,12 +95,7 @@ class _Behind:
 
 
 class MatMulBatchnorm(
-    _Behind,
-    Fusion,
-    switch="MatMulBatchnormFusionPass",
-    phase=Phase.ABSORB,
-    makes=("Gemm",),
-    repeats=True,
+    _Behind, Fusion, switch="MatMulBatchnormFusionPass", phase=Phase.ABSORB, makes=("Gemm",), repeats=True
 ):
     """Fold BatchNormalization into the matrix product before it."""
 

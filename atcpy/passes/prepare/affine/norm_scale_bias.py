@@ -25,7 +25,6 @@ from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.permute import inverse
-from atcpy.passes.phase import Phase
 
 _NORM = op(("LayerNormalization", "RMSNormalization"), var("x"), const("scale"), name="norm")
 _LAYER = op("LayerNormalization", var("x"), const("scale"), name="norm")
@@ -68,11 +67,7 @@ def _again(m: Match, rw: Rewriter, *vectors: Value) -> Value:
 class NormScale(
     Fusion,
     switch="NormScaleFusionPass",
-    phase=Phase.RECOGNISE,
-    after=(
-        "LayerNormFusionPass",
-        "RMSNormFusionPass",
-    ),
+    after=("LayerNormFusionPass", "RMSNormFusionPass"),
     makes=("LayerNormalization",),
 ):
     """Let a normalization multiply by the constant that follows it."""
@@ -89,13 +84,7 @@ class NormScale(
         return _again(m, rw, _constant(m, rw, "factor"))
 
 
-class NormBias(
-    Fusion,
-    switch="NormBiasFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("NormScaleFusionPass",),
-    makes=("LayerNormalization",),
-):
+class NormBias(Fusion, switch="NormBiasFusionPass", after=("NormScaleFusionPass",), makes=("LayerNormalization",)):
     """Let a normalization add the constant that follows it."""
 
     pattern = op("Add", _turned(_LAYER), const("bias"), commutative=True, name="add")
@@ -111,7 +100,6 @@ class NormBias(
 class InstanceNorm(
     Fusion,
     switch="InstanceNormFusionPass",
-    phase=Phase.RECOGNISE,
     after=("LayerNormFusionPass",),
     before=("NormScaleFusionPass",),
     makes=("InstanceNormalization",),
@@ -138,11 +126,7 @@ class InstanceNorm(
 
 
 class InstanceNormAffine(
-    Fusion,
-    switch="InstanceNormAffineFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("InstanceNormFusionPass",),
-    makes=("InstanceNormalization",),
+    Fusion, switch="InstanceNormAffineFusionPass", after=("InstanceNormFusionPass",), makes=("InstanceNormalization",)
 ):
     """Let InstanceNormalization and GroupNormalization multiply and add what follows them, channel by channel."""
 
@@ -181,7 +165,6 @@ def _of_groups(op_type: str) -> Op:
 class GroupNorm(
     Fusion,
     switch="GroupNormFusionPass",
-    phase=Phase.RECOGNISE,
     after=("LayerNormFusionPass",),
     before=("InstanceNormAffineFusionPass",),
     makes=("GroupNormalization",),

@@ -12,7 +12,6 @@ from atcpy.ir.pattern import Op, op, var
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.layout_chain import VIEWS
-from atcpy.passes.phase import Phase
 
 
 def _repeated(name: str) -> Op:
@@ -23,7 +22,6 @@ def _repeated(name: str) -> Op:
 class AttentionGroups(
     Fusion,
     switch="AttentionGroupsFusionPass",
-    phase=Phase.RECOGNISE,
     after=("AttentionFusionPass",),
     before=("AttentionHeadsFusionPass",),
     makes=("Attention",),

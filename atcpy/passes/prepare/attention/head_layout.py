@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
 from atcpy.passes.fusion import Fusion, only_read_by
-from atcpy.passes.phase import Phase
 
 _HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
 _PARTS = 3
@@ -31,12 +30,7 @@ _ATTENTION = op(
 
 
 class AttentionHeads(
-    Fusion,
-    switch="AttentionHeadsFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("AttentionFusionPass",),
-    makes=("Attention",),
-    repeats=True,
+    Fusion, switch="AttentionHeadsFusionPass", after=("AttentionFusionPass",), makes=("Attention",), repeats=True
 ):
     """Let Attention read and write rows with the heads behind each other."""
 

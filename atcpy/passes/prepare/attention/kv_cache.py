@@ -24,11 +24,7 @@ _ROWS, _RANK = 2, 4
 
 
 @graph_pass(
-    NAME,
-    Phase.RECOGNISE,
-    after=("AttentionFusionPass",),
-    before=("AttentionHeadsFusionPass",),
-    makes=("Attention",),
+    NAME, Phase.RECOGNISE, after=("AttentionFusionPass",), before=("AttentionHeadsFusionPass",), makes=("Attention",)
 )
 def take_cache(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Let Attention put keys and values of earlier steps in front of the new ones."""

@@ -21,7 +21,6 @@ from atcpy.ir.shape import Shape
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.ops.move.slice import Extent
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
-from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.attention.cos_sin_cache import halved, is_doubled
 from atcpy.passes.prepare.attention.last_axis import places_of, works_on_last
 
@@ -47,7 +46,7 @@ _IMAGINARY = op("Add", _times(_B, _COS, "b cos"), _times(_A, _SIN, "a sin"), com
 _TURNED = op("Add", _times(var("x"), _COS, "straight"), _times(_ROTATED, _SIN, "across"), commutative=True, name="y")
 
 
-class Rotary(Fusion, switch="RotaryEmbeddingFusionPass", phase=Phase.RECOGNISE, makes=("RotaryEmbedding",)):
+class Rotary(Fusion, switch="RotaryEmbeddingFusionPass", makes=("RotaryEmbedding",)):
     """Replace x · cos + (x turned by 90°) · sin by RotaryEmbedding."""
 
     pattern = (_TURNED, op("Concat", _REAL, _IMAGINARY, name="joined"), _pairs(_REAL, _IMAGINARY))
@@ -156,11 +155,7 @@ def _joins_last(m: Match) -> bool:
 
 
 class RotaryPart(
-    Fusion,
-    switch="RotaryPartFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("RotaryEmbeddingFusionPass",),
-    makes=("RotaryEmbedding",),
+    Fusion, switch="RotaryPartFusionPass", after=("RotaryEmbeddingFusionPass",), makes=("RotaryEmbedding",)
 ):
     """Let RotaryEmbedding pass on the rest of each head itself."""
 

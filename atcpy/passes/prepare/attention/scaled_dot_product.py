@@ -18,7 +18,6 @@ from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ops.attention.attention import MOST_OF_HEAD
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.layout_chain import VIEWS, view_step
-from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.attention.score_masks import mask_of, meets_mask
 
 
@@ -43,7 +42,7 @@ _MASKED = either(
 )
 
 
-class Attention(Fusion, switch="AttentionFusionPass", phase=Phase.RECOGNISE, makes=("Attention",)):
+class Attention(Fusion, switch="AttentionFusionPass", makes=("Attention",)):
     """Replace Softmax(s · q·kᵀ + mask) · v by Attention."""
 
     pattern = op("MatMul", op("Softmax", _MASKED, name="softmax"), var("v"), name="y")

@@ -14,9 +14,8 @@ from math import inf, isnan
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.passes.formula import is_function_of, number
-from atcpy.passes.fusion import Fusion, constant_is, only_read_within
-from atcpy.passes.phase import Phase
+from atcpy.passes.formula import Formula, is_formula, number
+from atcpy.passes.fusion import Fusion
 
 _X = var("x")
 _A, _B, _C, _D = (const(name, optional=True) for name in "abcd")
@@ -27,26 +26,13 @@ _INNER = either(
 )
 
 
-class Relu(Fusion, switch="ReluFusionPass", phase=Phase.RECOGNISE, makes=("Relu",)):
+class Relu(Formula, switch="ReluFusionPass", creates="Relu", constants={"zero": 0.0}):
     """Replace Max(x, 0) by Relu."""
 
     pattern = op("Max", _X, const("zero"), commutative=True)
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_function_of(m["x"], m.root, [m["zero"]])
-        yield from constant_is(m["zero"], 0.0)
 
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Relu", m["x"])
-
-
-class Clip(
-    Fusion,
-    switch="ClipFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("ReluFusionPass",),
-    makes=("Clip", "Max", "Min", "Relu"),
-):
+class Clip(Fusion, switch="ClipFusionPass", after=("ReluFusionPass",), makes=("Clip", "Max", "Min", "Relu")):
     """Join two of Relu, Clip, Min and Max with constants to one."""
 
     pattern = (
@@ -56,8 +42,7 @@ class Clip(
     )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from only_read_within(m, m.root)
-        yield from is_function_of(m["x"], m.root, [value for name in "abcd" if (value := m.get(name))])
+        yield from is_formula(m)
         (low, high), (low_after, high_after) = _bounds(m, "inner", "a", "b"), _bounds(m, "outer", "c", "d")
         if any(map(isnan, (low, high, low_after, high_after))):
             yield Reject("bound-not-scalar", m.root.name)

@@ -31,12 +31,7 @@ class CustomOpFusion(Fusion):
         """The declaration, which is not one of the registry: it belongs to the conversions that name the operator."""
         summary = self.operator.summary or f"Put {self.operator.name} in the place of its pattern"
         return Pass(
-            name=self.switch,
-            phase=Phase.CUSTOM,
-            run=self.run,
-            level=OoLevel.O2,
-            summary=summary,
-            is_neutral=False,
+            name=self.switch, phase=Phase.CUSTOM, run=self.run, level=OoLevel.O2, summary=summary, is_neutral=False
         )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:

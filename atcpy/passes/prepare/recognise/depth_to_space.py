@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, op, var
 from atcpy.passes.fusion import Fusion, only_read_within
-from atcpy.passes.phase import Phase
 
 # The order of the six dims, and which two of them are the block.
 _FORMS: dict[tuple[int, ...], tuple[str, dict[str, str], tuple[int, int]]] = {
@@ -22,12 +21,7 @@ _FORMS: dict[tuple[int, ...], tuple[str, dict[str, str], tuple[int, int]]] = {
 }
 
 
-class DepthToSpace(
-    Fusion,
-    switch="DepthToSpaceFusionPass",
-    phase=Phase.RECOGNISE,
-    makes=("DepthToSpace", "SpaceToDepth"),
-):
+class DepthToSpace(Fusion, switch="DepthToSpaceFusionPass", makes=("DepthToSpace", "SpaceToDepth")):
     """Replace Reshape, Transpose, Reshape by DepthToSpace or SpaceToDepth."""
 
     pattern = op(

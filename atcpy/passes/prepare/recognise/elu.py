@@ -11,14 +11,13 @@ Where(x > t, x, 0)                       →  ThresholdedRelu(x) {alpha=t}
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isclose
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
-from atcpy.passes.formula import factor_of, fits_attribute, is_formula, number, scaled, where_above
-from atcpy.passes.fusion import Fusion, rounding_of
-from atcpy.passes.phase import Phase
+from atcpy.passes.formula import Formula, factor_of, fits_attribute, is_formula, number, scaled, where_above
+from atcpy.passes.fusion import rounding_of
 
 _X, _ZERO = var("x"), const("zero")
 
@@ -30,75 +29,60 @@ def _curve(x: Pattern) -> Pattern:
     return either(less, *scaled(less, "alpha", "inverse"))
 
 
-class Elu(Fusion, switch="EluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("Elu",)):
+_CURVE_CONSTANTS = {"zero": 0.0, "one": 1.0, "minus_one": -1.0}
+
+
+class Elu(Formula, switch="EluFusionPass", creates="Elu", constants=_CURVE_CONSTANTS, after=("ReluFusionPass",)):
     """Replace Where(x > 0, x, a · (e^x − 1)) by Elu."""
 
     pattern = where_above(_X, _ZERO, _X, _curve(_X))
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
-        yield from fits_attribute(m, factor_of(m, "alpha", "inverse"))
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Elu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
+    def attributes(self, m: Match) -> Mapping[str, float]:
+        return {"alpha": factor_of(m, "alpha", "inverse")}
 
 
-class Celu(Fusion, switch="CeluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("Celu", "Elu")):
+class Celu(
+    Formula,
+    switch="CeluFusionPass",
+    creates="Celu",
+    constants=_CURVE_CONSTANTS,
+    after=("ReluFusionPass",),
+    makes=("Celu", "Elu"),
+):
     """Replace Relu(x) + Min(a · (e^(x / a) − 1), 0) by Celu or Elu."""
 
     _below: Op = op("Min", _curve(either(_X, *scaled(_X, "slope", "width", name="stretched"))), _ZERO, commutative=True)
     pattern = op("Add", op("Relu", _X), _below, commutative=True)
 
+    def attributes(self, m: Match) -> Mapping[str, float]:
+        return {"alpha": factor_of(m, "alpha", "inverse")}
+
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, zero=0.0, one=1.0, minus_one=-1.0)
+        yield from is_formula(m, **self.constants)
         alpha, slope = factor_of(m, "alpha", "inverse"), factor_of(m, "slope", "width")
         yield from fits_attribute(m, alpha, slope)
         if alpha < 0 or not (slope == 1 or isclose(alpha * slope, 1, rel_tol=rounding_of(m["x"].desc.dtype))):
             yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}, slope = {slope:.4g}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        alpha = factor_of(m, "alpha", "inverse")
-        return rw.op("Elu" if factor_of(m, "slope", "width") == 1 else "Celu", m["x"], alpha=alpha)
+        return rw.op("Elu" if factor_of(m, "slope", "width") == 1 else "Celu", m["x"], **self.attributes(m))
 
 
-class Selu(
-    Fusion,
-    switch="SeluFusionPass",
-    phase=Phase.RECOGNISE,
-    after=(
-        "CeluFusionPass",
-        "EluFusionPass",
-    ),
-    makes=("Selu",),
-):
+class Selu(Formula, switch="SeluFusionPass", creates="Selu", after=("CeluFusionPass", "EluFusionPass")):
     """Replace g · Elu(x) by Selu."""
 
     pattern = op("Mul", op("Elu", _X), const("gamma"), commutative=True)
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m)
-        yield from fits_attribute(m, number(m["gamma"]))
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        alpha = m.node("elu").float_attr("alpha", 1.0)
-        return rw.op("Selu", m["x"], alpha=alpha, gamma=number(m["gamma"]))
+    def attributes(self, m: Match) -> Mapping[str, float]:
+        return {"alpha": m.node("elu").float_attr("alpha", 1.0), "gamma": number(m["gamma"])}
 
 
-class ThresholdedRelu(
-    Fusion,
-    switch="ThresholdedReluFusionPass",
-    phase=Phase.RECOGNISE,
-    makes=("ThresholdedRelu",),
-):
+class ThresholdedRelu(Formula, switch="ThresholdedReluFusionPass", creates="ThresholdedRelu", constants={"zero": 0.0}):
     """Replace Where(x > t, x, 0) by ThresholdedRelu."""
 
     # Of Where(x ≤ t, 0, x), NaN would come through.
     _above = either(op("Greater", _X, const("limit"), name="compare"), op("Less", const("limit"), _X, name="compare"))
     pattern = op("Where", _above, _X, _ZERO)
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, zero=0.0)
-        yield from fits_attribute(m, number(m["limit"]))
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("ThresholdedRelu", m["x"], alpha=number(m["limit"]))
+    def attributes(self, m: Match) -> Mapping[str, float]:
+        return {"alpha": number(m["limit"])}

@@ -9,14 +9,12 @@ power or products, and x a common factor of the inner sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from math import pi, sqrt
 
-from atcpy.ir import Match, Reject, Rewriter, Value
+from atcpy.ir import Match
 from atcpy.ir.pattern import const, either, op, var
-from atcpy.passes.formula import is_formula, product, scaled, scaled_product
-from atcpy.passes.fusion import Fusion
-from atcpy.passes.phase import Phase
+from atcpy.passes.formula import Formula, product, scaled, scaled_product
 
 _X = var("x")
 _ERF = op("Erf", either(*scaled(_X, "root_half", "root_two", name="inner")))
@@ -38,26 +36,20 @@ _INNER = either(*product(_ROOT, _SUM, name="inner"), *product(_ROOT, _X, _FACTOR
 _BY_TANH = op("Add", op("Tanh", _INNER), const("one"), commutative=True, name="bracket")
 
 
-class Gelu(Fusion, switch="GeluFusionPass", phase=Phase.RECOGNISE, makes=("Gelu",)):
+_CONSTANTS = {"half": 0.5, "two": 2.0, "one": 1.0, "root_half": sqrt(0.5), "root_two": sqrt(2)}
+_TANH_CONSTANTS = _CONSTANTS | {"one_": 1.0, "two_": 2.0, "three": 3.0, "small": 0.044715, "root": sqrt(2 / pi)}
+
+
+class Gelu(Formula, switch="GeluFusionPass", creates="Gelu", constants=_CONSTANTS):
     """Replace ½ · x · (1 + Erf(x / √2)) by Gelu."""
 
     pattern = scaled_product(_X, _BY_ERF, "half", "two")
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, half=0.5, two=2.0, one=1.0, root_half=sqrt(0.5), root_two=sqrt(2))
 
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Gelu", m["x"])
-
-
-class GeluTanh(Fusion, switch="TanhGeluFusionPass", phase=Phase.RECOGNISE, makes=("Gelu",)):
+class GeluTanh(Formula, switch="TanhGeluFusionPass", creates="Gelu", constants=_TANH_CONSTANTS):
     """Replace ½ · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) by Gelu."""
 
     pattern = scaled_product(_X, _BY_TANH, "half", "two")
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        numbers = {"half": 0.5, "two": 2.0, "one": 1.0, "one_": 1.0, "two_": 2.0, "three": 3.0}
-        yield from is_formula(m, **numbers, small=0.044715, root=sqrt(2 / pi))
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Gelu", m["x"], approximate="tanh")
+    def attributes(self, m: Match) -> Mapping[str, str]:
+        return {"approximate": "tanh"}

@@ -17,7 +17,6 @@ from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, op, var
 from atcpy.passes.formula import number
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
-from atcpy.passes.phase import Phase
 
 _SQUARE = either(op("Mul", var("x"), var("x"), name="square"), op("Pow", var("x"), const("two"), name="square"))
 _OF_SQUARES = op("ReduceSum", _SQUARE, const("axes"), name="sum")
@@ -46,12 +45,7 @@ def _reduced(m: Match, rw: Rewriter, op_type: str) -> Value:
 class SumSquare(
     Fusion,
     switch="ReduceSumSquareFusionPass",
-    phase=Phase.RECOGNISE,
-    after=(
-        "RMSNormFusionPass",
-        "L2NormalizeFusionPass",
-        "ReduceL2FusionPass",
-    ),
+    after=("RMSNormFusionPass", "L2NormalizeFusionPass", "ReduceL2FusionPass"),
     makes=("ReduceSumSquare",),
 ):
     """Replace a sum of squares by ReduceSumSquare."""
@@ -66,14 +60,7 @@ class SumSquare(
 
 
 class L2(
-    Fusion,
-    switch="ReduceL2FusionPass",
-    phase=Phase.RECOGNISE,
-    after=(
-        "RMSNormFusionPass",
-        "L2NormalizeFusionPass",
-    ),
-    makes=("ReduceL2",),
+    Fusion, switch="ReduceL2FusionPass", after=("RMSNormFusionPass", "L2NormalizeFusionPass"), makes=("ReduceL2",)
 ):
     """Replace the root of a sum of squares by ReduceL2."""
 
@@ -88,13 +75,7 @@ class L2(
         return _reduced(m, rw, "ReduceL2")
 
 
-class L2Normalize(
-    Fusion,
-    switch="L2NormalizeFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("RMSNormFusionPass",),
-    makes=("ReduceL2",),
-):
+class L2Normalize(Fusion, switch="L2NormalizeFusionPass", after=("RMSNormFusionPass",), makes=("ReduceL2",)):
     """Divide by the root of a sum of squares instead of multiplying by its reciprocal."""
 
     pattern = op(

@@ -22,7 +22,6 @@ from atcpy.ir.tensor import Array
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 from atcpy.passes.permute import inverse
-from atcpy.passes.phase import Phase
 
 _X = var("x")
 _MEAN = op("ReduceMean", _X, const("axes"), name="mean")
@@ -158,12 +157,7 @@ def _insert(m: Match, rw: Rewriter, op_type: str) -> Value:
     return y if is_last else rw.op("Transpose", y, perm=inverse(perm))
 
 
-class LayerNorm(
-    Fusion,
-    switch="LayerNormFusionPass",
-    phase=Phase.RECOGNISE,
-    makes=("LayerNormalization",),
-):
+class LayerNorm(Fusion, switch="LayerNormFusionPass", makes=("LayerNormalization",)):
     """Replace (x − mean) / √(variance + ε) by LayerNormalization."""
 
     pattern = _normalized(_APART, _VARIANCE)
@@ -175,13 +169,7 @@ class LayerNorm(
         return _insert(m, rw, "LayerNormalization")
 
 
-class RMSNorm(
-    Fusion,
-    switch="RMSNormFusionPass",
-    phase=Phase.RECOGNISE,
-    after=("LayerNormFusionPass",),
-    makes=("RMSNormalization",),
-):
+class RMSNorm(Fusion, switch="RMSNormFusionPass", after=("LayerNormFusionPass",), makes=("RMSNormalization",)):
     """Replace x / √(mean(x²) + ε) by RMSNormalization."""
 
     pattern = _normalized(_X, _mean_of_squares(_X))

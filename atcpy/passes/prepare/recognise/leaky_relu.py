@@ -12,29 +12,25 @@ The slope of PRelu may be a number for each channel. With a = 0 or above 1, Max(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Pattern, const, either, op, var
-from atcpy.passes.formula import factor_of, fits_attribute, is_formula, is_function_of, scaled, where_above
+from atcpy.passes.formula import Formula, factor_of, is_function_of, scaled, where_above
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
-from atcpy.passes.phase import Phase
 
 _X, _ZERO = var("x"), const("zero")
 _SCALED = either(*scaled(_X, "alpha", "inverse"))
 
 
 class LeakyRelu(
-    Fusion,
+    Formula,
     switch="LeakyReluFusionPass",
-    phase=Phase.RECOGNISE,
-    after=(
-        "PReluFusionPass",
-        "ReluFusionPass",
-    ),
-    makes=("LeakyRelu",),
+    creates="LeakyRelu",
+    constants={"zero": 0.0},
+    after=("PReluFusionPass", "ReluFusionPass"),
 ):
     """Replace Max(x, a · x), Where(x > 0, x, a · x), and PRelu with one slope by LeakyRelu."""
 
@@ -44,22 +40,21 @@ class LeakyRelu(
         op("PRelu", _X, const("alpha")),
     )
 
+    def attributes(self, m: Match) -> Mapping[str, float]:
+        return {"alpha": factor_of(m, "alpha", "inverse")}
+
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, zero=0.0)
+        yield from super().meet_requirements(m)
         alpha = factor_of(m, "alpha", "inverse")
-        yield from fits_attribute(m, alpha)
         if m.root.op_type == "Max" and not 0 < alpha <= 1:
             yield Reject("other-slope", m.root.name, f"alpha = {alpha:.4g}")
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("LeakyRelu", m["x"], alpha=factor_of(m, "alpha", "inverse"))
 
 
 def _slope_times(part: Pattern) -> Pattern:
     return op("Mul", part, const("slope"), commutative=True, name="sloped")
 
 
-class PRelu(Fusion, switch="PReluFusionPass", phase=Phase.RECOGNISE, after=("ReluFusionPass",), makes=("PRelu",)):
+class PRelu(Fusion, switch="PReluFusionPass", after=("ReluFusionPass",), makes=("PRelu",)):
     """Replace Relu(x) − a · Relu(−x) by PRelu."""
 
     _right = op("Relu", _X, name="right")

@@ -7,13 +7,8 @@ x · Tanh(Softplus(x))   →  Mish(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, op, var
-from atcpy.passes.formula import is_formula
-from atcpy.passes.fusion import Fusion
-from atcpy.passes.phase import Phase
+from atcpy.passes.formula import Formula
 
 _X = var("x")
 
@@ -22,37 +17,19 @@ def _one_and(other: Pattern) -> Op:
     return op("Add", const("one"), other, commutative=True, name="bracket")
 
 
-class Softplus(Fusion, switch="SoftplusFusionPass", phase=Phase.RECOGNISE, makes=("Softplus",)):
+class Softplus(Formula, switch="SoftplusFusionPass", creates="Softplus", constants={"one": 1.0}):
     """Replace Log(1 + e^x) by Softplus."""
 
     pattern = op("Log", _one_and(op("Exp", _X)))
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, one=1.0)
 
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Softplus", m["x"])
-
-
-class Softsign(Fusion, switch="SoftsignFusionPass", phase=Phase.RECOGNISE, makes=("Softsign",)):
+class Softsign(Formula, switch="SoftsignFusionPass", creates="Softsign", constants={"one": 1.0}):
     """Replace x / (1 + |x|) by Softsign."""
 
     pattern = op("Div", _X, _one_and(op("Abs", _X)))
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m, one=1.0)
 
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Softsign", m["x"])
-
-
-class Mish(Fusion, switch="MishFusionPass", phase=Phase.RECOGNISE, after=("SoftplusFusionPass",), makes=("Mish",)):
+class Mish(Formula, switch="MishFusionPass", creates="Mish", after=("SoftplusFusionPass",)):
     """Replace x · Tanh(Softplus(x)) by Mish."""
 
     pattern = op("Mul", _X, op("Tanh", op("Softplus", _X)), commutative=True)
-
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from is_formula(m)
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return rw.op("Mish", m["x"])

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
 from atcpy.passes.fusion import Fusion, only_read_by
-from atcpy.passes.phase import Phase
 
 
-class ReduceL1(Fusion, switch="ReduceL1FusionPass", phase=Phase.RECOGNISE, makes=("ReduceL1",)):
+class ReduceL1(Fusion, switch="ReduceL1FusionPass", makes=("ReduceL1",)):
     """Replace ReduceSum(|x|) by ReduceL1(x)."""
 
     pattern = op("ReduceSum", op("Abs", var("x"), name="abs"), var("axes", optional=True), name="sum")

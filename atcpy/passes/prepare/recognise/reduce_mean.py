@@ -33,13 +33,7 @@ _IMAGE_RANKS = (4, 5)  # fewer dims are rather rows, whose means graph kernels c
 _LARGEST = 12  # region of elementwise nodes behind a reduction
 
 
-class Mean(
-    Fusion,
-    switch="ReduceMeanFusionPass",
-    phase=Phase.RECOGNISE,
-    before=_READERS,
-    makes=("ReduceMean",),
-):
+class Mean(Fusion, switch="ReduceMeanFusionPass", before=_READERS, makes=("ReduceMean",)):
     """Replace a sum over n elements that is divided by n by ReduceMean."""
 
     pattern = scaled(op("ReduceSum", var("x"), const("axes"), name="sum"), "inverse", "count", name="y")
@@ -180,11 +174,7 @@ class _Region:
 
 
 class GlobalMean(
-    Fusion,
-    switch="GlobalAveragePoolFusionPass",
-    phase=Phase.MERGE,
-    after=("ReduceReduceFusionPass",),
-    is_neutral=False,
+    Fusion, switch="GlobalAveragePoolFusionPass", phase=Phase.MERGE, after=("ReduceReduceFusionPass",), is_neutral=False
 ):
     """Call the mean over height and width by its name, which has a kernel in 5D.
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Pattern, const, op, var
 from atcpy.passes.fusion import Fusion, only_read_within
-from atcpy.passes.phase import Phase
 
 _X = var("x")
 _APART = op("Sub", _X, op("ReduceMax", _X, const("axis"), name="largest"), name="apart")
@@ -43,13 +42,7 @@ def _axis(m: Match, reduction: str) -> int | None:
     return int(axes[0]) % len(shape)
 
 
-class Softmax(
-    Fusion,
-    switch="SoftmaxFusionPass",
-    phase=Phase.RECOGNISE,
-    before=("AttentionFusionPass",),
-    makes=("Softmax",),
-):
+class Softmax(Fusion, switch="SoftmaxFusionPass", before=("AttentionFusionPass",), makes=("Softmax",)):
     """Replace Exp(x − max) / Σ Exp(x − max) by Softmax."""
 
     pattern = tuple(
@@ -72,9 +65,7 @@ class Softmax(
         return rw.op("Softmax", m["x"], axis=_axis(m, "sum"))
 
 
-class LogSoftmax(
-    Fusion, switch="LogSoftmaxFusionPass", phase=Phase.RECOGNISE, after=("SoftmaxFusionPass",), makes=("LogSoftmax",)
-):
+class LogSoftmax(Fusion, switch="LogSoftmaxFusionPass", after=("SoftmaxFusionPass",), makes=("LogSoftmax",)):
     """Replace x − log Σ Exp(x) by LogSoftmax."""
 
     pattern = (

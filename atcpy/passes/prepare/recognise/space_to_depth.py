@@ -25,10 +25,7 @@ _RUN_EVERYWHERE = frozenset({DType.FLOAT32, DType.FLOAT64})  # what runtimes hav
 @graph_pass(
     "SpaceToDepthFusionPass",
     Phase.MOVE,
-    after=(
-        "ConcatSplitEliminationPass",
-        "SliceMergePass",
-    ),
+    after=("ConcatSplitEliminationPass", "SliceMergePass"),
     makes=("SpaceToDepth",),
     repeats=True,
 )

@@ -31,10 +31,7 @@ _MAX_DEPTH: Final = 4  # nodes between one sequence and two copies of what is ma
 @graph_pass(
     "BidirectionalFusionPass",
     Phase.RECURRENT,
-    after=(
-        "MaskedRecurrentLoopFusionPass",
-        "ZeroStateEliminationPass",
-    ),
+    after=("MaskedRecurrentLoopFusionPass", "ZeroStateEliminationPass"),
     level=OoLevel.O2,
 )
 def join_directions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:

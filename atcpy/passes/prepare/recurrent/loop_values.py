@@ -85,9 +85,7 @@ class Turns:
         reversals = node.ints_attr("scan_input_directions", (0,) * scanned)
         self._taken = {
             value: Sequence(
-                node.operand(states + place),
-                axes[place] % (len(value.desc.shape or ()) + 1),
-                bool(reversals[place]),
+                node.operand(states + place), axes[place] % (len(value.desc.shape or ()) + 1), bool(reversals[place])
             )
             for place, value in enumerate(data[states:])
         }

@@ -14,10 +14,7 @@ from atcpy.passes.prepare.recurrent.splat import elements, is_zero
 _STATES = (5, 6)  # the hidden and the cell's state
 
 
-@graph_pass(
-    "ZeroStateEliminationPass",
-    Phase.RECURRENT,
-)
+@graph_pass("ZeroStateEliminationPass", Phase.RECURRENT)
 def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Leave out initial states of recurrent layers that are zero."""
     for node in graph.nodes_of("RNN", "GRU", "LSTM"):
