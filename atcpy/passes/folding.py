@@ -58,13 +58,9 @@ class Budget:
 def _work(node: Node, shapes: Sequence[StaticShape]) -> int:
     """An upper bound of element operations; matrix products and windows are the ones that matter."""
     results = sum(element_count(shape) for shape in shapes)
-    if node.op_type in {"MatMul", "Gemm"}:
-        a = node.operand(0).desc.static_shape
-        return results * (a[0] if node.attrs.get("transA") else a[-1])
-    if node.op_type == "Conv":
-        return results * element_count(node.operand(1).desc.static_shape[1:])
-    if node.op_type in {"Einsum", "ConvTranspose"}:
-        return results * max((value.desc.elements for value in node.operands), default=1)
+    opdef = find_opdef(node)
+    if opdef is not None and opdef.multiplications is not None:
+        return opdef.multiplications(node)
     return results + sum(value.desc.elements for value in node.operands)
 
 

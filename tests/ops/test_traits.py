@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from atcpy.ir import Graph, Node
-from atcpy.ops import Trait, all_opdefs, has_trait, op_types
+from atcpy.ir.tensor import Array
+from atcpy.ops import OpDef, Trait, all_opdefs, has_trait, op_types
+from atcpy.ops.core.reference import evaluate_by_onnx
 
 
 def node_of(op_type: str, domain: str = "") -> Node:
@@ -24,10 +27,42 @@ def test_views_and_reshapes() -> None:
 
 def test_algebraic_traits() -> None:
     assert ops_with(Trait.INVOLUTION) == {"Neg", "Not", "BitwiseNot"}
-    assert ops_with(Trait.IDEMPOTENT) == {"Abs", "Relu", "Ceil", "Floor", "Round", "Sign"}
+    unary, binary = {"Abs", "Relu", "Ceil", "Floor", "Round", "Sign"}, {"And", "Or", "BitwiseAnd", "BitwiseOr"}
+    assert ops_with(Trait.IDEMPOTENT) == unary | binary | {"Max", "Min", "ReduceMax", "ReduceMin"}
+    assert ops_with(Trait.VARIADIC) == {"Concat", "Max", "Mean", "Min", "Sum"}
     assert op_types(Trait.NON_NEGATIVE) == {
         "Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus", "ReduceL1", "ReduceSumSquare",
     }  # fmt: skip
+
+
+def operands(opdef: OpDef) -> Array:
+    if opdef.name.startswith("Bit"):
+        return np.array([0, 1, 255], np.uint8)
+    if opdef.name in {"And", "Or", "Xor"}:
+        return np.array([False, True])
+    return np.array([-np.inf, -2.5, -0.0, 0.0, 1, 3], np.float32)
+
+
+@pytest.mark.parametrize("opdef", [opdef for opdef in all_opdefs() if opdef.neutral], ids=lambda opdef: opdef.name)
+def test_a_neutral_operand_leaves_the_other_as_it_is_to_the_bit(opdef: OpDef) -> None:
+    assert opdef.neutral is not None
+    x = operands(opdef)
+    node, neutral = node_of(opdef.name), np.array([opdef.neutral.value]).astype(x.dtype)
+    node.attrs |= {"direction": "LEFT"} if opdef.name == "BitShift" else {}
+    for index in opdef.neutral.inputs:
+        [y] = evaluate_by_onnx(node, [neutral, x] if index == 0 else [x, neutral])
+        assert np.asarray(y).tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(op_types(Trait.STEPWISE)))
+def test_a_stepwise_reduction_is_the_same_over_one_dim_after_another(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+
+    def reduce(array: Array, *axes: int) -> Array:
+        return np.asarray(evaluate_by_onnx(node_of(name), [array, np.array(axes)])[0])
+
+    np.testing.assert_allclose(reduce(reduce(x, 1), 2), reduce(x, 1, 2), rtol=1e-5)
+    assert name in {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}  # others change what they read
 
 
 @pytest.mark.parametrize(

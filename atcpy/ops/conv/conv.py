@@ -8,6 +8,7 @@ The scale is a factor of each output channel's weights, where these are of 16 bi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
@@ -17,7 +18,7 @@ from atcpy.ir.shape import Dim, Shape
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import supports_weights
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.spatial import Window, output_size, window_of
 
 C0 = NC1HWC0.c0
@@ -154,6 +155,11 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("conv2d", src, (y,), params)
 
 
+def count_multiplications(node: Node) -> int:
+    """Each element of the result is a sum over a window of one group's channels."""
+    return node.output.desc.elements * prod(node.operand(1).desc.static_shape[1:])
+
+
 def type_in_ge(node: Node) -> str:
     """GE has an op for depthwise weights and one for volumes."""
     if len(node.operand(1).desc.shape or ()) == 5:
@@ -170,6 +176,11 @@ register_operator(
         layout=layout_conv,
         lower=lower_conv,
         half_weights=(1,),
+        data=(0,),
+        weights=1,
+        multiplications=count_multiplications,
+        fused="FusedConv",
+        traits=Trait.WINDOW,
     )
 )
 register_operator(
@@ -182,5 +193,6 @@ register_operator(
         lower=lower_conv,
         half_weights=(1,),
         inplace=(3,),
+        fused="FusedConv",
     )
 )

@@ -9,6 +9,7 @@ FusedConvTranspose(x, w, b?, residual?) {activation, alpha, beta}
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.conv.conv import C0, check_bias, of_unknown_window, supports_blocked
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.reference import evaluate_by_onnx
 from atcpy.ops.core.spatial import Window, positive_ints, window_of
 
@@ -147,6 +148,11 @@ def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("conv_transpose2d", (*node.inputs, None, None)[:4], (y,), params)
 
 
+def count_multiplications(node: Node) -> int:
+    """Each element of the input goes into a window of one group's channels."""
+    return node.operand(0).desc.elements * prod(node.operand(1).desc.static_shape[1:])
+
+
 def evaluate_conv_transpose(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
     """Each group by itself: the reference op gives groups the weights and the bias of others."""
     group = node.int_attr("group", 1)
@@ -166,6 +172,11 @@ register_operator(
         layout=layout_conv_transpose,
         lower=lower_conv_transpose,
         half_weights=(1,),
+        data=(0,),
+        weights=1,
+        multiplications=count_multiplications,
+        fused="FusedConvTranspose",
+        traits=Trait.WINDOW,
     )
 )
 register_operator(
@@ -178,5 +189,6 @@ register_operator(
         lower=lower_conv_transpose,
         half_weights=(1,),
         inplace=(3,),
+        fused="FusedConvTranspose",
     )
 )

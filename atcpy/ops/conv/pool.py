@@ -12,7 +12,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Shape, StaticShape
 from atcpy.ops.core.axes import unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.spatial import MAX_SPATIAL, Window, leading, output_size, window_of
 from atcpy.ops.core.strided import item_bytes, rejects_value, supports_movement
 
@@ -199,5 +199,7 @@ for _name, _ge_type in (("MaxPool", "MaxPoolV3"), ("AveragePool", "AvgPool"), ("
             engines={Engine.VECTOR: supports_pool},
             layout=layout_pool,
             lower=lower_pool,
+            traits=Trait.WINDOW,
+            data=(0,),
         )
     )

@@ -72,6 +72,39 @@ class KernelCall:
 
 
 Lower = Callable[[Node], Iterable[KernelCall]]
+Perm = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """What is new in a node that works on permuted dims: some attributes, and some constant inputs by index."""
+
+    attrs: Mapping[str, object] = field(default_factory=dict)
+    constants: Mapping[int, Array] = field(default_factory=dict)
+
+
+# With x' = Transpose(x, perm), node'(x') is Transpose(node(x), perm); None if there is no such node.
+Permute = Callable[[Node, Perm], Permuted | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The attribute `axis` of an op that works along one dim, at each index of the others alike: its default, and
+    whether it works along all following dims, too.
+    """
+
+    default: int
+    to_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Neutral:
+    """The element that leaves the other operand as it is, to the bit, and the inputs at which it does so: −0 is neutral
+    for the sum of floats, since −0 + 0 is +0.
+    """
+
+    value: float
+    inputs: tuple[int, ...] = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +162,15 @@ class Trait(Flag):
         data, and a plan of its own for each set of elements would not pay.
     CUSTOM: a user's own op.
     INVOLUTION: applied twice it gives its input.
-    IDEMPOTENT: applied twice it gives what it gives once.
+    IDEMPOTENT: applied twice it gives what it gives once; of two equal operands, or of one element, it gives that.
+    VARIADIC: it takes any number of operands; of one, it gives that.
+    CONVERSION: it changes the type or shape only: where output 0 has those of input 0, it is input 0.
+    STEPWISE: a reduction over several dims gives the same as one over each of them in turn, over none what it reads.
+    WINDOW: a window slides over the spatial dims, as kernel_shape, strides, dilations and pads say.
+    CHANNELWISE: each channel is computed from its own elements, whatever its spatial dims are; further inputs are
+        vectors of one number a channel.
+    EXTRACTS: each output is a part of input 0, cut out along one axis or several.
+    INSERTS: output 0 holds operands as parts of it, each in one range along an axis or several.
     NON_NEGATIVE: no element of output 0 is below zero, as long as integers do not overflow; Relu may give −0.
     """
 
@@ -145,6 +186,13 @@ class Trait(Flag):
     INVOLUTION = auto()
     IDEMPOTENT = auto()
     NON_NEGATIVE = auto()
+    VARIADIC = auto()
+    CONVERSION = auto()
+    STEPWISE = auto()
+    WINDOW = auto()
+    CHANNELWISE = auto()
+    EXTRACTS = auto()
+    INSERTS = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +213,14 @@ class OpDef:
     traits: what passes may ask of the op.
     inplace: inputs whose memory output 0 may take, if nobody reads them later.
     elementwise_if: which nodes are elementwise, of an op that is not in general.
+    data: the inputs that have the dims of the result, perhaps broadcast; None: all of them.
+    axis: of an op that works along one dim named by its attribute `axis`.
+    neutral: of an op of two operands.
+    permute: how a node works on dims in another order, of an op that is neither elementwise nor has an `axis`.
+    weights: the input that holds the weights of a convolution.
+    multiplications: how often a node of static shapes multiplies two elements, at most.
+    activation: the function of a node as kernels with an epilogue apply it: its name there, alpha and beta.
+    fused: the op that does the same, then adds a residual and applies an activation before it stores the result.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
         given for the outputs, if it is given some.
     """
@@ -185,6 +241,14 @@ class OpDef:
     traits: Trait = Trait.NONE
     inplace: tuple[int, ...] = ()
     elementwise_if: Callable[[Node], bool] | None = None
+    data: tuple[int, ...] | None = None
+    axis: Axis | None = None
+    neutral: Neutral | None = None
+    permute: Permute | None = None
+    weights: int | None = None
+    multiplications: Callable[[Node], int] | None = None
+    activation: Callable[[Node], tuple[str, float, float]] | None = None
+    fused: str = ""
     compute: Compute | None = None
 
     def has_any(self, traits: Trait) -> bool:
@@ -230,6 +294,22 @@ def has_trait(node: Node, traits: Trait) -> bool:
 def op_types(traits: Trait) -> frozenset[str]:
     """Return the ops of the ONNX standard that have one of the traits."""
     return frozenset(name for (domain, name), opdef in _REGISTRY.items() if not domain and opdef.traits & traits)
+
+
+def data_inputs(node: Node) -> Sequence[int]:
+    """Return the indices of the inputs that have the dims of the result, perhaps broadcast."""
+    opdef = find_opdef(node)
+    return range(node.input_count) if opdef is None or opdef.data is None else opdef.data
+
+
+def working_axis(node: Node, rank: int) -> int | None:
+    """Return the dim of `rank` ones along which a node works, alone or with those that follow (`Axis.to_last`); None if
+    it does not, or leaves the dim out.
+    """
+    opdef = find_opdef(node)
+    if opdef is None or opdef.axis is None or not node.int_attr("keepdims", 1):
+        return None
+    return node.int_attr("axis", opdef.axis.default) % rank
 
 
 def is_view(node: Node) -> bool:

@@ -20,6 +20,7 @@ from atcpy.ops.core.opdef import (
     KernelCall,
     Known,
     Layout,
+    Neutral,
     OpDef,
     ParamValue,
     Propagate,
@@ -169,6 +170,8 @@ def _register(
     evaluate: Evaluate | None = None,
     propagate: Propagate | None = None,
     inplace: tuple[int, ...] = (0, 1),
+    traits: Trait = Trait.NONE,
+    neutral: Neutral | None = None,
 ) -> None:
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
@@ -187,22 +190,24 @@ def _register(
             layout=layout_divide if name in _DIVISIONS else layout_broadcast,
             lower=lambda node: lower_chain(node, kernel_op(node)),
             inplace=inplace,
-            traits=Trait.ELEMENTWISE,
+            traits=Trait.ELEMENTWISE | traits,
+            neutral=neutral,
         )
     )
 
 
 def _register_arithmetic() -> None:
-    functions: Mapping[str, tuple[Function, Combine]] = {
-        "Add": (np.add, add),
-        "Sub": (np.subtract, sub),
-        "Mul": (np.multiply, mul),
+    functions: Mapping[str, tuple[Function, Combine, Neutral]] = {
+        "Add": (np.add, add, Neutral(-0.0)),
+        "Sub": (np.subtract, sub, Neutral(0.0, (1,))),
+        "Mul": (np.multiply, mul, Neutral(1)),
     }
-    for name, (function, on_dims) in functions.items():
-        _register(name, name, NUMBERS, evaluate=evaluate_with(function), propagate=propagate_with(on_dims))
-    for name, ge_type, function, choose in (
-        ("Max", "Maximum", np.maximum, max),
-        ("Min", "Minimum", np.minimum, min),
+    for name, (function, on_dims, neutral) in functions.items():
+        evaluate, propagate = evaluate_with(function), propagate_with(on_dims)
+        _register(name, name, NUMBERS, evaluate=evaluate, propagate=propagate, neutral=neutral)
+    for name, ge_type, function, choose, least in (
+        ("Max", "Maximum", np.maximum, max, -np.inf),
+        ("Min", "Minimum", np.minimum, min, np.inf),
     ):
         _register(
             name,
@@ -211,6 +216,8 @@ def _register_arithmetic() -> None:
             evaluate=evaluate_with(function),
             propagate=propagate_with(_one_of(choose)),
             inplace=(0,),
+            traits=Trait.IDEMPOTENT | Trait.VARIADIC,
+            neutral=Neutral(least),
         )
     _register(
         "Div",
@@ -218,9 +225,17 @@ def _register_arithmetic() -> None:
         NUMBERS,
         evaluate=evaluate_divide,
         propagate=propagate_with(div),
+        neutral=Neutral(1, (1,)),
     )
     _register("Mod", lambda node: "TruncateMod" if _fmod(node) == "FMod" else "FloorMod", NUMBERS, op=_fmod)
-    _register("Sum", lambda node: "Add" if node.input_count == 2 else "Sum", FLOATS, op="Add", inplace=(0,))
+    _register(
+        "Sum",
+        lambda node: "Add" if node.input_count == 2 else "Sum",
+        FLOATS,
+        op="Add",
+        inplace=(0,),
+        traits=Trait.VARIADIC,
+    )
 
 
 def _register_truth() -> None:
@@ -241,13 +256,22 @@ def _register_truth() -> None:
             propagate=propagate_with(on_dims),
             inplace=(),
         )
-    logic: Mapping[str, Function] = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
-    for name, function in logic.items():
-        _register(name, f"Logical{name}", BOOLS, truth=True, evaluate=evaluate_with(function))
-    bits: Mapping[str, Function] = {"And": np.bitwise_and, "Or": np.bitwise_or, "Xor": np.bitwise_xor}
-    for name, function in bits.items():
-        _register(f"Bitwise{name}", f"Bitwise{name}", INTS, evaluate=evaluate_with(function))
-    _register("BitShift", "BitShift", INTS, op=_shift)
+    logic: Mapping[str, tuple[Function, Trait, Neutral]] = {
+        "And": (np.logical_and, Trait.IDEMPOTENT, Neutral(1)),
+        "Or": (np.logical_or, Trait.IDEMPOTENT, Neutral(0)),
+        "Xor": (np.logical_xor, Trait.NONE, Neutral(0)),
+    }
+    for name, (function, traits, neutral) in logic.items():
+        evaluate = evaluate_with(function)
+        _register(name, f"Logical{name}", BOOLS, truth=True, evaluate=evaluate, traits=traits, neutral=neutral)
+    bits: Mapping[str, tuple[Function, Trait, Neutral | None]] = {
+        "BitwiseAnd": (np.bitwise_and, Trait.IDEMPOTENT, None),
+        "BitwiseOr": (np.bitwise_or, Trait.IDEMPOTENT, Neutral(0)),
+        "BitwiseXor": (np.bitwise_xor, Trait.NONE, Neutral(0)),
+    }
+    for name, (function, traits, zero) in bits.items():
+        _register(name, name, INTS, evaluate=evaluate_with(function), traits=traits, neutral=zero)
+    _register("BitShift", "BitShift", INTS, op=_shift, neutral=Neutral(0, (1,)))
 
 
 _register_arithmetic()
@@ -297,6 +321,6 @@ register_operator(
         layout=layout_broadcast,
         lower=lower_mean,
         inplace=(0,),
-        traits=Trait.ELEMENTWISE,
+        traits=Trait.ELEMENTWISE | Trait.VARIADIC,
     )
 )

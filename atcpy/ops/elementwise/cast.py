@@ -148,8 +148,8 @@ for _name in ("Cast", "CastLike"):
             engines={Engine.VECTOR: supports_cast},
             layout=layout_cast,
             lower=lower_cast,
-            traits=Trait.ELEMENTWISE
-            if _name == "Cast"
-            else Trait.NONE,  # the other one has an operand of another shape
+            # The second operand of CastLike may have any shape.
+            traits=Trait.CONVERSION | (Trait.ELEMENTWISE if _name == "Cast" else Trait.NONE),
+            data=(0,),
         )
     )

@@ -62,6 +62,11 @@ def _number(bound: Value | None, otherwise: float) -> float:
     return item
 
 
+def clip_activation(node: Node) -> tuple[str, float, float]:
+    """The bounds are alpha and beta."""
+    return "Clip", _number(node.input(1), -np.inf), _number(node.input(2), np.inf)
+
+
 def evaluate_clip(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
     """min(max(x, low), high) in numpy."""
     x, low, high = (*arrays, None, None)[:3]
@@ -84,5 +89,7 @@ register_operator(
         lower=lower_clip,
         inplace=(0,),
         traits=Trait.ELEMENTWISE,
+        data=(0,),
+        activation=clip_activation,
     )
 )

@@ -69,6 +69,11 @@ def _register(
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
 
+    def activation(node: Node) -> tuple[str, float, float]:
+        alpha, beta = (params(node).get(name, 0.0) for name in ("alpha", "beta"))
+        assert isinstance(alpha, float) and isinstance(beta, float)
+        return kernel_op(node), alpha, beta
+
     register_operator(
         OpDef(
             name=name,
@@ -81,6 +86,7 @@ def _register(
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
             inplace=(0,),
             traits=Trait.ELEMENTWISE | traits,
+            activation=activation if epilogue else None,
         )
     )
 

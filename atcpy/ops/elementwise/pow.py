@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ops.core.broadcast import broadcast_shapes, supports_broadcast
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Neutral, OpDef, Trait, register_operator
 from atcpy.ops.elementwise.binary import broadcast_params, layout_divide
 from atcpy.ops.elementwise.elementwise import FLOATS, INTS, unary_call
 
@@ -60,5 +60,6 @@ register_operator(
         lower=lower_pow,
         inplace=(0,),
         traits=Trait.ELEMENTWISE,
+        neutral=Neutral(1, (1,)),
     )
 )

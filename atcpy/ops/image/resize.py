@@ -17,7 +17,7 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Tensor, Tenso
 from atcpy.ir.shape import Dim, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import item_bytes, supports_movement
@@ -274,6 +274,20 @@ def _table(node: Node, name: str, table: Array) -> Value:
     return value
 
 
+def permute_resize(node: Node, perm: Perm) -> Permuted | None:
+    """One number a dim; the first two dims must stay as they are, for that is what runtimes can do."""
+    x, y = node.operand(0).desc.shape, node.output.desc.shape
+    if x is None or y is None or node.attrs.get("axes") or any(x[axis] != y[axis] for axis in perm[:2]):
+        return None
+    if node.str_attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return None
+    index = 3 if node.input(3) is not None else 2
+    numbers = node.input(index)
+    if numbers is None or numbers.tensor is None or numbers.desc.elements != len(perm):
+        return None
+    return Permuted({}, {index: numbers.array[list(perm)]})
+
+
 def type_in_ge(node: Node) -> str:
     """GE has an op for each mode."""
     names = {"nearest": "ResizeNearestNeighborV2", "linear": "ResizeBilinearV2"}
@@ -289,5 +303,7 @@ register_operator(
         engines={Engine.VECTOR: supports_resize},
         layout=layout_resize,
         lower=lower_resize,
+        data=(0,),
+        permute=permute_resize,
     )
 )

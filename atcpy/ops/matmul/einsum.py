@@ -234,4 +234,12 @@ class _Writer:
         return self._rw.const(np.array(numbers, np.int64))
 
 
-register_operator(OpDef(name="Einsum", ge_type="Einsum", infer=infer_einsum, expand=expand_einsum))
+register_operator(
+    OpDef(
+        name="Einsum",
+        ge_type="Einsum",
+        infer=infer_einsum,
+        expand=expand_einsum,
+        multiplications=lambda node: node.output.desc.elements * max(value.desc.elements for value in node.operands),
+    )
+)

@@ -276,6 +276,12 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("matmul", src, (node.output,), params)
 
 
+def count_multiplications(node: Node) -> int:
+    """Each element of the result is a sum over the dim that both operands share."""
+    shape = node.operand(0).desc.static_shape
+    return node.output.desc.elements * shape[0 if node.int_attr("transA", 0) else -1]
+
+
 def ge_matmul(node: Node) -> str:
     """GE has a type for one product and one for many."""
     shape = node.output.desc.shape
@@ -292,6 +298,8 @@ register_operator(
         layout=layout_matmul,
         lower=lower_matmul,
         half_weights=(1,),
+        multiplications=count_multiplications,
+        fused="FusedMatMul",
     )
 )
 register_operator(
@@ -303,6 +311,8 @@ register_operator(
         layout=layout_matmul,
         lower=lower_matmul,
         half_weights=(1,),
+        multiplications=count_multiplications,
+        fused="FusedMatMul",
     )
 )
 register_operator(
@@ -315,5 +325,6 @@ register_operator(
         lower=lower_matmul,
         half_weights=(1,),
         inplace=(3,),
+        fused="FusedMatMul",
     )
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Node, TensorDesc
 from atcpy.ops.core.axes import known_integers, normal_axes, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
 from atcpy.ops.core.strided import copy_calls, fill_calls, row_major, supports_movement
 
 
@@ -56,5 +56,6 @@ register_operator(
         infer=infer_center_crop_pad,
         engines={Engine.VECTOR: supports_movement},
         lower=lower_center_crop_pad,
+        traits=Trait.INSERTS,
     )
 )

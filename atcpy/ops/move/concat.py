@@ -11,7 +11,7 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, normal_axis, rejects_operand, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
+from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.core.shape_values import add, integers, is_vector
 from atcpy.ops.core.strided import copy_calls, in_few_launches, rejects_value, row_major, supports_movement
 
@@ -178,6 +178,8 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_concat, lower_concat)},
         layout=layout_concat,
         lower=lower_concat,
+        axis=Axis(0),
+        traits=Trait.VARIADIC | Trait.INSERTS,
     )
 )
 register_operator(
@@ -189,6 +191,8 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_split, lower_split)},
         layout=layout_split,
         lower=lower_split,
-        traits=Trait.EAGER,
+        traits=Trait.EAGER | Trait.EXTRACTS,
+        data=(0,),
+        axis=Axis(0),
     )
 )

@@ -11,7 +11,7 @@ from atcpy.ir import Engine, Node, Reject, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axis
 from atcpy.ops.core.broadcast import collapse
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.strided import MAX_RANK, copy_whole, item_bytes, rejects_value, row_major
 from atcpy.ops.core.structural import same_as_input
 from atcpy.ops.move.gather import INDEX_TYPES
@@ -119,5 +119,6 @@ register_operator(
         engines={Engine.AICPU: supports_scatter_elements},
         lower=lower_scatter_elements,
         inplace=(0,),
+        traits=Trait.INSERTS,
     )
 )

@@ -11,9 +11,9 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
-from atcpy.ops.core.shape_values import is_vector, mul
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Perm, Permuted, Trait, register_operator
+from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, known_constant
+from atcpy.ops.core.shape_values import integers, is_vector, mul
 from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 # --- Expand ------------------------------------------------------------------------------------
@@ -149,6 +149,12 @@ def lower_tile(node: Node) -> Iterable[KernelCall]:
         yield from copy_calls(node.operand(0), node.output, *_tiles(node))
 
 
+def permute_tile(node: Node, perm: Perm) -> Permuted | None:
+    """One number a dim."""
+    repeats = integers(known_constant(node.input(1)))
+    return None if repeats is None else Permuted({}, {1: np.array([repeats[axis] for axis in perm], np.int64)})
+
+
 register_operator(
     OpDef(
         name="Expand",
@@ -159,7 +165,7 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_expand)},
         layout=layout_expand,
         lower=lower_expand,
-        traits=Trait.EAGER | Trait.BROADCAST,
+        traits=Trait.EAGER | Trait.BROADCAST | Trait.CONVERSION,
     )
 )
 register_operator(
@@ -172,5 +178,8 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_tile)},
         layout=layout_tile,
         lower=lower_tile,
+        data=(0,),
+        permute=permute_tile,
+        traits=Trait.CONVERSION,
     )
 )

@@ -12,7 +12,7 @@ from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, normal_axis
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.shape_values import is_vector
 from atcpy.ops.core.strided import copy_calls, item_bytes, rejects_value, row_major, supports_movement
 
@@ -126,6 +126,7 @@ register_operator(
         evaluate=evaluate_gather,
         engines={Engine.AICPU: supports_gather},
         lower=lower_gather,
+        traits=Trait.EXTRACTS,
     )
 )
 register_operator(

@@ -12,10 +12,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc, Value
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, Trait, register_operator
+from atcpy.ops.core.permute import permute_axes_input
+from atcpy.ops.core.reference import known_constant
+from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import MAX_RANK, copy_calls, fill_calls, item_bytes, row_major, supports_movement
 
 PADS, VALUE, AXES = 1, 2, 3
@@ -233,6 +238,16 @@ def _fill(y: Value, value: Value | None, slab: Sequence[int], begins: Sequence[i
     return copy_calls(value, y, slab, [0] * len(slab), strides, dst_offset=offset)
 
 
+def permute_pad(node: Node, perm: Perm) -> Permuted | None:
+    """Two numbers a dim, or the axes that they belong to."""
+    if node.input(AXES) is not None:
+        return permute_axes_input(AXES)(node, perm)
+    pads, rank = integers(known_constant(node.input(PADS))), len(perm)
+    if pads is None or len(pads) != 2 * rank:
+        return None
+    return Permuted({}, {PADS: np.array([pads[side + axis] for side in (0, rank) for axis in perm], np.int64)})
+
+
 def type_in_ge(node: Node) -> str:
     """GE has an op of its own for mirrored borders."""
     return "PadV2" if node.str_attr("mode", "constant") == "constant" else "MirrorPad"
@@ -246,5 +261,8 @@ register_operator(
         engines={Engine.VECTOR: supports_pad},
         layout=layout_pad,
         lower=lower_pad,
+        data=(0,),
+        permute=permute_pad,
+        traits=Trait.INSERTS,
     )
 )

@@ -208,7 +208,7 @@ register_operator(
         evaluate=evaluate_reshape,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE,
+        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
     )
 )
 register_operator(
@@ -220,7 +220,7 @@ register_operator(
         evaluate=evaluate_squeeze,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE,
+        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
     )
 )
 register_operator(
@@ -232,7 +232,7 @@ register_operator(
         evaluate=evaluate_unsqueeze,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE,
+        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
     )
 )
 register_operator(
@@ -244,7 +244,7 @@ register_operator(
         evaluate=evaluate_flatten,
         engines={Engine.GE_LOCAL: supports_view},
         layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE,
+        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
     )
 )
 register_operator(
@@ -255,7 +255,7 @@ register_operator(
         propagate=propagate_view,
         evaluate=evaluate_identity,
         engines={Engine.GE_LOCAL: supports_view},
-        traits=Trait.VIEW,
+        traits=Trait.VIEW | Trait.CONVERSION,
     )
 )
 # No `evaluate`: a Dropout in training mode must not be folded into its input.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Node, Reject
 from atcpy.ops.core.axes import normal_axis
-from atcpy.ops.core.opdef import KernelCall, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.strided import MAX_RANK, copy_whole, item_bytes, rejects_value
 from atcpy.ops.core.structural import same_as_input
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
@@ -105,6 +105,7 @@ register_operator(
         engines={Engine.AICPU: supports_scatter_nd},
         lower=lower_scatter_nd,
         inplace=(0,),
+        traits=Trait.INSERTS,
     )
 )
 register_operator(
@@ -115,5 +116,6 @@ register_operator(
         engines={Engine.AICPU: supports_tensor_scatter},
         lower=lower_tensor_scatter,
         inplace=(0,),
+        traits=Trait.INSERTS,
     )
 )

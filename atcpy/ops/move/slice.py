@@ -11,6 +11,7 @@ from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
+from atcpy.ops.core.permute import permute_axes_input
 from atcpy.ops.core.shape_values import is_vector
 from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
 
@@ -166,6 +167,8 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_slice, lower_slice)},
         layout=layout_slice,
         lower=lower_slice,
-        traits=Trait.EAGER,
+        traits=Trait.EAGER | Trait.EXTRACTS,
+        data=(0,),
+        permute=permute_axes_input(AXES, STARTS),
     )
 )

@@ -11,7 +11,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.structural import same_as_input
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
@@ -290,6 +290,8 @@ for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormaliza
             layout=layout_channelwise,
             lower=lower_channelwise,
             inplace=(0,),
+            traits=Trait.CHANNELWISE,
+            data=(0,),
         )
     )
 for _name, _ge_type in (("LayerNormalization", "LayerNorm"), ("RMSNormalization", "RMSNormalization")):
@@ -301,6 +303,8 @@ for _name, _ge_type in (("LayerNormalization", "LayerNorm"), ("RMSNormalization"
             engines={Engine.VECTOR: supports_layer},
             lower=lower_layer,
             inplace=(0,),
+            data=(0,),
+            axis=Axis(-1, to_last=True),
         )
     )
 register_operator(

@@ -9,7 +9,7 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.opdef import Axis, KernelCall, Known, OpDef, ParamValue, Trait, register_operator
 
 KINDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 _GE_TYPES = {"Softmax": "SoftmaxV2", "LogSoftmax": "LogSoftmax"}
@@ -71,7 +71,7 @@ def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     return [rw.op("Cast", rw.op("Equal", places, largest), to=x.desc.dtype.onnx)]
 
 
-register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax))
+register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax, axis=Axis(-1)))
 for _name, _ge_type in _GE_TYPES.items():
     register_operator(
         OpDef(
@@ -81,6 +81,7 @@ for _name, _ge_type in _GE_TYPES.items():
             engines={Engine.VECTOR: supports_softmax},
             lower=lower_softmax,
             inplace=(0,),
+            axis=Axis(-1),
             traits=Trait.NON_NEGATIVE if _name == "Softmax" else Trait.NONE,
         )
     )

@@ -15,7 +15,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import StaticShape
 from atcpy.ops.conv.conv import MAX_PLAIN_CHANNELS, conv_window, is_depthwise
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 
 C0 = NC1HWC0.c0
 BYTES = frozenset({DType.UINT8, DType.INT8})
@@ -233,7 +233,7 @@ def lower_integer_matmul(node: Node) -> Iterable[KernelCall]:
     yield _launch("qgemm", node, params | {"w_packed": int(of.w.desc.format == MATRIX)})
 
 
-for _name in ("ConvInteger", "QLinearConv"):
+for _name, weights in (("ConvInteger", 1), ("QLinearConv", 3)):
     register_operator(
         OpDef(
             name=_name,
@@ -241,6 +241,9 @@ for _name in ("ConvInteger", "QLinearConv"):
             engines={Engine.AICORE: supports_integer_conv},
             layout=layout_integer_conv,
             lower=lower_integer_conv,
+            traits=Trait.WINDOW,
+            data=(0,),
+            weights=weights,
         )
     )
 for _name in ("MatMulInteger", "QLinearMatMul"):

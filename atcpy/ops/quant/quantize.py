@@ -9,7 +9,8 @@ from atcpy.ir import DType, Engine, Format, Node, Reject, Value
 from atcpy.ir.shape import element_count
 from atcpy.ops.core.axes import normal_axis
 from atcpy.ops.core.broadcast import layout_like_input
-from atcpy.ops.core.opdef import KernelCall, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
+from atcpy.ops.core.permute import inverse
 
 QUANTIZED = frozenset({DType.UINT8, DType.INT8, DType.UINT16, DType.INT16})
 PACKED = frozenset({DType.UINT4, DType.INT4, DType.UINT2, DType.INT2})
@@ -44,6 +45,15 @@ def is_per_tensor(scale: Value) -> bool:
 def has_one_step(node: Node) -> bool:
     """True if one scale and one zero point, both constant, serve all elements."""
     return all(value.tensor is not None and value.desc.elements == 1 for value in node.operands[1:])
+
+
+def permute_quantization(node: Node, perm: Perm) -> Permuted | None:
+    """One scale for all elements, or one for each index of an axis."""
+    shape = node.operand(1).desc.shape
+    if shape is None or len(shape) > 1 or node.int_attr("block_size", 0):
+        return None
+    axis = node.int_attr("axis", 1) % len(perm)
+    return Permuted({"axis": inverse(perm)[axis]}) if shape and shape != (1,) else Permuted()
 
 
 def layout_quantization(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject:
@@ -119,6 +129,8 @@ for _name in _FAMILIES:
             layout=layout_quantization,
             lower=lower_quantization,
             elementwise_if=has_one_step,
+            data=(0,),
+            permute=permute_quantization,
         )
     )
 register_operator(

@@ -12,7 +12,20 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Supports, Trait, register_operator
+from atcpy.ops.core.opdef import (
+    Axis,
+    KernelCall,
+    Known,
+    Layout,
+    OpDef,
+    ParamValue,
+    Perm,
+    Permuted,
+    Supports,
+    Trait,
+    register_operator,
+)
+from atcpy.ops.core.permute import permute_axes_input
 from atcpy.ops.elementwise.elementwise import FLOATS, INTS
 
 _NUMBERS = FLOATS | {DType.INT32, DType.INT64, DType.UINT32, DType.UINT64}
@@ -29,22 +42,23 @@ REDUCE_DIMS = 4  # kept and reduced dims that the kernel steps through; csrc/red
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What a reduction op is: its kind in csrc/reduce/reduce.h, its types, its name in GE."""
+    """What a reduction op is: its kind in csrc/reduce/reduce.h, its types, its name in GE, its traits."""
 
     kind: str
     dtypes: frozenset[DType]
     ge_type: str
+    traits: Trait = Trait.NONE
 
 
 REDUCTIONS = {
-    "ReduceSum": Reduction("sum", _NUMBERS, "ReduceSum"),
-    "ReduceMean": Reduction("mean", _NUMBERS, "ReduceMean"),
-    "ReduceMax": Reduction("max", _ORDERED, "ReduceMax"),
-    "ReduceMin": Reduction("min", _ORDERED, "ReduceMin"),
-    "ReduceProd": Reduction("prod", _NUMBERS, "ReduceProd"),
-    "ReduceL1": Reduction("l1", _NUMBERS, "ReduceL1"),
+    "ReduceSum": Reduction("sum", _NUMBERS, "ReduceSum", Trait.STEPWISE),
+    "ReduceMean": Reduction("mean", _NUMBERS, "ReduceMean", Trait.STEPWISE),
+    "ReduceMax": Reduction("max", _ORDERED, "ReduceMax", Trait.STEPWISE | Trait.IDEMPOTENT),
+    "ReduceMin": Reduction("min", _ORDERED, "ReduceMin", Trait.STEPWISE | Trait.IDEMPOTENT),
+    "ReduceProd": Reduction("prod", _NUMBERS, "ReduceProd", Trait.STEPWISE),
+    "ReduceL1": Reduction("l1", _NUMBERS, "ReduceL1", Trait.NON_NEGATIVE),
     "ReduceL2": Reduction("l2", _NUMBERS, "ReduceL2"),
-    "ReduceSumSquare": Reduction("sum_square", _NUMBERS, "ReduceSumSquare"),
+    "ReduceSumSquare": Reduction("sum_square", _NUMBERS, "ReduceSumSquare", Trait.NON_NEGATIVE),
     "ReduceLogSum": Reduction("log_sum", FLOATS, "ReduceLogSum"),
     "ReduceLogSumExp": Reduction("log_sum_exp", FLOATS, "ReduceLogSumExp"),
 }
@@ -285,9 +299,15 @@ def expand_global_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     return [rw.op("Pow", total, root)]
 
 
+def permute_reduction(node: Node, perm: Perm) -> Permuted | None:
+    """The dims must stay."""
+    if not node.int_attr("keepdims", 1):
+        return None
+    return Permuted() if node.input(1) is None else permute_axes_input(1)(node, perm)
+
+
 # --- records -----------------------------------------------------------------------------------
 
-_NON_NEGATIVE = ("ReduceL1", "ReduceSumSquare")
 for _name, _reduction in REDUCTIONS.items():
     register_operator(
         OpDef(
@@ -298,7 +318,9 @@ for _name, _reduction in REDUCTIONS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
-            traits=Trait.REDUCTION | (Trait.NON_NEGATIVE if _name in _NON_NEGATIVE else Trait.NONE),
+            traits=Trait.REDUCTION | _reduction.traits,
+            data=(0,),
+            permute=permute_reduction,
         )
     )
 for _name, _reduction in GLOBAL_POOLS.items():
@@ -311,10 +333,20 @@ for _name, _reduction in GLOBAL_POOLS.items():
             engines={Engine.VECTOR: supports(_reduction)},
             layout=layout_reduce,
             lower=lower_reduce,
-            traits=Trait.REDUCTION,
+            traits=Trait.REDUCTION | Trait.CHANNELWISE,
+            data=(0,),
         )
     )
-register_operator(OpDef(name="GlobalLpPool", ge_type="GlobalLpPool", infer=infer_global_pool, expand=expand_global_lp))
+register_operator(
+    OpDef(
+        name="GlobalLpPool",
+        ge_type="GlobalLpPool",
+        infer=infer_global_pool,
+        expand=expand_global_lp,
+        traits=Trait.CHANNELWISE,
+        data=(0,),
+    )
+)
 for _name in ("ArgMax", "ArgMin"):
     register_operator(
         OpDef(
@@ -323,5 +355,6 @@ for _name in ("ArgMax", "ArgMin"):
             infer=infer_arg,
             engines={Engine.VECTOR: supports_arg},
             lower=lower_arg,
+            axis=Axis(0),
         )
     )

@@ -21,10 +21,10 @@ from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.permute import inverse
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, only_read_within
-from atcpy.passes.permute import inverse
 
 _NORM = op(("LayerNormalization", "RMSNormalization"), var("x"), const("scale"), name="norm")
 _LAYER = op("LayerNormalization", var("x"), const("scale"), name="norm")

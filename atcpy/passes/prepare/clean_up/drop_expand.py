@@ -8,38 +8,39 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
 from atcpy.ir.shape import Shape
-from atcpy.ops import Trait, has_trait
+from atcpy.ops import Trait, has_trait, op_types
+from atcpy.ops.core.opdef import data_inputs
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
-# The operands of these that are no data, or whose shape another one must have.
-_FIXED = {"Clip": (1, 2), "PRelu": (0,), "CastLike": (1,)}
+_REPEATING = op_types(Trait.BROADCAST) | {"ConstantOfShape"}
 
 
 @graph_pass("ExpandEliminationPass", Phase.MOVE, after=("ShapeSubgraphPass",), repeats=True)
 def drop_expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Drop Expand and ConstantOfShape in front of ops that broadcast."""
-    if not graph.has_any(("Expand", "ConstantOfShape")):
+    if not graph.has_any(_REPEATING):
         return
     for node in graph.nodes:
         if not has_trait(node, Trait.ELEMENTWISE) or node.input_count < 2:
             continue
-        for place, value in enumerate(node.inputs):
-            if value is None or value.producer.op_type not in {"Expand", "ConstantOfShape"}:
+        for index in data_inputs(node):
+            value = node.input(index)
+            if value is None or value.producer.op_type not in _REPEATING:
                 continue
-            if place in _FIXED.get(node.op_type, ()):
+            if node.op_type == "PRelu" and index == 0:  # which has the shape of the result
                 continue
             record.matched += 1
-            if not _covers(node, place, _small_shape(value)):
+            if not _covers(node, index, _small_shape(value)):
                 record.reject(Reject("broadcast", node.name))
                 continue
             if not record.may_apply():
                 return
             expand = value.producer
             record.fire([node, expand])
-            graph.set_input(node, place, _small(graph, node, value, record.name))
+            graph.set_input(node, index, _small(graph, node, value, record.name))
             node.passes = (*node.passes, record.name)
             erase_dead(graph, [expand])
 
@@ -58,10 +59,10 @@ def _small(graph: Graph, node: Node, value: Value, name: str) -> Value:
     return Rewriter(graph, node, name, [maker]).const(array, dtype=value.desc.dtype, name=f"{maker.name}_value")
 
 
-def _covers(node: Node, place: int, shape: Shape | None) -> bool:
+def _covers(node: Node, index: int, shape: Shape | None) -> bool:
     """Is the result as large with an operand of this shape?"""
     result = node.output.desc.shape
-    shapes = [value.desc.shape for at, value in enumerate(node.inputs) if value is not None and at != place]
+    shapes = [value.desc.shape for at, value in enumerate(node.inputs) if value is not None and at != index]
     if result is None or shape is None or None in shapes or UNNAMED in result or len(shape) > len(result):
         return False
     others = [*(other for other in shapes if other is not None), shape]

@@ -36,8 +36,11 @@ def simplify_sizes(graph: Graph, record: PassRecord, options: PrepareOptions) ->
     known = KnownValues()
     first: dict[Hashable, Value] = {}
     for node in graph.nodes:
-        if node.op_type in _RECIPES and not node.domain:
-            _replace_operand(graph, node, known, record)
+        match node.op_type:
+            case "Reshape" | "Expand":
+                _replace_operand(graph, node, 1, known, record)
+            case "Slice":
+                _replace_operand(graph, node, 2, known, record)
         if node.op_type == "Const" or not node.outputs or not node.output.desc.dtype.is_int:
             continue
         propagate(node, known)
@@ -55,12 +58,11 @@ def simplify_sizes(graph: Graph, record: PassRecord, options: PrepareOptions) ->
             erase_dead(graph, [node], "folded")
 
 
-def _replace_operand(graph: Graph, node: Node, known: KnownValues, record: PassRecord) -> None:
+def _replace_operand(graph: Graph, node: Node, index: int, known: KnownValues, record: PassRecord) -> None:
     """Makes the operand that holds sizes a constant."""
-    place = _RECIPES[node.op_type]
-    sizes = node.input(place)
+    sizes = node.input(index)
     elements = known(sizes)
-    if sizes is None or sizes.tensor is not None or elements is None:
+    if node.domain or sizes is None or sizes.tensor is not None or elements is None:
         return
     record.matched += 1
     wanted = _recipe(node, elements)
@@ -71,7 +73,7 @@ def _replace_operand(graph: Graph, node: Node, known: KnownValues, record: PassR
         return
     record.fire([node, sizes.producer])
     rw = Rewriter(graph, node, record.name, [node])
-    graph.set_input(node, place, rw.const(np.array(wanted, np.int64), name=f"{node.name}_sizes"))
+    graph.set_input(node, index, rw.const(np.array(wanted, np.int64), name=f"{node.name}_sizes"))
     node.attrs.pop("allowzero", None)
     node.passes = (*node.passes, record.name)
     declared = node.output.desc
@@ -110,6 +112,3 @@ def known_axes(node: Node, count: int) -> tuple[int, ...] | None:
     if steps is not None and (steps.array <= 0).any():
         return None
     return tuple(range(count)) if axes is None else tuple(int(axis) for axis in axes.array)
-
-
-_RECIPES = {"Reshape": 1, "Expand": 1, "Slice": 2}  # where the sizes are

@@ -18,15 +18,20 @@ from math import prod
 import numpy as np
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
-from atcpy.ir.pattern import const, op, var
+from atcpy.ir.pattern import Op, const, op, var
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, op_types
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 
 LARGEST_FACTOR = 2.0**20
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored twice
-_JOINED = ("ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceSum")
 _X = var("x")
+
+
+def _with_constants(kind: str) -> Op:
+    inner = op(kind, _X, const("a"), commutative=True, name="inner")
+    return op(kind, inner, const("b"), commutative=True, name="outer")
 
 
 class ConstantChain(
@@ -36,10 +41,7 @@ class ConstantChain(
 ):
     """Join two sums, or two products, with constants."""
 
-    pattern = tuple(
-        op(kind, op(kind, _X, const("a"), commutative=True, name="inner"), const("b"), commutative=True, name="outer")
-        for kind in ("Add", "Mul")
-    )
+    pattern = (_with_constants("Add"), _with_constants("Mul"))
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         inner, outer, a, b = m.node("inner"), m.node("outer"), m["a"], m["b"]
@@ -107,7 +109,7 @@ class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", phase=Phase.MERGE):
 
     pattern = tuple(
         op(kind, op(kind, _X, const("a", optional=True), name="inner"), const("b", optional=True), name="outer")
-        for kind in _JOINED
+        for kind in sorted(op_types(Trait.STEPWISE))
     )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
 from atcpy.ir.order import sort_nodes
+from atcpy.ops import find_opdef
 from atcpy.ops.collectives import WORLD
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
 from atcpy.options import AllReduceSplit, Network, PrepareOptions
@@ -134,15 +135,8 @@ def _products(node: Node) -> int:
     """How often a cube op multiplies two numbers, if its shapes are known."""
     if not all(value.desc.is_static for value in (*node.operands, *node.outputs)):
         return 0
-    match node.op_type:
-        case "Conv":
-            weights = node.operand(1).desc
-            return node.output.desc.elements * weights.elements // max(1, weights.static_shape[0])
-        case "MatMul" | "Gemm":
-            shape = node.operand(0).desc.static_shape
-            return node.output.desc.elements * shape[0 if node.int_attr("transA", 0) else -1]
-        case _:
-            return 0
+    opdef = find_opdef(node)
+    return 0 if opdef is None or opdef.multiplications is None else opdef.multiplications(node)
 
 
 def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:

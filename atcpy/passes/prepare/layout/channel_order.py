@@ -41,7 +41,7 @@ def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
     finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("Reshape"):
         chain = list(chain_above(node, 3))
-        if [link.op_type for link in chain] != ["Reshape", "Transpose", "Reshape"]:
+        if [link.op_type == "Transpose" for link in chain] != [False, True, False]:
             continue
         found = _reordered(chain)
         if found is None:

@@ -3,7 +3,7 @@
 Transpose⁻¹(Relu(Add(Transpose(a), Transpose(b))))  →  Relu(Add(a, b))
 
 A region is all that hangs together of nodes that work in any order of dims: elementwise, Concat, Pad, Softmax …
-(`passes/permute.py`). Before it is turned, the Transposes at its border are counted: those that go, and those that
+(`ops/core/permute.py`). Before it is turned, the Transposes at its border are counted: those that go, and those that
 would come. It is turned if more go. So each turn leaves fewer Transposes, and that comes to an end. One before a
 reduction that can do without is not counted.
 """
@@ -18,9 +18,10 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.opdef import Perm, Permuted, data_inputs
+from atcpy.ops.core.permute import inverse, permuted
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.permute import Perm, Permuted, data_places, inverse, permuted
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.layout.regions import SHARED_BYTES, Turn, entering, regions_at
 from atcpy.passes.prepare.layout.transpose_operands import reduces_without
@@ -37,7 +38,7 @@ WALKS = 2  # over the regions: one that is turned may be what another one waits 
 )
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
-    found = regions_at(graph, graph.nodes_of("Transpose"), _rank, data_places)
+    found = regions_at(graph, graph.nodes_of("Transpose"), _rank, data_inputs)
     waiting, turned = [_Region(len(nodes[0].output.desc.shape or ()), nodes) for nodes in found], True
     for _ in range(WALKS):
         if not turned:
@@ -70,7 +71,7 @@ class _Region:
     def orders(self) -> list[Perm]:
         """The orders in which a Transpose at the border would go, the most frequent first."""
         counts: Counter[Perm] = Counter()
-        for value in entering(self.nodes, data_places):
+        for value in entering(self.nodes, data_inputs):
             if value.producer.op_type == "Transpose":
                 counts[inverse(_perm(value.producer))] += 1
         for node in self.nodes:
@@ -83,14 +84,14 @@ class _Region:
     def plan(self, perm: Perm) -> dict[Node, Permuted] | None:
         """How each node works in this order, if fewer Transposes are left."""
         members = set(self.nodes)
-        gain = sum(_gain_entering(value, members, perm) for value in entering(self.nodes, data_places))
+        gain = sum(_gain_entering(value, members, perm) for value in entering(self.nodes, data_inputs))
         gain += sum(_gain_leaving(value, members, perm) for node in self.nodes for value in node.outputs)
         if gain <= 0:
             return None
         plan: dict[Node, Permuted] = {}
         for node in self.nodes:
             change = permuted(node, perm)
-            data = {node.input(place) for place in data_places(node)}
+            data = {node.input(place) for place in data_inputs(node)}
             if change is None or any(value.producer in members and value not in data for value in node.operands):
                 return None
             plan[node] = change
@@ -99,7 +100,7 @@ class _Region:
     def flip(self, graph: Graph, name: str, perm: Perm, plan: Mapping[Node, Permuted]) -> None:
         """Makes the nodes anew in the other order."""
         Turn(
-            places=data_places,
+            places=data_inputs,
             change=plan.__getitem__,
             enter=lambda rw, value: _turned(rw, value, perm, self.rank),
             back=lambda rw, new, old: _transposed(rw, new, inverse(perm)),
@@ -115,7 +116,7 @@ def _rank(node: Node) -> int | None:
     rank = ranks.pop()
     if ranks or rank is None or rank < 2 or permuted(node, tuple(range(rank))) is None:
         return None
-    for place in data_places(node):
+    for place in data_inputs(node):
         value = node.input(place)
         if value is not None and not _fits(value, rank):
             return None

@@ -13,19 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
-from atcpy.ops import Trait, has_trait
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.axes import normal_axis
 from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.opdef import data_inputs
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
 NAME = "OneSpatialDimPass"
-CONVS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 3}  # where the weights are
-POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
-# Their further operands are vectors, one number a channel.
-CHANNELWISE = frozenset({"BatchNormalization", "InstanceNormalization"})
-GLOBAL_POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
 # What a window over a dim of size 1 has in each attribute.
 ALONG_ONE = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 1}
 NEW_DIM = 2
@@ -62,31 +58,31 @@ def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -
 def _is_candidate(node: Node, lifted: Mapping[Value, Value]) -> bool:
     if not node.operands or not node.outputs or _rank(node.output) != 3:
         return False
-    if node.op_type in CONVS.keys() | POOLS:
+    if has_trait(node, Trait.WINDOW):
         return _rank(node.operand(0)) == 3
-    if node.op_type in CHANNELWISE | GLOBAL_POOLS:
+    if has_trait(node, Trait.CHANNELWISE):
         return node.operand(0) in lifted and len(node.outputs) == 1
     follows = node.op_type == "Concat" or has_trait(node, Trait.ELEMENTWISE)
     return follows and any(value in lifted for value in node.operands)
 
 
+def _weights(node: Node) -> int | None:
+    opdef = find_opdef(node)
+    return None if opdef is None else opdef.weights
+
+
 def _requirements(node: Node) -> Iterator[Reject]:
-    if node.op_type in CONVS and node.operand(CONVS[node.op_type]).tensor is None:
+    weights = _weights(node)
+    if weights is not None and node.operand(weights).tensor is None:
         yield Reject("weights-not-constant", node.name)
-    if node.op_type in POOLS and any(value.use_count for value in node.outputs[1:]):
+    if has_trait(node, Trait.WINDOW) and any(value.use_count for value in node.outputs[1:]):
         yield Reject("indices-used", node.name)
 
 
 def _operands(rw: Rewriter, node: Node, lifted: Mapping[Value, Value]) -> list[Value | None]:
     """The operands in four dims; what has one number a channel stays."""
-    if node.op_type in CONVS:
-        places = (0, CONVS[node.op_type])
-        return [
-            _in_four_dims(rw, value, lifted) if place in places else value for place, value in enumerate(node.inputs)
-        ]
-    if node.op_type in POOLS | CHANNELWISE | GLOBAL_POOLS:
-        return [_in_four_dims(rw, node.operand(0), lifted), *node.inputs[1:]]
-    return [_in_four_dims(rw, value, lifted) for value in node.inputs]
+    wide = {*data_inputs(node), _weights(node)}
+    return [_in_four_dims(rw, value, lifted) if index in wide else value for index, value in enumerate(node.inputs)]
 
 
 def _in_four_dims(rw: Rewriter, value: Value | None, lifted: Mapping[Value, Value]) -> Value | None:

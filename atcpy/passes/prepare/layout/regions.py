@@ -8,7 +8,7 @@ from functools import cache
 
 from atcpy.ir import Graph, Node, Rewriter, Value, erase_dead
 from atcpy.ops.core.infer import KnownValues, infer_node
-from atcpy.passes.permute import Permuted
+from atcpy.ops.core.opdef import Permuted
 
 SHARED_BYTES = 64 * 1024  # a larger constant that others read, too, is not stored in both ways
 

@@ -6,19 +6,15 @@ that it leaves alone may be of another size in other values: so Split and Concat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Shape
-from atcpy.ops import Trait, has_trait
+from atcpy.ops import Trait, find_opdef
+from atcpy.ops.core.opdef import working_axis
 from atcpy.ops.core.shape_values import product, quotient
 from atcpy.passes.layout_chain import is_told
-
-_ALONG_AXIS = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Split": 0, "Concat": 0}  # and what axis is by default
-_FROM_AXIS = frozenset({"LayerNormalization", "RMSNormalization"})  # and to the last
-
-_ONE_PLACE = _FROM_AXIS | {"Clip", "CastLike", "Split"}  # ops whose other operands are no data
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +120,18 @@ def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
     rank, shape = change.rank, node.output.desc.shape
     if shape is None or len(shape) > rank:
         return None
-    if node.op_type in _ALONG_AXIS:
-        axis = change.axis(node.int_attr("axis", _ALONG_AXIS[node.op_type]) % rank)
+    opdef = find_opdef(node)
+    if opdef is None or opdef.axis is None:
+        return {} if opdef is not None and opdef.has_any(Trait.ELEMENTWISE) else None
+    first = working_axis(node, rank)
+    if first is None:
+        return None
+    if not opdef.axis.to_last:
+        axis = change.axis(first)
         return None if axis is None else {"axis": axis}
-    if node.op_type in _FROM_AXIS:
-        if len(node.outputs) > 1:
-            return None
-        first = node.int_attr("axis", -1) % rank
-        places = [change.axis(axis) for axis in range(first, rank)]
-        last = sum(len(run.after) for run in change.runs)
-        begin = last - len(places)
-        return {"axis": begin} if places == list(range(begin, last)) else None
-    return {} if has_trait(node, Trait.ELEMENTWISE) else None
-
-
-def regrouped_places(node: Node) -> Sequence[int]:
-    """The operands whose dims are those of the result."""
-    if node.op_type in _ONE_PLACE:
-        return (0,)
-    return range(node.input_count)
+    if len(node.outputs) > 1:
+        return None
+    places = [change.axis(axis) for axis in range(first, rank)]
+    last = sum(len(run.after) for run in change.runs)
+    begin = last - len(places)
+    return {"axis": begin} if places == list(range(begin, last)) else None

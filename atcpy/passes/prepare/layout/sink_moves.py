@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.ir.shape import Shape
-from atcpy.ops import Trait, has_trait
+from atcpy.ops import Trait, find_opdef, has_trait
+from atcpy.ops.core.opdef import data_inputs, working_axis
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.layout_chain import MOVES, VIEWS
-from atcpy.passes.permute import data_places
 from atcpy.passes.phase import Phase
 
 LONGEST = 8  # of a chain of ops to the next view
-SOFTMAX = frozenset({"Softmax", "LogSoftmax"})
 
 
 @graph_pass(
@@ -70,9 +69,9 @@ def _above(node: Node) -> Node | None:
     """The node that makes the one operand of an op that works on single elements; all others are one element."""
     if node.domain or len(node.outputs) != 1:
         return None
-    if node.op_type not in SOFTMAX and not has_trait(node, Trait.ELEMENTWISE):
+    if not _has_axis(node) and not has_trait(node, Trait.ELEMENTWISE):
         return None
-    data = [value for place in data_places(node) if (value := node.input(place)) is not None]
+    data = [value for place in data_inputs(node) if (value := node.input(place)) is not None]
     feeders = {
         value.producer for value in data if value.desc.shape is None or any(dim != 1 for dim in value.desc.shape)
     }
@@ -81,14 +80,13 @@ def _above(node: Node) -> Node | None:
 
 def _move_above(node: Node) -> Node | None:
     """The view or Transpose that an op works behind."""
-    kinds = VIEWS if node.op_type in SOFTMAX else MOVES
     for value in node.inputs:
-        if value is not None and value.producer.op_type in kinds:
+        if value is not None and value.producer.op_type in MOVES:
             break
     else:
         return None
     move = _above(node)
-    if move is None or move.op_type not in kinds or move.domain:
+    if move is None or move.op_type not in (VIEWS if _has_axis(node) else MOVES) or move.domain:
         return None
     x = move.operand(0).desc.shape
     others = [value.desc.shape for value in node.operands if value.producer is not move]
@@ -99,16 +97,27 @@ def _move_above(node: Node) -> Node | None:
 
 def _axis_before(node: Node, move: Node) -> int | None:
     """The axis of a Softmax before the view; −1 for an op without one, None if the dims differ in more than ones."""
-    if node.op_type not in SOFTMAX:
+    if not _has_axis(node):
         return -1
     before, after = move.operand(0).desc.shape, move.output.desc.shape
     if before is None or after is None or _without_ones(before) != _without_ones(after):
         return None
-    axis = node.int_attr("axis", -1) % len(after)
-    if after[axis] == 1:
+    axis = working_axis(node, len(after))
+    if axis is None or after[axis] == 1:
         return None
     number = len(_without_ones(after[:axis]))
     return [at for at, dim in enumerate(before) if dim != 1][number]
+
+
+def _has_axis(node: Node) -> bool:
+    """Does an op work along one axis, and give a result of its operand's shape, as Softmax does?"""
+    opdef = find_opdef(node)
+    return (
+        opdef is not None
+        and opdef.axis is not None
+        and not opdef.axis.to_last
+        and node.operand(0).desc.shape == node.output.desc.shape
+    )
 
 
 def _without_ones(shape: Shape) -> list[object]:

@@ -17,13 +17,13 @@ from functools import cache
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.opdef import Permuted, data_inputs
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import VIEWS, view_step
-from atcpy.passes.permute import Permuted
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.layout.regions import SHARED_BYTES, Turn, entering, hanging_together, regions_at
-from atcpy.passes.prepare.layout.reshape_factors import Regroup, regrouped, regrouped_places, regrouping
+from atcpy.passes.prepare.layout.reshape_factors import Regroup, regrouped, regrouping
 
 MAX_WAYS = 3  # of regrouping that are tried for a region
 
@@ -34,7 +34,7 @@ MAX_WAYS = 3  # of regrouping that are tried for a region
 )
 def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Regroup the dims of what lies between views, where that leaves fewer of them."""
-    for nodes in regions_at(graph, graph.nodes_of(*VIEWS), _rank, regrouped_places):
+    for nodes in regions_at(graph, graph.nodes_of(*VIEWS), _rank, data_inputs):
         region = _Region(nodes)
         ways = region.ways()
         if not ways:
@@ -59,7 +59,7 @@ class _Region:
         """The ways to regroup after which a view at the border would go, the most frequent first."""
         counts: Counter[Regroup] = Counter()
         views = 0
-        for value in entering(self.nodes, regrouped_places):
+        for value in entering(self.nodes, data_inputs):
             if _is_view(value.producer):
                 views += 1
                 counts.update(_way(value.desc.shape, value.producer.operand(0).desc.shape))
@@ -84,7 +84,7 @@ class _Region:
         plans = []
         for node in self.nodes:
             if node in fitting and node not in seen:
-                part = hanging_together(node, fitting.__contains__, regrouped_places, seen)
+                part = hanging_together(node, fitting.__contains__, data_inputs, seen)
                 plans.append(_Plan(way, sorted(part, key=order.__getitem__), shapes))
         return [plan for plan in plans if plan.gain() > 0]
 
@@ -106,7 +106,7 @@ class _Plan:
     def carry_out(self, graph: Graph, name: str) -> None:
         """Makes the nodes anew on dims regrouped."""
         Turn(
-            places=regrouped_places,
+            places=data_inputs,
             change=lambda node: Permuted(regrouped(node, self.way) or {}),
             enter=lambda rw, value: _entered(rw, value, self._shape(value)),
             back=lambda rw, new, old: _viewed(rw, new, old.desc.shape or ()),
@@ -114,7 +114,7 @@ class _Plan:
         ).carry_out(graph, name, self.nodes)
 
     def _outside(self) -> Iterator[Value]:
-        return entering(self.nodes, regrouped_places)
+        return entering(self.nodes, data_inputs)
 
     def _shape(self, value: Value) -> Shape:
         shape = self.shapes[value]
@@ -126,7 +126,7 @@ def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape | None], known: di
     """Can a node work this way? Notes the shapes of its values."""
     if regrouped(node, way) is None:
         return False
-    values = [value for place in regrouped_places(node) if (value := node.input(place)) is not None]
+    values = [value for place in data_inputs(node) if (value := node.input(place)) is not None]
     for value in (*values, *node.outputs):
         shape = value.desc.shape
         if shape not in known:

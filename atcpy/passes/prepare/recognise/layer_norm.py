@@ -19,9 +19,9 @@ import numpy as np
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.permute import inverse
 from atcpy.passes.broadcast import along, is_one_a_channel, one_a_channel
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
-from atcpy.passes.permute import inverse
 
 _X = var("x")
 _MEAN = op("ReduceMean", _X, const("axes"), name="mean")

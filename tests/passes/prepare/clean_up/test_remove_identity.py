@@ -12,7 +12,8 @@ from atcpy.stages.prepare import prepare
 from tests.models_in_text import model
 
 DECLARED = "int64[4] as_it_is = {1, 4, 3, 3}, int64[4] zeros = {0, 0, 0, 0}, int64[8] none = {0, 0, 0, 0, 0, 0, 0, 0}, "
-DECLARED += "int64[1] front = {0}, float half = {0.5}, bool no = {0}, bool yes = {1}"
+DECLARED += "float minus_zero = {-0.0}, float zero = {0.0}, int64[1] front = {0}, "
+DECLARED += "float half = {0.5}, bool no = {0}, bool yes = {1}"
 
 
 def left(body: str, inputs: str = "float[1,4,3,3] x") -> list[str]:
@@ -38,6 +39,10 @@ def left(body: str, inputs: str = "float[1,4,3,3] x") -> list[str]:
         "y = Transpose<perm = [0,1,2,3]>(x)",
         "y = Concat<axis = 1>(x)",
         "y = Sum(x)",
+        "y = Add(x, minus_zero)",
+        "y = Sub(x, zero)",
+        "y = Max(x, x)",
+        "y = Max(x, x, x)",
         "y = Pad(x, none)",
         "a = Identity(x) b = Identity(a) y = Identity(b)",
     ],
@@ -54,10 +59,14 @@ def test_what_changes_nothing_goes(body: str) -> None:
         ("y = Transpose<perm = [0,1,3,2]>(x)", "Transpose"),
         ("y = Transpose(t)", "Transpose"),
         ("y = Sum(x, x)", "Sum"),
+        ("y = Add(x, zero)", "Add"),
+        ("y = Sub(x, minus_zero)", "Sub"),
+        ("y = Max(x, x, zero)", "Max"),
+        ("y = ReduceMax<keepdims = 1>(u, front)", "ReduceMax"),
     ],
 )
 def test_what_only_looks_so_stays(body: str, kept: str) -> None:
-    inputs = "float[1,4,3,3] x, float[3,3,4,1] t"
+    inputs = "float[1,4,3,3] x, float[3,3,4,1] t, float[2,4,3,3] u"
     text = body.replace("y, m = ", "d, m = ").replace("z = Add(y, n)", "y = Add(d, n)")
     assert kept in left(text, inputs)
 
