@@ -32,96 +32,105 @@ class Expr:
     def _operand(self, other: Expr | float) -> Value:
         return other.value if isinstance(other, Expr) else self.b.like(other, self.value)
 
-    def _by(self, op_type: str, *others: Expr | float) -> Expr:
+    def like(self, number: float) -> Expr:
+        """Return a number of the same element type."""
+        return Expr(self.b, self.b.like(number, self.value))
+
+    def apply(self, op_type: str, *others: Expr | float) -> Expr:
+        """Create a node of an op, with further operands, and return its output."""
         return Expr(self.b, self.b.op(op_type, self.value, *[self._operand(other) for other in others]))
 
     def __add__(self, other: Expr | float) -> Expr:
-        return self._by("Add", other)
+        return self.apply("Add", other)
 
     def __sub__(self, other: Expr | float) -> Expr:
-        return self._by("Sub", other)
+        return self.apply("Sub", other)
 
     def __rsub__(self, other: float) -> Expr:
         return Expr(self.b, self.b.op("Sub", self._operand(other), self.value))
 
     def __mul__(self, other: Expr | float) -> Expr:
-        return self._by("Mul", other)
+        return self.apply("Mul", other)
 
     def __truediv__(self, other: Expr | float) -> Expr:
-        return self._by("Div", other)
+        return self.apply("Div", other)
 
     def __rtruediv__(self, other: float) -> Expr:
         return Expr(self.b, self.b.op("Div", self._operand(other), self.value))
 
     def __mod__(self, other: Expr | float) -> Expr:
-        return self._by("Mod", other)
+        return self.apply("Mod", other)
 
     def __neg__(self) -> Expr:
-        return self._by("Neg")
+        return self.apply("Neg")
 
     def __abs__(self) -> Expr:
-        return self._by("Abs")
+        return self.apply("Abs")
 
     def __lt__(self, other: Expr | float) -> Expr:
-        return self._by("Less", other)
+        return self.apply("Less", other)
 
     def __le__(self, other: Expr | float) -> Expr:
-        return self._by("LessOrEqual", other)
+        return self.apply("LessOrEqual", other)
 
     def __gt__(self, other: Expr | float) -> Expr:
-        return self._by("Greater", other)
+        return self.apply("Greater", other)
 
     def __or__(self, other: Expr) -> Expr:
-        return self._by("Or", other)
+        return self.apply("Or", other)
 
     def __and__(self, other: Expr) -> Expr:
-        return self._by("And", other)
+        return self.apply("And", other)
 
     def equals(self, other: Expr | float) -> Expr:
         """Compare element by element."""
-        return self._by("Equal", other)
+        return self.apply("Equal", other)
 
     def floor(self) -> Expr:
         """Round down."""
-        return self._by("Floor")
+        return self.apply("Floor")
 
     def ceil(self) -> Expr:
         """Round up."""
-        return self._by("Ceil")
+        return self.apply("Ceil")
 
     def exp(self) -> Expr:
         """Compute eˣ."""
-        return self._by("Exp")
+        return self.apply("Exp")
 
     def sin(self) -> Expr:
         """Compute the sine."""
-        return self._by("Sin")
+        return self.apply("Sin")
 
     def round_half_even(self) -> Expr:
         """Round to the nearest integer, ties to even."""
-        return self._by("Round")
+        return self.apply("Round")
 
     def round_half_away(self) -> Expr:
         """Round to the nearest integer, ties away from zero, as C's round."""
         below = abs(self).floor()
         is_half = 0.5 - (abs(self) - below) <= 0
-        return self._by("Sign") * (below + Expr(self.b, self.b.cast_like(is_half.value, self.value)))
+        return self.apply("Sign") * (below + Expr(self.b, self.b.cast_like(is_half.value, self.value)))
 
     def min(self, other: Expr | float) -> Expr:
         """Take the smaller of both, element by element."""
-        return self._by("Min", other)
+        return self.apply("Min", other)
 
     def max(self, other: Expr | float) -> Expr:
         """Take the larger of both, element by element."""
-        return self._by("Max", other)
+        return self.apply("Max", other)
 
     def clip(self, low: float, high: float) -> Expr:
         """Limit to a range."""
-        return self._by("Clip", low, high)
+        return self.apply("Clip", low, high)
 
     def where(self, condition: Expr, other: Expr | float) -> Expr:
         """Keep the elements where the condition holds, and take the other's elsewhere."""
         return Expr(self.b, self.b.op("Where", condition.value, self.value, self._operand(other)))
+
+    def masked_fill(self, mask: Expr, number: float) -> Expr:
+        """Take the number where the mask is true, and keep the elements elsewhere."""
+        return self.like(number).where(mask, self)
 
     def cast(self, dtype: DType) -> Expr:
         """Convert to an element type."""

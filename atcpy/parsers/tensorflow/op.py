@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from inspect import signature
+from typing import NoReturn, Protocol, TypeVar
 
 from atcpy.errors import ModelInvalid, Where
 from atcpy.ir import Builder, DType, Graph, Tensor, Value
+from atcpy.ir.arithmetic import Expr, IndexExpr
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues, infer_node
@@ -26,6 +28,7 @@ from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
 MappingFunction = Callable[["OpBuilder"], Results]
+_Attr = TypeVar("_Attr")
 
 
 class Bodies(Protocol):
@@ -110,13 +113,12 @@ class OpBuilder(Builder):
 
     def int_attr(self, name: str) -> int:
         """An integer."""
-        value = self.attr(name)
-        return value if isinstance(value, int) else self._wrong(name, value)
+        return self._attr_of(name, int)
 
     def float_attr(self, name: str) -> float:
         """A number."""
         value = self.attr(name)
-        return float(value) if isinstance(value, int | float) else self._wrong(name, value)
+        return float(value) if isinstance(value, int) else self._attr_of(name, float)
 
     def bool_attr(self, name: str) -> bool:
         """True or false."""
@@ -124,33 +126,31 @@ class OpBuilder(Builder):
 
     def text_attr(self, name: str) -> str:
         """A text."""
-        value = self.attr(name)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else self._wrong(name, value)
+        return self._attr_of(name, bytes).decode("utf-8", "replace")
 
     def ints_attr(self, name: str) -> tuple[int, ...]:
         """A list of integers."""
-        value = self.attr(name)
-        return value if isinstance(value, tuple) else self._wrong(name, value)
+        return self._attr_of(name, tuple)
 
     def dtype_attr(self, name: str) -> DType:
         """An element type; Unsupported for those that hold no elements, such as `resource`."""
-        value = self.attr(name)
-        if not isinstance(value, int):
-            return self._wrong(name, value)
-        dtype = find_dtype(value)
+        number = self.int_attr(name)
+        dtype = find_dtype(number)
         if dtype is None:
-            raise self.unsupported(f"values of type {type_name(value)}")
+            raise self.unsupported(f"values of type {type_name(number)}")
         return dtype
 
-    def _wrong(self, name: str, value: object) -> NoReturn:
-        if value is None:
-            raise self.invalid(f"the attribute {name} is missing")
-        raise self.invalid(f"the attribute {name} is {value!r}")
+    def _attr_of(self, name: str, kind: type[_Attr]) -> _Attr:
+        """An attribute of this Python type; ModelInvalid if it has another, or is missing."""
+        value = self.attr(name)
+        if not isinstance(value, kind):
+            raise self.invalid(f"the attribute {name} is {'missing' if value is None else repr(value)}")
+        return value
 
     def body(self, name: str) -> TfGraph:
         """The graph that an attribute names."""
-        made = self.node.bodies.get(name)
-        return made if made is not None else self.bodies.find_body(self, self.attr(name))
+        body = self.node.bodies.get(name)
+        return body if body is not None else self.bodies.find_body(self, self.attr(name))
 
     def is_read(self, output: int) -> bool:
         """Does anyone read this output?"""
@@ -196,15 +196,67 @@ class OpBuilder(Builder):
             raise self.invalid(f"the axes {self.ints(index)} of {rank} dims")
         return axes
 
-    def shape_input(self, index: int) -> Value:
-        """An input of integers in the 64 bits that ONNX wants sizes, axes and places in."""
+    # --- its inputs in the form that a mapping needs -----------------------------------------
+
+    def expr(self, index: int) -> Expr:
+        """An input for arithmetic."""
+        return Expr(self, self.input(index))
+
+    def int64_input(self, index: int) -> Value:
+        """An input of integers as int64, the type of sizes, axes and indices in ONNX."""
         return self.cast(self.input(index), DType.INT64)
+
+    def size_input(self, index: int) -> Value:
+        """An input that is one integer, as an int64 list of one element."""
+        return self.reshape(self.int64_input(index), [1])
+
+    def index_input(self, index: int) -> IndexExpr:
+        """An input of integers of any shape, folded where they are constant."""
+        if self.is_constant(index):
+            return IndexExpr.of(self, self.ints(index)).reshape(*self.input(index).desc.static_shape)
+        return IndexExpr(self, self.int64_input(index))
+
+    def index_items(self, index: int) -> list[IndexExpr]:
+        """The integers of an input, each as a list of one element; how many there are must be known."""
+        value = self.input(index)
+        if not value.desc.is_static:
+            raise self.unsupported(f'how many numbers input {index}, "{value.name}", holds is not known')
+        if self.is_constant(index):
+            return [IndexExpr.of(self, [number]) for number in self.ints(index)]
+        known = self.known(value) or (None,) * value.desc.elements
+        parts = value.producer.operands if value.producer.op_type == "Concat" else []
+        if not all(part.desc.is_static and part.desc.shape == (1,) for part in parts):
+            parts = []
+        flat = self.int64_input(index)
+        if len(value.desc.static_shape) != 1:
+            flat = self.reshape(flat, (-1,))
+
+        def item(at: int) -> Value:
+            if parts:
+                return self.cast(parts[at], DType.INT64)
+            return flat if len(known) == 1 else self.slice(flat, at, at + 1, 0)
+
+        return [
+            IndexExpr.of(self, [number]) if isinstance(number, int) else IndexExpr(self, item(at))
+            for at, number in enumerate(known)
+        ]
+
+    def number(self, index: int, name: str) -> int:
+        """The only integer of a constant input; `name` stands in the error if it has more or none."""
+        numbers = self.ints(index)
+        if len(numbers) != 1:
+            raise self.invalid(f"{name}: one number, not {len(numbers)}")
+        return numbers[0]
 
     # --- what becomes of it --------------------------------------------------------------------
 
     def reshape(self, value: Value, shape: Sequence[int], *, allowzero: bool = True) -> Value:
         """Change the shape. One −1 stands for the size that is left; TensorFlow's 0 is a size."""
         return super().reshape(value, shape, allowzero=allowzero and 0 in shape and -1 not in shape)
+
+    def filled_like(self, value: Value, number: float) -> Value:
+        """Create a tensor of the shape and element type of a value whose elements are all this number."""
+        return self.op("Expand", self.like(number, value), self.op("Shape", value))
 
     def complex_of(self, real: Value, imaginary: Value) -> Value:
         """Return a complex value of these parts."""
@@ -225,16 +277,37 @@ MAPPINGS: dict[str, Rule] = {}
 COMPLEX: dict[str, MappingFunction] = {}  # how an op is said where an input is complex
 
 
-def maps(*ops: str) -> Callable[[MappingFunction], MappingFunction]:
-    """Registers the function for these ops; its docstring is what users read about them."""
+def maps(*ops: str, note: str = "") -> Callable[[MappingFunction], MappingFunction]:
+    """Registers the function for these ops; `note`, or the first line of its docstring, is what users read of them."""
 
     def register(function: MappingFunction) -> MappingFunction:
         for op in ops:
             assert op not in MAPPINGS, f"{op} is mapped twice"
-            MAPPINGS[op] = Rule(function, (function.__doc__ or "").strip().split("\n")[0])
+            MAPPINGS[op] = Rule(function, note or (function.__doc__ or "").strip().split("\n")[0])
         return function
 
     return register
+
+
+def maps_all(rows: Mapping[str, tuple[str, MappingFunction]]) -> None:
+    """Registers a table: ops, separated by spaces, what users read of them, and the function."""
+    for ops, (note, function) in rows.items():
+        maps(*ops.split(), note=note)(function)
+
+
+def formula(function: Callable[..., Expr]) -> MappingFunction:
+    """Return the mapping function that computes a formula of the first inputs."""
+    count = len(signature(function).parameters)
+    return lambda b: function(*[b.expr(index) for index in range(count)]).value
+
+
+def refused(what: str, hint: str = "") -> MappingFunction:
+    """Return the mapping function that refuses a node; `{op}` in the message stands for its op."""
+
+    def refuse(b: OpBuilder) -> NoReturn:
+        raise b.unsupported(what.format(op=b.node.op), hint)
+
+    return refuse
 
 
 def maps_complex(*ops: str) -> Callable[[MappingFunction], MappingFunction]:

@@ -7,7 +7,6 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import MAX_FOLDED, IndexExpr, index_range, join, product, size_of, sizes_of
-from atcpy.parsers.tensorflow.index_inputs import all_of, known_number
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.spatial.upsampling import enlarged
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
@@ -19,7 +18,7 @@ from atcpy.parsers.tensorflow.tensors import read_shape
 @maps("Reshape")
 def reshape(b: OpBuilder) -> Value:
     """Reshape; a 0 is a size of 0. The last of those that repeat rows and columns of images, Resize"""
-    reshaped = b.op("Reshape", b.input(0), b.shape_input(1), allowzero=1)
+    reshaped = b.op("Reshape", b.input(0), b.int64_input(1), allowzero=1)
     return enlarged(b, reshaped) or reshaped
 
 
@@ -53,7 +52,7 @@ def squeeze(b: OpBuilder) -> Value:
 @maps("ExpandDims")
 def expand_dims(b: OpBuilder) -> Value:
     """Unsqueeze"""
-    return b.unsqueeze(b.input(0), known_number(b, 1, "axis"))
+    return b.unsqueeze(b.input(0), b.number(1, "axis"))
 
 
 @maps("Shape", "ShapeN")
@@ -86,7 +85,7 @@ def broadcast_args(b: OpBuilder) -> Value:
         raise b.unsupported("shapes of which it is not known how many dims they have")
     longest = max(count or 0 for count in counts)
     first, second = (
-        join(b, [IndexExpr.of(b, [1] * (longest - (counts[place] or 0))), all_of(b, place)]) for place in range(2)
+        join(b, [IndexExpr.of(b, [1] * (longest - (counts[place] or 0))), b.index_input(place)]) for place in range(2)
     )
     return b.cast(first.equals(1).choose(second, first).value, b.dtype(0))
 
@@ -94,7 +93,7 @@ def broadcast_args(b: OpBuilder) -> Value:
 @maps("BroadcastTo")
 def broadcast_to(b: OpBuilder) -> Value:
     """Expand"""
-    return b.op("Expand", b.input(0), b.shape_input(1))
+    return b.op("Expand", b.input(0), b.int64_input(1))
 
 
 @maps("DataFormatDimMap")
@@ -104,7 +103,7 @@ def data_format_dim(b: OpBuilder) -> Value:
     if sorted(source) != sorted(target):
         raise b.invalid(f"src_format {source}, dst_format {target}")
     dims = b.const([target.index(letter) for letter in source], b.dtype(0))
-    return b.op("Gather", dims, b.shape_input(0), axis=0)
+    return b.op("Gather", dims, b.int64_input(0), axis=0)
 
 
 @maps("DataFormatVecPermute")
@@ -133,7 +132,7 @@ def transpose(b: OpBuilder) -> Value:
         if sorted(perm) != list(range(rank)):
             raise b.invalid(f"the order {perm} of {rank} dims")
         return b.transpose(b.input(0), perm)
-    return _transpose_by(b, IndexExpr(b, b.shape_input(1))) if rank > 1 else b.input(0)
+    return _transpose_by(b, IndexExpr(b, b.int64_input(1))) if rank > 1 else b.input(0)
 
 
 def _transpose_by(b: OpBuilder, perm: IndexExpr) -> Value:
@@ -164,19 +163,13 @@ def concat(b: OpBuilder) -> Value:
     """Concat"""
     at = 0 if b.node.op == "Concat" else len(b.inputs) - 1
     values = [value for place, value in enumerate(b.inputs) if place != at]
-    return b.op("Concat", *values, axis=known_number(b, at, "axis")) if len(values) > 1 else values[0]
+    return b.op("Concat", *values, axis=b.number(at, "axis")) if len(values) > 1 else values[0]
 
 
 @maps("Tile")
 def tile(b: OpBuilder) -> Value:
     """Tile"""
-    return b.op("Tile", b.input(0), b.shape_input(1)) if b.rank(0) else b.input(0)
-
-
-@maps("RefIdentity", "GuaranteeConst", "Copy", "CopyHost", "DeepCopy", "DebugIdentity", "DebugIdentityV2")
-def copy(b: OpBuilder) -> Value:
-    """Its input"""
-    return b.input(0)
+    return b.op("Tile", b.input(0), b.int64_input(1)) if b.rank(0) else b.input(0)
 
 
 @maps("Bitcast")
@@ -200,7 +193,7 @@ def pad(b: OpBuilder) -> Value:
 
 def _borders(b: OpBuilder) -> IndexExpr:
     """What comes before each dim, then what comes behind each."""
-    borders = all_of(b, 1)
+    borders = b.index_input(1)
     if isinstance(borders.elements, Value):
         return IndexExpr(b, b.reshape(b.transpose(borders.elements, (1, 0)), (-1,)))
     if borders.elements.shape != (b.rank(0), 2) or (borders.elements < 0).any():
@@ -242,13 +235,13 @@ def _mirrored(b: OpBuilder, size: IndexExpr, before: IndexExpr, behind: IndexExp
 @maps("Fill")
 def fill(b: OpBuilder) -> Value:
     """Expand"""
-    return b.op("Expand", b.input(1), b.shape_input(0))
+    return b.op("Expand", b.input(1), b.int64_input(0))
 
 
 @maps("Empty")
 def empty(b: OpBuilder) -> Value:
     """Zeros"""
-    return b.op("Expand", b.const(0, b.dtype_attr("dtype")), b.shape_input(0))
+    return b.op("Expand", b.const(0, b.dtype_attr("dtype")), b.int64_input(0))
 
 
 _RANGES = frozenset({DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64})  # the types of Range
@@ -282,7 +275,7 @@ def lin_space(b: OpBuilder) -> Value:
     """Range, times the step; the last is the end itself"""
     start, stop = b.input(0), b.input(1)
     dtype = start.desc.dtype
-    count = b.reshape(b.shape_input(2), ())
+    count = b.reshape(b.int64_input(2), ())
     last = b.op("Max", b.op("Sub", count, b.const(1)), b.const(1))
     places = b.op("Range", b.const(0), count, b.const(1))
     step = b.op("Div", b.op("Sub", stop, start), b.cast(last, dtype))

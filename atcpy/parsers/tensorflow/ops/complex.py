@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
+from atcpy.ir.arithmetic import Expr
 from atcpy.parsers.tensorflow.op import MAPPINGS, OpBuilder, maps, maps_complex
 from atcpy.parsers.tensorflow.ops.special import arc_tangent
 
@@ -47,7 +48,7 @@ def _imaginary(b: OpBuilder) -> Value:
 @maps_complex("Angle")
 def _angle(b: OpBuilder) -> Value:
     x, y = _parts(b)
-    return arc_tangent(b, y, x)
+    return arc_tangent(Expr(b, y), Expr(b, x)).value
 
 
 @maps("ComplexAbs")

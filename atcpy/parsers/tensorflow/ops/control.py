@@ -117,7 +117,7 @@ def case(b: OpBuilder) -> list[Value | None]:
     if b.is_constant(0):
         chosen = b.ints(0)[0]
         return _spread(wanted, run(b, b.graph, bodies[chosen if 0 <= chosen <= last else last], b.inputs[1:]))
-    index = b.cast(b.input(0), DType.INT64)
+    index = b.int64_input(0)
     inside = b.op("And", b.op("GreaterOrEqual", index, b.const(0)), b.op("Less", index, b.const(last)))
     return _spread(wanted, _choose(b, b.op("Where", inside, index, b.const(last)), bodies, 0))
 
@@ -151,9 +151,3 @@ def _choose(b: OpBuilder, index: Value, bodies: Sequence[TfGraph], first: int) -
 def loose(b: OpBuilder) -> Value:
     """A part of an If or Loop; refused where it stands alone"""
     raise b.unsupported(f"a {b.node.op} that is no part of a loop, nor of a condition whose two sides meet")
-
-
-@maps("IdentityN")
-def hand_all_through(b: OpBuilder) -> list[Value | None]:
-    """Its inputs"""
-    return [*b.inputs]

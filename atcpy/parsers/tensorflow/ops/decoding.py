@@ -9,7 +9,7 @@ from atcpy.parsers.tensorflow.op import OpBuilder, maps
 @maps("CTCGreedyDecoder")
 def greedy_decoder(b: OpBuilder) -> list[Value]:
     """The best class of each step, without blanks, and if asked for without those that are as the one before"""
-    x, lengths = b.input(0), b.cast(b.input(1), DType.INT64)
+    x, lengths = b.input(0), b.int64_input(1)
     classes = b.op("Shape", x, start=2, end=3)
     blank = b.const([b.int_attr("blank_index")])
     if b.int_attr("blank_index") < 0:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Value
 from atcpy.ir.arithmetic import IndexExpr, index_range, product, reshape_to, size_of, sizes_of
-from atcpy.parsers.tensorflow.index_inputs import all_of, known_number
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _ALIGNMENTS = frozenset({"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"})
@@ -21,7 +20,7 @@ _ALIGNMENTS = frozenset({"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"}
 @maps("MatrixBandPart", "BatchMatrixBandPart")
 def band_part(b: OpBuilder) -> Value:
     """Trilu, twice"""
-    x, lower, upper = b.input(0), all_of(b, 1), all_of(b, 2)
+    x, lower, upper = b.input(0), b.index_input(1), b.index_input(2)
     far = 2**31  # farther from the middle than any diagonal
     if lower.number is None or lower.number >= 0:
         x = b.op("Trilu", x, (lower < 0).choose(-far, IndexExpr.of(b, 0) - lower).reshape().value, upper=1)
@@ -105,7 +104,7 @@ def matrix_diag(b: OpBuilder) -> Value:
     if b.node.op[-2] == "V":
         low, high = _diagonals(b, 1)
         least = longest - min(high, 0), longest + max(low, 0)
-        given = known_number(b, 2, "num_rows"), known_number(b, 3, "num_cols")
+        given = b.number(2, "num_rows"), b.number(3, "num_cols")
         rows, columns = (
             IndexExpr.of(b, [number]) if number >= 0 else size for number, size in zip(given, least, strict=True)
         )

@@ -20,7 +20,7 @@ from atcpy.parsers.tensorflow.op import OpBuilder, maps
 def random_uniform(b: OpBuilder) -> Value:
     """Nothing where a dropout reads it that drops nothing; else refused, as all that is random"""
     dtype = b.dtype_attr("dtype")
-    made = b.op("Expand", b.const(0, dtype), b.shape_input(0))
+    made = b.op("Expand", b.const(0, dtype), b.int64_input(0))
     b.bodies.random[made] = (0.0, 1.0)
     return made
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from atcpy.ir import DType, TensorDesc, Value
+from atcpy.ir.arithmetic import Expr
 from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.gelu import GELU
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, formula, maps, maps_all
 
 _SAME = {
     "Abs": "Abs",
@@ -69,6 +70,44 @@ def _same(b: OpBuilder) -> Value:
 maps(*_SAME)(_same)
 
 
+def _square(x: Expr) -> Expr:
+    return x * x
+
+
+maps_all(
+    {
+        "Identity StopGradient PreventGradient Snapshot CheckNumerics PlaceholderWithDefault Print RefIdentity "
+        "GuaranteeConst Copy CopyHost DeepCopy DebugIdentity DebugIdentityV2": ("Its input", lambda b: b.input(0)),
+        "IdentityN": ("Its inputs", lambda b: [*b.inputs]),
+        "Maximum": ("Max, Min", formula(Expr.max)),
+        "Minimum": ("Max, Min", formula(Expr.min)),
+        "Square": ("x · x", formula(_square)),
+        "SquaredDifference": ("(x − y)²", formula(lambda x, y: _square(x - y))),
+        "Rsqrt": ("1 / √x", formula(lambda x: x.apply("Sqrt").apply("Reciprocal"))),
+        "Relu6": ("Clip to 0…6", formula(lambda x: x.clip(0, 6))),
+        "LeakyRelu": ("LeakyRelu", lambda b: b.op("LeakyRelu", b.input(0), alpha=b.float_attr("alpha"))),
+        GELU: ("Gelu, which a graph says as ½ · x · Erfc(−x · √½)", lambda b: b.op("Gelu", b.input(0))),
+        "IsFinite": ("|x| < ∞", formula(lambda x: x.like(math.inf) > abs(x))),
+        "ApproximateEqual": (
+            "|x − y| < tolerance",
+            lambda b: (abs(b.expr(0) - b.expr(1)) < b.float_attr("tolerance")).value,
+        ),
+        "ZerosLike": ("The number 0 or 1 in the shape of x", lambda b: b.filled_like(b.input(0), 0)),
+        "OnesLike": ("The number 0 or 1 in the shape of x", lambda b: b.filled_like(b.input(0), 1)),
+        # products and quotients
+        "Div TruncateDiv": ("Div; integers truncate toward 0", formula(Expr.__truediv__)),
+        "Mod TruncateMod": (
+            "Mod; the remainder has the sign of the dividend",
+            lambda b: b.op("Mod", b.input(0), b.input(1), fmod=1),
+        ),
+        "DivNoNan": ("Div; 0 where the divisor is 0", formula(lambda x, y: (x / y).masked_fill(y.equals(0), 0))),
+        "MulNoNan": ("Mul; 0 where y is 0", formula(lambda x, y: (x * y).masked_fill(y.equals(0), 0))),
+        "Xdivy": ("Div; 0 where x is 0", formula(lambda x, y: (x / y).masked_fill(x.equals(0), 0))),
+        "Xlogy": ("x · Log(y); 0 where x is 0", formula(lambda x, y: (x * y.apply("Log")).masked_fill(x.equals(0), 0))),
+    }
+)
+
+
 @maps("Pow")
 def power(b: OpBuilder) -> Value:
     """Pow; of integers of 8 and 16 bits by those of 32"""
@@ -85,38 +124,19 @@ def relu(b: OpBuilder) -> Value:
     return x if x.desc.dtype.name.startswith("UINT") else b.op("Relu", x)
 
 
-@maps("Relu6")
-def relu6(b: OpBuilder) -> Value:
-    """Clip to 0…6"""
-    x = b.input(0)
-    return b.op("Clip", x, b.like(0, x), b.like(6, x))
-
-
-@maps("LeakyRelu")
-def leaky_relu(b: OpBuilder) -> Value:
-    """LeakyRelu"""
-    return b.op("LeakyRelu", b.input(0), alpha=b.float_attr("alpha"))
-
-
 def activated(b: OpBuilder, x: Value, step: bytes) -> Value:
     """x behind an activation that a fused op names."""
     match step:
         case b"Relu" | b"Elu" | b"Tanh" | b"Sigmoid":
             return b.op(step.decode(), x)
         case b"Relu6":
-            return b.op("Clip", x, b.like(0, x), b.like(6, x))
+            return Expr(b, x).clip(0, 6).value
         case b"LeakyRelu":
             return b.op("LeakyRelu", x, alpha=b.float_attr("leakyrelu_alpha"))
         case b"GeluExact" | b"GeluApproximate":
             return b.op("Gelu", x, approximate="none" if step == b"GeluExact" else "tanh")
         case _:
             raise b.unsupported(f"fused_ops {b.attr('fused_ops')}")
-
-
-@maps(GELU)
-def gelu(b: OpBuilder) -> Value:
-    """Gelu, which a graph says as ½ · x · Erfc(−x · √½)"""
-    return b.op("Gelu", b.input(0))
 
 
 @maps("Cast")
@@ -126,13 +146,7 @@ def cast(b: OpBuilder) -> Value:
     if dtype not in (DType.COMPLEX64, DType.COMPLEX128):
         return b.cast(x, dtype)
     part = b.cast(x, DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64)
-    return b.complex_of(part, b.op("Expand", b.like(0, part), b.op("Shape", part)))
-
-
-@maps("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "PlaceholderWithDefault", "Print")
-def hand_through(b: OpBuilder) -> Value:
-    """Its input"""
-    return b.input(0)
+    return b.complex_of(part, b.filled_like(part, 0))
 
 
 @maps("ClipByValue")
@@ -167,56 +181,10 @@ def select(b: OpBuilder) -> Value:
     return chosen
 
 
-@maps("IsFinite")
-def is_finite(b: OpBuilder) -> Value:
-    """|x| < ∞"""
-    x = b.input(0)
-    return b.op("Less", b.op("Abs", x), b.like(math.inf, x))
-
-
-@maps("ApproximateEqual")
-def approximately_equal(b: OpBuilder) -> Value:
-    """|x − y| < tolerance"""
-    gap = b.op("Abs", b.op("Sub", b.input(0), b.input(1)))
-    return b.op("Less", gap, b.like(b.float_attr("tolerance"), gap))
-
-
-@maps("Rsqrt")
-def rsqrt(b: OpBuilder) -> Value:
-    """1 / √x"""
-    return b.op("Reciprocal", b.op("Sqrt", b.input(0)))
-
-
-@maps("Square")
-def square(b: OpBuilder) -> Value:
-    """x · x"""
-    return b.op("Mul", b.input(0), b.input(0))
-
-
-@maps("SquaredDifference")
-def squared_difference(b: OpBuilder) -> Value:
-    """(x − y)²"""
-    difference = b.op("Sub", b.input(0), b.input(1))
-    return b.op("Mul", difference, difference)
-
-
-@maps("Maximum", "Minimum")
-def extreme(b: OpBuilder) -> Value:
-    """Max, Min"""
-    return b.op("Max" if b.node.op == "Maximum" else "Min", b.input(0), b.input(1))
-
-
 @maps("AddN", "AccumulateNV2")
 def add_n(b: OpBuilder) -> Value:
     """Sum"""
-    return b.op("Sum", *b.inputs) if b.dtype(0).is_float else _added(b)
-
-
-def _added(b: OpBuilder) -> Value:
-    total = b.input(0)
-    for value in b.inputs[1:]:
-        total = b.op("Add", total, value)
-    return total
+    return b.op("Sum", *b.inputs) if b.dtype(0).is_float else b.sum(*b.inputs)
 
 
 @maps("BiasAdd", "BiasAddV1")
@@ -260,8 +228,39 @@ def rounded(b: OpBuilder) -> Value:
     return b.op("Round", x) if x.desc.dtype.is_float else x
 
 
-@maps("ZerosLike", "OnesLike")
-def filled_like(b: OpBuilder) -> Value:
-    """The number 0 or 1 in the shape of x"""
+@maps("Inv", "Reciprocal")
+def reciprocal(b: OpBuilder) -> Value:
+    """Reciprocal"""
     x = b.input(0)
-    return b.op("Expand", b.like(b.node.op == "OnesLike", x), b.op("Shape", x))
+    return b.op("Reciprocal", x) if x.desc.dtype.is_float else b.op("Div", b.like(1, x), x)
+
+
+@maps("FloorDiv")
+def floor_div(b: OpBuilder) -> Value:
+    """Floor of Div; integers are divided toward −∞"""
+    x, y = b.input(0), b.input(1)
+    dtype = x.desc.dtype
+    quotient = b.op("Div", x, y)
+    if dtype.is_float:
+        return b.op("Floor", quotient)
+    if dtype.name.startswith("UINT"):
+        return quotient
+    rest = b.op("Mod", x, y, fmod=1)
+    return b.op("Sub", quotient, b.cast(_is_off(b, rest, y), dtype))
+
+
+@maps("FloorMod")
+def floor_mod(b: OpBuilder) -> Value:
+    """Mod; the remainder has the sign of the divisor"""
+    x, y = b.input(0), b.input(1)
+    if not x.desc.dtype.is_float:
+        return b.op("Mod", x, y, fmod=0)
+    rest = b.op("Mod", x, y, fmod=1)
+    return b.op("Where", _is_off(b, rest, y), b.op("Add", rest, y), rest)
+
+
+def _is_off(b: OpBuilder, rest: Value, divisor: Value) -> Value:
+    """Where a truncated division is not the one toward −∞: a remainder, of another sign than the divisor."""
+    zero = b.like(0, rest)
+    signs = (b.op("Less", value, zero) for value in (rest, divisor))
+    return b.op("And", b.op("Not", b.op("Equal", rest, zero)), b.op("Xor", *signs))

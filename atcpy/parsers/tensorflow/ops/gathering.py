@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import IndexExpr, product, reshape_to, sizes_of
-from atcpy.parsers.tensorflow.index_inputs import each_of, known_number
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 
@@ -24,7 +23,7 @@ def gather(b: OpBuilder) -> Value:
     batch = b.int_attr("batch_dims") if b.attr("batch_dims") is not None else 0
     if batch < 0:
         batch += b.rank(1)
-    axis = known_number(b, 2, "axis") if b.node.op == "GatherV2" else batch
+    axis = b.number(2, "axis") if b.node.op == "GatherV2" else batch
     if not -rank <= axis < rank or not 0 <= batch <= (axis := axis % rank):
         raise b.invalid(f"axis {axis}, {batch} batch_dims of {rank} dims")
     if not batch:
@@ -32,7 +31,7 @@ def gather(b: OpBuilder) -> Value:
     if batch > b.rank(1):
         raise b.invalid(f"{batch} batch_dims of places with {b.rank(1)} dims")
     front = b.transpose(x, [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)])
-    places = b.unsqueeze(b.shape_input(1), -1)
+    places = b.unsqueeze(b.int64_input(1), -1)
     picked = b.op("GatherND", front, places, batch_dims=batch)
     end = b.rank(1)  # of the dims of the places
     between = range(end, end + axis - batch)
@@ -44,7 +43,7 @@ def gather(b: OpBuilder) -> Value:
 @maps("GatherNd", "ResourceGatherNd")
 def gather_nd(b: OpBuilder) -> Value:
     """GatherND"""
-    x, places = b.input(0), b.shape_input(1)
+    x, places = b.input(0), b.int64_input(1)
     depth = b.shape(1)[-1]
     if not isinstance(depth, int):
         raise b.unsupported("places of which it is not known how many numbers each has")
@@ -91,8 +90,8 @@ _REDUCTIONS = {
 @maps("ScatterNd")
 def scatter_nd(b: OpBuilder) -> Value:
     """ScatterND into zeros; what meets at one place is added up"""
-    zeros = b.op("Expand", b.like(0, b.input(1)), b.shape_input(2))
-    return _scatter(b, zeros, b.shape_input(0), b.input(1), "add")
+    zeros = b.op("Expand", b.like(0, b.input(1)), b.int64_input(2))
+    return _scatter(b, zeros, b.int64_input(0), b.input(1), "add")
 
 
 def _tensor_scatter(b: OpBuilder) -> Value:
@@ -100,7 +99,7 @@ def _tensor_scatter(b: OpBuilder) -> Value:
     updates = b.input(2)
     if b.node.op.endswith("Sub"):
         updates = b.op("Sub", b.like(0, updates), updates)
-    return _scatter(b, b.input(0), b.shape_input(1), updates, _REDUCTIONS[b.node.op])
+    return _scatter(b, b.input(0), b.int64_input(1), updates, _REDUCTIONS[b.node.op])
 
 
 maps(*_REDUCTIONS)(_tensor_scatter)
@@ -139,7 +138,7 @@ def inplace(b: OpBuilder) -> Value:
     if b.node.op == "InplaceSub":
         updates = b.op("Sub", b.like(0, updates), updates)
     reduction = "none" if b.node.op == "InplaceUpdate" else "add"
-    return _scatter(b, b.input(0), b.unsqueeze(b.shape_input(1), -1), updates, reduction)
+    return _scatter(b, b.input(0), b.unsqueeze(b.int64_input(1), -1), updates, reduction)
 
 
 @maps("DynamicStitch", "ParallelDynamicStitch")
@@ -158,7 +157,7 @@ def dynamic_stitch(b: OpBuilder) -> Value:
         length = max(numbers, default=-1) + 1
         if length == len(sources):
             return b.op("Gather", values, b.const([sources[number] for number in range(length)]), axis=0)
-    flat = [b.reshape(b.shape_input(place), (-1,)) for place in range(count)]
+    flat = [b.reshape(b.int64_input(place), (-1,)) for place in range(count)]
     places = b.op("Concat", *flat, axis=0) if count > 1 else flat[0]
     last = b.op("ReduceMax", b.op("Concat", b.const([-1]), places, axis=0), b.const([0]), keepdims=1)
     sizes = b.op("Concat", b.op("Add", last, b.const([1])), b.op("Shape", values, start=1), axis=0)
@@ -186,7 +185,7 @@ def dynamic_partition(b: OpBuilder) -> list[Value | None]:
 @maps("UnravelIndex")
 def unravel_index(b: OpBuilder) -> Value:
     """Div and Mod by the sizes"""
-    places, sizes = IndexExpr(b, b.shape_input(0)), each_of(b, 1)
+    places, sizes = IndexExpr(b, b.int64_input(0)), b.index_items(1)
     rows = []
     for axis, size in enumerate(sizes):
         step, whole = (item.reshape() for item in (product(b, sizes[axis + 1 :]), size))
@@ -197,21 +196,21 @@ def unravel_index(b: OpBuilder) -> Value:
 @maps("SparseToDense")
 def sparse_to_dense(b: OpBuilder) -> Value:
     """ScatterND into the default value"""
-    places, values = b.shape_input(0), b.input(2)
+    places, values = b.int64_input(0), b.input(2)
     match b.rank(0):
         case 0:
             places = b.reshape(places, (1, 1))
         case 1:
             places = b.unsqueeze(places, 1)
     count = b.op("Shape", places, end=1)
-    filled = b.op("Expand", b.input(3), b.shape_input(1))
+    filled = b.op("Expand", b.input(3), b.int64_input(1))
     return b.op("ScatterND", filled, places, b.op("Expand", values, count))
 
 
 @maps("OneHot")
 def one_hot(b: OpBuilder) -> Value:
     """OneHot, where negative places are all off"""
-    places, depth = b.shape_input(0), b.shape_input(1)
+    places, depth = b.int64_input(0), b.int64_input(1)
     on, off = b.input(2), b.input(3)
     known = b.known(places) if b.rank(0) <= 1 else None
     if known is None or any(not isinstance(item, int) or item < 0 for item in known):
@@ -225,7 +224,7 @@ def one_hot(b: OpBuilder) -> Value:
 @maps("InvertPermutation")
 def invert_permutation(b: OpBuilder) -> Value:
     """Where each number stands; ScatterND if they are computed"""
-    places, dtype = b.shape_input(0), b.dtype(0)
+    places, dtype = b.int64_input(0), b.dtype(0)
     if b.is_constant(0):
         order = sorted(range(len(b.ints(0))), key=b.ints(0).__getitem__)
         return b.const(order, dtype)

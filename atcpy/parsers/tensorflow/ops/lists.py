@@ -230,7 +230,7 @@ def element_shape(b: OpBuilder) -> Value:
 @maps("TensorListResize")
 def resize(b: OpBuilder) -> Value:
     """Slice, and Concat with zeros"""
-    size = b.reshape(b.cast(b.input(1), DType.INT64), [1])
+    size = b.size_input(1)
     value = b.input(0)
     if is_shapeless(b, value):
         b.bodies.lists[size] = b.bodies.lists[value]
@@ -265,7 +265,7 @@ def scatter(b: OpBuilder) -> Value:
     items, indices = b.input(0), b.input(1)
     size: Value | None = None
     if b.node.op == "TensorListScatterV2" and not (b.is_constant(3) and b.ints(3) == (-1,)):
-        size = b.reshape(b.cast(b.input(3), DType.INT64), [1])
+        size = b.size_input(3)
     if size is None:
         highest = b.op("ReduceMax", b.cast(indices, DType.INT64), b.const([0]), keepdims=1)
         size = b.op("Add", highest, b.const([1]))

@@ -40,8 +40,8 @@ def _swapped(b: OpBuilder, place: int) -> Value:
 @maps("SparseTensorDenseMatMul")
 def sparse_matmul(b: OpBuilder) -> Value:
     """MatMul; ScatterND fills the sparse operand up with zeros"""
-    zeros = b.op("Expand", b.like(0, b.input(1)), b.shape_input(2))
-    left, right = b.op("ScatterND", zeros, b.shape_input(0), b.input(1), reduction="add"), b.input(3)
+    zeros = b.op("Expand", b.like(0, b.input(1)), b.int64_input(2))
+    left, right = b.op("ScatterND", zeros, b.int64_input(0), b.input(1), reduction="add"), b.input(3)
     left, right = (
         b.transpose(x, (1, 0)) if b.bool_attr(name) else x for x, name in ((left, "adjoint_a"), (right, "adjoint_b"))
     )

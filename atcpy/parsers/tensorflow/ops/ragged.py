@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atcpy.ir import DType, Value
+from atcpy.ir import Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 
@@ -13,7 +13,7 @@ def to_tensor(b: OpBuilder) -> Value:
     if kinds != (b"ROW_SPLITS",):
         told = ", ".join(str(kind, "utf-8", "replace") for kind in kinds) if isinstance(kinds, tuple) else "nothing"
         raise b.unsupported(f"rows that are given by {told}")
-    values, splits = b.input(1), b.cast(b.input(3), DType.INT64)
+    values, splits = b.input(1), b.int64_input(3)
     wanted = _wanted(b)
     starts = b.op("Slice", splits, b.const([0]), b.const([-1]))
     lengths = b.op("Sub", b.op("Slice", splits, b.const([1]), b.const([2**63 - 1])), starts)

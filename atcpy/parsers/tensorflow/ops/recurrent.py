@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from atcpy.ir import DType, Graph, TensorDesc, Value
+from atcpy.ir import Graph, TensorDesc, Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _OUTPUTS: Final = ("i", "cs", "f", "o", "ci", "co", "h")
@@ -94,7 +94,7 @@ def _used_steps(b: OpBuilder) -> tuple[Value, Value | None]:
         if limit == steps or (isinstance(limit, int) and isinstance(steps, int) and limit >= steps):
             return x, None
     count = b.op("Shape", x, start=0, end=1)
-    used = b.op("Max", b.reshape(b.cast(b.input(0), DType.INT64), [1]), b.const([0]))
+    used = b.op("Max", b.size_input(0), b.const([0]))
     used = b.op("Min", used, count)
     return b.op("Slice", x, b.const([0]), used, b.const([0])), b.op("Sub", count, used)
 

@@ -65,7 +65,7 @@ def sparse_segment(b: OpBuilder) -> Value:
     """Gather of the rows, then as SegmentSum, SegmentMean; SqrtN divides by the root of the count"""
     kind = b.node.op.removeprefix("SparseSegment")
     rows = b.op("Gather", b.input(0), b.input(1), axis=0)
-    count = b.cast(b.reshape(b.input(3), [1]), DType.INT64) if kind.endswith("WithNumSegments") else None
+    count = b.size_input(3) if kind.endswith("WithNumSegments") else None
     return _folded(b, rows, b.input(2), kind.removesuffix("WithNumSegments"), count)
 
 
@@ -104,11 +104,11 @@ def unsorted_segment(b: OpBuilder) -> Value:
     rows = b.input(0)
     kind = _KINDS[b.node.op.removeprefix("Unsorted").removeprefix("Segment").removesuffix("V2")]
     dtype, ids_rank = rows.desc.dtype, b.rank(1)
-    places = b.reshape(b.cast(b.input(1), DType.INT64), [-1])
+    places = b.reshape(b.int64_input(1), [-1])
     if ids_rank != 1:
         inner = b.op("Shape", rows, start=ids_rank)
         rows = b.op("Reshape", rows, b.op("Concat", b.op("Shape", places), inner, axis=0), allowzero=1)
-    count = b.cast(b.reshape(b.input(2), [1]), DType.INT64)
+    count = b.size_input(2)
     # One row more takes what is dropped.
     places = b.op("Where", b.op("Less", places, b.const(0)), count, places)
     more = b.op("Add", count, b.const([1]))

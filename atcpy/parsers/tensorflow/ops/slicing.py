@@ -10,7 +10,6 @@ from atcpy.ir import Value
 from atcpy.ir.arithmetic import IndexExpr, index_range, join, size_of
 from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Dim
-from atcpy.parsers.tensorflow.index_inputs import all_of, each_of, known_number
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _MAX_PARTS: Final = 2**16  # that one node gives
@@ -78,7 +77,7 @@ def _taken(b: OpBuilder, x: Value) -> Value:
 
 def _plan(b: OpBuilder) -> _Strided:
     shape = b.shape(0)
-    begins, ends, strides = each_of(b, 1), each_of(b, 2), each_of(b, 3)
+    begins, ends, strides = b.index_items(1), b.index_items(2), b.index_items(3)
     count = len(begins)
     if not len(ends) == len(strides) == count:
         what = f"begin, end and strides have {count}, {len(ends)} and {len(strides)} numbers"
@@ -157,7 +156,7 @@ def _part(b: OpBuilder, axis: int, begin: IndexExpr | None, end: IndexExpr | Non
 @maps("Slice")
 def slice_(b: OpBuilder) -> Value:
     """Slice; a size of −1 goes to the end"""
-    x, starts, sizes = b.input(0), each_of(b, 1), each_of(b, 2)
+    x, starts, sizes = b.input(0), b.index_items(1), b.index_items(2)
     if not len(starts) == len(sizes) == b.rank(0):
         what = f"begin and size have {len(starts)} and {len(sizes)} numbers for {b.rank(0)} dims"
         raise b.invalid(what)
@@ -200,7 +199,7 @@ def _part_count(b: OpBuilder, name: str) -> int:
 @maps("Split")
 def split(b: OpBuilder) -> list[Value | None]:
     """Split into equal parts"""
-    axis, count = known_number(b, 0, "axis"), _part_count(b, "num_split")
+    axis, count = b.number(0, "axis"), _part_count(b, "num_split")
     size = b.shape(1)[axis] if -b.rank(1) <= axis < b.rank(1) else 0
     if count < 1 or (isinstance(size, int) and size % count):
         raise b.invalid(f"{count} equal parts of a dim of {size}")
@@ -215,7 +214,7 @@ def split(b: OpBuilder) -> list[Value | None]:
 def split_v(b: OpBuilder) -> list[Value | None]:
     """Split; one part of −1 is what is left"""
     x, axis = b.input(0), b.axes(2, b.rank(0))[0]
-    sizes = all_of(b, 1).reshape(-1)
+    sizes = b.index_input(1).reshape(-1)
     if isinstance(sizes.elements, Value) or -1 in sizes.elements:
         rest = size_of(b, x, axis) - _total(b, sizes) - 1
         sizes = sizes.equals(-1).choose(rest, sizes)
@@ -265,14 +264,14 @@ def reverse_sequence(b: OpBuilder) -> Value:
     order = [time, batch] if {time, batch} != {0, 1} else [0, 1]
     perm = [*order, *[axis for axis in range(rank) if axis not in order]]
     front = b.transpose(b.input(0), perm)
-    turned = b.op("ReverseSequence", front, b.shape_input(1), time_axis=perm.index(time), batch_axis=perm.index(batch))
+    turned = b.op("ReverseSequence", front, b.int64_input(1), time_axis=perm.index(time), batch_axis=perm.index(batch))
     return b.transpose(turned, [perm.index(axis) for axis in range(rank)])
 
 
 @maps("Roll")
 def roll(b: OpBuilder) -> Value:
     """Concat of two Slices; Gather where the shift is computed"""
-    x, shifts, axes = b.input(0), each_of(b, 1), b.axes(2, b.rank(0))
+    x, shifts, axes = b.input(0), b.index_items(1), b.axes(2, b.rank(0))
     if len(shifts) != len(axes):
         raise b.invalid(f"{len(shifts)} shifts for {len(axes)} axes")
     for axis in sorted(set(axes)):

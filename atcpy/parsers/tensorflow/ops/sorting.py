@@ -15,7 +15,7 @@ def top_k(b: OpBuilder) -> list[Value | None]:
     if b.node.op == "TopK":
         k, index_type = b.const([b.int_attr("k")]), DType.INT32
     else:
-        k, index_type = b.reshape(b.cast(b.input(1), DType.INT64), [1]), b.dtype_attr("index_type")
+        k, index_type = b.size_input(1), b.dtype_attr("index_type")
     values, places = b.ops("TopK", b.input(0), k, outputs=2, axis=-1, largest=1, sorted=1)
     return [values, b.cast(places, index_type)]
 
@@ -23,7 +23,7 @@ def top_k(b: OpBuilder) -> list[Value | None]:
 @maps("NthElement")
 def nth_element(b: OpBuilder) -> Value:
     """The last of TopK"""
-    count = b.op("Add", b.reshape(b.shape_input(1), [1]), b.const([1]))
+    count = b.op("Add", b.size_input(1), b.const([1]))
     values, _ = b.ops("TopK", b.input(0), count, outputs=2, axis=-1, largest=int(b.bool_attr("reverse")))
     return b.op("Gather", values, b.const(-1), axis=-1)
 
@@ -32,8 +32,8 @@ def nth_element(b: OpBuilder) -> Value:
 def in_top_k(b: OpBuilder) -> Value:
     """Whether fewer than k classes are above the target's; false where anything is not finite"""
     x = b.input(0)
-    targets = b.cast(b.input(1), DType.INT64)
-    k = b.const(b.int_attr("k"), DType.INT64) if b.node.op == "InTopK" else b.cast(b.input(2), DType.INT64)
+    targets = b.int64_input(1)
+    k = b.const(b.int_attr("k"), DType.INT64) if b.node.op == "InTopK" else b.int64_input(2)
     classes = b.op("Shape", x, start=1)
     in_range = b.op("And", b.op("GreaterOrEqual", targets, b.const(0)), b.op("Less", targets, classes))
     places = b.unsqueeze(b.op("Where", in_range, targets, b.const(0)), 1)
@@ -103,7 +103,7 @@ def bincount(b: OpBuilder) -> Value:
 def histogram(b: OpBuilder) -> Value:
     """How many fall into each of equal parts of a range; what is outside falls into the ends"""
     x, limits = b.reshape(b.cast(b.input(0), DType.FLOAT64), [-1]), b.cast(b.input(1), DType.FLOAT64)
-    parts, dtype = b.cast(b.reshape(b.input(2), [1]), DType.INT64), b.dtype_attr("dtype")
+    parts, dtype = b.size_input(2), b.dtype_attr("dtype")
     low, high = (b.op("Gather", limits, b.const([place])) for place in (0, 1))
     width = b.op("Div", b.op("Sub", high, low), b.cast(parts, DType.FLOAT64))
     last = b.cast(b.op("Sub", parts, b.const([1])), DType.FLOAT64)
@@ -119,7 +119,7 @@ def dense_bincount(b: OpBuilder) -> Value:
     if b.rank(0) == 1:
         return _bins(b, x, weights, is_binary=is_binary)
     # Each row has bins of its own, behind those of the rows before it.
-    size = b.cast(b.reshape(b.input(1), [1]), DType.INT64)
+    size = b.size_input(1)
     rows = b.op("Shape", x, start=0, end=1)
     starts = b.op("Range", b.const(0), b.squeeze(rows, 0), b.const(1))
     numbers = b.cast(x, DType.INT64)
@@ -131,7 +131,7 @@ def dense_bincount(b: OpBuilder) -> Value:
 
 
 def _bins(b: OpBuilder, numbers: Value, weights: Value, *, is_binary: bool) -> Value:
-    size = b.cast(b.reshape(b.input(1), [1]), DType.INT64)
+    size = b.size_input(1)
     return _scattered(b, b.op("Min", b.cast(numbers, DType.INT64), size), size, weights, is_binary=is_binary)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.ir import DType
+from atcpy.ir.arithmetic import Expr
+from atcpy.parsers.tensorflow.op import MappingFunction, formula, maps_all
 
 # erfc(z) = t · exp(−z² + c(t)), t = 2 / (2 + z), z ≥ 0: c as a Chebyshev series in 2t − 1
 _ERFC = (
@@ -46,181 +47,143 @@ _BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)  # of ψ's series in
 _DIGAMMA_STEPS = 10
 
 
-@maps("Log1p")
-def log1p(b: OpBuilder) -> Value:
-    """Log(1 + x), exact near 0"""
-    return _log1p(b, b.input(0))
+def _log1p(x: Expr) -> Expr:
+    """x · log(u) / (u − 1), u = 1 + x: the quotient restores what the sum rounds off."""
+    u = x + 1
+    log = u.apply("Log")
+    near = x.where(u.equals(1), log * (x / (u - 1)))
+    return near.where(x < 2, log)
 
 
-def _log1p(b: OpBuilder, x: Value) -> Value:
-    """x · log(u) / (u − 1), u = 1 + x: what the sum rounds off, the quotient puts back."""
-    one = b.like(1, x)
-    u = b.op("Add", x, one)
-    log = b.op("Log", u)
-    exact = b.op("Mul", log, b.op("Div", x, b.op("Sub", u, one)))
-    near = b.op("Where", b.op("Equal", u, one), x, exact)
-    return b.op("Where", b.op("Less", x, b.like(2, x)), near, log)
+def _x_log1p_y(x: Expr, y: Expr) -> Expr:
+    return (x * _log1p(y)).masked_fill(x.equals(0), 0)
 
 
-@maps("Xlog1py")
-def x_log1p_y(b: OpBuilder) -> Value:
-    """x · Log1p(y); 0 where x is 0"""
-    x = b.input(0)
-    zero = b.like(0, x)
-    return b.op("Where", b.op("Equal", x, zero), zero, b.op("Mul", x, _log1p(b, b.input(1))))
+def _expm1(x: Expr) -> Expr:
+    tanh = (x * 0.5).apply("Tanh")
+    return (tanh * 2 / (1 - tanh)).where(abs(x) < 1, x.exp() - 1)
 
 
-@maps("Expm1")
-def expm1(b: OpBuilder) -> Value:
-    """Exp(x) − 1, exact near 0"""
-    x = b.input(0)
-    one = b.like(1, x)
-    tanh = b.op("Tanh", b.op("Mul", x, b.like(0.5, x)))
-    near = b.op("Div", b.op("Mul", tanh, b.like(2, x)), b.op("Sub", one, tanh))
-    far = b.op("Sub", b.op("Exp", x), one)
-    return b.op("Where", b.op("Less", b.op("Abs", x), one), near, far)
+def _erfc(x: Expr) -> Expr:
+    z = abs(x)
+    t = 2 / (z + 2)
+    tail = t * (_chebyshev(t * 4 - 2, _ERFC) - z * z).exp()
+    return (2 - tail).where(x < 0, tail)
 
 
-@maps("Erfc")
-def erfc(b: OpBuilder) -> Value:
-    """1 − Erf(x), exact where that is small"""
-    x = b.input(0)
-    wide = b.cast(x, DType.FLOAT64)
-    z = b.op("Abs", wide)
-    t = b.op("Div", b.like(2, z), b.op("Add", z, b.like(2, z)))
-    series = _chebyshev(b, b.op("Sub", b.op("Mul", t, b.like(4, t)), b.like(2, t)), _ERFC)
-    tail = b.op("Mul", t, b.op("Exp", b.op("Sub", series, b.op("Mul", z, z))))
-    below = b.op("Less", wide, b.like(0, wide))
-    return b.cast(b.op("Where", below, b.op("Sub", b.like(2, tail), tail), tail), x.desc.dtype)
+def _chebyshev(doubled: Expr, coefficients: Sequence[float]) -> Expr:
+    """A series of Chebyshev polynomials, of twice its argument, by Clenshaw's recurrence."""
+    last, before = doubled.like(coefficients[-1]), doubled.like(0)
+    for coefficient in reversed(coefficients[1:-1]):
+        last, before = doubled * last - before + coefficient, last
+    return doubled * (last * 0.5) - before + coefficients[0] / 2
 
 
-def _chebyshev(b: OpBuilder, doubled: Value, factors: Sequence[float]) -> Value:
-    """A series of Chebyshev's polynomials, of an argument that is given twice as large."""
-    last, before = b.like(factors[-1], doubled), b.like(0, doubled)
-    for factor in reversed(factors[1:-1]):
-        step = b.op("Sub", b.op("Mul", doubled, last), before)
-        last, before = b.op("Add", step, b.like(factor, doubled)), last
-    half = b.op("Sub", b.op("Mul", doubled, b.op("Mul", last, b.like(0.5, last))), before)
-    return b.op("Add", half, b.like(factors[0] / 2, doubled))
+def _ndtri(p: Expr) -> Expr:
+    return _quantile(p - 0.5, p, 1 - p)
 
 
-@maps("Ndtri")
-def ndtri(b: OpBuilder) -> Value:
-    """The inverse of the normal distribution"""
-    p = b.cast(b.input(0), DType.FLOAT64)
-    centred = b.op("Sub", p, b.like(0.5, p))
-    return b.cast(_quantile(b, centred, p, b.op("Sub", b.like(1, p), p)), b.dtype(0))
+def _erfinv(x: Expr) -> Expr:
+    half = x * 0.5
+    return _quantile(half, half + 0.5, 0.5 - half) * math.sqrt(0.5)
 
 
-@maps("Erfinv")
-def erfinv(b: OpBuilder) -> Value:
-    """The inverse of Erf"""
-    x = b.cast(b.input(0), DType.FLOAT64)
-    half = b.like(0.5, x)
-    halved = b.op("Mul", x, half)
-    quantile = _quantile(b, halved, b.op("Add", half, halved), b.op("Sub", half, halved))
-    return b.cast(b.op("Mul", quantile, b.like(math.sqrt(0.5), x)), b.dtype(0))
-
-
-def _quantile(b: OpBuilder, centred: Value, low: Value, high: Value) -> Value:
-    """The place of a probability, which is given as itself less ½, as itself, and as 1 less itself."""
-    square = b.op("Mul", centred, centred)
-    inner = b.op("Mul", centred, b.op("Mul", square, _quotient(b, square, _MIDDLE)))
-    middle = b.op("Mul", b.op("Add", centred, inner), b.like(math.sqrt(2 * math.pi), centred))
-    tail = b.op("Min", low, high)
-    x = b.op("Sqrt", b.op("Mul", b.op("Log", tail), b.like(-2, tail)))
-    z = b.op("Reciprocal", x)
-    quotient = b.op("Where", b.op("Less", x, b.like(8, x)), _quotient(b, z, _TAIL), _quotient(b, z, _FAR_TAIL))
-    outer = b.op("Sub", b.op("Sub", x, b.op("Div", b.op("Log", x), x)), b.op("Mul", z, quotient))
+def _quantile(centred: Expr, low: Expr, high: Expr) -> Expr:
+    """The quantile of the normal distribution for a probability p, given as p − ½, p and 1 − p."""
+    square = centred * centred
+    middle = (centred + centred * (square * _quotient(square, _MIDDLE))) * math.sqrt(2 * math.pi)
+    tail = low.min(high)
+    x = (tail.apply("Log") * -2).apply("Sqrt")
+    z = x.apply("Reciprocal")
+    quotient = _quotient(z, _TAIL).where(x < 8, _quotient(z, _FAR_TAIL))
     # At 0 and 1 the terms are ∞ − NaN; outside NaN, as the logarithm is.
-    outer = b.op("Where", b.op("Equal", tail, b.like(0, tail)), b.like(math.inf, tail), outer)
-    signed = b.op("Where", b.op("Less", centred, b.like(0, centred)), b.op("Neg", outer), outer)
-    return b.op("Where", b.op("Less", tail, b.like(math.exp(-2), tail)), signed, middle)
+    outer = (x - x.apply("Log") / x - z * quotient).masked_fill(tail.equals(0), math.inf)
+    return (-outer).where(centred < 0, outer).where(tail < math.exp(-2), middle)
 
 
-def _quotient(b: OpBuilder, x: Value, factors: tuple[Sequence[float], Sequence[float]]) -> Value:
-    return b.op("Div", _polynomial(b, x, factors[0]), _polynomial(b, x, factors[1]))
+def _quotient(x: Expr, coefficients: tuple[Sequence[float], Sequence[float]]) -> Expr:
+    return _polynomial(x, coefficients[0]) / _polynomial(x, coefficients[1])
 
 
-def _polynomial(b: OpBuilder, x: Value, factors: Sequence[float]) -> Value:
-    total = b.like(factors[0], x)
-    for factor in factors[1:]:
-        total = b.op("Add", b.op("Mul", total, x), b.like(factor, x))
+def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
+    """A polynomial by Horner's rule, the highest power first."""
+    total = x.like(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
     return total
 
 
-@maps("Lgamma")
-def lgamma(b: OpBuilder) -> Value:
-    """log |Γ(x)|"""
-    x = b.cast(b.input(0), DType.FLOAT64)
-    half, one = b.like(0.5, x), b.like(1, x)
-    is_low = b.op("Less", x, half)
-    z = b.op("Sub", b.op("Where", is_low, b.op("Sub", one, x), x), one)
-    total = b.like(_LANCZOS[0], z)
-    for place, factor in enumerate(_LANCZOS[1:], start=1):
-        total = b.op("Add", total, b.op("Div", b.like(factor, z), b.op("Add", z, b.like(place, z))))
-    t = b.op("Add", z, b.like(_LANCZOS_SHIFT + 0.5, z))
-    powers = b.op("Sub", b.op("Mul", b.op("Add", z, half), b.op("Log", t)), t)
-    right = b.op("Add", b.op("Add", powers, b.op("Log", total)), b.like(math.log(2 * math.pi) / 2, z))
-    right = b.op("Where", b.op("IsInf", x), b.like(math.inf, x), right)
-    # Γ(x) · Γ(1 − x) = π / sin(πx)
-    sine = b.op("Abs", b.op("Sin", b.op("Mul", _fraction(b, x), b.like(math.pi, x))))
-    left = b.op("Sub", b.op("Sub", b.like(math.log(math.pi), x), b.op("Log", sine)), right)
-    at_pole = b.op("And", is_low, b.op("Equal", x, b.op("Floor", x)))
-    result = b.op("Where", is_low, left, right)
-    return b.cast(b.op("Where", at_pole, b.like(math.inf, x), result), b.dtype(0))
+def _lgamma(x: Expr) -> Expr:
+    """Lanczos's approximation; below ½ by the reflection Γ(x) · Γ(1 − x) = π / sin(πx)."""
+    is_low = x < 0.5
+    z = (1 - x).where(is_low, x) - 1
+    total = z.like(_LANCZOS[0])
+    for index, coefficient in enumerate(_LANCZOS[1:], start=1):
+        total = total + coefficient / (z + index)
+    t = z + (_LANCZOS_SHIFT + 0.5)
+    right = (z + 0.5) * t.apply("Log") - t + total.apply("Log") + math.log(2 * math.pi) / 2
+    right = right.masked_fill(x.apply("IsInf"), math.inf)
+    sine = abs((_fraction(x) * math.pi).sin())
+    left = math.log(math.pi) - sine.apply("Log") - right
+    at_pole = is_low & x.equals(x.floor())
+    return left.where(is_low, right).masked_fill(at_pole, math.inf)
 
 
-@maps("Digamma")
-def digamma(b: OpBuilder) -> Value:
-    """The derivative of log Γ(x)"""
-    x = b.cast(b.input(0), DType.FLOAT64)
-    one = b.like(1, x)
-    is_low = b.op("LessOrEqual", x, b.like(0, x))
-    z = b.op("Where", is_low, b.op("Sub", one, x), x)
-    total = b.op("Neg", b.op("Reciprocal", z))
+def _digamma(x: Expr) -> Expr:
+    """The recurrence ψ(z) = ψ(z + 1) − 1 / z, then the asymptotic series; up to 0 by the reflection
+    ψ(x) = ψ(1 − x) − π / tan(πx).
+    """
+    is_low = x <= 0
+    z = (1 - x).where(is_low, x)
+    total = -z.apply("Reciprocal")
     for step in range(1, _DIGAMMA_STEPS):
-        total = b.op("Sub", total, b.op("Reciprocal", b.op("Add", z, b.like(step, z))))
-    far = b.op("Add", z, b.like(_DIGAMMA_STEPS, z))
-    inverse = b.op("Reciprocal", far)
-    square = b.op("Mul", inverse, inverse)
-    series = b.op("Mul", square, _polynomial(b, square, _BERNOULLI[::-1]))
-    series = b.op("Add", b.op("Mul", inverse, b.like(0.5, z)), series)
-    right = b.op("Add", total, b.op("Sub", b.op("Log", far), series))
-    # ψ(x) = ψ(1 − x) − π / tan(πx)
-    tangent = b.op("Tan", b.op("Mul", _fraction(b, x), b.like(math.pi, x)))
-    left = b.op("Sub", right, b.op("Div", b.like(math.pi, x), tangent))
-    at_pole = b.op("And", is_low, b.op("Equal", x, b.op("Floor", x)))
-    return b.cast(b.op("Where", at_pole, b.like(math.nan, x), b.op("Where", is_low, left, right)), b.dtype(0))
+        total = total - (z + step).apply("Reciprocal")
+    far = z + _DIGAMMA_STEPS
+    inverse = far.apply("Reciprocal")
+    square = inverse * inverse
+    right = total + (far.apply("Log") - (inverse * 0.5 + square * _polynomial(square, _BERNOULLI[::-1])))
+    left = right - math.pi / (_fraction(x) * math.pi).apply("Tan")
+    at_pole = is_low & x.equals(x.floor())
+    return left.where(is_low, right).masked_fill(at_pole, math.nan)
 
 
-def _fraction(b: OpBuilder, x: Value) -> Value:
-    """x less the next integer: the functions of π·x repeat, and are exact near the integers."""
-    return b.op("Sub", x, b.op("Round", x))
+def _fraction(x: Expr) -> Expr:
+    """x less the nearest integer: the functions of π·x repeat, and are exact near the integers."""
+    return x - x.round_half_even()
 
 
-@maps("Atan2")
-def atan2(b: OpBuilder) -> Value:
-    """Atan of y / x, in the quadrant of the two"""
-    return arc_tangent(b, b.input(0), b.input(1))
-
-
-def arc_tangent(b: OpBuilder, y: Value, x: Value) -> Value:
-    """The angle of a point, between −π and π."""
-    high, wide = b.op("Abs", y), b.op("Abs", x)
-    steep = b.op("Greater", high, wide)
-    low = b.op("Where", steep, wide, high)
-    ratio = b.op("Div", low, b.op("Where", steep, high, wide))
+def arc_tangent(y: Expr, x: Expr) -> Expr:
+    """Return the angle of a point, between −π and π."""
+    high, wide = abs(y), abs(x)
+    steep = high > wide
+    ratio = wide.where(steep, high) / high.where(steep, wide)
     # Equal ones may be 0/0 or ∞/∞.
-    zero, one = b.like(0, x), b.like(1, x)
-    same = b.op("Where", b.op("Equal", x, zero), zero, one)
-    angle = b.op("Atan", b.op("Where", b.op("Equal", high, wide), same, ratio))
-    angle = b.op("Where", steep, b.op("Sub", b.like(math.pi / 2, x), angle), angle)
-    angle = b.op("Where", _is_negative(b, x), b.op("Sub", b.like(math.pi, x), angle), angle)
-    return b.op("Where", _is_negative(b, y), b.op("Neg", angle), angle)
+    same = x.like(1).masked_fill(x.equals(0), 0)
+    angle = same.where(high.equals(wide), ratio).apply("Atan")
+    angle = (math.pi / 2 - angle).where(steep, angle)
+    angle = (math.pi - angle).where(_is_negative(x), angle)
+    return (-angle).where(_is_negative(y), angle)
 
 
-def _is_negative(b: OpBuilder, x: Value) -> Value:
+def _is_negative(x: Expr) -> Expr:
     """The sign, of 0 too: 1 / −0 is −∞."""
-    zero = b.like(0, x)
-    return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
+    return (x < 0) | (x.apply("Reciprocal") < 0)
+
+
+def _in_float64(function: Callable[[Expr], Expr]) -> MappingFunction:
+    return formula(lambda x: function(x.cast(DType.FLOAT64)).cast(x.value.desc.dtype))
+
+
+maps_all(
+    {
+        "Log1p": ("Log(1 + x), exact near 0", formula(_log1p)),
+        "Xlog1py": ("x · Log1p(y); 0 where x is 0", formula(_x_log1p_y)),
+        "Expm1": ("Exp(x) − 1, exact near 0", formula(_expm1)),
+        "Erfc": ("1 − Erf(x), exact where that is small", _in_float64(_erfc)),
+        "Ndtri": ("The inverse of the normal distribution", _in_float64(_ndtri)),
+        "Erfinv": ("The inverse of Erf", _in_float64(_erfinv)),
+        "Lgamma": ("log |Γ(x)|", _in_float64(_lgamma)),
+        "Digamma": ("The derivative of log Γ(x)", _in_float64(_digamma)),
+        "Atan2": ("Atan of y / x, in the quadrant of the two", formula(arc_tangent)),
+    }
+)

@@ -17,13 +17,13 @@ def _best(b: OpBuilder, iou: Value, score: Value | None) -> Value:
     boxes = b.unsqueeze(b.cast(b.input(0), DType.FLOAT32), 0)
     scores = b.unsqueeze(b.cast(b.input(1), DType.FLOAT32), 0, 1)
     limits = [None if value is None else b.cast(value, DType.FLOAT32) for value in (iou, score)]
-    chosen = b.op("NonMaxSuppression", boxes, scores, b.cast(b.input(2), DType.INT64), *limits)
+    chosen = b.op("NonMaxSuppression", boxes, scores, b.int64_input(2), *limits)
     return b.op("Gather", chosen, b.const(2), axis=1)
 
 
 def _filled(b: OpBuilder, values: Value) -> Value:
     """The values, and zeros up to the number of input 2."""
-    most = b.reshape(b.cast(b.input(2), DType.INT64), [1])
+    most = b.size_input(2)
     zeros = b.cast(b.op("ConstantOfShape", most), values.desc.dtype)
     joined = b.op("Slice", b.op("Concat", values, zeros, axis=0), b.const([0]), most, b.const([0]))
     stated = b.known(b.input(2))
@@ -104,7 +104,7 @@ def suppressed_by_class(b: OpBuilder) -> list[Value]:
     scores = b.transpose(b.input(1), (0, 2, 1))
     boxes = b.reshape(boxes, (-1, n, 4))
     by_class = scores if variants == 1 else b.reshape(scores, (-1, 1, n))
-    chosen = b.op("NonMaxSuppression", boxes, by_class, b.cast(b.input(2), DType.INT64), *b.inputs[4:6])
+    chosen = b.op("NonMaxSuppression", boxes, by_class, b.int64_input(2), *b.inputs[4:6])
     image, group, box = (Expr(b, b.op("Gather", chosen, b.const(part), axis=1)) for part in range(3))
     place = (image * (classes if variants == 1 else 1) + group) * n + box
     flat = b.reshape(scores, [-1])
@@ -154,7 +154,7 @@ def crop_and_resize(b: OpBuilder) -> Value:
     y, x = (at.max(0).min(span) for at, span in zip(places, spans, strict=True))
     y, x = y.unsqueeze(2), x.unsqueeze(1)
     rows = b.op("Flatten", image, axis=3)
-    first_row = Expr(b, b.unsqueeze(b.cast(b.input(2), DType.INT64), 1, 2)) * dim(b, image, 1)
+    first_row = Expr(b, b.unsqueeze(b.int64_input(2), 1, 2)) * dim(b, image, 1)
 
     def pixels(row: Expr, column: Expr) -> Expr:
         at = (first_row + row.cast(DType.INT64)) * dim(b, image, 2) + column.cast(DType.INT64)

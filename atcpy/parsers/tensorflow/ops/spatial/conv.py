@@ -278,7 +278,7 @@ def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value
     # All that it can be, cut to the sizes asked for when these are known.
     beyond = tuple(stride - 1 for stride in steps.strides)
     whole_result = b.op("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
-    wanted = b.cast(b.input(0), DType.INT64)
+    wanted = b.int64_input(0)
     length = b.shape(0)[0]
     if length != len(spatial):
         first = layout.spatial(range(layout.rank))[0]

@@ -66,7 +66,7 @@ def _resized(b: OpBuilder, x: Value, attrs: dict[str, object]) -> Value:
     if len(to) == len(of) == 2 and 0 not in of:
         scales = [1, 1, *map(_scale, of, to)]
         return b.op("Resize", x, None, b.const(scales, DType.FLOAT32), **attrs)
-    return b.op("Resize", x, None, None, b.cast(b.input(1), DType.INT64), axes=(2, 3), **attrs)
+    return b.op("Resize", x, None, None, b.int64_input(1), axes=(2, 3), **attrs)
 
 
 def _scale(of: int, to: int) -> float:
@@ -165,7 +165,7 @@ def scale_and_translate(b: OpBuilder) -> Value:
 def _mixed(b: OpBuilder, weights: Callable[[int, Expr, Expr], Expr]) -> Value:
     """Rows and columns of images, mixed by a matrix each: by axis, the size, and the size asked for by input 1."""
     x = b.transpose(b.cast(_image(b), DType.FLOAT32), _TO_FIRST)
-    asked = b.cast(b.input(1), DType.INT64)
+    asked = b.int64_input(1)
     matrices = []
     for axis in range(2):
         to = (b.known(b.input(1)) or (None, None))[axis]

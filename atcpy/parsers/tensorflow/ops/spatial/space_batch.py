@@ -7,16 +7,15 @@ from math import prod
 
 from atcpy.ir import Value
 from atcpy.ir.arithmetic import IndexExpr, join, reshape_to, sizes_of
-from atcpy.parsers.tensorflow.index_inputs import all_of
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 
 def _blocks(b: OpBuilder) -> tuple[tuple[int, ...], IndexExpr]:
     """The size of a block in each dim behind the batch, and what is added or cut: [dims, 2]."""
     if b.node.op.endswith("ND"):
-        blocks, borders = b.ints(1), all_of(b, 2)
+        blocks, borders = b.ints(1), b.index_input(2)
     else:
-        blocks, borders = (b.int_attr("block_size"),) * 2, all_of(b, 1)
+        blocks, borders = (b.int_attr("block_size"),) * 2, b.index_input(1)
     if min(blocks, default=1) < 1 or prod(blocks) >= 2**31 or b.rank(0) <= len(blocks):
         raise b.invalid(f"blocks of {blocks} in {b.rank(0)} dims")
     return blocks, borders.reshape(len(blocks), 2)
