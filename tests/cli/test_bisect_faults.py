@@ -18,8 +18,7 @@ from atcpy.ir import Graph, Match, Node, PassRecord, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.passes import affine, base
 from atcpy.passes.fusion import Fusion
-from atcpy.passes.optimize.conv_activation import ConvAdd, ConvRelu
-from atcpy.passes.optimize.matmul_epilogue import MatMulAdd
+from atcpy.passes.optimize.epilogue import ConvAdd, ConvRelu, MatMulAdd
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.attention.scaled_dot_product import Attention
 from atcpy.passes.prepare.recognise.gelu import Gelu

@@ -184,7 +184,7 @@ def _count_fused_copies(graph: Graph, tasks: Sequence[Task]) -> None:
     plan = graph.decisions.allreduce
     if plan is None:
         return
-    copies = [task for task in tasks if task.op_type in ("Concat", "Split") and ALLREDUCE_FUSION in task.passes]
+    copies = [task for task in tasks if task.kernel == "strided_copy" and ALLREDUCE_FUSION in task.passes]
     ports = sum(1 for task in copies if _slots_in(task.src, Region.INPUT) or _slots_in(task.dst, Region.OUTPUT))
     graph.decisions.allreduce = replace(plan, fused_copies=len(copies) - ports, port_copies=ports)
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.core.opdef import KernelCall, ParamValue
 from atcpy.passes.base import graph_pass
 from atcpy.passes.compile.access_intervals import Access, AccessIntervals, can_share
@@ -35,29 +36,28 @@ from atcpy.passes.phase import Phase
 SPLIT = "SplitNotaskPass"
 CONCAT = "ConcatNotaskPass"
 AXIS = "axis"
-AROUND = frozenset({"Concat", "Pad", "CenterCropPad", "ScatterND", "ScatterElements", "TensorScatter"})
 MAX_ACCESSES = 256  # to both sides of a copy, all of which are compared
 
 
 @graph_pass(SPLIT, Phase.IN_PLACE)
 def split_without_copies(graph: Graph, record: PassRecord, lowered: LoweredGraph) -> None:
     """Read the results of Split, Slice and Gather from the buffer of their input."""
-    _remove_copies(record, lowered, frozenset({"Split", "Slice", "Gather"}))
+    _remove_copies(record, lowered, Trait.EXTRACTS)
 
 
 @graph_pass(CONCAT, Phase.IN_PLACE, after=(SPLIT,))
 def concat_without_copies(graph: Graph, record: PassRecord, lowered: LoweredGraph) -> None:
     """Write what Concat, Pad and Scatter copy directly into the buffer of their result."""
-    _remove_copies(record, lowered, AROUND)
+    _remove_copies(record, lowered, Trait.INSERTS)
 
 
-def _remove_copies(record: PassRecord, lowered: LoweredGraph, ops: frozenset[str]) -> None:
+def _remove_copies(record: PassRecord, lowered: LoweredGraph, traits: Trait) -> None:
     if not lowered.options.reuse_memory:
         return
     copies = [
         (number, launch)
         for number, launch in enumerate(lowered.launches)
-        if launch is not None and launch.node.op_type in ops and _is_copy(launch.call)
+        if launch is not None and has_trait(launch.node, traits) and _is_copy(launch.call)
     ]
     runs = {number: run for number, launch in copies if (run := _run_of(launch)) is not None}
     memory = _Memory(lowered, runs) if runs else None

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import Graph, Match, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.pattern import const, either, matches, op, var
+from atcpy.ops import Trait, has_trait
 from atcpy.ops.attention.attention import TOKENS
 from atcpy.ops.move.gather import INDEX_TYPES
 from atcpy.options import OoLevel, OptimizeOptions
@@ -22,7 +23,6 @@ from atcpy.passes.phase import Phase
 
 NAME = "AttentionMaskFusionPass"
 _MASK = 1
-_VIEWS = ("Reshape", "Unsqueeze")
 _RANK = 4
 
 _LINEAR = op(
@@ -30,8 +30,8 @@ _LINEAR = op(
     name="made",
 )  # fmt: skip
 _ABOVE = op("Greater", var("t"), const("zero"), name="above")
-_SELECTED = op("Where", either(op(_VIEWS, _ABOVE, const("dims"), name="view"), _ABOVE), const("none"), const("fill"),
-               name="made")  # fmt: skip
+_VIEW = op(("Reshape", "Unsqueeze"), _ABOVE, const("dims"), name="view")
+_SELECTED = op("Where", either(_VIEW, _ABOVE), const("none"), const("fill"), name="made")
 _MADE = (_LINEAR, _SELECTED)
 _MASKS = (*_MADE, *(op("Add", made, const("mask"), commutative=True, name="sum") for made in _MADE))
 _NUMBERS = {"one": 1.0, "zero": 0.0, "none": 0.0}
@@ -89,7 +89,7 @@ def _rejects(m: Match, node: Node, keys: int) -> Iterator[Reject]:
 def _tokens(m: Match) -> Value:
     """The numbers, before views gave them other dims."""
     value = m["t"]
-    while value.producer.op_type in _VIEWS:
+    while has_trait(value.producer, Trait.RESHAPE):
         value = value.producer.operand(0)
     return value
 

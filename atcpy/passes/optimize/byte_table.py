@@ -14,7 +14,7 @@ import numpy as np
 
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
+from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import evaluate_by_onnx
 from atcpy.options import OptimizeOptions
@@ -23,14 +23,6 @@ from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps, steps_of
 
 NAME = "ByteTableFusionPass"
-_UNARY = frozenset(
-    {
-        "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Tanh", "Elu", "Selu", "Celu",
-        "Gelu", "Softplus", "Softsign", "Mish", "Erf", "Exp", "Log", "Sqrt", "Abs", "Neg", "Reciprocal",
-        "ThresholdedRelu",
-    }
-)  # fmt: skip
-_BINARY = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})  # with one constant number
 
 
 @graph_pass(NAME, Phase.EPILOGUE)
@@ -65,11 +57,11 @@ def _chain_before(node: Node) -> list[Node]:
 
 
 def _takes_each_by_itself(node: Node) -> bool:
-    others = node.operands[1:]
-    if node.op_type not in _UNARY | _BINARY or node.domain or (node.op_type in _BINARY and len(others) != 1):
-        return False
-    return all(value.tensor is not None and value.desc.elements == 1 for value in others) and (
-        node.operand(0).desc.shape == node.output.desc.shape
+    x, *others = node.operands or node.outputs
+    return (
+        has_trait(node, Trait.ELEMENTWISE)
+        and all(value.tensor is not None and value.desc.elements == 1 for value in others)
+        and (x.desc.dtype, x.desc.shape) == (node.output.desc.dtype, node.output.desc.shape)
     )
 
 

@@ -1,98 +1,189 @@
-"""What the fusions into cube ops share: a residual or a bias, then one activation, before the result is stored.
+"""Fuse what follows a convolution or a matrix product into it: a bias, a residual addition, then one activation.
 
-act(Cube(x, w, b) + r)  →  FusedCube(x, w, b, r) {activation=act}
+Conv(x, w, b) + r                        →  FusedConv(x, w, b, r)     ConvTranspose likewise
+MatMul(a, b) + c                         →  FusedMatMul(a, b, c)      c is one row or column, or one number
+FusedMatMul(a, b, c) + r                 →  FusedMatMul(a, b, c, r)   r of the result's shape
+act(Conv), act(MatMul), act(Gemm) …      →  FusedConv, FusedMatMul {activation=act}
 
 The scale of weights of 16 bits (FusedConv) stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from atcpy.ir import Engine, Match, Node, Reject, Rewriter, Value
-from atcpy.ir.pattern import Op, Pattern, const, op, var
-from atcpy.passes.fusion import only_read_by
+from atcpy.ir import DType, Engine, Match, Node, Reject, Rewriter, Value
+from atcpy.ir.pattern import Op, const, op, var
+from atcpy.ops import all_opdefs, find_opdef
+from atcpy.passes.fusion import Fusion, only_read_by
+from atcpy.passes.phase import Phase
 
-# Activations by op, with ONNX's defaults of the alpha and beta that they read.
-_WITH_ATTRS: dict[str, tuple[float, float]] = {
-    "Celu": (1.0, 0.0),
-    "Elu": (1.0, 0.0),
-    "Gelu": (0.0, 0.0),
-    "HardSigmoid": (0.2, 0.5),
-    "HardSwish": (0.0, 0.0),
-    "LeakyRelu": (0.01, 0.0),
-    "Mish": (0.0, 0.0),
-    "Selu": (1.67326319217681884765625, 1.05070102214813232421875),
-    "Sigmoid": (0.0, 0.0),
-    "Softplus": (0.0, 0.0),
-    "Softsign": (0.0, 0.0),
-    "Swish": (1.0, 0.0),
-    "Tanh": (0.0, 0.0),
-    "ThresholdedRelu": (1.0, 0.0),
-}
+_MORE = (var("b", optional=True), var("r", optional=True), const("scale", optional=True))
+_CONV = op(
+    ("Conv", "ConvTranspose", "FusedConv", "FusedConvTranspose"), var("x"), const("w"), *_MORE, name="cube"
+)  # fmt: skip
+_PRODUCT = op(("MatMul", "Gemm", "FusedMatMul"), var("x"), var("w"), *_MORE, name="cube")
+_ACTIVATIONS = {opdef.name for opdef in all_opdefs() if opdef.activation is not None}
 
 
-def cube(types: tuple[str, ...], weights: Pattern) -> Op:
-    """A cube op, plain or fused already."""
-    b, r, scale = var("b", optional=True), var("r", optional=True), const("scale", optional=True)
-    return op(types, var("x"), weights, b, r, scale, name="cube")
-
-
-def added(to: Op) -> Op:
-    """The sum of a cube op's result and another value."""
+def _add(to: Op) -> Op:
     return op("Add", to, var("other"), commutative=True, name="add")
 
 
-def relu(of: Op) -> Op:
-    """A Relu."""
+def _relu(of: Op) -> Op:
     return op("Relu", of, name="act")
 
 
-def clip(of: Op) -> Op:
-    """A Clip with constant bounds, such as ReLU6."""
+def _clip(of: Op) -> Op:
     return op("Clip", of, const("min", optional=True), const("max", optional=True), name="act")
 
 
-def smooth(of: Op) -> Op:
-    """A smooth or leaky activation."""
-    return op(tuple(_WITH_ATTRS), of, name="act")
+def _other_activation(of: Op) -> Op:
+    return op(tuple(sorted(_ACTIVATIONS - {"Relu", "Clip"})), of, name="act")
 
 
-def epilogue_requirements(m: Match, root: Node) -> Iterator[Reject]:
-    """Reasons against taking the root into the cube op before it."""
+def _requirements(m: Match, root: Node) -> Iterator[Reject]:
+    """Reasons against fusing the root into the node before it."""
     node = m.node("cube")
     yield from only_read_by(node.output, root)
     if node.attrs.get("activation"):
         yield Reject("already-activated", node.name)
     if node.engine is not Engine.AICORE or root.engine is not Engine.AICORE:
         yield Reject("other-engine", root.name)
+    if node.op_type == "Gemm" and m.get("b") is not None and node.float_attr("beta", 1.0) != 1.0:
+        yield Reject("bias-scaled", node.name)
 
 
-def activation_attrs(m: Match) -> dict[str, object]:
-    """The activation as attributes of the fused op."""
-    act = m.node("act")
-    if act.op_type == "Relu":
-        return {"activation": "Relu"}
-    if act.op_type == "Clip":
-        low, high = m.get("min"), m.get("max")
-        alpha = float("-inf") if low is None else float(low.array.reshape(()))
-        beta = float("inf") if high is None else float(high.array.reshape(()))
-        return {"activation": "Clip", "alpha": alpha, "beta": beta}
-    alpha, beta = _WITH_ATTRS[act.op_type]
-    return {
-        "activation": "GeluTanh" if act.str_attr("approximate", "none") == "tanh" else act.op_type,
-        "alpha": act.float_attr("alpha", alpha),
-        "beta": act.float_attr("gamma" if act.op_type == "Selu" else "beta", beta),
-    }
-
-
-def fused(
-    m: Match, rw: Rewriter, op_type: str, bias: Value | None, residual: Value | None, attrs: dict[str, object]
+def _fuse(
+    m: Match, rw: Rewriter, bias: Value | None, residual: Value | None, attrs: Mapping[str, object] | None = None
 ) -> Value:
-    """The fused op in the cube op's place."""
+    """Insert the fused op."""
+    node = m.node("cube")
+    opdef = find_opdef(node)
+    assert opdef is not None
+    own = dict(node.attrs)
+    if node.op_type == "Gemm":
+        own = {name: own[name] for name in ("transA", "transB") if own.get(name)}
+        if _scale(node) != 1.0:
+            own["scale"] = _scale(node)
     inputs = [m["x"], m["w"], bias, residual, m.get("scale")]
     while inputs[-1] is None and len(inputs) > 3:
         inputs.pop()
-    value = rw.op(op_type, *inputs, **attrs)
-    value.producer.engine = m.node("cube").engine
+    value = rw.op(opdef.fused, *inputs, **(own | dict(attrs or {})))
+    value.producer.engine = node.engine
     return value
+
+
+def _scale(product: Node) -> float:
+    return product.float_attr("alpha" if product.op_type == "Gemm" else "scale", 1.0)
+
+
+class MatMulBias(Fusion, switch="MatMulBiasAddFusionPass", phase=Phase.EPILOGUE):
+    """Fuse the addition of a bias into the matrix product before it."""
+
+    pattern = _add(_PRODUCT)
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        product, add = m.node("cube"), m.node("add")
+        yield from _requirements(m, add)
+        if m.get("b") is not None:
+            yield Reject("already-has-bias", product.name)
+        if not _is_bias(m["other"], product):
+            yield Reject("broadcast", add.name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return _fuse(m, rw, m["other"], m.get("r"))
+
+
+def _is_bias(value: Value, product: Node) -> bool:
+    """Whether the kernel can add a value: a row, a column or a number, the same for each matrix."""
+    shape, result = value.desc.shape, product.output.desc.shape
+    are_matrices = all(len(operand.desc.shape or ()) > 1 for operand in product.operands[:2])
+    if not are_matrices or shape is None or result is None or len(shape) > len(result):
+        return False
+    fits = all(dim in (1, size) for dim, size in zip(reversed(shape), reversed(result), strict=False))
+    return fits and all(dim == 1 for dim in shape[:-2]) and (1 in shape[-2:] or len(shape) < 2)
+
+
+class _Residual:
+    """The passes that fuse a residual addition."""
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        node, add = m.node("cube"), m.node("add")
+        yield from _requirements(m, add)
+        if m.get("r") is not None:
+            yield Reject("already-has-residual", node.name)
+        if _scale(node) != 1.0:
+            yield Reject("scale-with-residual", node.name)
+        if m["other"].desc.shape != node.output.desc.shape:
+            yield Reject("broadcast", add.name)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return _fuse(m, rw, m.get("b"), m["other"])
+
+
+class ConvAdd(_Residual, Fusion, switch="ConvAddFusionPass", phase=Phase.EPILOGUE):
+    """Fuse a residual addition into the Conv before it."""
+
+    pattern = _add(_CONV)
+
+
+class MatMulAdd(
+    _Residual, Fusion, switch="MatMulAddFusionPass", phase=Phase.EPILOGUE, after=("MatMulBiasAddFusionPass",)
+):
+    """Fuse a residual addition into the matrix product before it."""
+
+    pattern = _add(_PRODUCT)
+
+
+class _Activation:
+    """The passes that fuse an activation."""
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from _requirements(m, m.node("act"))
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        act = m.node("act")
+        opdef = find_opdef(act)
+        assert opdef is not None and opdef.activation is not None
+        name, alpha, beta = opdef.activation(act)
+        attrs: dict[str, object] = {"activation": name}
+        if name != "Relu":
+            attrs |= {"alpha": alpha, "beta": beta}
+        return _fuse(m, rw, m.get("b"), m.get("r"), attrs)
+
+
+class ConvRelu(_Activation, Fusion, switch="ConvReluFusionPass", phase=Phase.EPILOGUE, after=("ConvAddFusionPass",)):
+    """Fuse a Relu into the Conv before it."""
+
+    pattern = _relu(_CONV)
+
+
+class ConvClip(
+    _Activation, Fusion, switch="ConvClipByValueFusionPass", phase=Phase.EPILOGUE, after=("ConvReluFusionPass",)
+):
+    """Fuse a Clip with constant bounds, such as ReLU6, into the Conv before it."""
+
+    pattern = _clip(_CONV)
+
+
+class ConvActivation(
+    _Activation, Fusion, switch="ConvActivationFusionPass", phase=Phase.EPILOGUE, after=("ConvClipByValueFusionPass",)
+):
+    """Fuse a smooth or leaky activation into the Conv before it."""
+
+    pattern = _other_activation(_CONV)
+
+
+class MatMulActivation(
+    _Activation, Fusion, switch="MatMulActivationFusionPass", phase=Phase.EPILOGUE, after=("MatMulAddFusionPass",)
+):
+    """Fuse an activation into the matrix product before it."""
+
+    pattern = (_relu(_PRODUCT), _clip(_PRODUCT), _other_activation(_PRODUCT))
+
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from super().meet_requirements(m)
+        dtype = m.node("cube").output.desc.dtype
+        if dtype is not DType.FLOAT32:
+            yield Reject("activation-dtype", m.node("act").name, dtype.long)
