@@ -10,9 +10,11 @@
     --- optimize
     …
     --- placement
-    EnginePlacerPass  matched 2 applied 2  no-cube-producer y ()
+    EnginePlacerPass  matched 2 applied 2
+      no-cube-producer y ()
     --- decisions
-    ConvBatchnormFusionPass  matched 1 applied 0  second-consumer c (r)
+    ConvBatchnormFusionPass  matched 1 applied 0
+      second-consumer c (r)
     --- tasks
     Concat y: strided_copy input 0 [0:64] -> arena [64:128]
     --- removed
@@ -189,7 +191,7 @@ def _decision_sections(decisions: Decisions) -> dict[str, str]:
     sections = {"placement": "", "decisions": "", "removed": ""}
     for record in decisions.passes:
         if record.applied or record.rejects:
-            why = "".join(f"  {reject.reason} {reject.where} ({reject.detail})" for reject in record.rejects)
+            why = "".join(f"\n  {reject.reason} {reject.where} ({reject.detail})" for reject in record.rejects)
             section = "placement" if record.stage == Stage.SPLIT.value else "decisions"
             sections[section] += f"{record.name}  matched {record.matched} applied {record.applied}{why}\n"
     sections["removed"] = "".join(f"{source}  {why}\n" for source, why in decisions.removed.items())
