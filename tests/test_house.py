@@ -102,7 +102,7 @@ def test_each_data_file_is_installed() -> None:
 
 # What is known of an op stands in its record, as a trait; a set of names in a pass is the exception. Lower the number
 # with each set that goes, never raise it.
-MAX_SETS_OF_OPS = 36
+MAX_SETS_OF_OPS = 1
 OPS = {schema.name for schema in onnx.defs.get_all_schemas()} | {"Data", "Const", "NetOutput", "PlaceHolder", "End"}
 
 

@@ -7,7 +7,7 @@ All is computed in float64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,9 +44,9 @@ def added(x: Pattern, name: str = "affine") -> tuple[Op, ...]:
     )
 
 
-def cube(types: tuple[str, ...], x: Pattern) -> Op:
+def cube(types: Iterable[str], x: Pattern) -> Op:
     """A product with constant weights."""
-    return op(types, x, const("w"), const("b", optional=True), name="cube")
+    return op(tuple(types), x, const("w"), const("b", optional=True), name="cube")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.infer import KnownValues, infer_node
-from atcpy.ops.core.reference import evaluate_by_onnx, find_schema
+from atcpy.ops.core.reference import evaluate_node, find_schema
 from atcpy.options import PrepareOptions, Stage
 
 NAME = "ConstantFoldingPass"
@@ -105,12 +105,10 @@ def _is_constant(node: Node) -> bool:
 
 
 def _evaluate(node: Node) -> Sequence[Array]:
-    opdef = find_opdef(node)
-    evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
     inputs = [None if value is None else value.array for value in node.inputs]
     try:
         with np.errstate(all="ignore"):
-            return evaluate(node, inputs)
+            return evaluate_node(node, inputs)
     except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise ModelInvalid("EZ8888", f"it cannot be computed from its constants: {error}", where=node) from error
 

@@ -11,7 +11,7 @@ from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
-from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_by_onnx
+from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_node
 
 # An array, a list for a sequence, a dict for a map, None for an empty optional.
 RuntimeValue = Any
@@ -28,7 +28,7 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
         with np.errstate(all="ignore"):
             if opdef is not None and opdef.compute is not None:
                 return opdef.compute(node, values, out)
-            return (evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate)(node, values)
+            return evaluate_node(node, values)
     except CustomOpError:
         raise
     except AtcError as error:

@@ -180,7 +180,7 @@ register_operator(
         weights=1,
         multiplications=count_multiplications,
         fused="FusedConv",
-        traits=Trait.WINDOW,
+        traits=Trait.WINDOW | Trait.CONVOLUTION,
     )
 )
 register_operator(

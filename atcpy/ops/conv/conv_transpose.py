@@ -176,7 +176,7 @@ register_operator(
         weights=1,
         multiplications=count_multiplications,
         fused="FusedConvTranspose",
-        traits=Trait.WINDOW,
+        traits=Trait.WINDOW | Trait.CONVOLUTION,
     )
 )
 register_operator(

@@ -172,6 +172,9 @@ class Trait(Flag):
     EXTRACTS: each output is a part of input 0, cut out along one axis or several.
     INSERTS: output 0 holds operands as parts of it, each in one range along an axis or several.
     NON_NEGATIVE: no element of output 0 is below zero, as long as integers do not overflow; Relu may give −0.
+    SELECTION: each element of output 0 is one of input 0; the other inputs and the attributes say which.
+    CONVOLUTION: a convolution of input 0 with the weights 1, to which the bias 2 is added, if there is one.
+    MATRIX_PRODUCT: the product of the matrices 0 and 1, to which input 2 is added, if there is one.
     """
 
     NONE = 0
@@ -193,6 +196,9 @@ class Trait(Flag):
     CHANNELWISE = auto()
     EXTRACTS = auto()
     INSERTS = auto()
+    SELECTION = auto()
+    CONVOLUTION = auto()
+    MATRIX_PRODUCT = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +227,7 @@ class OpDef:
     multiplications: how often a node of static shapes multiplies two elements, at most.
     activation: the function of a node as kernels with an epilogue apply it: its name there, alpha and beta.
     fused: the op that does the same, then adds a residual and applies an activation before it stores the result.
+    coefficients: of an op that adds its operands up, element by element, each times its coefficient.
     compute: what the runtime calls instead of `evaluate`: a user's C kernel. It writes into the arrays that it is
         given for the outputs, if it is given some.
     """
@@ -249,6 +256,7 @@ class OpDef:
     multiplications: Callable[[Node], int] | None = None
     activation: Callable[[Node], tuple[str, float, float]] | None = None
     fused: str = ""
+    coefficients: tuple[int, ...] = ()
     compute: Compute | None = None
 
     def has_any(self, traits: Trait) -> bool:
@@ -289,6 +297,12 @@ def has_trait(node: Node, traits: Trait) -> bool:
     """Return whether the record of a node's op has one of the traits; an op without a record has none."""
     opdef = find_opdef(node)
     return opdef is not None and opdef.has_any(traits)
+
+
+def coefficients_of(node: Node) -> tuple[int, ...]:
+    """Return the coefficients of a node that adds its operands up; empty for other nodes."""
+    opdef = find_opdef(node)
+    return () if opdef is None else opdef.coefficients
 
 
 def op_types(traits: Trait) -> frozenset[str]:

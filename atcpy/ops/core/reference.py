@@ -18,7 +18,7 @@ from atcpy.ir.barrier import PURE
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, element_count
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.opdef import Known
+from atcpy.ops.core.opdef import Known, find_opdef
 
 if TYPE_CHECKING:  # functions import it: most packages run without it
     import onnx
@@ -193,6 +193,12 @@ def _infer_by_schema(
     return [
         type_proto_to_desc(found[value.name], value.name) if value.name in found else UNKNOWN for value in node.outputs
     ]
+
+
+def evaluate_node(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    """Return the outputs of a node on numpy arrays: by its record, or by ONNX's reference implementation."""
+    opdef = find_opdef(node)
+    return (evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate)(node, arrays)
 
 
 def evaluate_by_onnx(node: Node, arrays: Sequence[Array | None], **changed: int) -> list[Array]:

@@ -172,6 +172,7 @@ def _register(
     inplace: tuple[int, ...] = (0, 1),
     traits: Trait = Trait.NONE,
     neutral: Neutral | None = None,
+    coefficients: tuple[int, ...] = (),
 ) -> None:
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
@@ -192,19 +193,27 @@ def _register(
             inplace=inplace,
             traits=Trait.ELEMENTWISE | traits,
             neutral=neutral,
+            coefficients=coefficients,
         )
     )
 
 
 def _register_arithmetic() -> None:
-    functions: Mapping[str, tuple[Function, Combine, Neutral]] = {
-        "Add": (np.add, add, Neutral(-0.0)),
-        "Sub": (np.subtract, sub, Neutral(0.0, (1,))),
-        "Mul": (np.multiply, mul, Neutral(1)),
+    functions: Mapping[str, tuple[Function, Combine, Neutral, tuple[int, ...]]] = {
+        "Add": (np.add, add, Neutral(-0.0), (1, 1)),
+        "Sub": (np.subtract, sub, Neutral(0.0, (1,)), (1, -1)),
+        "Mul": (np.multiply, mul, Neutral(1), ()),
     }
-    for name, (function, on_dims, neutral) in functions.items():
-        evaluate, propagate = evaluate_with(function), propagate_with(on_dims)
-        _register(name, name, NUMBERS, evaluate=evaluate, propagate=propagate, neutral=neutral)
+    for name, (function, on_dims, neutral, coefficients) in functions.items():
+        _register(
+            name,
+            name,
+            NUMBERS,
+            evaluate=evaluate_with(function),
+            propagate=propagate_with(on_dims),
+            neutral=neutral,
+            coefficients=coefficients,
+        )
     for name, ge_type, function, choose, least in (
         ("Max", "Maximum", np.maximum, max, -np.inf),
         ("Min", "Minimum", np.minimum, min, np.inf),

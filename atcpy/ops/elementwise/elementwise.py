@@ -65,6 +65,7 @@ def _register(
     propagate: Propagate | None = None,
     epilogue: bool = False,
     traits: Trait = Trait.NONE,
+    coefficients: tuple[int, ...] = (),
 ) -> None:
     def kernel_op(node: Node) -> str:
         return (op if isinstance(op, str) else op(node)) or name
@@ -87,6 +88,7 @@ def _register(
             inplace=(0,),
             traits=Trait.ELEMENTWISE | traits,
             activation=activation if epilogue else None,
+            coefficients=coefficients,
         )
     )
 
@@ -168,7 +170,13 @@ _register(
     "Abs", "Abs", FLOATS | INTS, evaluate=np.abs, propagate=_each(abs), traits=Trait.IDEMPOTENT | Trait.NON_NEGATIVE
 )
 _register(
-    "Neg", "Neg", FLOATS | SIGNED, evaluate=np.negative, propagate=_each(lambda item: -item), traits=Trait.INVOLUTION
+    "Neg",
+    "Neg",
+    FLOATS | SIGNED,
+    evaluate=np.negative,
+    propagate=_each(lambda item: -item),
+    traits=Trait.INVOLUTION,
+    coefficients=(-1,),
 )
 _register(
     "Sign",

@@ -23,7 +23,7 @@ from atcpy.ops.core.opdef import (
     is_view,
     register_operator,
 )
-from atcpy.ops.core.reference import evaluate_by_onnx
+from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.spans import Spans, cuts_rows, dims_of, is_repeated, spans_of, varies_in_row, within
 from atcpy.ops.core.structural import keep_desc
 from atcpy.ops.elementwise.graph_program import MAX_DIMS, MAX_ROW, MAX_SOURCES, Program, is_immediate
@@ -226,9 +226,7 @@ def _evaluate(node: Node, operands: Sequence[Array | None]) -> Array:
     if only_moves(node):
         x = np.asarray(operands[0])
         return x.reshape(shape) if is_view(node) else np.broadcast_to(x, shape)
-    opdef = find_opdef(node)
-    evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
-    return np.asarray(evaluate(node, operands)[0])
+    return np.asarray(evaluate_node(node, operands)[0])
 
 
 register_operator(

@@ -21,7 +21,7 @@ from atcpy.ir.dtype import DType
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.half import HALF_DTYPES, supports_weights
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
 BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
@@ -294,6 +294,7 @@ register_operator(
         ge_type=ge_matmul,
         infer=infer_matmul,
         evaluate=evaluate_matmul,
+        traits=Trait.MATRIX_PRODUCT,
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,
@@ -307,6 +308,7 @@ register_operator(
         name="Gemm",
         ge_type="GemmD",
         infer=infer_gemm,
+        traits=Trait.MATRIX_PRODUCT,
         engines={Engine.AICORE: supports_matmul},
         layout=layout_matmul,
         lower=lower_matmul,

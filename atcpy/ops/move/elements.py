@@ -109,6 +109,7 @@ register_operator(
         evaluate=evaluate_gather_elements,
         engines={Engine.AICPU: supports_elements},
         lower=lower_gather_elements,
+        traits=Trait.SELECTION,
     )
 )
 register_operator(

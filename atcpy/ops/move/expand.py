@@ -165,7 +165,7 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_expand)},
         layout=layout_expand,
         lower=lower_expand,
-        traits=Trait.EAGER | Trait.BROADCAST | Trait.CONVERSION,
+        traits=Trait.EAGER | Trait.BROADCAST | Trait.CONVERSION | Trait.SELECTION,
     )
 )
 register_operator(
@@ -180,6 +180,6 @@ register_operator(
         lower=lower_tile,
         data=(0,),
         permute=permute_tile,
-        traits=Trait.CONVERSION,
+        traits=Trait.CONVERSION | Trait.SELECTION,
     )
 )

@@ -126,7 +126,7 @@ register_operator(
         evaluate=evaluate_gather,
         engines={Engine.AICPU: supports_gather},
         lower=lower_gather,
-        traits=Trait.EXTRACTS,
+        traits=Trait.EXTRACTS | Trait.SELECTION,
     )
 )
 register_operator(
@@ -135,5 +135,6 @@ register_operator(
         ge_type="GatherNd",
         engines={Engine.AICPU: supports_gather_nd},
         lower=lower_gather_nd,
+        traits=Trait.SELECTION,
     )
 )

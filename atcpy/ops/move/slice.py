@@ -167,7 +167,7 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_slice, lower_slice)},
         layout=layout_slice,
         lower=lower_slice,
-        traits=Trait.EAGER | Trait.EXTRACTS,
+        traits=Trait.EAGER | Trait.EXTRACTS | Trait.SELECTION,
         data=(0,),
         permute=permute_axes_input(AXES, STARTS),
     )

@@ -9,7 +9,7 @@ from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 # --- Transpose ---------------------------------------------------------------------------------
@@ -163,6 +163,7 @@ register_operator(
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_transpose)},
         layout=layout_transpose,
         lower=lower_transpose,
+        traits=Trait.SELECTION,
     )
 )
 register_operator(
@@ -173,6 +174,7 @@ register_operator(
         engines={Engine.VECTOR: supports_movement},
         layout=layout_depth_space,
         lower=lower_depth_space,
+        traits=Trait.SELECTION,
     )
 )
 register_operator(
@@ -183,5 +185,6 @@ register_operator(
         engines={Engine.VECTOR: supports_movement},
         layout=layout_depth_space,
         lower=lower_depth_space,
+        traits=Trait.SELECTION,
     )
 )

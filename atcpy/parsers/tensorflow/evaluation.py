@@ -10,7 +10,7 @@ from atcpy.ir import DType, Node, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.infer import KnownValues
-from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_by_onnx, find_schema
+from atcpy.ops.core.reference import EVALUATION_ERRORS, evaluate_node, find_schema
 
 MAX_NODES: Final = 64  # that are looked at for one constant
 MAX_ELEMENTS: Final = 2**12  # of each result on the way to it
@@ -56,10 +56,9 @@ class _Search:
             if value is not None and array is None:
                 return False
             inputs.append(array)
-        evaluate = evaluate_by_onnx if opdef is None or opdef.evaluate is None else opdef.evaluate
         try:
             with np.errstate(all="ignore"):
-                results = evaluate(node, inputs)
+                results = evaluate_node(node, inputs)
         except EVALUATION_ERRORS:
             return False
         self._found.update(zip(node.outputs, map(np.asarray, results), strict=True))

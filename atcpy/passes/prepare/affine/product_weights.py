@@ -13,11 +13,12 @@ import numpy as np
 
 from atcpy.ir import Match, Node, Reject, Value
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, op_types
 from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.passes.affine import Affine, affine_requirements
 from atcpy.passes.folding import SMALL_BYTES
 
-CONVS, MATRICES = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
+CONVS, MATRICES = op_types(Trait.CONVOLUTION), op_types(Trait.MATRIX_PRODUCT)
 
 
 def lender(m: Match) -> Value:

@@ -11,10 +11,10 @@ import numpy as np
 
 from atcpy.ir import DType, Node, Rewriter, Value
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, has_trait
 from atcpy.passes.slices import cut_of
 
 _DEPTH = 12  # nodes that are looked through
-_UNARY = frozenset({"Cos", "Sin", "Cast", "Identity"})
 
 
 def is_doubled(value: Value, interleaved: bool) -> bool:
@@ -78,11 +78,12 @@ def _joined_halves(node: Node) -> Value | None:
 def _joined_pairs(node: Node) -> Value | None:
     """What a Reshape makes part of the dim before, when its last dim was repeated: still with a last dim of 1."""
     repeat = node.operand(0).producer if node.op_type == "Reshape" else node
-    if repeat.op_type not in {"Expand", "Tile", "Concat"} or repeat is node:
+    if repeat is node or not repeat.operands:
         return None
     once = repeat.operand(0)
     shape, width = once.desc.shape or (), (0, *(once.desc.shape or (0,)))[-2]
-    if repeat.op_type == "Concat" and not (repeat.input_count == 2 and repeat.operand(1) is once):
+    is_repeated = has_trait(repeat, Trait.BROADCAST) or repeat.op_type == "Tile"
+    if not is_repeated and not (repeat.op_type == "Concat" and list(repeat.inputs) == [once, once]):
         return None
     if len(shape) < 2 or not isinstance(width, int) or repeat.output.desc.shape != (*shape[:-1], 2) or shape[-1] != 1:
         return None
@@ -117,4 +118,5 @@ def _above(node: Node) -> Value | None:
             moved = {int(axis) % (last + 1) for axis in axes.array.reshape(-1)}
             return first if keeps_width and last not in moved else None
         case _:
-            return first if node.op_type in _UNARY else None
+            keeps_place = node.op_type == "Identity" or (node.input_count == 1 and has_trait(node, Trait.ELEMENTWISE))
+            return first if keeps_place else None

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
+from atcpy.ops import Trait, has_trait
 from atcpy.passes.fusion import Fusion, only_read_by
 
 _HEADS_FIRST, _PARTS_FIRST = (0, 2, 1, 3), (2, 0, 3, 1, 4)
@@ -130,7 +131,7 @@ def _part_of(value: Value) -> tuple[Value, int] | None:
     if node.op_type == "Gather" and node.int_attr("axis", 0) == 0 and node.operand(1).tensor is not None:
         index = node.operand(1).array
         turned, part = node.operand(0), int(index) if index.ndim == 0 else -1
-    elif node.op_type in {"Squeeze", "Reshape"} and node.operand(0).producer.op_type == "Split":
+    elif has_trait(node, Trait.RESHAPE) and node.operand(0).producer.op_type == "Split":
         taken = node.operand(0)
         if taken.desc.shape is None or value.desc.shape != taken.desc.shape[1:] or taken.producer.int_attr("axis", 0):
             return None

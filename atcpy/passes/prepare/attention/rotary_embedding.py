@@ -22,7 +22,7 @@ from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.ops.move.slice import Extent
 from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 from atcpy.passes.prepare.attention.cos_sin_cache import halved, is_doubled
-from atcpy.passes.prepare.attention.last_axis import places_of, works_on_last
+from atcpy.passes.prepare.attention.last_axis import source_of, works_on_last
 
 _PART = "rotary_embedding_dim"
 _A, _B, _COS, _SIN = var("a"), var("b"), var("cos"), var("sin")
@@ -125,14 +125,14 @@ def _rows(angle: Value, rank: int, is_joined: bool, rw: Rewriter) -> Value:
 
 def _turned(m: Match) -> Value | None:
     """The value of which a and b are the halves, or the even and the odd places; None if there is none."""
-    a, b = places_of(m["a"]), places_of(m["b"])
+    a, b = source_of(m["a"]), source_of(m["b"])
     x = m["x"] if "x" in m.values else a[0]
     width = x.desc.shape[-1] if x.desc.shape else None
     if not isinstance(width, int) or width % 2:
         return None
     start = 0
     if a[0] is not x:
-        base, taken = places_of(x)
+        base, taken = source_of(x)
         if base is not a[0] or taken.step != 1:
             return None
         start = taken.start
@@ -162,7 +162,7 @@ class RotaryPart(
     pattern = op("Concat", op("RotaryEmbedding", var("x"), _COS, _SIN, name="rotary"), var("rest"), name="y")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        y, (whole, first), (other, rest) = m.node("y"), places_of(m["x"]), places_of(m["rest"])
+        y, (whole, first), (other, rest) = m.node("y"), source_of(m["x"]), source_of(m["rest"])
         yield from only_read_within(m, y)
         width = whole.desc.shape[-1] if whole.desc.shape else None
         if not works_on_last(y, y.output) or len(m["x"].desc.shape or ()) != 4 or m.node("rotary").int_attr(_PART, 0):
@@ -176,6 +176,6 @@ class RotaryPart(
             yield Reject("not-a-partition", y.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        whole, first = places_of(m["x"])
+        whole, first = source_of(m["x"])
         attrs = {**m.node("rotary").attrs, _PART: first.count}
         return rw.op("RotaryEmbedding", whole, m["cos"], m["sin"], **attrs)

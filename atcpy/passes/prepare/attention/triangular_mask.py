@@ -6,7 +6,6 @@ Trilu(Expand(1, [n, n]))       Where(Trilu(…) = 0, −∞, 0)       Range(n) �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,20 +13,13 @@ import numpy as np
 from atcpy.ir import DType, Node, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.core.reference import evaluate_by_onnx
+from atcpy.ops import Trait, coefficients_of, has_trait
+from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
-from atcpy.passes.layout_chain import VIEWS
 
 _MOST = 64  # values of which a mask is made, that are looked at
 _COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
 _LARGEST = 1 << 22  # elements of a constant that are looked at
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "Less": lambda a, b: a < b,
-    "LessOrEqual": lambda a, b: a <= b,
-    "Greater": lambda a, b: a > b,
-    "GreaterOrEqual": lambda a, b: a >= b,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +72,20 @@ def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle
         start, step = node.operand(0), node.operand(2)
         counts = start.tensor is not None and step.tensor is not None and step.array == 1
         return _Ramp(-1, int(start.array)) if counts and int(start.array) == start.array else None
-    if node.op_type not in _OF_FIRST and not has_trait(node, Trait.ELEMENTWISE):
+    moves = node.op_type == "Trilu" or has_trait(node, Trait.RESHAPE | Trait.BROADCAST)
+    if not moves and not has_trait(node, Trait.ELEMENTWISE):
         return None
     above: list[Triangle | _Ramp] = []
-    for operand in node.operands[: 1 if node.op_type in _OF_FIRST else None]:
+    for operand in node.operands[: 1 if moves else None]:
         known = _known(operand, found)
         if known is None:
             return None
         above.append(known)
     if node.op_type == "Trilu":
         return _cut(node, above[0])
-    if node.op_type in _OF_FIRST:
+    if moves:
         return _seen(node.operand(0).desc.shape, shape, above[0])
     return _combined(node, above)
-
-
-_OF_FIRST = VIEWS | {"Expand", "Trilu"}
 
 
 def _of_constant(value: Value) -> Triangle | None:
@@ -136,8 +126,8 @@ def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triang
 
 def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | None:
     """What an elementwise op makes of its operands."""
-    opdef, shape = find_opdef(node), node.output.desc.shape
-    if opdef is None or shape is None or None in node.inputs:
+    shape = node.output.desc.shape
+    if shape is None or None in node.inputs:
         return None
     for value, known in zip(node.operands, above, strict=True):
         have, axes = value.desc.shape or (), (known.axis,) if isinstance(known, _Ramp) else (-2, -1)
@@ -148,39 +138,33 @@ def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | N
     triangles = [known for known in above if isinstance(known, Triangle)]
     if len(triangles) == len(above):
         arrays = [np.stack([known.low, known.high]) for known in triangles]
-        low, high = (opdef.evaluate or evaluate_by_onnx)(node, arrays)[0]
+        low, high = evaluate_node(node, arrays)[0]
         return Triangle(np.asarray(low), np.asarray(high))
     if node.op_type == "Cast":
         return above[0] if node.output.desc.dtype in _COUNTING else None
     if len(above) != 2:
         return None
-    return _compared(node.op_type, *above) or _moved(node.op_type, *above)
+    return _compared(node, *above) or _moved(node, *above)
 
 
-def _compared(op_type: str, a: Triangle | _Ramp, b: Triangle | _Ramp) -> Triangle | None:
-    """Rows compared with columns: a step, which must lie behind the diagonal."""
-    if (
-        op_type not in _COMPARISONS
-        or not isinstance(a, _Ramp)
-        or not isinstance(b, _Ramp)
-        or {a.axis, b.axis} != {-2, -1}
-    ):
+def _compared(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> Triangle | None:
+    """Compare rows with columns: a step, which must lie behind the diagonal."""
+    if not isinstance(a, _Ramp) or not isinstance(b, _Ramp) or {a.axis, b.axis} != {-2, -1}:
         return None
-    steps = [
-        _COMPARISONS[op_type](a.start + (ahead if a.axis == -1 else 0), b.start + (ahead if b.axis == -1 else 0))
-        for ahead in (-1, 0, 1, 2)
-    ]
+    if node.output.desc.dtype is not DType.BOOL:
+        return None
+    ahead = np.array([-1, 0, 1, 2])  # of a column before its row
+    steps = evaluate_node(node, [ramp.start + ahead * (ramp.axis == -1) for ramp in (a, b)])[0]
     is_step = steps[0] == steps[1] != steps[2] == steps[3]
     return Triangle(np.asarray(steps[1]), np.asarray(steps[2])) if is_step else None
 
 
-def _moved(op_type: str, a: Triangle | _Ramp, b: Triangle | _Ramp) -> _Ramp | None:
-    """A ramp and a number."""
-    if op_type == "Add" and isinstance(a, Triangle):
+def _moved(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> _Ramp | None:
+    """Add a number to a ramp, or take it away."""
+    *_, sign = coefficients_of(node) or (0,)
+    if sign == 1 and isinstance(a, Triangle):
         a, b = b, a
-    if op_type not in {"Add", "Sub"} or not isinstance(a, _Ramp) or not isinstance(b, Triangle) or not b.is_uniform:
+    if not sign or not isinstance(a, _Ramp) or not isinstance(b, Triangle) or not b.is_uniform:
         return None
     number = float(b.low)
-    if number != int(number):
-        return None
-    return _Ramp(a.axis, a.start + int(number) if op_type == "Add" else a.start - int(number))
+    return _Ramp(a.axis, a.start + sign * int(number)) if number.is_integer() else None

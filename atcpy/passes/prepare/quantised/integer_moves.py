@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from atcpy.ir import Match, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.graph import Graph
 from atcpy.ir.pattern import op, var
+from atcpy.ops import Trait, op_types
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
@@ -20,10 +21,6 @@ from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps
 
-_MOVES = (
-    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile", "DepthToSpace",
-    "SpaceToDepth", "MaxPool", "Resize",
-)  # fmt: skip
 _OTHERS = ("b", "c", "d", "e")  # the operands of a move that say how
 
 
@@ -33,7 +30,7 @@ class QuantizedMove(
     """Move the integers of a DequantizeLinear, not its floats."""
 
     pattern = op(
-        _MOVES,
+        (*op_types(Trait.SELECTION | Trait.RESHAPE), "MaxPool", "Resize"),
         op("DequantizeLinear", var("x"), var("scale"), var("zero", optional=True), name="dequantize"),
         *(var(name, optional=True) for name in _OTHERS),
         name="move",

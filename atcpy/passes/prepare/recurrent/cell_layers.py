@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+
+import numpy as np
 
 from atcpy.ir import DType, Reject, Value
 from atcpy.ir.shape import Dim
+from atcpy.ops import Trait, has_trait
+from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.prepare.recurrent.cells import Cell, State, find_cells
 from atcpy.passes.prepare.recurrent.linear_form import Columns, NotACell, rows, width
 from atcpy.passes.prepare.recurrent.loop_values import Carried, Place, Sequence, Stack, Turns, plain
 from atcpy.passes.prepare.recurrent.splat import is_zero
-
-_VIEWS: Final = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})
-# For a comparison of the turn with the length of a row: does the row still run where it is true?
-_RUNS: Final = {"Less": True, "GreaterOrEqual": False}
-_SWAPPED: Final = {"Greater": "Less", "LessOrEqual": "GreaterOrEqual"}
 
 
 class What(Enum):
@@ -138,17 +136,20 @@ class Layer:
 
     def _read_mask(self, condition: Value, dims: tuple[Dim, ...], *, runs: bool) -> Mask | None:
         """What a condition says of each row: that it runs, or else that it does not."""
-        node = condition.producer
-        while node.op_type in _VIEWS or node.op_type in ("Not", "Tile"):
-            source = node.operand(0)
+        while True:
+            node = condition.producer
             if node.op_type == "Tile":
+                source = node.operand(0)
                 keeps_rows = rows(source) == rows(condition) and width(source) == 1
-            else:
+            elif node.op_type == "Not" or has_trait(node, Trait.VIEW):
+                source = node.operand(0)
                 keeps_rows = _long(source) == _long(condition)
+            else:
+                break
             if not keeps_rows:
                 return None
             runs ^= node.op_type == "Not"
-            condition, node = source, source.producer
+            condition = source
         if _long(condition) != dims:
             return None
         steps = self.turns.sequence(condition)
@@ -159,13 +160,16 @@ class Layer:
 
     def _compared(self, condition: Value, runs: bool) -> Value | None:
         """The lengths that the turn is compared with, one for each row."""
-        op_type, operands = condition.producer.op_type, condition.producer.operands
-        if op_type in _SWAPPED:
-            op_type, operands = _SWAPPED[op_type], operands[::-1]
-        if _RUNS.get(op_type) is not runs or self.turns.place(operands[0]) != Place(0, 1):
+        node = condition.producer
+        counts = [self.turns.place(operand) == Place(0, 1) for operand in node.operands]
+        if sorted(counts) != [False, True] or not has_trait(node, Trait.ELEMENTWISE):
             return None
-        lengths = operands[1]
-        while lengths.producer.op_type in _VIEWS or lengths.producer.op_type == "Cast":
+        # The iteration before, at and behind a length of 1.
+        compared = evaluate_node(node, [np.arange(3) if is_turn else np.ones(3, np.int64) for is_turn in counts])[0]
+        if compared.tolist() != [runs, not runs, not runs]:
+            return None
+        lengths = node.operand(counts.index(False))
+        while has_trait(lengths.producer, Trait.VIEW) or lengths.producer.op_type == "Cast":
             lengths = lengths.producer.operand(0)
         outer = self.turns.outside(lengths)
         return outer if outer is not None and outer.desc.dtype.is_int else None
@@ -187,7 +191,7 @@ class Layer:
 
     def _elements(self) -> dict[Value, Sequence]:
         """The elements of sequences."""
-        values = [node.output for node in self.turns.body.nodes if node.op_type in ("Data", "Gather")]
+        values = (value for node in self.turns.body.nodes for value in node.outputs)
         found = {value: self.turns.sequence(value) for value in values if value.desc.dtype is DType.FLOAT32}
         return {value: sequence for value, sequence in found.items() if sequence is not None}
 
@@ -274,7 +278,7 @@ class Layer:
 
 
 def _is_read(old: Value) -> bool:
-    return any(use.node.op_type not in ("Where", "NetOutput") for use in old.uses)
+    return any(use.node.op_type != "Where" and not use.node.is_structural for use in old.uses)
 
 
 def _long(value: Value) -> tuple[Dim, ...]:

@@ -20,9 +20,11 @@ from typing import Final
 import numpy as np
 
 from atcpy.ir import Node, Reject, Value
-from atcpy.ir.shape import Dim, Shape
+from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, coefficients_of, has_trait
 from atcpy.ops.core.shape_values import UNNAMED
+from atcpy.ops.recurrent import ACTIVATION_PARAMETERS
 
 MAX_PRODUCTS: Final = 24  # of a sum: brackets multiplied out may become very many
 MAX_ATOMS: Final = 4  # of a product: squares of squares, too
@@ -72,23 +74,6 @@ class Activation:
     beta: float = 0.0
     scale: float = 1.0
     gain: float = 1.0
-
-
-# Those that recurrent ops have, with what alpha and beta are where a node does not say it.
-_ACTIVATIONS: Final[Mapping[str, tuple[float, float]]] = {
-    "Sigmoid": (0.0, 0.0),
-    "Tanh": (0.0, 0.0),
-    "Relu": (0.0, 0.0),
-    "HardSigmoid": (0.2, 0.5),
-    "Elu": (1.0, 0.0),
-    "LeakyRelu": (0.01, 0.0),
-    "Softsign": (0.0, 0.0),
-    "Softplus": (0.0, 0.0),
-    "Clip": (0.0, 0.0),
-}
-_SAME_ELEMENTS: Final = frozenset({"Identity", "Dropout", "Reshape", "Squeeze", "Unsqueeze"})
-_SAME_COLUMNS: Final = frozenset({"Concat", "Split", "Slice"})
-_SIGNS: Final[Mapping[str, tuple[float, ...]]] = {"Add": (1.0, 1.0), "Sub": (1.0, -1.0), "Neg": (-1.0,)}
 
 
 def width(value: Value) -> int:
@@ -150,12 +135,13 @@ class Columns:
         self._check_rows(value)
         if node.domain or (value.index and node.op_type != "Split"):
             raise NotACell(Reject("other-formula", node.name, node.op_type))
-        if node.op_type in _ACTIVATIONS:
+        coefficients = coefficients_of(node)
+        if node.op_type == "Clip" or node.op_type in ACTIVATION_PARAMETERS:
             return self._alone(Atom(Kind.ACTIVATION, value, begin, end), self.activation(value).gain)
-        if node.op_type in ("MatMul", "Gemm"):
+        if has_trait(node, Trait.MATRIX_PRODUCT):
             return self._product(node, begin, end, depth)
-        if node.op_type in _SIGNS:
-            return self._sum(node, _SIGNS[node.op_type], begin, end, depth)
+        if coefficients:
+            return self._sum(node, coefficients, begin, end, depth)
         if node.op_type == "Mul":
             a, b = (self._operand(node, operand, begin, end, depth) for operand in node.operands)
             return self._multiplied(node, a, b)
@@ -170,7 +156,7 @@ class Columns:
         """What an atom of that kind makes of its node's operand."""
         node = value.producer
         if node.op_type != "Clip":
-            alpha, beta = _ACTIVATIONS[node.op_type]
+            alpha, beta = (default or 0.0 for default in ACTIVATION_PARAMETERS[node.op_type])
             return Activation(node.op_type, node.float_attr("alpha", alpha), node.float_attr("beta", beta))
         low, high = (None if (bound := node.input(place)) is None else self.constant(bound) for place in (1, 2))
         if low is None or high is None or low.size != 1 or high.size != 1 or low.item() != 0 or not high.item() > 0:
@@ -207,27 +193,26 @@ class Columns:
     def _moved(self, span: Span) -> Iterator[Span]:
         """Where they are one node earlier."""
         value, node = span.value, span.value.producer
-        if node.op_type in _SAME_ELEMENTS and value.index == 0 and not self._drops(node):
+        if has_trait(node, Trait.VIEW) and value.index == 0 and not self._drops(node):
             source = node.operand(0)
             if width(source) == width(value) and rows(source) == rows(value):
                 yield Span(source, span.begin, span.end, span.at)
                 return
-        if node.op_type not in _SAME_COLUMNS or not self._is_along_columns(node):
-            yield span
-            return
-        if node.op_type == "Concat":
+        if node.op_type == "Concat" and self._is_along_columns(node):
             at = 0
             for piece in node.operands:
                 first, last = max(span.begin, at), min(span.end, at + width(piece))
                 if first < last:
                     yield Span(piece, first - at, last - at, span.at + first - span.begin)
                 at += width(piece)
-            return
-        if node.op_type == "Split":
+        elif node.op_type == "Split" and self._is_along_columns(node):
             before = sum(width(piece) for piece in node.outputs[: value.index])
-        else:
+            yield Span(node.operand(0), span.begin + before, span.end + before, span.at)
+        elif node.op_type == "Slice" and self._slices_columns(node):
             before = self._first_column(node)
-        yield Span(node.operand(0), span.begin + before, span.end + before, span.at)
+            yield Span(node.operand(0), span.begin + before, span.end + before, span.at)
+        else:
+            yield span
 
     def _drops(self, node: Node) -> bool:
         """Is it a Dropout that may leave out elements?"""
@@ -238,17 +223,16 @@ class Columns:
         return held is None or bool(np.any(held))
 
     def _is_along_columns(self, node: Node) -> bool:
-        """Does a node of _SAME_COLUMNS leave the rows as they are?"""
+        """Return whether a Concat or Split leaves the rows as they are."""
         source = node.operand(0).desc.shape
-        if source is None:
-            return False
-        if node.op_type == "Slice":
-            return self._slices_columns(node, source)
-        return node.int_attr("axis", 0) in (-1, len(source) - 1)
+        return source is not None and node.int_attr("axis", 0) in (-1, len(source) - 1)
 
-    def _slices_columns(self, node: Node, shape: Shape) -> bool:
-        made, steps = node.output.desc.shape, node.input(4)
-        if made is None or made[:-1] != shape[:-1] or UNNAMED in made or self.constant(node.operand(1)) is None:
+    def _slices_columns(self, node: Node) -> bool:
+        """Return whether a Slice leaves the rows as they are, and takes columns one after the other."""
+        shape, result, steps = node.operand(0).desc.shape, node.output.desc.shape, node.input(4)
+        if shape is None or result is None or result[:-1] != shape[:-1] or UNNAMED in result:
+            return False
+        if self.constant(node.operand(1)) is None:
             return False
         if any(value is not None and self.constant(value) is None for value in (node.input(3), steps)):
             return False
@@ -280,10 +264,10 @@ class Columns:
             raise NotACell(Reject("other-formula", node.name, "one column for all"))
         return self.terms(value, begin, end, depth + 1)
 
-    def _sum(self, node: Node, signs: tuple[float, ...], begin: int, end: int, depth: int) -> Terms:
+    def _sum(self, node: Node, coefficients: tuple[int, ...], begin: int, end: int, depth: int) -> Terms:
         total: dict[Product, Factor] = {}
-        for sign, value in zip(signs, node.operands, strict=True):
-            _add(total, self._operand(node, value, begin, end, depth), sign)
+        for coefficient, value in zip(coefficients, node.operands, strict=True):
+            _add(total, self._operand(node, value, begin, end, depth), coefficient)
         return total
 
     def _product(self, node: Node, begin: int, end: int, depth: int) -> Terms:

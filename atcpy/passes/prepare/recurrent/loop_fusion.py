@@ -16,6 +16,7 @@ import numpy as np
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
+from atcpy.ops import Trait, op_types
 from atcpy.ops.core.infer import KnownValues, propagate
 from atcpy.ops.recurrent import ACTIVATION_PARAMETERS, DEFAULT_ACTIVATIONS
 from atcpy.options import OoLevel, PrepareOptions
@@ -30,7 +31,6 @@ from atcpy.passes.prepare.recurrent.splat import is_zero
 from atcpy.passes.slices import insert_flip
 
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with
-_STATE_PLACES = {"LSTM": 2, "GRU": 1, "RNN": 1}  # of the results, behind that of all steps
 
 
 @graph_pass(
@@ -91,7 +91,7 @@ def _replace(graph: Graph, node: Node, layer: Layer, record: PassRecord, finishe
 def _may_recur(node: Node) -> bool:
     """Is there a product in it that a state may go through?"""
     body = next(node.subgraphs)
-    return body.has_any(("MatMul", "Gemm")) and any(value.desc.dtype.is_float for value in node.operands)
+    return body.has_any(op_types(Trait.MATRIX_PRODUCT)) and any(value.desc.dtype.is_float for value in node.operands)
 
 
 def _numbers(graph: Graph) -> KnownValues:
@@ -149,8 +149,8 @@ class _Writer:
             attrs["direction"] = "reverse"
         if cell.gates[-1].is_late:
             attrs["linear_before_reset"] = 1
-        count = 1 + _STATE_PLACES[cell.op_type]
-        return rw.ops(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=count, **attrs)
+        outputs = 1 + len(states)  # h of all steps, and each last state
+        return rw.ops(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=outputs, **attrs)
 
     def _input(self, source: Value) -> Value:
         """The steps of a source as [steps, batch, columns]."""
@@ -158,7 +158,7 @@ class _Writer:
         if cell is not None:
             return self._view(self.made[cell][0], "Squeeze", [1])
         x = self._taken(self.layer.sequences[source])
-        x = self._moved(x, ("Squeeze", "Unsqueeze"), source.desc.shape or (), 1)
+        x = self._as_matrix(x, source.desc.shape or (), 1)
         return x if self.order is None else self._picked(x, self.order, x)
 
     def _taken(self, sequence: Sequence) -> Value:
@@ -196,7 +196,7 @@ class _Writer:
         runs = self._taken(steps)
         if shape[-1:] != (1,):
             runs, shape = rw.op("Unsqueeze", runs, self._integers(-1)), (*shape, 1)
-        runs = self._moved(runs, ("Squeeze", "Unsqueeze"), shape, 1)
+        runs = self._as_matrix(runs, shape, 1)
         self.runs = rw.op("Not", runs) if mask.skipped else runs
         ones = rw.op("Cast", self.runs, to=DType.INT64.onnx)
         self.counts = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)))
@@ -214,7 +214,7 @@ class _Writer:
         if is_zero(start):
             return None
         shape = start.desc.shape or ()
-        return self._view(self._moved(start, ("Squeeze", "Unsqueeze"), shape, 0), "Unsqueeze", [0])
+        return self._view(self._as_matrix(start, shape, 0), "Unsqueeze", [0])
 
     # --- results -----------------------------------------------------------------------------------
 
@@ -233,8 +233,8 @@ class _Writer:
             return self._list(self._steps(result, cell, shape[1:], is_reversed=False), of)
         last = self._view(self.made[cell][1 + (result.what is What.C)], "Squeeze", [0])
         if result.what is What.ONE:
-            return self._view(self._moved(last, ("Unsqueeze", "Squeeze"), shape[1:], 0), "Unsqueeze", [0])
-        return self._moved(last, ("Unsqueeze", "Squeeze"), shape, 0)
+            return self._view(self._from_matrix(last, shape[1:], 0), "Unsqueeze", [0])
+        return self._from_matrix(last, shape, 0)
 
     def _steps(self, result: Result, cell: Cell, shape: Shape, *, is_reversed: bool) -> Value:
         """h of all turns, each of this shape, in their order or from the last to the first."""
@@ -245,7 +245,7 @@ class _Writer:
             held = self._picked(first, self.counts, y)
             y = held if result.is_held else rw.op("Where", self.runs, held, rw.const(np.float32(0)))
         y = insert_flip(self.rw, y, 0) if self.is_reversed is not is_reversed else y
-        return self._moved(y, ("Unsqueeze", "Squeeze"), shape, 1)
+        return self._from_matrix(y, shape, 1)
 
     def _list(self, steps: Value, state: Carried) -> Value:
         """A list whose first elements are steps."""
@@ -276,15 +276,23 @@ class _Writer:
     def _slice(self, value: Value, begin: Value, end: Value, axis: int) -> Value:
         return self.rw.op("Slice", value, begin, end, self._integers(axis))
 
-    def _moved(self, value: Value, ops: tuple[str, str], shape: Shape, at: int) -> Value:
-        """Between dims of `shape` behind `at` others and [batch, columns]: takes away dims of 1, or puts one in."""
-        take, put = ops
-        *before, _ = shape
-        long = [axis for axis, dim in enumerate(before) if dim != 1]
-        kept = long[0] if long else 0
-        if not before:
-            return self._view(value, put, [at])
-        return self._view(value, take, [at + axis for axis in range(len(before)) if axis != kept])
+    def _as_matrix(self, value: Value, shape: Shape, first: int) -> Value:
+        """View the dims `shape`, which begin at axis `first`, as [batch, columns]."""
+        if len(shape) == 1:
+            return self._view(value, "Unsqueeze", [first])
+        return self._view(value, "Squeeze", _dropped_axes(shape, first))
+
+    def _from_matrix(self, value: Value, shape: Shape, first: int) -> Value:
+        """View [batch, columns], which begin at axis `first`, as the dims `shape`."""
+        if len(shape) == 1:
+            return self._view(value, "Squeeze", [first])
+        return self._view(value, "Unsqueeze", _dropped_axes(shape, first))
+
+
+def _dropped_axes(shape: Shape, first: int) -> list[int]:
+    """Return the axes of `shape`, counted from `first`, beside those of the batch and of the columns."""
+    batch = next((axis for axis, dim in enumerate(shape[:-1]) if dim != 1), 0)
+    return [first + axis for axis in range(len(shape) - 1) if axis != batch]
 
 
 def _activations(cell: Cell) -> dict[str, object]:

@@ -11,11 +11,11 @@ from atcpy.ir import Node, Value
 from atcpy.ir.closure import captured_value, formal_inputs
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
+from atcpy.ops import Trait, coefficients_of, has_trait
 from atcpy.ops.core.infer import KnownValues
 from atcpy.ops.core.shape_values import UNNAMED, add, sub
 
 MAX_STEPS: Final = 20  # nodes from an index to what it counts
-_ONE_ELEMENT: Final = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +176,19 @@ class Turns:
             return self._counter(value)
         if depth > MAX_STEPS or node.domain:
             return None
-        if node.op_type in _ONE_ELEMENT:
+        if node.op_type == "Cast" or has_trait(node, Trait.VIEW):
             return self.place(node.operand(0), depth + 1)
-        if node.op_type not in ("Add", "Sub"):
+        coefficients = coefficients_of(node)
+        if not coefficients:
             return None
-        a, b = (self.place(operand, depth + 1) for operand in node.operands)
-        if a is None or b is None:
-            return None
-        if node.op_type == "Add":
-            return Place(add(a.first, b.first), a.step + b.step)
-        return Place(sub(a.first, b.first), a.step - b.step)
+        total = Place(0, 0)
+        for coefficient, operand in zip(coefficients, node.operands, strict=True):
+            term = self.place(operand, depth + 1)
+            if term is None:
+                return None
+            first = (add if coefficient > 0 else sub)(total.first, term.first)
+            total = Place(first, total.step + coefficient * term.step)
+        return total
 
     def _counter(self, value: Value) -> Place | None:
         """A number from outside, or one that is carried and that a turn adds the same to."""
@@ -201,14 +204,14 @@ class Turns:
     def step(self, state: Carried) -> int | None:
         """What a turn adds to a counter."""
         node = state.new.producer
-        if node.op_type not in ("Add", "Sub") or node.domain:
+        terms = [*zip(coefficients_of(node), map(plain, node.operands), strict=False)]
+        counted, others = (1, state.old), [term for term in terms if term != (1, state.old)]
+        if counted not in terms or len(others) != 1:
             return None
-        terms = [plain(operand) for operand in node.operands]
-        for counted, other in (terms, terms[::-1])[: 2 if node.op_type == "Add" else 1]:
-            held = self.constant(other)
-            if counted is state.old and held is not None and held.size == 1 and held.dtype.kind in "iu":
-                return int(held.item()) * (1 if node.op_type == "Add" else -1)
-        return None
+        ((coefficient, other),) = others
+        value = self.constant(other)
+        is_integer = value is not None and value.size == 1 and value.dtype.kind in "iu"
+        return coefficient * int(value.item()) if value is not None and is_integer else None
 
     def counters(self) -> Iterator[Carried]:
         """States that only count."""

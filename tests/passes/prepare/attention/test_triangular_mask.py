@@ -46,6 +46,7 @@ UNKNOWN = [
     "v = LessOrEqual(rows, i)",
     "v = Not(ring)",
     "e = Cast<to = 1>(x) v = Trilu(e)",
+    "a = Cast<to = 1>(j) b = Cast<to = 1>(rows) e = Div(fill, zero) p = Add(a, e) v = Less(p, b)",
     "h = Cast<to = 10>(j) k = Cast<to = 10>(rows) v = Greater(h, k)",
 ]
 
