@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
-from atcpy.ir.arithmetic import MAX_FOLDED, IndexExpr, index_range, join, product, size_of, sizes_of
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.ir.arithmetic import MAX_FOLDED, Expr, IndexExpr, arange, index_range, join, product, size_of, sizes_of
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.ops.spatial.upsampling import enlarged
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
 from atcpy.parsers.tensorflow.tensors import read_shape
+
+maps_all(
+    {
+        "ExpandDims": ("Unsqueeze", lambda b: b.unsqueeze(b.input(0), b.number(1, "axis"))),
+        "Shape ShapeN": ("Shape of each", lambda b: [_of_out_type(b, b.op("Shape", value)) for value in b.inputs]),
+        "Size": ("Size", lambda b: _of_out_type(b, b.op("Size", b.input(0)))),
+        "BroadcastTo": ("Expand", lambda b: b.op("Expand", b.input(0), b.int64_input(1))),
+        "Tile": ("Tile", lambda b: b.op("Tile", b.input(0), b.int64_input(1)) if b.rank(0) else b.input(0)),
+        "Fill": ("Expand", lambda b: b.op("Expand", b.input(1), b.int64_input(0))),
+        "Empty": ("Zeros", lambda b: b.op("Expand", b.const(0, b.dtype_attr("dtype")), b.int64_input(0))),
+    }
+)
+
+
+def _of_out_type(b: OpBuilder, value: Value) -> Value:
+    return b.cast(value, b.dtype_attr("out_type"))
+
 
 # --- shapes --------------------------------------------------------------------------------------------
 
@@ -49,25 +65,6 @@ def squeeze(b: OpBuilder) -> Value:
     return b.op("Squeeze", b.input(0))
 
 
-@maps("ExpandDims")
-def expand_dims(b: OpBuilder) -> Value:
-    """Unsqueeze"""
-    return b.unsqueeze(b.input(0), b.number(1, "axis"))
-
-
-@maps("Shape", "ShapeN")
-def shape(b: OpBuilder) -> list[Value | None]:
-    """Shape of each"""
-    dtype = b.dtype_attr("out_type")
-    return [b.cast(b.op("Shape", value), dtype) for value in b.inputs]
-
-
-@maps("Size")
-def size(b: OpBuilder) -> Value:
-    """Size"""
-    return b.cast(b.op("Size", b.input(0)), b.dtype_attr("out_type"))
-
-
 @maps("Rank")
 def rank_(b: OpBuilder) -> Value:
     """The number of dims"""
@@ -80,28 +77,19 @@ def rank_(b: OpBuilder) -> Value:
 @maps("BroadcastArgs")
 def broadcast_args(b: OpBuilder) -> Value:
     """The shape that two shapes broadcast to"""
-    counts = [size_of(b, value, 0).number for value in b.inputs]
-    if len(counts) != 2 or None in counts:
+    ranks = [rank for index in range(2) if (rank := size_of(b, b.input(index), 0).number) is not None]
+    if len(ranks) < 2:
         raise b.unsupported("shapes of which it is not known how many dims they have")
-    longest = max(count or 0 for count in counts)
     first, second = (
-        join(b, [IndexExpr.of(b, [1] * (longest - (counts[place] or 0))), b.index_input(place)]) for place in range(2)
+        join(b, [IndexExpr.of(b, [1] * (max(ranks) - rank)), b.index_input(index)]) for index, rank in enumerate(ranks)
     )
     return b.cast(first.equals(1).choose(second, first).value, b.dtype(0))
-
-
-@maps("BroadcastTo")
-def broadcast_to(b: OpBuilder) -> Value:
-    """Expand"""
-    return b.op("Expand", b.input(0), b.int64_input(1))
 
 
 @maps("DataFormatDimMap")
 def data_format_dim(b: OpBuilder) -> Value:
     """Gather from the dims of one layout in the other"""
-    source, target = b.text_attr("src_format"), b.text_attr("dst_format")
-    if sorted(source) != sorted(target):
-        raise b.invalid(f"src_format {source}, dst_format {target}")
+    source, target = _data_formats(b)
     dims = b.const([target.index(letter) for letter in source], b.dtype(0))
     return b.op("Gather", dims, b.int64_input(0), axis=0)
 
@@ -109,13 +97,17 @@ def data_format_dim(b: OpBuilder) -> Value:
 @maps("DataFormatVecPermute")
 def data_format_order(b: OpBuilder) -> Value:
     """Gather of the sizes of one layout in the order of the other"""
+    source, target = _data_formats(b)
+    if size_of(b, b.input(0), 0).number == len(source) - 2:
+        source, target = (order.replace("N", "").replace("C", "") for order in (source, target))
+    return b.op("Gather", b.input(0), b.const([source.index(letter) for letter in target]), axis=0)
+
+
+def _data_formats(b: OpBuilder) -> tuple[str, str]:
     source, target = b.text_attr("src_format"), b.text_attr("dst_format")
     if sorted(source) != sorted(target):
         raise b.invalid(f"src_format {source}, dst_format {target}")
-    if size_of(b, b.input(0), 0).number == len(source) - 2:
-        source, target = (order.replace("N", "").replace("C", "") for order in (source, target))
-    places = b.const([source.index(letter) for letter in target])
-    return b.op("Gather", b.input(0), places, axis=0)
+    return source, target
 
 
 # --- elements in another order, or more than once ---------------------------------------------------
@@ -136,17 +128,17 @@ def transpose(b: OpBuilder) -> Value:
 
 
 def _transpose_by(b: OpBuilder, perm: IndexExpr) -> Value:
-    """The places that the elements come from, in the order of the result."""
+    """Transpose by a permutation that is computed: Gather by the flat index that each element comes from."""
     x, rank = b.input(0), b.rank(0)
     sizes = sizes_of(b, x)
     strides = join(b, [product(b, sizes[axis + 1 :]) for axis in range(rank)]).gather(perm)
     new = join(b, sizes).gather(perm)
-    places = IndexExpr.of(b, 0)
+    indices = IndexExpr.of(b, 0)
     for axis in range(rank):
         at = IndexExpr.of(b, [axis])
         along = index_range(b, new.gather(at)) * strides.gather(at)
-        places = places + along.reshape(*[-1 if other == axis else 1 for other in range(rank)])
-    return b.op("Gather", b.reshape(x, (-1,)), places.value, axis=0)
+        indices = indices + along.reshape(*[-1 if other == axis else 1 for other in range(rank)])
+    return b.op("Gather", b.reshape(x, (-1,)), indices.value, axis=0)
 
 
 @maps("Pack", "ParallelConcat")
@@ -161,15 +153,9 @@ def pack(b: OpBuilder) -> Value:
 @maps("ConcatV2", "Concat")
 def concat(b: OpBuilder) -> Value:
     """Concat"""
-    at = 0 if b.node.op == "Concat" else len(b.inputs) - 1
-    values = [value for place, value in enumerate(b.inputs) if place != at]
-    return b.op("Concat", *values, axis=b.number(at, "axis")) if len(values) > 1 else values[0]
-
-
-@maps("Tile")
-def tile(b: OpBuilder) -> Value:
-    """Tile"""
-    return b.op("Tile", b.input(0), b.int64_input(1)) if b.rank(0) else b.input(0)
+    axis_index = 0 if b.node.op == "Concat" else len(b.inputs) - 1
+    values = [value for index, value in enumerate(b.inputs) if index != axis_index]
+    return b.op("Concat", *values, axis=b.number(axis_index, "axis")) if len(values) > 1 else values[0]
 
 
 @maps("Bitcast")
@@ -219,29 +205,16 @@ def mirror_pad(b: OpBuilder) -> Value:
 
 
 def _mirrored(b: OpBuilder, size: IndexExpr, before: IndexExpr, behind: IndexExpr) -> IndexExpr:
-    """The places of a dim, with a part of them in reverse on both sides."""
-    most = max(before.number or 0, behind.number or 0)
-    if size.number is not None and most > size.number:
-        what = f"paddings of {most} places, of a dim of {size.number}"
-        raise b.invalid(what)
-    places = index_range(b, before + size + behind) - before
-    places = (places < 0).choose(IndexExpr.of(b, -1) - places, places)
-    return (places >= size).choose(size * 2 - 1 - places, places)
+    """The indices of a dim, with a part of them in reverse on both sides."""
+    longest = max(before.number or 0, behind.number or 0)
+    if size.number is not None and longest > size.number:
+        raise b.invalid(f"paddings of {longest} elements, of a dim of {size.number}")
+    indices = index_range(b, before + size + behind) - before
+    indices = (indices < 0).choose(IndexExpr.of(b, -1) - indices, indices)
+    return (indices >= size).choose(size * 2 - 1 - indices, indices)
 
 
 # --- made of numbers ------------------------------------------------------------------------------------
-
-
-@maps("Fill")
-def fill(b: OpBuilder) -> Value:
-    """Expand"""
-    return b.op("Expand", b.input(1), b.int64_input(0))
-
-
-@maps("Empty")
-def empty(b: OpBuilder) -> Value:
-    """Zeros"""
-    return b.op("Expand", b.const(0, b.dtype_attr("dtype")), b.int64_input(0))
 
 
 _RANGES = frozenset({DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64})  # the types of Range
@@ -250,9 +223,7 @@ _RANGES = frozenset({DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType
 @maps("Range")
 def range_(b: OpBuilder) -> Value:
     """Range; each float is the one before it and the step, rounded"""
-    dtype, bounds = b.dtype(0), b.inputs
-    if len(bounds) != 3:
-        raise ModelInvalid("E12009", f"{len(bounds)} inputs instead of 3", where=b.where)
+    dtype, bounds = b.dtype(0), [b.input(index) for index in range(3)]
     if dtype.is_float and all(value.tensor is not None for value in bounds):
         start, limit, delta = (value.array.reshape(()) for value in bounds)
         if delta == 0:
@@ -265,7 +236,7 @@ def range_(b: OpBuilder) -> Value:
         steps[:1] = start
         return b.const(np.add.accumulate(steps, dtype=dtype.numpy), dtype)
     if dtype in _RANGES:
-        return b.op("Range", *[b.reshape(value, ()) if value.desc.shape else value for value in bounds])
+        return b.op("Range", *map(b.scalar, bounds))
     wide = DType.FLOAT32 if dtype.is_float else DType.INT64
     return b.cast(b.op("Range", *[b.cast(value, wide) for value in bounds]), dtype)
 
@@ -273,11 +244,8 @@ def range_(b: OpBuilder) -> Value:
 @maps("LinSpace")
 def lin_space(b: OpBuilder) -> Value:
     """Range, times the step; the last is the end itself"""
-    start, stop = b.input(0), b.input(1)
-    dtype = start.desc.dtype
+    start, stop = b.expr(0), b.expr(1)
     count = b.reshape(b.int64_input(2), ())
-    last = b.op("Max", b.op("Sub", count, b.const(1)), b.const(1))
-    places = b.op("Range", b.const(0), count, b.const(1))
-    step = b.op("Div", b.op("Sub", stop, start), b.cast(last, dtype))
-    numbers = b.op("Add", start, b.op("Mul", b.cast(places, dtype), step))
-    return b.op("Where", b.op("Equal", places, last), stop, numbers)
+    numbers, last = arange(b, count, DType.INT64), (Expr(b, count) - 1).max(1)
+    step = (stop - start) / last.cast(b.dtype(0))
+    return stop.where(numbers.equals(last), start + numbers.cast(b.dtype(0)) * step).value

@@ -16,19 +16,18 @@ def left_shift(b: OpBuilder) -> Value:
 @maps("RightShift")
 def right_shift(b: OpBuilder) -> Value:
     """BitShift, by no less than 0 and less than the bits that there are; the sign of x comes in"""
-    x = b.input(0)
-    dtype = x.desc.dtype
+    x = b.expr(0)
+    dtype = b.dtype(0)
     if dtype.name.startswith("UINT"):
-        return b.op("BitShift", x, _count(b), direction="RIGHT")
-    sign = b.op("Where", b.op("Less", x, b.like(0, x)), b.like(-1, x), b.like(0, x))
-    # What is below 0 is shifted as its complement, which is not.
-    bits = _unsigned(b, b.op("BitwiseXor", x, sign))
-    return b.op("BitwiseXor", b.cast(b.op("BitShift", bits, _count(b), direction="RIGHT"), dtype), sign)
+        return b.op("BitShift", x.value, _count(b), direction="RIGHT")
+    sign = x.like(-1).where(x < 0, 0)
+    # A negative number is shifted as its complement, which is not negative.
+    bits = _unsigned(b, x.apply("BitwiseXor", sign).value)
+    return b.op("BitwiseXor", b.cast(b.op("BitShift", bits, _count(b), direction="RIGHT"), dtype), sign.value)
 
 
 def _count(b: OpBuilder) -> Value:
-    count = b.input(1)
-    return _unsigned(b, b.op("Clip", count, b.like(0, count), b.like(count.desc.dtype.bits - 1, count)))
+    return _unsigned(b, b.expr(1).clip(0, b.dtype(1).bits - 1).value)
 
 
 def _unsigned(b: OpBuilder, value: Value) -> Value:

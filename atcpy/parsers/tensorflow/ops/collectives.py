@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from atcpy.ir import Value
 from atcpy.ops.collectives import REDUCTIONS, WORLD
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, refused
 
 _HOROVOD = ("mean", "sum", "", "min", "max", "prod")  # by number; 2 is adasum
 _MERGED = {"Add": "sum", "Mul": "prod", "Min": "min", "Max": "max"}
@@ -31,12 +31,8 @@ def _checked(b: OpBuilder, reduction: str) -> str:
 
 def _given(b: OpBuilder, *names: str) -> dict[str, object]:
     """The attributes that the node has, texts as texts."""
-    values = {name: b.attr(name) for name in names}
-    return {
-        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        for name, value in values.items()
-        if value is not None
-    }
+    values = {name: value for name in names if (value := b.attr(name)) is not None}
+    return {name: b.text_attr(name) if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 def _check_partners(b: OpBuilder, *keys: object) -> None:
@@ -121,10 +117,10 @@ def collective_gather(b: OpBuilder) -> Value:
     return b.op("HcomAllGather", b.input(0), **_members(b))
 
 
-@maps("CollectiveBcastSend", "CollectiveBcastSendV2", "CollectiveBcastRecv", "CollectiveBcastRecvV2")
-def collective_broadcast(b: OpBuilder) -> Value:
-    """Refused: the ranks would run different graphs"""
-    raise b.unsupported("a broadcast whose ranks run different graphs", "HcomBroadcast is the same on all of them")
+maps(
+    "CollectiveBcastSend", "CollectiveBcastSendV2", "CollectiveBcastRecv", "CollectiveBcastRecvV2",
+    note="Refused: the ranks would run different graphs",
+)(refused("a broadcast whose ranks run different graphs", "HcomBroadcast is the same on all of them"))  # fmt: skip
 
 
 @maps("NcclAllReduce")
@@ -150,17 +146,10 @@ def _merge(b: OpBuilder) -> str:
 def _members(b: OpBuilder) -> dict[str, object]:
     """The group and how many ranks it has: inputs of the ops of the second version, attributes of the first."""
     if b.node.op.endswith("V2"):
-        size, key, instance = (_scalar(b, index) for index in (1, 2, 3))
+        size, key, instance = (b.number(index, name) for index, name in enumerate(_KEYS, start=1))
     else:
         size, key, instance = (b.int_attr(name) for name in _KEYS)
     if size < 1:
         raise b.invalid(f"group_size is {size}")
     _check_partners(b, key, instance)
     return {"group": f"tf_group_{key}", "rank_size": size}
-
-
-def _scalar(b: OpBuilder, index: int) -> int:
-    numbers = b.ints(index)
-    if len(numbers) != 1:
-        raise b.invalid(f"input {index}, {_KEYS[index - 1]}, has {len(numbers)} elements")
-    return numbers[0]

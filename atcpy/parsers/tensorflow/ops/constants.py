@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atcpy.ir import DType, Tensor, Value
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorProto
 from atcpy.parsers.tensorflow.tensors import read_tensor
 
@@ -25,28 +25,20 @@ def variable(b: OpBuilder) -> Value:
     return _constant(b, b.bodies.variable(b.node, b.where))
 
 
-@maps("ReadVariableOp")
-def read_variable(b: OpBuilder) -> Value:
-    """The content of the variable"""
-    return b.input(0)
-
-
-@maps("VariableShape")
-def variable_shape(b: OpBuilder) -> Value:
-    """The shape of the variable"""
-    return b.cast(b.op("Shape", b.input(0)), b.dtype_attr("out_type"))
-
-
-@maps("VarIsInitializedOp", "IsVariableInitialized")
-def is_initialized(b: OpBuilder) -> Value:
-    """True: what comes from a checkpoint has a value"""
-    return b.const(True, DType.BOOL)
-
-
-@maps("DisableCopyOnRead")
-def disable_copy_on_read(b: OpBuilder) -> list[Value | None]:
-    """Nothing: it says how a variable is read"""
-    return []
+maps_all(
+    {
+        "ReadVariableOp": ("The content of the variable", lambda b: b.input(0)),
+        "VariableShape": (
+            "The shape of the variable",
+            lambda b: b.cast(b.op("Shape", b.input(0)), b.dtype_attr("out_type")),
+        ),
+        "VarIsInitializedOp IsVariableInitialized": (
+            "True: what comes from a checkpoint has a value",
+            lambda b: b.const(True, DType.BOOL),
+        ),
+        "DisableCopyOnRead": ("Nothing: it says how a variable is read", lambda b: []),
+    }
+)
 
 
 @maps(

@@ -8,7 +8,7 @@ from atcpy.ir import DType, Graph, Value
 from atcpy.ir.desc import UNKNOWN, common_desc
 from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import TfGraph, part
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, refused
 from atcpy.parsers.tensorflow.ops.lists import give_shape, is_shapeless
 
 
@@ -136,18 +136,7 @@ def _choose(b: OpBuilder, index: Value, bodies: Sequence[TfGraph], first: int) -
     return [value for value in _either(b, condition, graphs, returned) if value is not None]
 
 
-@maps(
-    "Switch",
-    "RefSwitch",
-    "_SwitchN",
-    "Merge",
-    "RefMerge",
-    "Enter",
-    "RefEnter",
-    "NextIteration",
-    "RefNextIteration",
-    "LoopCond",
-)
-def loose(b: OpBuilder) -> Value:
-    """A part of an If or Loop; refused where it stands alone"""
-    raise b.unsupported(f"a {b.node.op} that is no part of a loop, nor of a condition whose two sides meet")
+maps(
+    "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "NextIteration", "RefNextIteration",
+    "LoopCond", note="A part of an If or Loop; refused where it stands alone",
+)(refused("a {op} that is no part of a loop, nor of a condition whose two sides meet"))  # fmt: skip

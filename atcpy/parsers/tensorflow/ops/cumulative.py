@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from atcpy.ir import DType, Value
+from atcpy.ir.arithmetic import Expr
+from atcpy.ir.builder import INT64_MAX
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
-_END = 2**63 - 1
 _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the standard accumulates no such integers
 
 
@@ -34,7 +35,7 @@ def cumulative_log_sum_exp(b: OpBuilder) -> Value:
         x = _moved(b, x, axis, min(size, 1), is_reverse=is_reverse)
     step = 1
     while step < size:
-        x = _log_add(b, x, _moved(b, x, axis, step, is_reverse=is_reverse))
+        x = _log_add(Expr(b, x), Expr(b, _moved(b, x, axis, step, is_reverse=is_reverse))).value
         step *= 2
     return x
 
@@ -42,14 +43,12 @@ def cumulative_log_sum_exp(b: OpBuilder) -> Value:
 def _moved(b: OpBuilder, x: Value, axis: int, step: int, *, is_reverse: bool) -> Value:
     """x moved along a dim, −∞ where nothing comes from."""
     pads = [0, step] if is_reverse else [step, 0]
-    bounds = (step, _END) if is_reverse else (0, -step)
-    kept = b.op("Slice", x, b.const([bounds[0]]), b.const([bounds[1]]), b.const([axis]))
-    return b.op("Pad", kept, b.const(pads), b.like(-math.inf, x), b.const([axis]))
+    bounds = (step, INT64_MAX) if is_reverse else (0, -step)
+    return b.op("Pad", b.slice(x, *bounds, axis), b.const(pads), b.like(-math.inf, x), b.const([axis]))
 
 
-def _log_add(b: OpBuilder, left: Value, right: Value) -> Value:
+def _log_add(left: Expr, right: Expr) -> Expr:
     """log(exp(left) + exp(right)); two equal ones may be infinite."""
-    high = b.op("Max", left, right)
-    gap = b.op("Sub", b.op("Min", left, right), high)
-    gap = b.op("Where", b.op("Equal", left, right), b.like(0, left), gap)
-    return b.op("Add", high, b.op("Log", b.op("Add", b.op("Exp", gap), b.like(1, left))))
+    high = left.max(right)
+    gap = (left.min(right) - high).masked_fill(left.equals(right), 0)
+    return high + (gap.exp() + 1).apply("Log")

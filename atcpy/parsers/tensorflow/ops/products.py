@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from atcpy.ir import DType, Value
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.ir.arithmetic import Expr
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.ops.elementwise import activated
 
 _NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the standard multiplies no such matrices
+
+
+maps_all(
+    {
+        "Einsum": ("Einsum", lambda b: b.op("Einsum", *b.inputs, equation=b.text_attr("equation"))),
+        "MatrixDeterminant": ("Det", lambda b: b.op("Det", b.input(0))),
+        "Softmax LogSoftmax": (
+            "Softmax, LogSoftmax over the last dim",
+            lambda b: b.op(b.node.op, b.input(0), axis=-1),
+        ),
+    }
+)
 
 
 @maps("MatMul", "SparseMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
@@ -26,15 +39,15 @@ def fused_matmul(b: OpBuilder) -> Value:
 
 def _product(b: OpBuilder) -> Value:
     names = ("adj_x", "adj_y") if b.node.op.startswith("Batch") else ("transpose_a", "transpose_b")
-    left, right = (_swapped(b, place) if b.bool_attr(name) else b.input(place) for place, name in enumerate(names))
+    left, right = (_swapped(b, index) if b.bool_attr(name) else b.input(index) for index, name in enumerate(names))
     dtype = b.dtype_attr("Tout") if b.node.op == "BatchMatMulV3" else left.desc.dtype
     wide = DType.INT32 if dtype in _NARROW else dtype
     return b.cast(b.op("MatMul", b.cast(left, wide), b.cast(right, wide)), dtype)
 
 
-def _swapped(b: OpBuilder, place: int) -> Value:
-    rank = b.rank(place)
-    return b.transpose(b.input(place), (*range(rank - 2), rank - 1, rank - 2))
+def _swapped(b: OpBuilder, index: int) -> Value:
+    rank = b.rank(index)
+    return b.transpose(b.input(index), (*range(rank - 2), rank - 1, rank - 2))
 
 
 @maps("SparseTensorDenseMatMul")
@@ -48,32 +61,13 @@ def sparse_matmul(b: OpBuilder) -> Value:
     return b.op("MatMul", left, right)
 
 
-@maps("Einsum")
-def einsum(b: OpBuilder) -> Value:
-    """Einsum"""
-    return b.op("Einsum", *b.inputs, equation=b.text_attr("equation"))
-
-
 @maps("Cross")
 def cross(b: OpBuilder) -> Value:
     """The vector product along the last dim"""
     left, right = b.input(0), b.input(1)
 
-    def turned(x: Value, order: tuple[int, ...]) -> Value:
-        return b.op("Gather", x, b.const(order), axis=-1)
+    def rotate(x: Value, order: tuple[int, ...]) -> Expr:
+        return Expr(b, b.op("Gather", x, b.const(order), axis=-1))
 
-    plus = b.op("Mul", turned(left, (1, 2, 0)), turned(right, (2, 0, 1)))
-    minus = b.op("Mul", turned(left, (2, 0, 1)), turned(right, (1, 2, 0)))
-    return b.op("Sub", plus, minus)
-
-
-@maps("MatrixDeterminant")
-def determinant(b: OpBuilder) -> Value:
-    """Det"""
-    return b.op("Det", b.input(0))
-
-
-@maps("Softmax", "LogSoftmax")
-def softmax(b: OpBuilder) -> Value:
-    """Softmax, LogSoftmax over the last dim"""
-    return b.op(b.node.op, b.input(0), axis=-1)
+    plus = rotate(left, (1, 2, 0)) * rotate(right, (2, 0, 1))
+    return (plus - rotate(left, (2, 0, 1)) * rotate(right, (1, 2, 0))).value

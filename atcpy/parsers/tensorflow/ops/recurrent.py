@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from atcpy.ir import Graph, TensorDesc, Value
-from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.ir.arithmetic import Expr
+from atcpy.parsers.tensorflow.op import OpBuilder, maps, refused
 
 _OUTPUTS: Final = ("i", "cs", "f", "o", "ci", "co", "h")
 _STANDARD_ORDER: Final = "iofc"  # of the gates in LSTM
@@ -33,24 +34,25 @@ class _Lstm:
         clip, peepholes = b.float_attr("cell_clip"), b.bool_attr("use_peephole")
         return _Lstm("ifco" if is_second else "icfo", bias, clip, peepholes)
 
-    def step(self, b: OpBuilder, gates: Value, cs: Value, peepholes: Sequence[Value]) -> dict[str, Value]:
-        """What a step makes of the sums of its gates and the state of the cell."""
-        parts = dict(zip(self.order, b.ops("Split", gates, outputs=4, axis=1, num_outputs=4), strict=True))
-        in_sum, forget_sum, out_sum = parts["i"], parts["f"], parts["o"]
+    def step(self, b: OpBuilder, sums: Value, state: Value, peepholes: Sequence[Value]) -> dict[str, Value]:
+        """Return the outputs of one step by name, from the sums of its gates and the state of the cell."""
+        gates = b.ops("Split", sums, outputs=4, axis=1, num_outputs=4)
+        parts = {name: Expr(b, gate) for name, gate in zip(self.order, gates, strict=True)}
+        cs = Expr(b, state)
         if self.has_peepholes:
-            in_sum = b.op("Add", in_sum, b.op("Mul", cs, peepholes[0]))
-            forget_sum = b.op("Add", forget_sum, b.op("Mul", cs, peepholes[1]))
+            parts["i"] += cs * Expr(b, peepholes[0])
+            parts["f"] += cs * Expr(b, peepholes[1])
         if self.forget_bias:
-            forget_sum = b.op("Add", forget_sum, b.like(self.forget_bias, forget_sum))
-        i, f = b.op("Sigmoid", in_sum), b.op("Sigmoid", forget_sum)
-        ci = b.op("Tanh", parts["c"])
-        new = b.op("Add", b.op("Mul", f, cs), b.op("Mul", i, ci))
+            parts["f"] += self.forget_bias
+        i, f, ci = parts["i"].apply("Sigmoid"), parts["f"].apply("Sigmoid"), parts["c"].apply("Tanh")
+        cs = f * cs + i * ci
         if self.clip > 0:
-            new = b.op("Clip", new, b.like(-self.clip, new), b.like(self.clip, new))
+            cs = cs.clip(-self.clip, self.clip)
         if self.has_peepholes:
-            out_sum = b.op("Add", out_sum, b.op("Mul", new, peepholes[2]))
-        o, co = b.op("Sigmoid", out_sum), b.op("Tanh", new)
-        return {"i": i, "cs": new, "f": f, "o": o, "ci": ci, "co": co, "h": b.op("Mul", o, co)}
+            parts["o"] += cs * Expr(b, peepholes[2])
+        o, co = parts["o"].apply("Sigmoid"), cs.apply("Tanh")
+        outputs = {"i": i, "cs": cs, "f": f, "o": o, "ci": ci, "co": co, "h": o * co}
+        return {name: output.value for name, output in outputs.items()}
 
 
 def _sizes(b: OpBuilder, w: Value) -> tuple[int, int]:
@@ -64,7 +66,7 @@ def _sizes(b: OpBuilder, w: Value) -> tuple[int, int]:
 @maps("LSTMBlockCell")
 def lstm_cell(b: OpBuilder) -> list[Value | None]:
     """MatMul of input and state, and the gates; every output is there"""
-    x, cs, h, w, *peepholes = [b.input(place) for place in range(7)]
+    x, cs, h, w, *peepholes = [b.input(index) for index in range(7)]
     sums = b.op("Add", b.op("MatMul", b.op("Concat", x, h, axis=1), w), b.input(7))
     made = _Lstm.of(b).step(b, sums, cs, peepholes)
     return [made[name] for name in _OUTPUTS]
@@ -112,7 +114,7 @@ def _rows(b: OpBuilder, w: Value, inputs: int) -> tuple[Value, Value]:
 
 def _standard(b: OpBuilder, cell: _Lstm, x: Value) -> Value:
     """The states of all steps by an LSTM of the standard."""
-    cs, h, w, wci, wcf, wco, bias = [b.input(place) for place in range(2, 9)]
+    cs, h, w, wci, wcf, wco, bias = [b.input(index) for index in range(2, 9)]
     inputs, hidden = _sizes(b, w)
 
     def ordered(value: Value, axis: int) -> Value:
@@ -133,7 +135,7 @@ def _standard(b: OpBuilder, cell: _Lstm, x: Value) -> Value:
 
 def _scanned(b: OpBuilder, cell: _Lstm, x: Value, wanted: Sequence[str]) -> dict[str, Value]:
     """What is wanted of all steps: the product with the inputs at once, the rest in a Scan."""
-    cs, h, w, *peepholes = [b.input(place) for place in range(2, 8)]
+    cs, h, w, *peepholes = [b.input(index) for index in range(2, 8)]
     inputs, _ = _sizes(b, w)
     of_input, of_state = _rows(b, w, inputs)
     sums = b.op("Add", b.op("MatMul", x, of_input), b.input(8))
@@ -164,17 +166,17 @@ def _scanned(b: OpBuilder, cell: _Lstm, x: Value, wanted: Sequence[str]) -> dict
 @maps("GRUBlockCell")
 def gru_cell(b: OpBuilder) -> list[Value | None]:
     """MatMuls of input and state, and the gates; every output is there"""
-    x, h, w_ru, w_c, b_ru, b_c = [b.input(place) for place in range(6)]
-    both = b.op("MatMul", b.op("Concat", x, h, axis=1), w_ru)
-    gates = b.op("Sigmoid", b.op("Add", both, b_ru))
-    r, u = b.ops("Split", gates, outputs=2, axis=1, num_outputs=2)
-    candidate = b.op("MatMul", b.op("Concat", x, b.op("Mul", r, h), axis=1), w_c)
-    c = b.op("Tanh", b.op("Add", candidate, b_c))
-    kept = b.op("Mul", u, h)
-    return [r, u, c, b.op("Add", kept, b.op("Mul", b.op("Sub", b.like(1, u), u), c))]
+    x, h, w_ru, w_c, b_ru, b_c = [b.expr(index) for index in range(6)]
+
+    def product(state: Expr, weights: Expr, bias: Expr) -> Expr:
+        return Expr(b, b.op("Concat", x.value, state.value, axis=1)).apply("MatMul", weights) + bias
+
+    gates = product(h, w_ru, b_ru).apply("Sigmoid").value
+    r, u = [Expr(b, gate) for gate in b.ops("Split", gates, outputs=2, axis=1, num_outputs=2)]
+    c = product(r * h, w_c, b_c).apply("Tanh")
+    return [r.value, u.value, c.value, (u * h + (1 - u) * c).value]
 
 
-@maps("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
-def cudnn(b: OpBuilder) -> Value:
-    """Refused: its weights are in an order that cuDNN alone knows"""
-    raise b.unsupported("weights in the order of cuDNN", "export the model with layers that run without a GPU")
+maps("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", note="Refused: its weights are in an order that cuDNN alone knows")(
+    refused("weights in the order of cuDNN", "export the model with layers that run without a GPU")
+)

@@ -1,4 +1,4 @@
-"""Reductions, and the places of extremes."""
+"""Reductions, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def mean(b: OpBuilder) -> Value:
     total = _along_axes(b, "ReduceSum", wide)
     if total is wide:
         return x
-    one = b.op("Expand", b.like(1, wide), b.op("Shape", wide))
-    return b.cast(b.op("Div", total, _along_axes(b, "ReduceSum", one)), x.desc.dtype)
+    count = _along_axes(b, "ReduceSum", b.filled_like(wide, 1))
+    return b.cast(b.op("Div", total, count), x.desc.dtype)
 
 
 @maps("EuclideanNorm")
@@ -68,7 +68,7 @@ def _along_axes(b: OpBuilder, op_type: str, x: Value) -> Value:
 def _are_all_axes(b: OpBuilder) -> bool:
     """Are the axes 0, 1, … below the number of dims of input 0, which is not known?"""
     made = b.input(1).producer
-    if made.op_type != "Range" or [b.known(made.operand(place)) for place in (0, 2)] != [(0,), (1,)]:
+    if made.op_type != "Range" or [b.known(made.operand(index)) for index in (0, 2)] != [(0,), (1,)]:
         return False
     value = made.operand(1)
     for op_type in ("Size", "Shape"):
@@ -86,15 +86,11 @@ def _axes(b: OpBuilder) -> tuple[int, ...]:
     return b.ints(1) if shape is None else b.axes(1, len(shape))
 
 
-@maps("L2Loss")
-def l2_loss(b: OpBuilder) -> Value:
-    """ReduceSumSquare / 2"""
-    x = b.input(0)
-    return b.op("Mul", b.op("ReduceSumSquare", x, keepdims=0), b.like(0.5, x))
+maps("L2Loss", note="ReduceSumSquare / 2")(lambda b: b.scale(b.op("ReduceSumSquare", b.input(0), keepdims=0), 0.5))
 
 
 @maps("ArgMax", "ArgMin")
-def place_of_extreme(b: OpBuilder) -> Value:
+def index_of_extreme(b: OpBuilder) -> Value:
     """ArgMax, ArgMin; the first of equals"""
     x = b.input(0)
     if x.desc.dtype is DType.BOOL:
