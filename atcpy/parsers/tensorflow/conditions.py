@@ -13,16 +13,7 @@ from atcpy.errors import AtcError, ModelInvalid, Where, raise_all
 from atcpy.parsers.tensorflow.graph import ARGUMENT, SWITCHES, Ref, TfGraph, TfNode, find_marks, needed
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType
 
-_RINGS = frozenset({"Enter", "Merge", "Switch", "NextIteration", "Exit"})
 _HANDED_ON = frozenset({"Identity", "IdentityN", "StopGradient"})
-
-
-def kind(node: TfNode | None) -> str:
-    """The op, that of references being the same."""
-    if node is None:
-        return ""
-    plain = node.op.removeprefix("Ref")
-    return plain if plain in _RINGS else node.op
 
 
 def origin(nodes: Mapping[str, TfNode], ref: Ref) -> Ref:
@@ -95,7 +86,7 @@ def free_name(nodes: Mapping[str, TfNode], wanted: str) -> str:
 
 def with_conditions(graph: TfGraph) -> TfGraph:
     """The graph with an If for all Merges of one condition that do not need each other, from the inside."""
-    if not any(kind(node) == "Merge" for node in graph.nodes.values()):
+    if not any(node.op == "Merge" for node in graph.nodes.values()):
         return graph
     conditions = _Conditions(TfGraph(dict(graph.nodes), graph.inputs, list(graph.outputs)))
     conditions.rebuild()
@@ -140,7 +131,7 @@ class _Conditions:
         while waiting or held:
             while waiting:
                 node = self._nodes[waiting.pop()]
-                choice = self._choice(node) if kind(node) == "Merge" else None
+                choice = self._choice(node) if node.op == "Merge" else None
                 if choice is None:
                     waiting.extend(self._look_at(node))
                 else:

@@ -24,7 +24,7 @@ _NO_RESULT = frozenset(
         "VarHandleOp", "VariableV2", "Variable", "AssignVariableOp", "Assign", "AssignAdd", "AssignSub",
         "AssignAddVariableOp", "AssignSubVariableOp", "DisableCopyOnRead", "VarIsInitializedOp",
         "IsVariableInitialized", "SaveV2", "RestoreV2", "MergeV2Checkpoints", "ScalarSummary", "HistogramSummary",
-        "ImageSummary", "MergeSummary", "Print", "PrintV2", "Enter", "RefEnter", "LoopCond",
+        "ImageSummary", "MergeSummary", "Print", "PrintV2", "Enter", "LoopCond",
     }
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from atcpy.errors import ModelInvalid, Where
-from atcpy.parsers.tensorflow.conditions import Cut, free_name, kind, origin, with_conditions
+from atcpy.parsers.tensorflow.conditions import Cut, free_name, origin, with_conditions
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, find_marks
 
 # How many inputs the parts of rings have at least.
@@ -19,12 +19,12 @@ _INPUTS = {"Switch": 2, "_SwitchN": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextI
 
 def structured(graph: TfGraph) -> TfGraph:
     """The graph with loops and conditions as nodes that have graphs of their own."""
-    if not any(kind(node) in ("Merge", "LoopCond") for node in graph.nodes.values()):
+    if not any(node.op in ("Merge", "LoopCond") for node in graph.nodes.values()):
         return graph
     nodes = dict(graph.nodes)
     for node in nodes.values():
-        if len(node.inputs) < _INPUTS.get(kind(node), 0):
-            what = f"it has {len(node.inputs)} inputs, {_INPUTS[kind(node)]} are needed"
+        if len(node.inputs) < _INPUTS.get(node.op, 0):
+            what = f"it has {len(node.inputs)} inputs, {_INPUTS[node.op]} are needed"
             raise ModelInvalid("E12009", what, where=Where(node=node.name, op=node.op))
     _rebuild_loops(_Rings(nodes))
     return with_conditions(TfGraph(nodes, graph.inputs, graph.outputs))
@@ -48,9 +48,9 @@ class _Rings:
             for name in () if node.inputs else node.controls:
                 if name in self.marks:
                     self.hanging.setdefault(name, []).append(node.name)
-            if kind(node) == "Enter":
+            if node.op == "Enter":
                 enters.setdefault(_frame(node), []).append(node)
-            elif kind(node) == "Switch":
+            elif node.op == "Switch":
                 self.switches.setdefault(node.inputs[1].node, []).append(node)
         by_frame: dict[bytes, list[_Loop]] = {}
         for node in nodes.values():
@@ -131,9 +131,9 @@ class _Loop:
 
     def _sources(self, merge: TfNode | None) -> dict[str, TfNode]:
         """What a Merge reads, by its op."""
-        if merge is None or kind(merge) != "Merge":
+        if merge is None or merge.op != "Merge":
             return {}
-        return {kind(node): node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
+        return {node.op: node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
 
     def _add(self, switch: TfNode) -> None:
         merge = self._nodes.get(origin(self._nodes, switch.inputs[0]).node)
@@ -172,7 +172,7 @@ class _Loop:
                     stack.append(reader.name)
 
     def _leaves(self, node: TfNode) -> bool:
-        return kind(node) == "Exit" and node.inputs[0].node in self._places
+        return node.op == "Exit" and node.inputs[0].node in self._places
 
     def _stop(self, ref: Ref) -> str | None:
         node = self._nodes.get(ref.node)
@@ -197,7 +197,7 @@ class _Loop:
         cond, body = Cut(self._nodes, self._stop, marks), Cut(self._nodes, self._stop, marks)
         cond.run(self._cond.inputs[:1])
         body.run(self._next)
-        if any(kind(node) == "Exit" for part in (cond, body) for node in part.found.values()):
+        if any(node.op == "Exit" for part in (cond, body) for node in part.found.values()):
             raise ModelInvalid("E13014", "its loop has no end", where=self.where)
         arguments = [*self._switches, *self._captured]
         handed_on = [Ref(name, 0) for name in self._captured]

@@ -1,8 +1,8 @@
-"""The functions of a file, and their bodies in the place of calls."""
+"""The functions of a file, and inlining of their calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -91,62 +91,47 @@ class Library:
     # --- how much a call becomes -------------------------------------------------------------------
 
     def check_size(self, graph: TfGraph) -> None:
-        """Refuses calls in a graph that never end, and those that become more than the limits, before they are put in
-        place.
-        """
+        """Refuse calls that never end, and those that exceed the limits, before they are inlined."""
         size = self._sum(graph.nodes.values())
         if size.nodes > MAX_NODES:
             what = f"the graph has {size.nodes} nodes when the functions that it calls are in place"
             raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NODES}", hint=_SMALLER)
         if size.characters > MAX_NAMES:
             what = (
-                f"the names of nodes have {size.characters} characters when the functions that are called are in place"
+                f"the names of nodes have {size.characters} characters when the functions that are called are inlined"
             )
             raise ResourceLimit("R0001", f"{what}, the limit is {MAX_NAMES}", hint=_SMALLER)
 
-    def _sum(self, nodes: Iterable[TfNode]) -> _Size:
+    def _sum(self, nodes: Iterable[TfNode], called: tuple[str, ...] = ()) -> _Size:
+        """The size of nodes that stand in calls of these functions, the outermost first."""
         total = characters = depth = 0
         for node in nodes:
-            called = function_of(node, self)
-            if called is None:
+            where = Where(node=node.name, op=node.op)
+            name = function_of(node, self)
+            if name is None:
                 total += 1
                 characters += len(node.name)
             else:
-                size = self._size(called, Where(node=node.name, op=node.op))
+                size = self._size(name, called, where)
                 total += size.nodes
                 characters += size.characters + size.nodes * (len(node.name) + 1)
                 depth = max(depth, size.depth)
-            for name in self._run_by(node):
-                size = self._size(name, Where(node=node.name, op=node.op))
+            for run in self._run_by(node):
+                size = self._size(run, called, where)
                 total += size.nodes
                 depth = max(depth, size.depth)
         return _Size(total, characters, depth + 1)
 
-    def _size(self, root: str, where: Where) -> _Size:
-        """The size of a function, those that it calls first."""
-        path = {} if root in self._sizes else {root: self._called(root, where)}
-        while path:
-            name = next(reversed(path))
-            waiting = next((called for called in path[name] if called not in self._sizes), None)
-            if waiting is None:
-                self._sizes[name] = size = self._sum(self._body(name, where).graph.nodes.values())
-                if size.depth > MAX_CALLS:
-                    raise ResourceLimit("R0001", _TOO_DEEP, where=where, hint=_SMALLER)
-                del path[name]
-            elif waiting in path:
-                names = list(path)
-                raise _recursion((*names[names.index(waiting) :], waiting), where)
-            else:
-                path[waiting] = self._called(waiting, where)
-        return self._sizes[root]
-
-    def _called(self, name: str, where: Where) -> Iterator[str]:
-        """The functions that one calls or runs, some of them repeatedly."""
-        for node in self._body(name, where).graph.nodes.values():
-            called = function_of(node, self)
-            if called is not None:
-                yield called
-            yield from self._run_by(node)
+    def _size(self, name: str, called: tuple[str, ...], where: Where) -> _Size:
+        """The size of a function that is called inside others."""
+        if name in called:
+            raise _recursion((*called[called.index(name) :], name), where)
+        if name not in self._sizes and len(called) < MAX_CALLS:
+            self._sizes[name] = self._sum(self._body(name, where).graph.nodes.values(), (*called, name))
+        size = self._sizes.get(name)
+        if size is None or size.depth > MAX_CALLS:
+            raise ResourceLimit("R0001", _TOO_DEEP, where=where, hint=_SMALLER)
+        return size
 
     def _run_by(self, node: TfNode) -> list[str]:
         """The functions that a branch or loop runs, as far as the file has them."""
@@ -231,16 +216,16 @@ def _count(proto: NodeDef, counted_by: str, signature: Signature | None) -> int:
     return given if isinstance(given, int) else len(given) if isinstance(given, tuple) else 1
 
 
-# --- putting in place ------------------------------------------------------------------------------
+# --- inlining --------------------------------------------------------------------------------------
 
 
 def inline_calls(graph: TfGraph, library: Library) -> TfGraph:
-    """The graph with the body of each function in the place of its call, and of the calls in that; names get the
-    call's in front.
+    """Replace each call by the body of its function, and the calls in that. Names of inlined nodes begin with the
+    name of the call.
     """
     library.check_size(graph)
     nodes: dict[str, TfNode] = {}
-    stands_for: dict[Ref, Ref] = {}
+    replaced: dict[Ref, Ref] = {}
     waiting = list(reversed(graph.nodes.values()))
     while waiting:
         node = waiting.pop()
@@ -248,21 +233,45 @@ def inline_calls(graph: TfGraph, library: Library) -> TfGraph:
         if name is None:
             nodes[node.name] = node
             continue
-        body = library.body(name, node.called, node.attrs, Where(node=node.name, op=node.op))
-        place = _Place(node, body)
-        waiting.extend(place.put(inner) for inner in reversed(body.nodes.values()) if inner.op != ARGUMENT)
-        for index, output in enumerate(body.outputs):
-            stands_for[Ref(node.name, index)] = place.ref(output)
+        body = _inlined(node, library.body(name, node.called, node.attrs, Where(node=node.name, op=node.op)))
+        waiting.extend(reversed(body.nodes.values()))
+        replaced.update((Ref(node.name, index), output) for index, output in enumerate(body.outputs))
         if len(nodes) + len(waiting) > MAX_NODES:  # functions that attributes name are not counted before
             what = f"calls of functions become more than {MAX_NODES} nodes"
             raise ResourceLimit("R0001", what, where=Where(node=node.name, op=node.op), hint=_SMALLER)
-    if not stands_for:
+    if not replaced:
         return TfGraph(nodes, graph.inputs, graph.outputs)
-    resolved = _resolver(stands_for)
+    resolved = _resolver(replaced)
     for node in nodes.values():
-        if any(ref in stands_for for ref in node.inputs):
+        if any(ref in replaced for ref in node.inputs):
             nodes[node.name] = replace(node, inputs=tuple([resolved(ref) for ref in node.inputs]))
     return TfGraph(nodes, graph.inputs, [resolved(ref) for ref in graph.outputs])
+
+
+def _inlined(call: TfNode, body: TfGraph) -> TfGraph:
+    """The body of a function under the names that its nodes have in the place of a call."""
+    prefix, arguments = f"{call.name}/", dict(zip(body.inputs, call.inputs, strict=False))
+
+    def outside(ref: Ref) -> Ref:
+        return arguments.get(ref.node) or Ref(prefix + ref.node, ref.output)
+
+    nodes: dict[str, TfNode] = {}
+    for node in body.nodes.values():
+        if node.op == ARGUMENT:
+            continue
+        attrs, frame = node.attrs, node.attrs.get("frame_name")
+        if isinstance(frame, bytes):  # each call runs loops of its own
+            attrs = {**attrs, "frame_name": prefix.encode() + frame}
+        nodes[node.name] = TfNode(
+            prefix + node.name,
+            node.op,
+            tuple([outside(ref) for ref in node.inputs]),
+            attrs,
+            tuple([prefix + name for name in node.controls if name not in arguments]),
+            called=node.called,
+            proto=node.proto,
+        )
+    return TfGraph(nodes, [], [outside(ref) for ref in body.outputs])
 
 
 def function_of(node: TfNode, library: Library) -> str | None:
@@ -278,40 +287,18 @@ def function_name(attr: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-class _Place:
-    """Where the body of a function is put: for a call."""
-
-    def __init__(self, call: TfNode, body: TfGraph) -> None:
-        self._prefix = call.name + "/"
-        self._arguments = dict(zip(body.inputs, call.inputs, strict=False))
-
-    def ref(self, ref: Ref) -> Ref:
-        """What a reference in the body means outside."""
-        argument = self._arguments.get(ref.node)
-        return argument if argument is not None else Ref(self._prefix + ref.node, ref.output)
-
-    def put(self, node: TfNode) -> TfNode:
-        """A node of the body."""
-        inputs = tuple([self.ref(ref) for ref in node.inputs])
-        controls = tuple([self._prefix + name for name in node.controls if name not in self._arguments])
-        attrs = node.attrs
-        frame = attrs.get("frame_name")
-        if isinstance(frame, bytes):  # each call runs loops of its own
-            attrs = {**attrs, "frame_name": self._prefix.encode() + frame}
-        name = self._prefix + node.name
-        return TfNode(name, node.op, inputs, attrs, controls, called=node.called, proto=node.proto)
-
-
-def _resolver(stands_for: dict[Ref, Ref]) -> Callable[[Ref], Ref]:
-    """What a result of a call is in the end: functions may return what they are given, and that of other calls."""
+def _resolver(replaced: dict[Ref, Ref]) -> Callable[[Ref], Ref]:
+    """Return the function that follows references to results of calls: a function may return an argument, or the
+    result of another call.
+    """
 
     def resolved(ref: Ref) -> Ref:
         passed: dict[Ref, None] = {}
-        while ref in stands_for and ref not in passed:
+        while ref in replaced and ref not in passed:
             passed[ref] = None
-            ref = stands_for[ref]
+            ref = replaced[ref]
         for earlier in passed:  # so that no chain is walked twice
-            stands_for[earlier] = ref
+            replaced[earlier] = ref
         return ref
 
     return resolved

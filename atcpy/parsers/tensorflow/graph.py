@@ -14,7 +14,8 @@ from atcpy.errors import AtcError, ModelInvalid, Where, did_you_mean, raise_all
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef, NodeDef
 from atcpy.parsers.tensorflow.signatures import plain_attr
 
-SWITCHES: Final = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+SWITCHES: Final = frozenset({"Switch", "_SwitchN"})
+_OF_REFERENCES: Final = frozenset({"RefEnter", "RefMerge", "RefSwitch", "RefNextIteration", "RefExit", "RefIdentity"})
 _MAX_DIGITS: Final = 10  # of the number of an output
 BRANCHES: Final = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 LOOPS: Final = frozenset({"While", "StatelessWhile"})
@@ -66,10 +67,12 @@ def output_number(text: str) -> int | None:
 
 
 def read_node(proto: NodeDef, ref: Callable[[str], Ref] = main_ref) -> TfNode:
-    """A node as the file has it; `ref` reads its inputs."""
+    """A node as the file has it; `ref` reads its inputs. An op of references is read as that of values: a graph that
+    is converted has constants in the place of variables.
+    """
     return TfNode(
         proto.name,
-        proto.op,
+        proto.op.removeprefix("Ref") if proto.op in _OF_REFERENCES else proto.op,
         tuple([ref(text) for text in proto.input if not text.startswith("^")]),
         {key: plain_attr(value) for key, value in proto.attr.items()},
         tuple([text[1:] for text in proto.input if text.startswith("^")]),

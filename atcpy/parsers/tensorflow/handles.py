@@ -29,19 +29,15 @@ _GIVES_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "Exit": ("output",),
     "NextIteration": ("output",),
 }
-# Ops that run functions: the attribute with the types of their arguments, the input that is the first of them, and
-# the attributes that name the functions.
+# Ops that run functions, without State(less|ful) before their names: the attribute with the types of the arguments, the
+# input that is the first argument, and the attributes that name the functions.
 _RUNS: Final[Mapping[str, tuple[str, int, tuple[str, ...]]]] = {
     "While": ("T", 0, ("cond", "body")),
-    "StatelessWhile": ("T", 0, ("cond", "body")),
     "If": ("Tin", 1, ("then_branch", "else_branch")),
-    "StatelessIf": ("Tin", 1, ("then_branch", "else_branch")),
     "Case": ("Tin", 1, ("branches",)),
-    "StatelessCase": ("Tin", 1, ("branches",)),
     "PartitionedCall": ("Tin", 0, ("f",)),
-    "StatefulPartitionedCall": ("Tin", 0, ("f",)),
 }
-
+_STATE: Final = re.compile("^State(less|ful)")
 _WRITES: Final = re.compile("Assign|Resource(Sparse)?(Apply|Scatter)|Scatter")
 
 TextOf = Callable[[str, str, int], str]  # node, name of the output, its index → how an input says it
@@ -117,8 +113,8 @@ class Rewriter:
     def rewrite(self, node: NodeDef) -> Iterator[NodeDef]:
         """What stands in the place of a node."""
         held = [self.handles.get(_plain(name)) for name in node.input]
-        if node.op in _RUNS:
-            self._run(node, held)
+        if (run := _RUNS.get(_STATE.sub("", node.op))) is not None:
+            self._run(node, *run, held)
         elif node.op in self._functions:
             node.op = self._functions.with_values(node.op, [(i, t) for i, t in enumerate(held) if t])
         elif node.op == "DisableCopyOnRead":
@@ -130,8 +126,7 @@ class Rewriter:
         self._functions.need(node)
         yield node
 
-    def _run(self, node: NodeDef, held: Sequence[int | None]) -> None:
-        types, first, names = _RUNS[node.op]
+    def _run(self, node: NodeDef, types: str, first: int, names: Sequence[str], held: Sequence[int | None]) -> None:
         given = [(index - first, number) for index, number in enumerate(held) if number]
         for index, number in given:
             if index < len(node.attr[types].list.type):
