@@ -13,6 +13,7 @@ from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.structural import same_as_input
+from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
 
@@ -237,20 +238,12 @@ def expand_training(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None
     """Normalizes with the statistics of this batch, and moves the running ones towards them."""
     if not node.int_attr("training_mode", 0):
         return None
-    x, scale, bias, *before = node.operands
+    x, scale, bias, *running = node.operands
     if x.desc.shape is None:
         return Reject("shape-unknown", node.name)
-    axes = rw.const(np.array([axis for axis in range(len(x.desc.shape)) if axis != 1]))
-    mean = rw.op("ReduceMean", x, axes, keepdims=1)
-    apart = rw.op("Sub", x, mean)
-    now = [rw.op("ReduceMean", value, axes, keepdims=0) for value in (x, rw.op("Mul", apart, apart))]
-    epsilon, momentum = node.float_attr("epsilon", 1e-5), node.float_attr("momentum", 0.9)
-    y = rw.op("BatchNormalization", x, scale, bias, *now, epsilon=epsilon)
-    kept, taken = (rw.const(part, dtype=before[0].desc.dtype) for part in (momentum, 1 - momentum))
-    running = [
-        rw.op("Add", rw.op("Mul", old, kept), rw.op("Mul", new, taken)) for old, new in zip(before, now, strict=True)
-    ]
-    return [y, *running]
+    y, *batch = train_batch_norm(rw, x, scale, bias, node.float_attr("epsilon", 1e-5))
+    momentum = node.float_attr("momentum", 0.9)
+    return [y, *(move_statistic(rw, old, new, momentum) for old, new in zip(running, batch, strict=True))]
 
 
 def expand_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:

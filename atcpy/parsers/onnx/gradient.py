@@ -6,7 +6,9 @@ Gradient can be differentiated by the next.
 
 from collections.abc import Callable, Iterable
 
-from atcpy.ir import Builder, DType, Node, Value
+from atcpy.ir import Builder, Node, Value
+from atcpy.ir.arithmetic import Expr
+from atcpy.ops.lowerings.activation_gradients import BY_INPUT, BY_RESULT
 from atcpy.parsers.onnx.inference import rank_of
 from atcpy.parsers.onnx.upgrade import Upgrade, normalizes
 
@@ -106,11 +108,7 @@ def _backwards(up: Builder, nodes: list[Node], target: Value) -> dict[Value, Val
 
 
 def _filled(up: Builder, like: Value, number: float) -> Value:
-    return up.op("Expand", _number(up, number, like), up.op("Shape", like))
-
-
-def _number(up: Builder, number: float, like: Value) -> Value:
-    return up.op("CastLike", up.const(number, DType.FLOAT32, label="number"), like)
+    return up.op("Expand", up.like(number, like), up.op("Shape", like))
 
 
 def _summed(up: Builder, gradient: Value, like: Value) -> Value:
@@ -192,27 +190,7 @@ def of_shapes(up: Builder, node: Node, g: Value) -> Iterable[Value]:
 @rule("Identity Neg Exp Log Sqrt Tanh Sigmoid Relu")
 def of_function(up: Builder, node: Node, g: Value) -> Iterable[Value]:
     """Element by element; where a result gives the derivative, it is used."""
-    return [through(up, node.op_type, g, node.operand(0), node.output)]
-
-
-def through(up: Builder, op_type: str, g: Value, x: Value, y: Value) -> Value:
-    """The gradient of x, where `g` is that of y, an elementwise function of x."""
-    match op_type:
-        case "Identity":
-            return g
-        case "Neg":
-            return up.op("Neg", g)
-        case "Exp":
-            return up.op("Mul", g, y)
-        case "Log":
-            return up.op("Div", g, x)
-        case "Sqrt":
-            return up.op("Div", g, up.op("Add", y, y))
-        case "Tanh":
-            slope = up.op("Sub", _number(up, 1.0, y), up.op("Mul", y, y))
-        case "Sigmoid":
-            slope = up.op("Mul", y, up.op("Sub", _number(up, 1.0, y), y))
-        case _:
-            zero = _number(up, 0.0, x)
-            return up.op("Where", up.op("Greater", x, zero), g, zero)
-    return up.op("Mul", g, slope)
+    by_result = BY_RESULT.get(node.op_type)
+    if by_result is not None:
+        return [by_result(Expr(up, g), Expr(up, node.output)).value]
+    return [BY_INPUT[node.op_type](Expr(up, g), Expr(up, node.operand(0))).value]

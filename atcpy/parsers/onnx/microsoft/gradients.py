@@ -1,82 +1,52 @@
 """Gradients of elementwise ops, softmax, dropout and normalization, as ONNX Runtime's training writes them."""
 
-from math import pi, sqrt
-
 from atcpy.ir import Value
-from atcpy.parsers.onnx.gradient import of_division, through
+from atcpy.ir.arithmetic import Expr
+from atcpy.ops.lowerings.activation_gradients import BY_INPUT, BY_RESULT
+from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
+from atcpy.parsers.onnx.gradient import of_division
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import STANDARD, microsoft
 
 # --- elementwise ----------------------------------------------------------------------------------
 
 
-@microsoft("ReluGrad", "dY X")
-def relu_grad(e: Expansion) -> None:
-    """dY where X > 0; X may be the result as well."""
-    x = e.operand("X")
-    e.finish(through(e, "Relu", e.operand("dY"), x, x))
+def _of_input(e: Expansion) -> None:
+    """The gradient of the op that the node is named after, by its input X."""
+    gradient = BY_INPUT[e.node.op_type.removesuffix("Grad")]
+    e.finish(gradient(Expr(e, e.operand("dY")), Expr(e, e.operand("X"))).value)
+
+
+microsoft("ReluGrad GeluGrad FastGeluGrad", "dY X")(_of_input)  # ReluGrad's X may be the result as well
+microsoft("SinGrad", "dY X", domain=STANDARD)(_of_input)
 
 
 @microsoft("SigmoidGrad TanhGrad", "dY Y")
 def of_result(e: Expansion) -> None:
-    """dY times the slope, which the result tells."""
-    y = e.operand("Y")
-    e.finish(through(e, e.node.op_type.removesuffix("Grad"), e.operand("dY"), y, y))
-
-
-@microsoft("SinGrad", "dY X", domain=STANDARD)
-def sin_grad(e: Expansion) -> None:
-    """dY · cos(X)"""
-    e.finish(e.op("Mul", e.operand("dY"), e.op("Cos", e.operand("X"))))
+    """The gradient of the op that the node is named after, by its result Y."""
+    gradient = BY_RESULT[e.node.op_type.removesuffix("Grad")]
+    e.finish(gradient(Expr(e, e.operand("dY")), Expr(e, e.operand("Y"))).value)
 
 
 @microsoft("LeakyReluGrad", "dY Y", "alpha:f")
 def leaky_relu_grad(e: Expansion) -> None:
     """dY where Y > 0, alpha · dY elsewhere."""
-    y, dy = e.operand("Y"), e.operand("dY")
-    slope = e.scale(dy, e.node.float_attr("alpha", 0.01))
-    e.finish(e.op("Where", e.op("Greater", y, e.like(0.0, y)), dy, slope))
-
-
-def _gelu_slope(e: Expansion, x: Value) -> Value:
-    """Φ(x) + x · φ(x), those of the normal distribution"""
-    below = e.scale(e.op("Add", e.op("Erf", e.scale(x, sqrt(0.5))), e.like(1.0, x)), 0.5)
-    density = e.scale(e.op("Exp", e.scale(e.op("Mul", x, x), -0.5)), 1 / sqrt(2 * pi))
-    return e.op("Add", below, e.op("Mul", x, density))
-
-
-def _fast_gelu_slope(e: Expansion, x: Value) -> Value:
-    """(1 + t + (1 − t²) · x · u′) / 2 for t = tanh(u), u = √(2/π) · (x + 0.044715 x³)"""
-    square, alpha = e.op("Mul", x, x), sqrt(2 / pi)
-    u = e.op("Mul", x, e.op("Add", e.like(alpha, x), e.scale(square, 0.044715 * alpha)))
-    xu = e.op("Mul", x, e.op("Add", e.like(alpha, x), e.scale(square, 3 * 0.044715 * alpha)))
-    t, one = e.op("Tanh", u), e.like(1.0, x)
-    rise = e.op("Mul", e.op("Sub", one, e.op("Mul", t, t)), xu)
-    return e.scale(e.op("Add", e.op("Add", t, one), rise), 0.5)
-
-
-@microsoft("GeluGrad FastGeluGrad", "dY X")
-def gelu_grad(e: Expansion) -> None:
-    """dY times the slope of Gelu, by erf or tanh."""
-    slope = _fast_gelu_slope if e.node.op_type.startswith("Fast") else _gelu_slope
-    e.finish(e.op("Mul", e.operand("dY"), slope(e, e.operand("X"))))
-
-
-@microsoft("BiasGeluGrad_dX BiasFastGeluGrad_dX", "dY X B")
-def bias_gelu_grad(e: Expansion) -> None:
-    """The same at X + B."""
-    slope = _fast_gelu_slope if "Fast" in e.node.op_type else _gelu_slope
-    e.finish(e.op("Mul", e.operand("dY"), slope(e, e.op("Add", e.operand("X"), e.operand("B")))))
+    alpha = e.node.float_attr("alpha", 0.01)
+    e.finish(BY_INPUT["LeakyRelu"](Expr(e, e.operand("dY")), Expr(e, e.operand("Y")), alpha).value)
 
 
 @microsoft("QuickGeluGrad", "dY X", "alpha:f")
 def quick_gelu_grad(e: Expansion) -> None:
-    """dY · s · (1 + alpha · X · (1 − s)) for s = Sigmoid(alpha · X)"""
-    x, one = e.operand("X"), e.like(1.0, e.operand("X"))
-    z = e.scale(x, e.node.float_attr("alpha", 1.702))
-    s = e.op("Sigmoid", z)
-    slope = e.op("Mul", s, e.op("Add", one, e.op("Mul", z, e.op("Sub", one, s))))
-    e.finish(e.op("Mul", e.operand("dY"), slope))
+    """The gradient of X · Sigmoid(alpha · X)."""
+    alpha = e.node.float_attr("alpha", 1.702)
+    e.finish(BY_INPUT["QuickGelu"](Expr(e, e.operand("dY")), Expr(e, e.operand("X")), alpha).value)
+
+
+@microsoft("BiasGeluGrad_dX BiasFastGeluGrad_dX", "dY X B")
+def bias_gelu_grad(e: Expansion) -> None:
+    """The gradient of Gelu(X + B)."""
+    gradient = BY_INPUT[e.node.op_type.removeprefix("Bias").removesuffix("Grad_dX")]
+    e.finish(gradient(Expr(e, e.operand("dY")), Expr(e, e.operand("X")) + Expr(e, e.operand("B"))).value)
 
 
 @microsoft("DivGrad", "dY A B", outputs=(0, 2))
@@ -265,17 +235,8 @@ def batch_norm_internal(e: Expansion) -> None:
     if not e.node.int_attr("training_mode", 1):
         e.finish(e.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon), *["inference"] * 4)
         return
-    rank = e.known_rank(x)
-    axes = e.const([0, *range(2, rank)])
-    of_batch = e.op("ReduceMean", x, axes, keepdims=0)
-    centred = e.op("Sub", x, e.op("ReduceMean", x, axes, keepdims=1))
-    spread = e.op("ReduceMean", e.op("Mul", centred, centred), axes, keepdims=0)
-    y = e.op("BatchNormalization", x, scale, bias, of_batch, spread, epsilon=epsilon)
-    deviation = e.op("Sqrt", e.op("Add", spread, e.like(epsilon, spread)))
+    y, of_batch, biased = train_batch_norm(e, x, scale, bias, epsilon)
     momentum = e.node.float_attr("momentum", 0.9)
-    running = [
-        e.op("Add", e.scale(old, momentum), e.scale(e.cast_like(new, old), 1 - momentum))
-        for old, new in ((mean, of_batch), (variance, spread))
-    ]
-    saved = [e.cast_like(of_batch, mean), e.cast_like(e.op("Reciprocal", deviation), variance)]
-    e.finish(y, *running, *saved)
+    running = [move_statistic(e, mean, of_batch, momentum), move_statistic(e, variance, biased, momentum)]
+    deviation = e.op("Sqrt", e.op("Add", biased, e.like(epsilon, biased)))
+    e.finish(y, *running, e.cast_like(of_batch, mean), e.cast_like(e.op("Reciprocal", deviation), variance))

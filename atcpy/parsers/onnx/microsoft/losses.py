@@ -1,6 +1,7 @@
 """Losses of classes and their gradients, as ONNX Runtime's training writes them."""
 
-from atcpy.ir import DType, Value
+from atcpy.ir import Value
+from atcpy.ops.lowerings.losses import cross_entropy, minus_one_at_label, negative_log_likelihood
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import STANDARD, microsoft
 
@@ -63,9 +64,7 @@ class _Classes:
     def loss(self) -> Value:
         """−log_prob of each label, reduced."""
         e = self.e
-        at = e.unsqueeze(self.label, self.axis)
-        picked = e.op("GatherElements", self.log_prob, at, axis=self.axis)
-        each = e.op("Neg", e.squeeze(picked, self.axis))
+        each = negative_log_likelihood(e, self.log_prob, self.label, self.axis)
         if self.weights is not None:
             each = e.op("Mul", each, self.weights)
         reduction = _reduction(e)
@@ -77,9 +76,7 @@ class _Classes:
     def gradient(self, dy: Value) -> Value:
         """(exp(log_prob) − one at the label) · share"""
         e = self.e
-        ends = e.cast_like(e.const([0.0, 1.0], DType.FLOAT32), self.log_prob)
-        there = e.op("OneHot", self.label, e.dim(self.log_prob, self.axis), ends, axis=self.axis)
-        off = e.op("Sub", e.op("Exp", self.log_prob), there)
+        off = minus_one_at_label(e, e.op("Exp", self.log_prob), self.label, self.axis)
         share = self.share(dy)
         is_one = self.weights is None and _reduction(e) != "none"
         return e.op("Mul", off, share if is_one else e.unsqueeze(share, self.axis))
@@ -175,12 +172,9 @@ def _rows(e: Expansion, log_prob: Value) -> Value:
 def dense_loss(e: Expansion) -> None:
     """−label · log_prob, summed over the classes along the last axis."""
     log_prob, reduction = e.op("LogSoftmax", e.operand("logits"), axis=-1), _reduction(e)
-    product = e.op("Neg", e.op("Mul", e.operand("label"), log_prob))
-    if reduction == "none":
-        loss = e.op("ReduceSum", product, e.const([-1]), keepdims=0)
-    else:
-        loss = _whole_sum(e, product)
-        loss = e.op("Div", loss, _rows(e, log_prob)) if reduction == "mean" else loss
+    loss = cross_entropy(e, log_prob, e.operand("label"))
+    if reduction != "none":
+        loss = e.op("ReduceMean" if reduction == "mean" else "ReduceSum", loss, keepdims=0)
     e.finish(loss, log_prob)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from atcpy.ir import DType, Value
+from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, layout_of
 
@@ -19,16 +20,12 @@ def batch_norm(b: OpBuilder) -> list[Value | None]:
     if not b.bool_attr("is_training"):
         y = b.op("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon)
         return [layout.leave(b, y), mean, variance, mean, variance]
-    dtype = x.desc.dtype
     wide = b.cast(x, DType.FLOAT32)
-    axes = b.const([0, *range(2, layout.rank)])
-    of_batch = b.op("ReduceMean", wide, axes, keepdims=0)
-    centred = b.op("Sub", wide, b.op("ReduceMean", wide, axes, keepdims=1))
-    spread = b.op("ReduceMean", b.op("Mul", centred, centred), axes, keepdims=0)
-    y = b.cast(b.op("BatchNormalization", wide, scale, offset, of_batch, spread, epsilon=epsilon), dtype)
-    factor = b.float_attr("exponential_avg_factor")
-    moments = [_moved(b, of_batch, mean, factor), _moved(b, _unbiased(b, spread, x), variance, factor)]
-    return [layout.leave(b, y), *moments, of_batch, spread]
+    y, of_batch, biased = train_batch_norm(b, wide, scale, offset, epsilon)
+    momentum = 1 - b.float_attr("exponential_avg_factor")
+    running = [move_statistic(b, mean, of_batch, momentum)]
+    running.append(move_statistic(b, variance, _unbiased(b, biased, x), momentum))
+    return [layout.leave(b, b.cast(y, x.desc.dtype)), *running, of_batch, biased]
 
 
 @maps("BatchNormWithGlobalNormalization")
@@ -53,13 +50,6 @@ def _unbiased(b: OpBuilder, variance: Value, x: Value) -> Value:
     number = b.cast(b.op("Div", b.op("Size", x), b.op("Size", variance)), DType.FLOAT32)
     less = b.op("Max", b.op("Sub", number, b.like(1, number)), b.like(1, number))
     return b.op("Mul", variance, b.op("Div", number, less))
-
-
-def _moved(b: OpBuilder, new: Value, old: Value, factor: float) -> Value:
-    """The running statistic after this batch."""
-    if factor == 1:
-        return new
-    return b.op("Add", b.op("Mul", old, b.like(1 - factor, old)), b.op("Mul", new, b.like(factor, new)))
 
 
 @maps("LRN")
