@@ -56,7 +56,7 @@ def _parsed(text: bytes) -> onnx.AttributeProto:
 def problem(domain: str, op_type: str, name: str, default: object, file: str) -> str:
     """Describe what is wrong with a default, or return nothing. Code for older opsets may state an older one."""
     expected = defaults_of(domain, op_type).get(name, [])
-    if "/opset_" not in file:
+    if "/opsets/" not in file:
         expected = expected[:1]
     if not expected or any(_is_same(value, default) for value in expected):
         return ""

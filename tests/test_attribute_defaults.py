@@ -28,8 +28,8 @@ def test_a_default_is_that_of_the_schema(op: str, name: str, right: object, wron
 
 
 def test_code_for_older_opsets_may_read_an_older_default() -> None:
-    assert problem("", "Softmax", "axis", 1, "atcpy/parsers/onnx/opset_13.py") == ""
-    assert problem("", "Softmax", "axis", 2, "atcpy/parsers/onnx/opset_13.py")
+    assert problem("", "Softmax", "axis", 1, "atcpy/parsers/onnx/opsets/rewrites.py") == ""
+    assert problem("", "Softmax", "axis", 2, "atcpy/parsers/onnx/opsets/rewrites.py")
 
 
 def test_every_read_of_a_node_is_checked() -> None:

@@ -1,8 +1,8 @@
 """Writes a rewritten graph as the ONNX model that it was read from, with what passes changed.
 
 What no pass touched is copied from the source model: nodes, constants, inputs and outputs with their docs. A node that
-is new or changed is written at the model's opset, by the functions of `downgrades.py`; where it has no form there, the
-opset is raised as little as possible.
+is new or changed is downgraded to the model's opset; where it has no form there, the opset is raised as little as
+possible.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
 from atcpy.ir.barrier import is_barrier
 from atcpy.ir.closure import captured_value
-from atcpy.rewrite import downgrades as _downgrades  # registers the functions
-from atcpy.rewrite.opset_form import CannotDowngrade, OpsetForm, form_at, means_the_same, oldest_opset
+from atcpy.parsers.onnx.opsets.downgrade import form_at, means_the_same, oldest_opset
+from atcpy.parsers.onnx.opsets.form import CannotDowngrade, OpsetForm
 from atcpy.rewrite.source_model import Origin, SourceModel
 
-assert _downgrades
 _ATTR = onnx.AttributeProto
 _SHAPE_OF_A_RANGE = 15  # the opset from which on Shape can return some of the dims
 LARGE_BYTES = 16 << 10  # constants from here on stay outside of the message
@@ -134,14 +133,14 @@ class _Exporter:
         proto = origin.proto
         if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type):
             return  # an op outside the standard means the same everywhere
-        if not means_the_same(proto.op_type, "", origin.opset, opset):
+        if not means_the_same(proto.op_type, origin.opset, opset):
             raise CannotExport(f"{proto.op_type} {proto.name} cannot be brought from opset {origin.opset} to {opset}")
 
     def _is_copied(self, node: Node, opset: int) -> bool:
         origin = self._source.origins.get(node)
         if origin is None:
             return False
-        same = origin.opset == opset or means_the_same(origin.proto.op_type, "", origin.opset, opset)
+        same = origin.opset == opset or means_the_same(origin.proto.op_type, origin.opset, opset)
         return same and origin.matches(node)
 
     # --- Shape(start, end) -------------------------------------------------------------------

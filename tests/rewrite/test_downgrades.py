@@ -7,12 +7,15 @@ import onnx
 import pytest
 
 from atcpy.ir import Graph
-from atcpy.parsers.onnx import read_model, upgrade
+from atcpy.options import ParseOptions
+from atcpy.parsers.onnx import import_onnx, read_model
+from atcpy.parsers.onnx.opsets.changes import CHANGES
+from atcpy.parsers.onnx.opsets.downgrade import form_at, oldest_opset
+from atcpy.parsers.onnx.opsets.form import CannotDowngrade
 from atcpy.passes import prepare as _passes  # registers them
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
 from atcpy.rewrite.export import export_rewritten
-from atcpy.rewrite.opset_form import CannotDowngrade, downgraded_versions, form_at, oldest_opset
 from atcpy.rewrite.optimize import read_source
 from atcpy.rewrite.options import RewriteOptions
 from atcpy.rewrite.serialize import serialize
@@ -20,7 +23,8 @@ from tests.ort import open_ort
 
 assert _passes
 
-RENAMED = {("Upsample", 10), ("Scatter", 11)}  # their way back begins at the op that they became
+# No op of ai.onnx.ml is downgraded; for the others the older schema says that a node does not train.
+UP_ONLY = {("ai.onnx.ml::LabelEncoder", 2), ("BatchNormalization", 9), ("BatchNormalization", 14)}
 
 
 def scaled(scales: str, op_type: str) -> str:
@@ -122,8 +126,8 @@ def test_the_way_back(name: str) -> None:
 
 
 def test_every_step_up_has_one_down() -> None:
-    up = {(op, version) for op, steps in upgrade._ADAPTERS.items() for version, _ in steps if "::" not in op}
-    assert up - RENAMED <= downgraded_versions()
+    up_only = [change for change in CHANGES if not change.renamed and not any(step.down for step in change.steps)]
+    assert {(op, change.version) for change in up_only for op in change.ops.split()} == UP_ONLY
 
 
 @pytest.mark.parametrize(
@@ -147,3 +151,65 @@ def test_what_has_no_older_form(op_type: str, attrs: dict[str, object], rank: in
     if why:
         with pytest.raises(CannotDowngrade, match=why):
             form_at(node, 7)
+
+
+INDEX = "i = Constant<value = int64[1] {1}>()"
+ONE_TO_THREE = f"{INDEX} j = Constant<value = int64[1] {{3}}>()"
+RATIO = "r = Constant<value = float {0.1}>()"
+SCALES = "s = Constant<value = float[4] {1, 1, 2, 2}>()"
+ASYMMETRIC = 'mode = "nearest", coordinate_transformation_mode = "asymmetric"'
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "oldest", "why"),
+    [
+        ("float[2,3,4,5] x", f"{ONE_TO_THREE} y = Slice(x, i, j, i, i)", 1, ""),
+        ("float[2,3,4,5] x", f"{ONE_TO_THREE} k = Constant<value = int64[1] {{2}}>() y = Slice(x, i, j, i, k)", 10,
+         "input 4 is not 1"),
+        ("float[2,3,4,5] x, int64[1] n", f"{INDEX} y = Slice(x, i, n)", 10, "input 2 is computed"),
+        ("float[2,3,4,5] x", f"{INDEX} y = ReduceSum<noop_with_empty_axes = 1>(x, i)", 1, ""),
+        ("float[2,3,4,5] x", "y = ReduceSum<noop_with_empty_axes = 1>(x)", 13, "no axes were all axes"),
+        ("float[2,3,4,5] x", f"{RATIO} t = Constant<value = bool {{0}}>() y = Dropout(x, r, t)", 1, ""),
+        ("float[2,3,4,5] x", f"{RATIO} t = Constant<value = bool {{1}}>() y = Dropout(x, r, t)", 12,
+         "input 2 is not 0"),
+        ("float[2,3,4,5] x", f"{INDEX} y, z = TopK(x, i)", 1, ""),
+        ("int64[2,3] x", f"{INDEX} y, z = TopK(x, i)", 11, "it did not take int64"),
+        ("float[2,3] x", f"{INDEX} y, z = TopK<largest = 0>(x, i)", 11, "largest is newer"),
+        ("float[1,1,4,4] x, float[1,4] r, int64[1] b", "y = RoiAlign(x, r, b)", 16,
+         "coordinate_transformation_mode is not output_half_pixel"),
+        ("float[1,1,4,4] x, float[1,4] r, int64[1] b",
+         'y = RoiAlign<coordinate_transformation_mode = "half_pixel">(x, r, b)', 16,
+         "coordinate_transformation_mode is not output_half_pixel"),
+        ("float[1,1,4,4] x, float[1,4] r, int64[1] b",
+         'y = RoiAlign<coordinate_transformation_mode = "output_half_pixel">(x, r, b)', 10, "RoiAlign is newer"),
+        ("float[2,2,3,3] x", f'{SCALES} y = Resize<{ASYMMETRIC}, nearest_mode = "floor">(x, , s)', 7,
+         "it was another op"),
+        ("float[2,2,3,3] x", f'{SCALES} y = Resize<{ASYMMETRIC}, nearest_mode = "ceil">(x, , s)', 11,
+         "it took the pixel before the point when growing, behind it when shrinking"),
+        ("float[1,1,2,2,2] x, float[1,2,2,2,3] g", "y = GridSample(x, g)", 20, "it sampled images only"),
+    ],
+)  # fmt: skip
+def test_how_old_a_node_may_become(signature: str, body: str, oldest: int, why: str) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 20]> g ({signature}) => (y) {{ {body} }}'
+    graph = import_onnx(onnx.parser.parse_model(text), ParseOptions()).graph
+    node = next(node for node in graph.nodes if any(value.name == "y" for value in node.outputs))
+    assert oldest_opset(node, 1) == (oldest, why)
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "attrs"),
+    [
+        ("y = Selu(x)", 5, {"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}),
+        ("y = Selu<alpha = 2.0>(x)", 5, {"alpha": 2.0, "gamma": 1.0507010221481323}),
+        ("y = Concat<axis = -1>(x, x)", 3, {"axis": 3}),
+        ("y = Concat<axis = -1>(x, x)", 11, {"axis": -1}),
+        ("y = Cast<to = 6>(x)", 5, {"to": "INT32"}),
+        ("l = Constant<value = float {0}>() y = Clip(x, l)", 10, {"min": 0.0}),
+        ("y = GlobalLpPool<p = 3>(x)", 1, {"p": 3.0}),
+    ],
+)  # fmt: skip
+def test_attributes_of_the_older_form(body: str, opset: int, attrs: dict[str, object]) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 20]> g (float[2,3,4,5] x) => (y) {{ {body} }}'
+    graph = import_onnx(onnx.parser.parse_model(text), ParseOptions()).graph
+    form = form_at(graph.net_output.operand(0).producer, opset)
+    assert (form.attrs, len(form.inputs)) == (attrs, 2 if form.op_type == "Concat" else 1)

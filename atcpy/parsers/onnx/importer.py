@@ -17,7 +17,7 @@ from atcpy.ir.shape import fits_limits, format_shape
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, set_input_shapes
-from atcpy.parsers.onnx import opsets as _registers_the_functions  # noqa: F401
+from atcpy.parsers.onnx import gradient, microsoft, normalize, optimizers  # register normalizers
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
@@ -32,6 +32,7 @@ from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.upgrade import needs_upgrade, op_key, upgrade
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
+assert gradient and microsoft and normalize and optimizers
 MAX_NESTING = 64
 _ELEMENT_TYPES = frozenset(dtype.onnx for dtype in DType)
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS

@@ -1,20 +1,19 @@
-"""Canonicalisation: ops of older opsets onto the newest, through one small function per op and version.
+"""Canonicalisation: a node of an older opset takes the steps up of `opsets/changes.py`, oldest version first.
 
-`@adapts("Squeeze", 13)` registers the function that gives a node of an opset below 13 the form and
-the meaning that the op has from 13 on; a node passes the functions of all versions above its
-model's opset, oldest first. The functions stand in `opset_<n>.py`, where n is the version that
-brought the change. `@normalizes` registers what holds for every opset: several ways to say the same
-become one. What a function adds is canonical already.
+`@normalizes` registers what holds for every opset: several ways to say the same become one. What a step creates is
+canonical already.
 """
 
 from collections.abc import Callable
 
 from atcpy.ir import Builder, DType, Node, TensorDesc, Value
 from atcpy.parsers.onnx.inference import TypeInference, rank_of
+from atcpy.parsers.onnx.opsets.change import Change
+from atcpy.parsers.onnx.opsets.changes import CHANGES
 
 
 class Upgrade(Builder):
-    """One node on its way to the newest opset: what a function of `opset_<n>.py` sees and may change."""
+    """One node on its way to the newest opset: what a step up sees and may change."""
 
     anchor: Node
 
@@ -101,32 +100,27 @@ class Upgrade(Builder):
             kept.pop()
         self.graph.set_inputs(self.node, kept)
 
-    def attr_to_input(self, name: str, index: int) -> None:
-        """Move a list of integers from an attribute to input `index`, if it is given."""
-        if name in self.attrs:
-            values = self.node.ints_attr(name)
-            del self.attrs[name]
-            inputs = list(self.node.inputs[:index])
-            inputs += [None] * (index - len(inputs))
-            self.set_inputs(*inputs, self.const(values, label=name))
+    def set_input(self, index: int, value: Value) -> None:
+        """Set input `index`; those left out before it are None."""
+        inputs = list(self.node.inputs)
+        inputs += [None] * (index + 1 - len(inputs))
+        inputs[index] = value
+        self.graph.set_inputs(self.node, inputs)
 
 
 Adapter = Callable[[Upgrade], None]
-_ADAPTERS: dict[str, list[tuple[int, Adapter]]] = {}
 _NORMALIZERS: dict[str, Adapter] = {}
 
 
-def adapts(op_types: str, version: int) -> Callable[[Adapter], Adapter]:
-    """Registers a function that lifts nodes of these ops (space-separated) to the op's form of `version`."""
+def _changes_by_op() -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = {}
+    for change in sorted(CHANGES, key=lambda change: change.version):
+        for op in change.ops.split() if change.has_step_up else ():
+            found.setdefault(op, []).append(change)
+    return found
 
-    def register(adapter: Adapter) -> Adapter:
-        for op_type in op_types.split():
-            steps = _ADAPTERS.setdefault(op_type, [])
-            steps.append((version, adapter))
-            steps.sort(key=lambda step: step[0])
-        return adapter
 
-    return register
+_CHANGES = _changes_by_op()  # those with a step up, oldest first
 
 
 def normalizes(op_type: str) -> Callable[[Adapter], Adapter]:
@@ -146,25 +140,34 @@ def op_key(op_type: str, domain: str) -> str:
 
 
 def needs_upgrade(key: str, opset: int) -> bool:
-    """Must a node of the op in a model of this opset be changed?"""
-    return key in _NORMALIZERS or any(version > opset for version, _ in _ADAPTERS.get(key, ()))
+    """Return whether a node of the op in a model of this opset must be changed."""
+    return key in _NORMALIZERS or any(change.version > opset for change in _CHANGES.get(key, ()))
 
 
 def upgrade(node: Node, opset: int, inference: TypeInference) -> Upgrade:
-    """Brings a node to the canonical opset; `results` are the values that its outputs became."""
+    """Bring a node to the canonical opset; `results` are the values that its outputs became."""
     state = Upgrade(node, inference)
     run_upgrade(state, opset)
     return state
 
 
 def run_upgrade(state: Upgrade, opset: int) -> None:
-    """Does the same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
+    """Do the same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
     node = state.node
-    while steps := [step for step in _ADAPTERS.get(op_key(node.op_type, node.domain), ()) if step[0] > opset]:
+    while newer := [each for each in _CHANGES.get(op_key(node.op_type, node.domain), ()) if each.version > opset]:
         # One version may bring several changes; a change may make the node another op.
-        opset = steps[0][0]
-        for adapter in [adapter for version, adapter in steps if version == opset]:
-            adapter(state)
+        opset = newer[0].version
+        for change in newer:
+            if change.version == opset:
+                _apply(change, state)
     normalizer = _NORMALIZERS.get(op_key(node.op_type, node.domain))
     if normalizer is not None:
         normalizer(state)
+
+
+def _apply(change: Change, state: Upgrade) -> None:
+    for step in change.steps:
+        if step.up is not None:
+            step.up(state)
+    if change.renamed:
+        state.graph.change_op(state.node, change.renamed)

@@ -151,7 +151,7 @@ def test_a_step_keeps_the_meaning(op: str, version: int, opset: int, signature: 
 
 
 def test_every_step_has_a_case() -> None:
-    steps = {(op, version) for op, steps in upgrade_module._ADAPTERS.items() for version, _ in steps}
+    steps = {(op, change.version) for op, changes in upgrade_module._CHANGES.items() for change in changes}
     hints = {(op, 6) for op, version in steps if version == 6 and op not in ("Selu", "Cast", "Tile")}
     broadcast = {(op, 7) for op in ["Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow"]}
     theirs = {op_key(op, domain) for domain, op in RULES}
