@@ -10,15 +10,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Graph, walk
 from atcpy.ir.decisions import Moment
 from atcpy.ir.verify import verify
-from atcpy.options import (
-    CompileOptions,
-    ConvertOptions,
-    Deadline,
-    OptimizeOptions,
-    PrepareOptions,
-    SplitOptions,
-    Stage,
-)
+from atcpy.options import CompileOptions, ConvertOptions, Deadline, OptimizeOptions, PrepareOptions, SplitOptions, Stage
 from atcpy.passes.base import Pass
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase

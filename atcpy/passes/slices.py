@@ -54,11 +54,7 @@ def insert_slice(rw: Rewriter, x: Value, cut: Cut) -> Value:
     """The Slice that takes this; steps are left out where each is 1."""
     axes = sorted(cut)
     parts = [cut[axis] for axis in axes]
-    columns = {
-        "starts": [part.start for part in parts],
-        "ends": [_end(part) for part in parts],
-        "axes": axes,
-    }
+    columns = {"starts": [part.start for part in parts], "ends": [_end(part) for part in parts], "axes": axes}
     if any(part.step != 1 for part in parts):
         columns["steps"] = [part.step for part in parts]
     operands = [

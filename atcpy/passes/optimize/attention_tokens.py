@@ -37,13 +37,7 @@ _MASKS = (*_MADE, *(op("Add", made, const("mask"), commutative=True, name="sum")
 _NUMBERS = {"one": 1.0, "zero": 0.0, "none": 0.0}
 
 
-@graph_pass(
-    NAME,
-    Phase.FUSE,
-    before=("GraphKernelFusionPass",),
-    level=OoLevel.O2,
-    is_neutral=False,
-)
+@graph_pass(NAME, Phase.FUSE, before=("GraphKernelFusionPass",), level=OoLevel.O2, is_neutral=False)
 def read_tokens(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Let attention read the numbers by which tokenizers mark padding."""
     finisher = Finisher(graph, record, options)

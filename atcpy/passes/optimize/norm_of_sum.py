@@ -49,13 +49,7 @@ class _Sum:
         return [*self.adds, *(node for term in self.terms for node in term.taken)]
 
 
-@graph_pass(
-    NAME,
-    Phase.FUSE,
-    before=("GraphKernelFusionPass",),
-    level=OoLevel.O2,
-    is_neutral=False,
-)
+@graph_pass(NAME, Phase.FUSE, before=("GraphKernelFusionPass",), level=OoLevel.O2, is_neutral=False)
 def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Let a normalization add up what it normalizes."""
     finisher = Finisher(graph, record, options)

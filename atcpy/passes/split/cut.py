@@ -80,12 +80,7 @@ def _borders(
 
 
 def _cross(
-    value: Value,
-    reader: Node,
-    source: Cluster,
-    target: Cluster,
-    graph_of: dict[Cluster, Graph],
-    number: int,
+    value: Value, reader: Node, source: Cluster, target: Cluster, graph_of: dict[Cluster, Graph], number: int
 ) -> Border:
     front, back = graph_of[source], graph_of[target]
     end = front.append(

@@ -23,13 +23,7 @@ _FLOATS = {
 }
 
 
-class CastChain(
-    Fusion,
-    switch="CastChainFusionPass",
-    phase=Phase.CLEAN_UP,
-    after=("IdentityPass",),
-    repeats=True,
-):
+class CastChain(Fusion, switch="CastChainFusionPass", phase=Phase.CLEAN_UP, after=("IdentityPass",), repeats=True):
     """Skip a Cast to a type that holds all numbers of the one before."""
 
     pattern = op("Cast", op("Cast", var("x"), name="first"), name="second")

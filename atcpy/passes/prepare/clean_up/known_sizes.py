@@ -25,12 +25,7 @@ from atcpy.passes.phase import Phase
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with
 
 
-@graph_pass(
-    "ShapeSubgraphPass",
-    Phase.MOVE,
-    before=("TransposeReshapeMergePass",),
-    repeats=True,
-)
+@graph_pass("ShapeSubgraphPass", Phase.MOVE, before=("TransposeReshapeMergePass",), repeats=True)
 def simplify_sizes(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace shape arithmetic by constants where names of sizes prove it, and do what is left once."""
     known = KnownValues()

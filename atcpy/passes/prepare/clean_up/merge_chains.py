@@ -34,11 +34,7 @@ def _with_constants(kind: str) -> Op:
     return op(kind, inner, const("b"), commutative=True, name="outer")
 
 
-class ConstantChain(
-    Fusion,
-    switch="ConstantChainFusionPass",
-    phase=Phase.MERGE,
-):
+class ConstantChain(Fusion, switch="ConstantChainFusionPass", phase=Phase.MERGE):
     """Join two sums, or two products, with constants."""
 
     pattern = (_with_constants("Add"), _with_constants("Mul"))

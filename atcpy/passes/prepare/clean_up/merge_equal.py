@@ -12,11 +12,7 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
 
-@graph_pass(
-    "CommonSubexpressionEliminationPass",
-    Phase.COMPACT,
-    repeats=True,
-)
+@graph_pass("CommonSubexpressionEliminationPass", Phase.COMPACT, repeats=True)
 def merge_equal(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Compute equal things once."""
     first: dict[Hashable, Node] = {}

@@ -17,12 +17,7 @@ from atcpy.passes.folding import Finisher
 from atcpy.passes.phase import Phase
 
 
-@graph_pass(
-    "ConcatSplitEliminationPass",
-    Phase.MOVE,
-    after=("SliceSplitFusionPass",),
-    repeats=True,
-)
+@graph_pass("ConcatSplitEliminationPass", Phase.MOVE, after=("SliceSplitFusionPass",), repeats=True)
 def merge_joins(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Join what is joined in steps at once, and leave together what is cut only to be joined."""
     if not graph.has_any(("Concat",)):

@@ -23,12 +23,7 @@ MAX_FILL = 1 << 22  # elements of a constant that are looked at
 _PADDED = frozenset({DType.FLOAT32, DType.FLOAT16, DType.FLOAT64})  # what Pad takes at every opset
 
 
-class PadPad(
-    Fusion,
-    switch="PadPadFusionPass",
-    phase=Phase.MOVE,
-    after=("ConcatPadFusionPass",),
-):
+class PadPad(Fusion, switch="PadPadFusionPass", phase=Phase.MOVE, after=("ConcatPadFusionPass",)):
     """Join a Pad with the one before it."""
 
     pattern = op(
@@ -68,13 +63,7 @@ def _all_pads(pads: Value, axes: Value | None, rank: int) -> Array:
     return whole.reshape(-1)
 
 
-@graph_pass(
-    "ConcatPadFusionPass",
-    Phase.MOVE,
-    after=("ConcatSplitEliminationPass",),
-    makes=("Pad",),
-    repeats=True,
-)
+@graph_pass("ConcatPadFusionPass", Phase.MOVE, after=("ConcatSplitEliminationPass",), makes=("Pad",), repeats=True)
 def pad_for_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace a Concat with nothing but zeros, or another number, by Pad."""
     finisher = Finisher(graph, record, options)

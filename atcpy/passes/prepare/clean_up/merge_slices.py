@@ -23,12 +23,7 @@ from atcpy.passes.phase import Phase
 from atcpy.passes.slices import Cut, cut_of, insert_slice, joined
 
 
-@graph_pass(
-    "SliceMergePass",
-    Phase.MOVE,
-    before=("SliceSplitFusionPass",),
-    repeats=True,
-)
+@graph_pass("SliceMergePass", Phase.MOVE, before=("SliceSplitFusionPass",), repeats=True)
 def merge_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Take by one Slice what several take, from the part of a Concat that has it."""
     finisher = Finisher(graph, record, options)
@@ -108,11 +103,7 @@ def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finis
         finisher.finish(rw, [(read[0], insert_slice(rw, node.operand(0), cut))], [node])
 
 
-@graph_pass(
-    "GatherSliceFusionPass",
-    Phase.FINISH,
-    makes=("Slice",),
-)
+@graph_pass("GatherSliceFusionPass", Phase.FINISH, makes=("Slice",))
 def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace Gather by Slice where the places follow each other in equal steps."""
     finisher = Finisher(graph, record, options)

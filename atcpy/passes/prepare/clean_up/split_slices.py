@@ -20,12 +20,7 @@ from atcpy.passes.slices import cut_of
 _Piece = tuple[int, int, Node]  # from, to
 
 
-@graph_pass(
-    "SliceSplitFusionPass",
-    Phase.MOVE,
-    after=("TransposeRegionPass",),
-    repeats=True,
-)
+@graph_pass("SliceSplitFusionPass", Phase.MOVE, after=("TransposeRegionPass",), repeats=True)
 def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Cut a value by one Split where Slices take all of its pieces."""
     finisher = Finisher(graph, record, options)

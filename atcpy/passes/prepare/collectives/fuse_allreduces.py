@@ -40,11 +40,7 @@ _PRODUCTS_PER_SECOND = 25e9
 _BLOCK = 64  # few enough for SplitNotaskPass to look at all who use one
 
 
-@graph_pass(
-    ALLREDUCE_FUSION,
-    Phase.FINISH,
-    is_neutral=False,
-)
+@graph_pass(ALLREDUCE_FUSION, Phase.FINISH, is_neutral=False)
 def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Put allreduces together, by size, by index or by what they cost."""
     nodes = [node for node in graph.nodes_of(ALLREDUCE) if node.input_count == 1]

@@ -29,12 +29,7 @@ def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) ->
 @graph_pass(
     "DequantizedConstantFoldingPass",
     Phase.QUANTISE,
-    after=(
-        "QGemmFusionPass",
-        "QLinearBinaryFusionPass",
-        "QLinearConvFusionPass",
-        "QLinearMatMulFusionPass",
-    ),
+    after=("QGemmFusionPass", "QLinearBinaryFusionPass", "QLinearConvFusionPass", "QLinearMatMulFusionPass"),
     is_neutral=False,
 )
 def fold_dequantized(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
@@ -53,12 +48,7 @@ class _Sweep:
     """One walk over a graph and, as it comes to them, the bodies in it. Nodes of the op `kept` are not folded."""
 
     def __init__(
-        self,
-        record: PassRecord,
-        options: PrepareOptions,
-        budget: Budget,
-        inferred: Inferred,
-        kept: str = "",
+        self, record: PassRecord, options: PrepareOptions, budget: Budget, inferred: Inferred, kept: str = ""
     ) -> None:
         self._record = record
         self._options = options

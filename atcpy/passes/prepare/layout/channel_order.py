@@ -28,12 +28,7 @@ LONGEST_ORDER = 1 << 12  # places that are listed
 LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as a Transpose
 
 
-@graph_pass(
-    "ShuffleChannelFusionPass",
-    Phase.MOVE,
-    after=("TransposeReshapeMergePass",),
-    makes=("Gather",),
-)
+@graph_pass("ShuffleChannelFusionPass", Phase.MOVE, after=("TransposeReshapeMergePass",), makes=("Gather",))
 def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace Reshape, Transpose, Reshape that put the places of one dim into another order by Gather."""
     if not graph.has_any(("Transpose",)):
@@ -72,11 +67,7 @@ def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
 
 
 @graph_pass(
-    "SplitConcatGatherFusionPass",
-    Phase.MOVE,
-    after=("ConcatSplitEliminationPass",),
-    makes=("Gather",),
-    repeats=True,
+    "SplitConcatGatherFusionPass", Phase.MOVE, after=("ConcatSplitEliminationPass",), makes=("Gather",), repeats=True
 )
 def order_parts(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace a Concat of the parts of one Split, in another order, by Gather."""
@@ -119,10 +110,7 @@ class GatherGather(
     Fusion,
     switch="GatherGatherFusionPass",
     phase=Phase.MOVE,
-    after=(
-        "ShuffleChannelFusionPass",
-        "SplitConcatGatherFusionPass",
-    ),
+    after=("ShuffleChannelFusionPass", "SplitConcatGatherFusionPass"),
 ):
     """Join two Gathers of one dim."""
 
@@ -141,12 +129,7 @@ class GatherGather(
         return rw.op("Gather", m["x"], rw.const(m["i"].array[m["j"].array], like=m["i"]), **m.root.attrs)
 
 
-class GatherConv(
-    Fusion,
-    switch="GatherConvFusionPass",
-    phase=Phase.ABSORB,
-    after=("PadConv2dFusionPass",),
-):
+class GatherConv(Fusion, switch="GatherConvFusionPass", phase=Phase.ABSORB, after=("PadConv2dFusionPass",)):
     """Fold an order of channels into the weights of the Conv that reads them."""
 
     pattern = op("Conv", op("Gather", var("x"), const("order"), name="gather"), const("w"), var("b", optional=True))
@@ -173,12 +156,7 @@ def _places(m: Match) -> list[int]:
     return [int(place) % channels if isinstance(channels, int) and channels else -1 for place in m["order"].array.flat]
 
 
-class ConvGather(
-    Fusion,
-    switch="ConvGatherFusionPass",
-    phase=Phase.ABSORB,
-    after=("ConvBiasAddFusionPass",),
-):
+class ConvGather(Fusion, switch="ConvGatherFusionPass", phase=Phase.ABSORB, after=("ConvBiasAddFusionPass",)):
     """Let a Conv make its channels in the order, or only those, that are taken of them."""
 
     pattern = op(

@@ -30,12 +30,7 @@ MAX_ORDERS = 3  # that are tried for a region
 WALKS = 2  # over the regions: one that is turned may be what another one waits for
 
 
-@graph_pass(
-    "TransposeRegionPass",
-    Phase.MOVE,
-    after=("TransposeReshapeMergePass",),
-    repeats=True,
-)
+@graph_pass("TransposeRegionPass", Phase.MOVE, after=("TransposeReshapeMergePass",), repeats=True)
 def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Turn what lies between Transposes into the other order of dims, where that leaves fewer of them."""
     found = regions_at(graph, graph.nodes_of("Transpose"), _rank, data_inputs)

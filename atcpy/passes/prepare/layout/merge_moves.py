@@ -22,11 +22,7 @@ from atcpy.passes.phase import Phase
 LONGEST = 6  # of a chain that is looked at
 
 
-@graph_pass(
-    "TransposeReshapeMergePass",
-    Phase.MOVE,
-    repeats=True,
-)
+@graph_pass("TransposeReshapeMergePass", Phase.MOVE, repeats=True)
 def merge_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Shorten chains of Reshape, Squeeze, Unsqueeze, Flatten and Transpose."""
     finisher = Finisher(graph, record, options)

@@ -27,11 +27,7 @@ ALONG_ONE = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 
 NEW_DIM = 2
 
 
-@graph_pass(
-    NAME,
-    Phase.FINISH,
-    is_neutral=False,
-)
+@graph_pass(NAME, Phase.FINISH, is_neutral=False)
 def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Give convolutions and pools over one spatial dim a second one, and what follows them."""
     lifted: dict[Value, Value] = {}  # three dims → the same elements in four

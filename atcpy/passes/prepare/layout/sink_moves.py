@@ -21,12 +21,7 @@ from atcpy.passes.phase import Phase
 LONGEST = 8  # of a chain of ops to the next view
 
 
-@graph_pass(
-    "ReshapeSinkPass",
-    Phase.MOVE,
-    after=("TransposeRegionPass",),
-    repeats=True,
-)
+@graph_pass("ReshapeSinkPass", Phase.MOVE, after=("TransposeRegionPass",), repeats=True)
 def sink_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Move views and Transposes to others that stand below an elementwise op."""
     if not graph.has_any(MOVES):

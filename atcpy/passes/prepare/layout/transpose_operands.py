@@ -18,11 +18,7 @@ from atcpy.passes.phase import Phase
 
 
 class ReduceTranspose(
-    Fusion,
-    switch="TransposeReduceFusionPass",
-    phase=Phase.MOVE,
-    after=("TransposeRegionPass",),
-    repeats=True,
+    Fusion, switch="TransposeReduceFusionPass", phase=Phase.MOVE, after=("TransposeRegionPass",), repeats=True
 ):
     """Reduce over the dims of what was transposed."""
 
@@ -39,11 +35,7 @@ class ReduceTranspose(
 
 
 class GemmTranspose(
-    Fusion,
-    switch="TransposeGemmFusionPass",
-    phase=Phase.MOVE,
-    after=("TransposeRegionPass",),
-    repeats=True,
+    Fusion, switch="TransposeGemmFusionPass", phase=Phase.MOVE, after=("TransposeRegionPass",), repeats=True
 ):
     """Read an operand of Gemm transposed."""
 

@@ -28,10 +28,7 @@ from atcpy.passes.prepare.layout.reshape_factors import Regroup, regrouped, regr
 MAX_WAYS = 3  # of regrouping that are tried for a region
 
 
-@graph_pass(
-    "ReshapeRegionPass",
-    Phase.MERGE,
-)
+@graph_pass("ReshapeRegionPass", Phase.MERGE)
 def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Regroup the dims of what lies between views, where that leaves fewer of them."""
     for nodes in regions_at(graph, graph.nodes_of(*VIEWS), _rank, data_inputs):
