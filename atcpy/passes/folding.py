@@ -136,9 +136,21 @@ class Finisher:
 
     def __init__(self, graph: Graph, record: PassRecord, options: object) -> None:
         self._graph = graph
-        self._deadline = record.deadline
+        self._record = record
         self._options = options
         self._budget: Budget | None = None
+
+    def match(self, *nodes: Node, rejects: Iterable[Reject] = (), anchor: Node | None = None) -> Rewriter | None:
+        """Count a match of these nodes, and return the rewriter that replaces them, in front of `anchor` (the first of
+        them by default); None where a reason stands against it, or the pass has reached its limit.
+        """
+        reasons, record = list(rejects), self._record
+        record.matched += 1
+        record.reject(*reasons)
+        if reasons or not record.may_apply():
+            return None
+        record.fire(nodes)
+        return Rewriter(self._graph, anchor or nodes[0], record.name, nodes)
 
     def finish(self, rw: Rewriter, replaced: Iterable[tuple[Value, Value]], dead: Iterable[Node]) -> None:
         """Puts the new value of each pair in the place of the old one. What turned out to be constant is folded, and
@@ -157,7 +169,7 @@ class Finisher:
         waiting = (
             [node for node in nodes if _reads_constants(node)] if isinstance(self._options, PrepareOptions) else []
         )
-        record = PassRecord(NAME, Stage.PREPARE.value, deadline=self._deadline)
+        record = PassRecord(NAME, Stage.PREPARE.value, deadline=self._record.deadline)
         while waiting:
             node = waiting.pop()
             if node.graph is not self._graph or not _reads_constants(node):

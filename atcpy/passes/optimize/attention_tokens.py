@@ -46,13 +46,10 @@ def read_tokens(graph: Graph, record: PassRecord, options: OptimizeOptions) -> N
         m = None if mask is None else next((m for each in _MASKS for m in matches(each, mask.producer)), None)
         if m is None or mask is None or node.input(TOKENS) is not None:
             continue
-        record.matched += 1
-        rejects = [*_other_readers(m, mask), *_rejects(m, node, mask.desc.static_shape[-1])]
-        record.reject(*rejects)
-        if not rejects and record.may_apply():
-            nodes = [node, *m.nodes.values()]
-            record.fire(nodes)
-            _replace(Rewriter(graph, node, NAME, nodes), finisher, m)
+        rejects = (*_other_readers(m, mask), *_rejects(m, node, mask.desc.static_shape[-1]))
+        rw = finisher.match(node, *m.nodes.values(), rejects=rejects)
+        if rw is not None:
+            _replace(rw, finisher, m)
 
 
 def _other_readers(m: Match, mask: Value) -> Iterator[Reject]:

@@ -61,15 +61,13 @@ def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
         sums = [found for found in _sums(total) if found.nodes]
         if not sums:
             continue
-        record.matched += 1
         early = list(read_before(total, norm, places))
         wrong = [[*early, *_rejects(found, total, norm)] for found in sums]
         fitting = next((found for found, rejects in zip(sums, wrong, strict=True) if not rejects), None)
-        if fitting is None:
-            record.reject(*wrong[0])
-        elif record.may_apply():
-            record.fire([norm, *fitting.nodes])
-            _replace(Rewriter(graph, norm, NAME, [norm, *fitting.nodes]), finisher, fitting.terms, total)
+        nodes, rejects = (fitting.nodes, []) if fitting is not None else ([], wrong[0])
+        rw = finisher.match(norm, *nodes, rejects=rejects)
+        if rw is not None and fitting is not None:
+            _replace(rw, finisher, fitting.terms, total)
 
 
 def _sums(total: Value) -> Iterator[_Sum]:

@@ -5,7 +5,7 @@ Attention(Split(x), mask, past)  →  FusedAttention(x, mask, past)
 
 from __future__ import annotations
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
+from atcpy.ir import Graph, Node, PassRecord, Reject
 from atcpy.ops.attention.attention import supports_attention
 from atcpy.options import SplitOptions
 from atcpy.passes.base import graph_pass
@@ -25,12 +25,9 @@ def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
         if node.operand(0).producer.op_type != "Split":
             continue
         split = node.operand(0).producer
-        record.matched += 1
-        if any(True for _ in supports_attention(node)) or not _takes_all(node, split):
-            record.reject(Reject("other-formula", node.name))
-        elif record.may_apply():
-            record.fire([node, split])
-            rw = Rewriter(graph, node, NAME, [node, split])
+        fits = _takes_all(node, split) and not any(True for _ in supports_attention(node))
+        rw = finisher.match(node, split, rejects=[] if fits else [Reject("other-formula", node.name)])
+        if rw is not None:
             heads = [node.int_attr("q_num_heads", 1), *[node.int_attr("kv_num_heads", 1)] * 2]
             widths = [
                 value.desc.static_shape[-1] // count for value, count in zip(node.operands[:_PARTS], heads, strict=True)

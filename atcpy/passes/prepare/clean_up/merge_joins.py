@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -33,11 +33,8 @@ def merge_joins(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         parts = _rejoined([part for part in parts if not _is_empty(part, node)] or parts[:1], node)
         if parts == node.operands:
             continue
-        record.matched += 1
-        if record.may_apply():
-            replaced = [node, *(value.producer for value in node.operands if value.producer.op_type == "Concat")]
-            record.fire(replaced)
-            rw = Rewriter(graph, node, record.name, replaced)
+        rw = finisher.match(node, *(value.producer for value in node.operands if value.producer.op_type == "Concat"))
+        if rw is not None:
             joined = parts[0] if len(parts) == 1 else rw.op("Concat", *parts, axis=node.int_attr("axis", 0))
             finisher.finish(rw, [(node.output, joined)], [node])
 

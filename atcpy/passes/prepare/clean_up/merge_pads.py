@@ -73,13 +73,8 @@ def pad_for_concat(graph: Graph, record: PassRecord, options: PrepareOptions) ->
         fills = [_fill(value) for value in node.operands]
         if fills.count(None) != 1 or len(fills) < 2:
             continue
-        record.matched += 1
-        rejects = list(_requirements(node, fills))
-        if rejects:
-            record.reject(*rejects)
-        elif record.may_apply():
-            record.fire([node])
-            rw = Rewriter(graph, node, record.name, [node])
+        rw = finisher.match(node, rejects=_requirements(node, fills))
+        if rw is not None:
             finisher.finish(rw, [(node.output, _padded(node, fills, rw))], [node])
 
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
+from atcpy.ir import Graph, Node, PassRecord, Reject
 from atcpy.ops.move.slice import Extent
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
@@ -30,7 +30,7 @@ def merge_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
     others: dict[Node, Node | None] = {}  # of a Slice, a reader that is none
     for node in graph.nodes_of("Slice", "Split"):
         if node.op_type == "Split":
-            _take_one_part(graph, node, record, finisher)
+            _take_one_part(node, finisher)
         cut = cut_of(node)
         above = node.operand(0).producer if cut else None
         if cut is None or above is None or above.domain:
@@ -38,27 +38,24 @@ def merge_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
         if above.op_type == "Slice":
             if above not in others:
                 others[above] = next((user for user in above.output.users if cut_of(user) is None), None)
-            _merge(graph, node, cut, others[above], record, finisher)
+            _merge(node, cut, others[above], finisher)
         elif above.op_type == "Concat":
-            _take_from_parts(graph, node, cut, above, record, finisher)
+            _take_from_parts(node, cut, above, finisher)
 
 
-def _merge(graph: Graph, node: Node, cut: Cut, other: Node | None, record: PassRecord, finisher: Finisher) -> None:
+def _merge(node: Node, cut: Cut, other: Node | None, finisher: Finisher) -> None:
     """Merges a Slice with the one above, which goes: as `other` says, Slices alone read it."""
     above = node.operand(0).producer
     before = cut_of(above)
     if before is None:
         return
-    record.matched += 1
-    if other is not None:
-        record.reject(Reject("second-consumer", above.name, other.name))
-    elif record.may_apply():
-        record.fire([node, above])
-        rw = Rewriter(graph, node, record.name, [node, above])
+    rejects = [] if other is None else [Reject("second-consumer", above.name, other.name)]
+    rw = finisher.match(node, above, rejects=rejects)
+    if rw is not None:
         finisher.finish(rw, [(node.output, insert_slice(rw, above.operand(0), joined(before, cut)))], [node])
 
 
-def _take_from_parts(graph: Graph, node: Node, cut: Cut, concat: Node, record: PassRecord, finisher: Finisher) -> None:
+def _take_from_parts(node: Node, cut: Cut, concat: Node, finisher: Finisher) -> None:
     """Slices those parts of a Concat in which all lies that is taken."""
     axis = concat.int_attr("axis", 0) % len(node.operand(0).desc.shape or (0,))
     taken = cut.get(axis)
@@ -66,17 +63,16 @@ def _take_from_parts(graph: Graph, node: Node, cut: Cut, concat: Node, record: P
     sizes = [None if shape is None else shape[axis] for shape in shapes]
     if taken is None or not taken.count or not all(isinstance(size, int) for size in sizes):
         return
-    record.matched += 1
     ends = list(accumulate(size for size in sizes if isinstance(size, int)))
     places = taken.start, taken.start + (taken.count - 1) * taken.step
     first, last = (next(at for at, end in enumerate(ends) if place < end) for place in (min(places), max(places)))
     begin = ends[first - 1] if first else 0
     whole = taken.step == 1 and taken.start == begin and taken.count == ends[last] - begin
+    rejects = []
     if first != last and not (whole and len(cut) == 1 and concat.output.use_count == 1):
-        record.reject(Reject("not-a-partition", node.name, f"{taken.count} places of {last - first + 1} parts"))
-    elif record.may_apply():
-        record.fire([node, concat])
-        rw = Rewriter(graph, node, record.name, [node, concat])
+        rejects.append(Reject("not-a-partition", node.name, f"{taken.count} places of {last - first + 1} parts"))
+    rw = finisher.match(node, concat, rejects=rejects)
+    if rw is not None:
         parts = concat.operands[first : last + 1]
         rest = {**cut, axis: Extent(taken.start - begin, taken.step, taken.count)}
         if whole:
@@ -85,7 +81,7 @@ def _take_from_parts(graph: Graph, node: Node, cut: Cut, concat: Node, record: P
         finisher.finish(rw, [(node.output, insert_slice(rw, value, rest) if rest else value)], [node])
 
 
-def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finisher) -> None:
+def _take_one_part(node: Node, finisher: Finisher) -> None:
     """Makes a Split of which one part alone is read a Slice."""
     read = [value for value in node.outputs if value.use_count]
     if len(read) != 1 or len(node.outputs) == 1:
@@ -95,10 +91,8 @@ def _take_one_part(graph: Graph, node: Node, record: PassRecord, finisher: Finis
     sizes = [size for shape in shapes if shape is not None and isinstance(size := shape[axis], int)]
     if len(sizes) < len(shapes):
         return
-    record.matched += 1
-    if record.may_apply():
-        record.fire([node])
-        rw = Rewriter(graph, node, record.name, [node])
+    rw = finisher.match(node)
+    if rw is not None:
         cut = {axis: Extent(sum(sizes[:-1]), 1, sizes[-1])}
         finisher.finish(rw, [(read[0], insert_slice(rw, node.operand(0), cut))], [node])
 
@@ -109,12 +103,8 @@ def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) 
     finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("Gather"):
         cut = _run_of(node)
-        if cut is None:
-            continue
-        record.matched += 1
-        if record.may_apply():
-            record.fire([node])
-            rw = Rewriter(graph, node, record.name, [node])
+        rw = None if cut is None else finisher.match(node)
+        if rw is not None and cut is not None:
             finisher.finish(rw, [(node.output, insert_slice(rw, node.operand(0), cut))], [node])
 
 

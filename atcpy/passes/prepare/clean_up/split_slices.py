@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir import Graph, Node, PassRecord, Reject, Value
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -34,14 +34,12 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
         if len(found) < 2:
             continue
         value = found[0][2].operand(0)  # what it is now: it may have been cut itself
-        record.matched += 1
         pieces = sorted(found, key=lambda piece: piece[:2])
-        if not _is_partition(pieces, value.desc.shape[axis] if value.desc.shape else None):
-            record.reject(Reject("not-a-partition", pieces[0][2].name))
-        elif record.may_apply():
-            nodes = [node for _, _, node in pieces]
-            record.fire(nodes)
-            rw = Rewriter(graph, found[0][2], record.name, nodes)
+        nodes = [node for _, _, node in pieces]
+        is_partition = _is_partition(pieces, value.desc.shape[axis] if value.desc.shape else None)
+        rejects = [] if is_partition else [Reject("not-a-partition", nodes[0].name)]
+        rw = finisher.match(*nodes, rejects=rejects, anchor=found[0][2])
+        if rw is not None:
             sizes = rw.const(
                 np.array([end - start for start, end, _ in pieces], np.int64), name=f"{nodes[0].name}_sizes"
             )

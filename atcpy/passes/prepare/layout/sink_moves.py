@@ -8,7 +8,7 @@ Nodes only move down, and only where something waits for them there, so that thi
 
 from __future__ import annotations
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
+from atcpy.ir import Graph, Node, PassRecord, Reject
 from atcpy.ir.shape import Shape
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.opdef import data_inputs, working_axis
@@ -31,15 +31,13 @@ def sink_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> Non
         move = _move_above(node)
         if move is None or not _is_awaited(node):
             continue
-        record.matched += 1
-        axis = _axis_before(node, move)
+        axis, rejects = _axis_before(node, move), []
         if move.output.user_beyond((node,)) is not None:
-            record.reject(Reject("second-consumer", move.name, node.name))
+            rejects.append(Reject("second-consumer", move.name, node.name))
         elif axis is None:
-            record.reject(Reject("other-axes", node.name))
-        elif record.may_apply():
-            record.fire([node, move])
-            rw = Rewriter(graph, node, record.name, [node, move])
+            rejects.append(Reject("other-axes", node.name))
+        rw = finisher.match(node, move, rejects=rejects)
+        if rw is not None and axis is not None:
             inputs = [move.operand(0) if value is move.output else value for value in node.inputs]
             attrs = {**node.attrs, "axis": axis} if axis >= 0 else node.attrs
             result = rw.op(node.op_type, *inputs, **attrs)
