@@ -15,7 +15,7 @@ def close_bodies(graph: Graph) -> None:
     """Closes every body of a graph, the innermost first."""
     holders = [node for node in walk(graph) if node.has_subgraphs]
     for node in reversed(holders):  # `walk` gives a node before those of its bodies
-        _close(node)
+        close_node(node)
 
 
 def own_operands(node: Node) -> int:
@@ -33,7 +33,8 @@ def captured_value(node: Node, data: Node) -> Value:
     return node.operand(data.int_attr("index", 0) + (1 if node.op_type == "If" else 0))
 
 
-def _close(node: Node) -> None:
+def close_node(node: Node) -> None:
+    """Closes the bodies of a node, in which all bodies are closed."""
     graph = node.graph
     assert graph is not None
     first = max(own_operands(node), node.input_count)  # FlexAttention feeds its bodies what it computes itself

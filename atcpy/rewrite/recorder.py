@@ -13,6 +13,7 @@ import onnx
 from atcpy.errors import AtcError
 from atcpy.ir import Graph, Node, Tensor, Value
 from atcpy.ir.barrier import BARRIER, PURE
+from atcpy.ops import find_opdef
 from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.microsoft.table import IN_PLACE
 from atcpy.parsers.onnx.upgrade import Upgrade, run_upgrade
@@ -56,7 +57,9 @@ class SourceRecorder:
         """
         ops, op_type = self.source.ops, node.op_type
         ops[op_type] = ops.get(op_type, 0) + 1
-        if not (changes or unknown or node.domain or self._keep):
+        opdef = find_opdef(node)
+        is_contrib = opdef is not None and opdef.is_contrib
+        if not (changes or unknown or node.domain or is_contrib or self._keep):
             inputs = node.inputs
             indices = _all_indices(len(inputs)) if None not in inputs else _present_indices(inputs)
             self.source.origins[node] = Origin(
@@ -70,8 +73,10 @@ class SourceRecorder:
         if name in self._keep or node.name in self._keep:
             self.source.kept.add(name)
             _make_barrier(node, before, node.domain, opset, pure=False)
-        elif node.domain:
-            stays = unknown or (node.domain, node.op_type) in IN_PLACE
+        elif node.domain or is_contrib:
+            signature = None if opdef is None else opdef.signature
+            updates = signature is not None and signature.updates
+            stays = unknown or updates or (node.domain, node.op_type) in IN_PLACE
             _make_barrier(node, before, node.domain, opset, pure=not stays)
         elif unknown:
             _make_barrier(node, before, "", opset, pure=False)

@@ -4,88 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atcpy.ir import Builder, Node, Value
+from atcpy.ir import Value
+from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.record import contrib
 
 
 @contrib("Gelu", "X")
-def gelu(node: Node, b: Builder) -> Sequence[Value]:
+def gelu(e: Expansion) -> Value:
     """Gelu by erf."""
-    return [b.op("Gelu", node.operand(0))]
+    return e.op("Gelu", e.operand("X"))
 
 
 @contrib("BiasGelu", "A B")
-def bias_gelu(node: Node, b: Builder) -> Sequence[Value]:
+def bias_gelu(e: Expansion) -> Value:
     """Gelu(A + B)"""
-    return [b.op("Gelu", b.sum(node.operand(0), node.operand(1)))]
+    return e.op("Gelu", e.sum(e.operand("A"), e.operand("B")))
 
 
 @contrib("FastGelu", "X bias?")
-def fast_gelu(node: Node, b: Builder) -> Sequence[Value]:
+def fast_gelu(e: Expansion) -> Value:
     """Gelu(X + bias) by tanh."""
-    return [b.op("Gelu", b.sum(node.operand(0), node.input(1)), approximate="tanh")]
+    return e.op("Gelu", e.sum(e.operand("X"), e.input("bias")), approximate="tanh")
 
 
 @contrib("GemmFastGelu", "X W bias?")
-def gemm_fast_gelu(node: Node, b: Builder) -> Sequence[Value]:
+def gemm_fast_gelu(e: Expansion) -> Value:
     """Gelu(X · W + bias) by tanh."""
-    product = b.op("MatMul", node.operand(0), node.operand(1))
-    return [b.op("Gelu", b.sum(product, node.input(2)), approximate="tanh")]
+    product = e.op("MatMul", e.operand("X"), e.operand("W"))
+    return e.op("Gelu", e.sum(product, e.input("bias")), approximate="tanh")
 
 
 @contrib("QuickGelu", "X", "alpha:f")
-def quick_gelu(node: Node, b: Builder) -> Sequence[Value]:
+def quick_gelu(e: Expansion) -> Value:
     """x · Sigmoid(alpha · x)"""
-    return [b.op("Swish", node.operand(0), alpha=node.float_attr("alpha", 1.702))]
+    return e.op("Swish", e.operand("X"), alpha=e.node.float_attr("alpha", 1.702))
 
 
 @contrib("BiasSplitGelu", "X bias")
-def bias_split_gelu(node: Node, b: Builder) -> Sequence[Value]:
+def bias_split_gelu(e: Expansion) -> Value:
     """a · Gelu(b), where a and b are the halves of X + bias."""
-    left, right = b.ops("Split", b.sum(node.operand(0), node.operand(1)), outputs=2, axis=-1, num_outputs=2)
-    return [b.op("Mul", left, b.op("Gelu", right))]
+    left, right = e.ops("Split", e.sum(e.operand("X"), e.operand("bias")), outputs=2, axis=-1, num_outputs=2)
+    return e.op("Mul", left, e.op("Gelu", right))
 
 
 @contrib("BiasAdd", "X bias skip")
-def bias_add(node: Node, b: Builder) -> Sequence[Value]:
+def bias_add(e: Expansion) -> Value:
     """X + bias + skip"""
-    return [b.sum(*node.operands)]
+    return e.sum(e.operand("X"), e.operand("bias"), e.operand("skip"))
 
 
 @contrib("BiasDropout BitmaskBiasDropout", "data bias residual? ratio? training_mode?", "seed:i", outputs=(1, 2))
-def bias_dropout(node: Node, b: Builder) -> Sequence[Value]:
+def bias_dropout(e: Expansion) -> Sequence[Value | str]:
     """data + bias + residual: nothing is dropped in inference, and there is no mask."""
-    mode = node.input(4)
+    mode = e.input("training_mode")
     if mode is not None and (mode.tensor is None or mode.tensor.array.any()):
-        raise b.unsupported("training_mode is not false", "export the model for inference")
-    if any(value.use_count for value in node.outputs[1:]):
-        raise b.unsupported("the mask is made in training only", "export the model for inference")
-    return [b.sum(node.operand(0), node.operand(1), node.input(2))]
+        raise e.unsupported("training_mode is not false", "export the model for inference")
+    return [e.sum(e.operand("data"), e.operand("bias"), e.input("residual")), "the mask is made in training only"]
 
 
 @contrib("BiasSoftmax", "data bias", "axis:i is_inner_broadcast:i!")
-def bias_softmax(node: Node, b: Builder) -> Sequence[Value]:
+def bias_softmax(e: Expansion) -> Value:
     """Softmax(data + bias) over all axes from `axis` on; numpy's broadcasting says which rows share the bias."""
-    total = b.sum(node.operand(0), node.operand(1))
-    axis, shape = node.int_attr("axis", 1), node.operand(0).desc.shape
-    if shape is None:
-        hint = "export the model with the shapes of its inputs"
-        raise b.unsupported(f'the rank of "{node.operand(0).name}" is not known', hint)
-    if axis in (-1, len(shape) - 1):
-        return [b.op("Softmax", total, axis=-1)]
-    rows = b.op("Softmax", b.op("Flatten", total, axis=axis), axis=-1)
-    return [b.op("Reshape", rows, b.op("Shape", total))]
+    total = e.sum(e.operand("data"), e.operand("bias"))
+    axis = e.node.int_attr("axis", 1)
+    if axis in (-1, e.rank_of(e.operand("data")) - 1):
+        return e.op("Softmax", total, axis=-1)
+    rows = e.op("Softmax", e.op("Flatten", total, axis=axis), axis=-1)
+    return e.op("Reshape", rows, e.op("Shape", total))
 
 
 @contrib("GatedAdd", "X Y gate")
-def gated_add(node: Node, b: Builder) -> Sequence[Value]:
+def gated_add(e: Expansion) -> Value:
     """X + Y · gate"""
-    return [b.op("Add", node.operand(0), b.op("Mul", node.operand(1), node.operand(2)))]
+    return e.op("Add", e.operand("X"), e.op("Mul", e.operand("Y"), e.operand("gate")))
 
 
 @contrib("ScaledSiLU", "X scale?", "alpha:f")
-def scaled_silu(node: Node, b: Builder) -> Sequence[Value]:
+def scaled_silu(e: Expansion) -> Value:
     """z · Sigmoid(z) for z = scale · X."""
-    x, scale = node.operand(0), node.input(1)
-    z = b.scale(x, node.float_attr("alpha", 1.0)) if scale is None else b.op("Mul", x, b.cast_like(scale, x))
-    return [b.op("Swish", z)]
+    x, scale = e.operand("X"), e.input("scale")
+    z = e.scale(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.cast_like(scale, x))
+    return e.op("Swish", z)

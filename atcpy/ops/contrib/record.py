@@ -1,34 +1,63 @@
-"""Records of com.microsoft's ops: a signature, and the ops of the standard that compute the same."""
+"""Records of ONNX Runtime's own ops: a signature, and the ops of the standard that compute the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from atcpy.ir import Builder, Node, Value
+from atcpy.ir import Node, Rewriter, Value
+from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.core.opdef import OpDef, register_operator
 from atcpy.ops.core.signature import Signature
 
 DOMAIN = "com.microsoft"
-Expand = Callable[[Node, Builder], Sequence[Value]]
+STANDARD = ""  # where ONNX Runtime has some of its own ops, too
+REFUSED: dict[str, str] = {}  # ops of DOMAIN that the standard's ops cannot express, and what to do instead
+Expand = Callable[[Expansion], Value | Sequence[Value | str]]
 
 
 def contrib(
-    op_types: str, inputs: str, attrs: str = "", *, outputs: tuple[int, int] = (1, 1)
+    op_types: str,
+    inputs: str,
+    attrs: str = "",
+    *,
+    outputs: tuple[int, int] = (1, 1),
+    domain: str = DOMAIN,
+    updates: Mapping[int, str] | None = None,
+    kernel: OpDef | None = None,
 ) -> Callable[[Expand], Expand]:
-    """Register a function that expands the nodes of these ops (space-separated): `Signature.of` reads `inputs` and
-    `attrs`. It may return fewer values than a node has outputs, and refuses a node whose other outputs are read.
+    """Register a function that expands the nodes of these ops (space-separated): `Signature.of` reads `inputs`, `attrs`
+    and `updates`. The function returns the value of each output; a text says why there is none, and a node whose
+    missing output is read is refused. `kernel` is the record of the nodes that passes create of the op.
     """
-    signature = Signature.of(inputs, attrs, outputs)
+    signature = Signature.of(inputs, attrs, outputs, updates or {})
 
     def register(expand: Expand) -> Expand:
-        def run(node: Node, b: Builder) -> Sequence[Value]:
-            for index in signature.required_inputs:
-                if node.input(index) is None:
-                    raise b.invalid(f"{node.op_type}: input {signature.inputs[index]} is missing")
-            return expand(node, b)
+        def run(node: Node, rw: Rewriter) -> Sequence[Value | None]:
+            e = Expansion(rw, signature.inputs)
+            results = expand(e)
+            return _checked(e, [results] if isinstance(results, Value) else results)
 
         for op_type in op_types.split():
-            register_operator(OpDef(name=op_type, domain=DOMAIN, ge_type="", signature=signature, expand=run))
+            opdef = kernel or OpDef(name=op_type, domain=domain, ge_type="")
+            register_operator(replace(opdef, signature=signature, expand=run))
         return expand
 
     return register
+
+
+def refuses(op_types: str, hint: str) -> None:
+    """Say what to do instead of ops (space-separated) that the standard's ops cannot express."""
+    REFUSED.update(dict.fromkeys(op_types.split(), hint))
+
+
+def _checked(e: Expansion, results: Sequence[Value | str]) -> list[Value | None]:
+    """Refuse a node whose reader reads an output that it does not have."""
+    values: list[Value | None] = []
+    for index, value in enumerate(e.node.outputs):
+        result = results[index] if index < len(results) else "it is not known here"
+        if isinstance(result, str) and value.use_count:
+            what = f'"{value.name}" cannot be had: {e.node.op_type} does not make it: {result}'
+            raise e.unsupported(what, "export the model for inference")
+        values.append(None if isinstance(result, str) else result)
+    return values

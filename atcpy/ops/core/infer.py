@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from atcpy.errors import ModelInvalid, ResourceLimit
+from atcpy.errors import ModelInvalid, ResourceLimit, Unsupported
 from atcpy.ir import DType, Graph, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.barrier import is_barrier
 from atcpy.ir.desc import UNKNOWN
@@ -55,7 +55,7 @@ def infer_node(node: Node, known: KnownValues) -> None:
     if problem and not _only_weights_differ(node, dtypes):
         raise ModelInvalid("EZ8888", problem, where=node)
     infer = infer_by_onnx if opdef is None or opdef.infer is None else opdef.infer
-    if opdef is not None and opdef.infer is None and opdef.signature is not None:
+    if opdef is not None and opdef.infer is None and opdef.is_contrib:
         infer = infer_by_expansion
     for value, desc in zip(node.outputs, infer(node, known), strict=False):
         if not desc.is_small:
@@ -66,7 +66,9 @@ def infer_node(node: Node, known: KnownValues) -> None:
 
 
 def infer_by_expansion(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """Types of the outputs of a node from those of the nodes that it expands to, built in a graph of their own."""
+    """Types of the outputs of a node from those of the nodes that it expands to, built in a graph of their own. They
+    are unknown where the expansion is refused: that is reported when the graph itself is expanded.
+    """
     opdef = find_opdef(node)
     assert opdef is not None and opdef.expand is not None and node.graph is not None
     scratch, elements, inputs = Graph(node.graph.name), KnownValues(), list[Value | None]()
@@ -85,13 +87,25 @@ def infer_by_expansion(node: Node, known: Known) -> Sequence[TensorDesc]:
     names = [value.name for value in node.outputs]
     twin = scratch.append(node.op_type, inputs, node.attrs, name=node.name, outputs=names, domain=node.domain)
     twin.sources = node.sources
-    rw = Rewriter(scratch, twin, "", infer=lambda made: infer_node(made, elements))
-    results = opdef.expand(twin, rw)
+    for value, declared in zip(twin.outputs, node.outputs, strict=True):
+        value.desc = declared.desc
+    try:
+        results = opdef.expand(
+            twin, Rewriter(scratch, twin, "", infer=lambda made: infer_created(made, twin, elements))
+        )
+    except Unsupported:
+        return [UNKNOWN] * len(node.outputs)
     assert results is not None and not isinstance(results, Reject)
-    own = {dim for value in node.operands for dim in value.desc.shape or ()}
+    own = {dim for value in (*node.operands, *node.outputs) for dim in value.desc.shape or ()}
     own.update(dim for value in node.operands for dim in known(value) or ())
-    descs = [_with_own_names(node, index, value.desc, own) for index, value in enumerate(results)]
-    return [*descs, *[UNKNOWN] * (len(node.outputs) - len(descs))]
+    descs = [UNKNOWN if value is None else value.desc for value in results]
+    return [_with_own_names(node, index, desc, own) for index, desc in enumerate(descs)]
+
+
+def infer_created(created: Node, source: Node, known: KnownValues) -> None:
+    """Infer a node that stands for a part of `source`; what is in bodies waits until these are swept."""
+    if created.graph is source.graph and not created.has_subgraphs:
+        infer_node(created, known)
 
 
 def _with_own_names(node: Node, index: int, desc: TensorDesc, known: Collection[Dim]) -> TensorDesc:

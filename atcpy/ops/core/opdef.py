@@ -26,9 +26,9 @@ Propagate = Callable[[Node, Known], tuple[Dim, ...] | None]
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 Compute = Callable[[Node, Sequence[Array | None], Sequence[Array] | None], Sequence[Array]]
 Supports = Callable[[Node], Iterable[Reject]]
-# Other nodes that compute the same, made by the rewriter: the outputs, or why there are none; None if the record has
-# none for this node.
-Expand = Callable[[Node, Rewriter], Sequence[Value] | Reject | None]
+# Other nodes that compute the same, made by the rewriter: the outputs (None for one that nobody may read), or why there
+# are none; None if the record has none for this node.
+Expand = Callable[[Node, Rewriter], Sequence[Value | None] | Reject | None]
 ParamValue = int | float | str | Sequence[int | Instruction]
 
 # GE's compute cost: the cheapest engine that supports a node gets it.
@@ -205,8 +205,9 @@ class Trait(Flag):
 class OpDef:
     """The record of one op.
 
-    signature: how nodes look of an op that the ONNX standard does not have. Without `infer`, the types of their outputs
-        are those of what they expand to; without engines, they are expanded before anything else.
+    signature: how nodes look of an op that the ONNX standard does not have, or not at each opset. If there is `expand`,
+        too, they are expanded before anything else; without `infer`, the types of their outputs are those of what they
+        expand to.
     infer: types of the outputs; raises ModelInvalid with the attribute or input at fault.
     propagate: the elements of output 0, for shape arithmetic.
     evaluate: the outputs on numpy arrays, for constant folding and as the oracle of tests.
@@ -263,6 +264,11 @@ class OpDef:
         """Return whether the op has one of the traits. Tests the bits: operators of Flag build an object per call."""
         return self.traits._value_ & traits._value_ != 0
 
+    @property
+    def is_contrib(self) -> bool:
+        """Whether the op is none of the standard's, and is written in ops of the standard before anything else."""
+        return self.signature is not None and self.expand is not None
+
     def takes_elements(self, node: Node) -> bool:
         """True if a node of the op is elementwise."""
         return self.has_any(Trait.ELEMENTWISE) or (self.elementwise_if is not None and self.elementwise_if(node))
@@ -273,24 +279,36 @@ class OpDef:
 
 
 _REGISTRY: dict[tuple[str, str], OpDef] = {}
+_REPLACED: dict[tuple[str, str], OpDef] = {}  # our own records of ops for which users registered theirs
 
 
 def register_operator(opdef: OpDef) -> OpDef:
-    """Makes an op known; a second record for the same op is a mistake."""
+    """Make an op known. A user's record replaces ours; any other second record for the same op is a mistake."""
     key = (opdef.domain, opdef.name)
-    assert key not in _REGISTRY, f"{opdef.name} is registered twice"
+    if key in _REGISTRY:
+        assert Trait.CUSTOM in opdef.traits and Trait.CUSTOM not in _REGISTRY[key].traits, f"{opdef.name} is there"
+        _REPLACED[key] = _REGISTRY[key]
     _REGISTRY[key] = opdef
     return opdef
 
 
 def forget_operator(domain: str, name: str) -> None:
-    """Takes the record of a custom op out again."""
-    del _REGISTRY[(domain, name)]
+    """Remove the record of a custom op; one of ours that it replaced is back."""
+    key = (domain, name)
+    del _REGISTRY[key]
+    if key in _REPLACED:
+        _REGISTRY[key] = _REPLACED.pop(key)
 
 
 def find_opdef(node: Node) -> OpDef | None:
     """The record of a node's op, or None if there is none of ours."""
     return _REGISTRY.get((node.domain, node.op_type))
+
+
+def find_signed(op_type: str, domain: str) -> OpDef | None:
+    """The record of an op that says how its nodes look, or None if the standard does, or nobody."""
+    opdef = _REGISTRY.get((domain, op_type))
+    return None if opdef is None or opdef.signature is None else opdef
 
 
 def has_trait(node: Node, traits: Trait) -> bool:

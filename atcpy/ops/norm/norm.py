@@ -12,6 +12,7 @@ from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, Ten
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.signature import Signature
 from atcpy.ops.core.structural import same_as_input
 from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
 
@@ -287,10 +288,13 @@ for _name, _ge_type in (("BatchNormalization", "BatchNorm"), ("InstanceNormaliza
             data=(0,),
         )
     )
+# New in opset 17; ONNX Runtime's optimizer writes it into models of any opset.
+_EARLY = {"LayerNormalization": Signature.of("X Scale B?", "axis:i epsilon:f stash_type:i", (1, 3))}
 for _name, _ge_type in (("LayerNormalization", "LayerNorm"), ("RMSNormalization", "RMSNormalization")):
     register_operator(
         OpDef(
             name=_name,
+            signature=_EARLY.get(_name),
             ge_type=_ge_type,
             infer=infer_layer,
             engines={Engine.VECTOR: supports_layer},

@@ -14,6 +14,8 @@ import onnx
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.shape import fits_limits, format_shape
+from atcpy.ops.core.opdef import OpDef, find_signed
+from atcpy.ops.core.signature import Signature
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, set_input_shapes
@@ -56,6 +58,7 @@ class _Op:
     opset: int
     domain: str
     must_change: bool
+    opdef: OpDef | None = None  # with a signature: the standard says nothing of the op, or not at each opset
     error: AtcError | None = None
     unknown: bool = False  # a barrier's op, of which nothing is known
 
@@ -318,6 +321,9 @@ class Importer:
             self._inference.give_up(node)
         elif must_change and self._recorder is None:
             results = self._upgrade(node, item, scope, op.opset)
+        elif op.opdef is not None and op.opdef.is_contrib:
+            self._inference.infer_declared(node)
+            self._note_updates(node, item, scope, op.opdef)
         else:
             self._inference.infer(node)
         for name, value in zip(item.outputs, results, strict=False):
@@ -345,6 +351,11 @@ class Importer:
         names = outputs
         if scope.prefix or scope.renames:
             names = [scope.final_name(name) if name else "" for name in outputs]
+        signature = None if op.opdef is None else op.opdef.signature
+        if signature is not None:
+            self._check_inputs(item, scope, inputs, signature)
+            if self._recorder is None:
+                names = [*names, *[""] * (max(signature.updates, default=-1) + 1 - len(names))]
         node = graph.append(item.op_type, inputs, attrs, name=source, outputs=names, domain=op.domain)
         node.sources = (source,)
         self._first_ops.setdefault(graph, node)
@@ -370,17 +381,37 @@ class Importer:
             scope.gone[item.outputs[index]] = f"{item.op_type} does not make it: {why}"
         return state.results
 
-    def _note_update(self, held: Value, new: Value, item: Item, scope: _Scope) -> None:
-        """An input of the model that an op changes in place: its new value becomes an output of the model."""
-        if held.producer.op_type == "Data" and scope.depth == 0:
-            name = f"{held.name}_next"
+    def _check_inputs(self, item: Item, scope: _Scope, inputs: Sequence[Value | None], signature: Signature) -> None:
+        """Report each required input that is left out; how many there are is checked with the attributes."""
+        names, required = signature.inputs, signature.required_inputs
+        variadic = range(len(names), len(inputs)) if signature.is_variadic else ()
+        for index in (*required, *variadic):
+            if index < len(inputs) and inputs[index] is None:
+                name = names[index] if index < len(names) else index
+                what = f"{item.op_type}: input {name} is missing"
+                self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+
+    def _note_updates(self, node: Node, item: Item, scope: _Scope, opdef: OpDef) -> None:
+        """ONNX Runtime writes some results into the memory of an input. There is no memory from run to run here: unless
+        the caller takes such a result anyway, it becomes an output of the model, NAME_next, to be fed back as NAME.
+        """
+        assert opdef.signature is not None
+        for output, index in opdef.signature.updates.items():
+            old = node.input(index)
+            is_taken = output < len(item.outputs) and item.outputs[output]
+            if self._recorder is None and old is not None and not is_taken:
+                self._note_update(old, node.outputs[output], item, scope)
+
+    def _note_update(self, old: Value, new: Value, item: Item, scope: _Scope) -> None:
+        if old.producer.op_type == "Data" and scope.depth == 0:
+            name = f"{old.name}_next"
             named = scope.graph.append("Identity", [new], name=f"{name}/Identity", outputs=(name,))
             named.sources = (item.name,) if item.name else ()
             self._inference.infer(named)
-            self._updated.append((held, named.output))
-        elif held.producer.is_source:
-            kind = "a constant" if held.producer.op_type == "Const" else "a value of the graph around"
-            what = f'{item.op_type} changes "{held.name}" in place, {kind}'
+            self._updated.append((old, named.output))
+        elif old.producer.is_source:
+            kind = "a constant" if old.producer.op_type == "Const" else "a value of the graph around"
+            what = f'{item.op_type} changes "{old.name}" in place, {kind}'
             self.problems.append(Unsupported("E10055", what, where=place(item, scope.path), hint="make it an input"))
 
     def _find_op(self, item: Item, scope: _Scope) -> _Op:
@@ -397,7 +428,7 @@ class Importer:
             error = None if unknown else rule
             return _Op(FREE, opset or 0, domain, must_change=False, error=error, unknown=unknown)
         must_change = not rule.is_free and needs_upgrade(op_key(op_type, domain), opset or 0)
-        return _Op(rule, opset or 0, domain, must_change)
+        return _Op(rule, opset or 0, domain, must_change, find_signed(op_type, domain))
 
     def _find_inputs(self, item: Item, scope: _Scope) -> list[Value | None]:
         names = item.inputs

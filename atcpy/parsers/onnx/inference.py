@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 import onnx
@@ -11,6 +12,7 @@ from atcpy.errors import AtcError
 from atcpy.ir import DType, Graph, Node, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.inferred import Inferred
+from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.parsers.onnx.value_types import read_desc
@@ -62,6 +64,22 @@ class TypeInference:
         else:
             if is_sure:
                 self.inferred.nodes[node] = inputs
+
+    def infer_declared(self, node: Node) -> None:
+        """Infer a node of an op that the standard lacks. Where inference knows no shape, the op may look at what the
+        model declares: the rank of what the node reads, and what its own results are.
+        """
+        for value in node.operands:
+            if value.desc.shape is None and (shape := self.declared(value).shape) is not None:
+                dims = tuple(unnamed_dim(value.producer, 8 * value.index + axis) for axis in range(len(shape)))
+                value.desc = TensorDesc.plain(self.declared(value).dtype, dims)
+        declared = [replace(self.declared(value)) for value in node.outputs]  # objects that inference never returns
+        for value, desc in zip(node.outputs, declared, strict=True):
+            value.desc = desc
+        self.infer(node)
+        for value, desc in zip(node.outputs, declared, strict=True):
+            if value.desc is desc:  # a declaration proves no size
+                value.desc = TensorDesc.plain(desc.dtype, None) if desc.dtype is not DType.UNDEFINED else UNKNOWN
 
     def give_up(self, node: Node) -> None:
         """Leave the outputs of a node unknown, and those of nodes that read them: one error is enough."""

@@ -3,10 +3,11 @@
 import pytest
 
 from atcpy.errors import AtcError
-from atcpy.ir import DType, Sym, TensorDesc
+from atcpy.ir import DType, Sym, TensorDesc, walk
+from atcpy.ops.core.opdef import OpDef, Trait, find_signed, forget_operator, register_operator
 from atcpy.options import ConvertOptions
 from atcpy.passes.pass_manager import PassManager
-from atcpy.stages.prepare import prepare
+from atcpy.stages.prepare import prepare, prepare_bodies
 from tests.parsers.onnx.canonical import ops_of, parsed
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
@@ -49,3 +50,36 @@ def test_refusals_in_prepare_are_told_at_once() -> None:
     with pytest.raises(AtcError, match="the mask is made in training only") as raised:
         prepare(parsed(text).graph, PassManager())
     assert [problem.code for problem in raised.value.problems] == ["E10055", "E10055"]
+
+
+@pytest.mark.parametrize("condition", ["x_is_there = Constant<value = bool {1}>()", "x_is_there = Identity(c)"])
+def test_branches_are_expanded_whether_they_are_chosen_or_not(condition: str) -> None:
+    text = f"""{HEAD} g (float[2,3] x, bool c) => (y) {{
+        {condition}
+        y = If <then_branch = then () => (a) {{ a = com.microsoft.FastGelu(x) }},
+                else_branch = other () => (b) {{ b = com.microsoft.QuickGelu(x) }}> (x_is_there) }}"""
+    graph, manager = parsed(text).graph, PassManager(ConvertOptions(verify_ir=True))
+    prepare(graph, manager)
+    prepare_bodies(graph, manager)
+    assert [node for node in walk(graph) if node.domain] == []
+    assert "Gelu" in {node.op_type for node in walk(graph)}
+
+
+def test_a_users_op_replaces_ours_until_it_is_forgotten() -> None:
+    ours = find_signed("FastGelu", "com.microsoft")
+    assert ours is not None
+    register_operator(OpDef(name="FastGelu", domain="com.microsoft", ge_type="FastGelu", traits=Trait.CUSTOM))
+    assert find_signed("FastGelu", "com.microsoft") is None
+    forget_operator("com.microsoft", "FastGelu")
+    assert find_signed("FastGelu", "com.microsoft") is ours
+    with pytest.raises(AssertionError):
+        register_operator(ours)
+
+
+def test_a_declared_size_is_not_believed() -> None:
+    text = f"{HEAD} g (float[N] x, int64[K] s) => (float[2,3] y) {{ r = Reshape(x, s) y = com.microsoft.FastGelu(r) }}"
+    (node,) = [node for node in parsed(text).graph.nodes if node.domain]
+    assert node.output.desc == TensorDesc.plain(DType.FLOAT32, None)
+    text = text.replace("{ r", "<float[2,3] r> { r")
+    (node,) = [node for node in parsed(text).graph.nodes if node.domain]
+    assert node.output.desc.shape == (Sym("r.0"), Sym("r.1"))

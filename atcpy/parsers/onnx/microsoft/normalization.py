@@ -3,12 +3,10 @@
 from atcpy.ir import DType, Value
 from atcpy.parsers.onnx.microsoft.convolution import channels_first, channels_last
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.table import STANDARD, known_earlier, microsoft
+from atcpy.parsers.onnx.microsoft.table import STANDARD, microsoft
 
 _EPSILON = 1e-12
 _LAYER = "axis:i epsilon:f stash_type:i"
-# New in opset 17; ONNX Runtime's optimizer writes it into models of any opset.
-known_earlier("LayerNormalization", "X Scale B?", "axis:i epsilon:f stash_type:i", outputs=(1, 3))
 _NO_MEAN = "ONNX Runtime does not compute it, either"
 
 

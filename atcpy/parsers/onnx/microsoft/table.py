@@ -11,6 +11,8 @@ from collections.abc import Callable
 from onnx import AttributeProto
 
 from atcpy.ops import all_opdefs
+from atcpy.ops.contrib.record import REFUSED as REFUSED
+from atcpy.ops.contrib.record import refuses as refuses
 from atcpy.ops.core.signature import UNBOUNDED, Signature
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.op_rule import OpRule
@@ -29,8 +31,6 @@ RULES: dict[tuple[str, str], OpRule] = {}
 OF_FAMILY: dict[str, list[tuple[str, str]]] = {}
 # Those that change an input where it lies: their nodes do something even if nobody reads them.
 IN_PLACE: set[tuple[str, str]] = set()
-# Ops of DOMAIN that have no form here, and the way round.
-REFUSED: dict[str, str] = {}
 Expand = Callable[[Expansion], None]
 
 
@@ -60,16 +60,6 @@ def microsoft(
         return expand
 
     return register
-
-
-def known_earlier(op_type: str, inputs: str, attrs: str, *, outputs: tuple[int, int]) -> None:
-    """Makes an op of the standard known to opsets that did not have it yet, in the form that it has there now."""
-    RULES[(STANDARD, op_type)] = _rule_of(Signature.of(inputs, attrs, outputs))
-
-
-def refuses(op_types: str, why: str) -> None:
-    """Says why nodes of these ops (space-separated) are refused, and the way round."""
-    REFUSED.update(dict.fromkeys(op_types.split(), why))
 
 
 def _rule_of(signature: Signature) -> OpRule:

@@ -1,6 +1,7 @@
 """Shapes, small values and constants in one sweep over the nodes in topological order.
 
-When a node is reached, everything that it reads is final; so one visit each is the fixed point.
+When a node is reached, everything that it reads is final; so one visit each is the fixed point. Ops that the standard
+lacks are written in ops that it has when they are reached, with the types of their inputs known.
 A node whose inputs are all constant becomes a constant: `passes/folding.py`. What the parser inferred
 is not inferred again, unless folding told more about a node's inputs since.
 """
@@ -12,10 +13,11 @@ from atcpy.ir import Graph, Node, PassRecord, Value
 from atcpy.ir.inferred import Inferred
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.options import OoLevel, PrepareOptions
+from atcpy.options import OoLevel, PrepareOptions, Stage
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import FOLDED_LATER, NAME, Budget, fold
 from atcpy.passes.phase import Phase
+from atcpy.passes.prepare.fold import contrib
 from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies, inline
 
 
@@ -23,7 +25,8 @@ from atcpy.passes.prepare.fold.control_flow import branch, infer_through_bodies,
 def fold_constants(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Infer shapes, propagate small values and fold constants."""
     inferred, graph.inferred = graph.inferred or Inferred(), None
-    _Sweep(record, options, Budget(graph, options), inferred, kept=FOLDED_LATER).run(graph)
+    expansions = graph.decisions.begin(contrib.NAME, Stage.PREPARE.value)
+    _Sweep(record, options, Budget(graph, options), inferred, kept=FOLDED_LATER, expansions=expansions).run(graph)
 
 
 @graph_pass(
@@ -45,12 +48,21 @@ def _may_have_dequantized(node: Node) -> bool:
 
 
 class _Sweep:
-    """One walk over a graph and, as it comes to them, the bodies in it. Nodes of the op `kept` are not folded."""
+    """One walk over a graph and, as it comes to them, the bodies in it. Nodes of the op `kept` are not folded. Ops
+    that the standard lacks are expanded where there is a record of `expansions`.
+    """
 
     def __init__(
-        self, record: PassRecord, options: PrepareOptions, budget: Budget, inferred: Inferred, kept: str = ""
+        self,
+        record: PassRecord,
+        options: PrepareOptions,
+        budget: Budget,
+        inferred: Inferred,
+        kept: str = "",
+        expansions: PassRecord | None = None,
     ) -> None:
         self._record = record
+        self._expansions = expansions
         self._options = options
         self._budget = budget
         self._kept = kept
@@ -86,6 +98,9 @@ class _Sweep:
                 for inner in inline(node, chosen):
                     self._visit(graph, inner, problems, unknown)
                 return
+            if self._expansions is not None and contrib.is_contrib(node):
+                self._expand(graph, node, self._expansions, problems, unknown)
+                return
             self._infer(node)
             if node.op_type != self._kept and self._options.level >= OoLevel.O1:
                 fold(graph, node, self._known, self._budget, self._record)
@@ -94,6 +109,17 @@ class _Sweep:
             unknown.update(node.outputs)
         except EVALUATION_ERRORS as error:
             raise InternalError(f"{type(error).__name__}: {error}", where=node) from error
+
+    def _expand(
+        self, graph: Graph, node: Node, record: PassRecord, problems: list[AtcError], unknown: set[Value]
+    ) -> None:
+        """Visit what a node expands to, in its place."""
+        inferred = self._inferred
+        for created in contrib.expand_contrib(graph, node, self._known, record):
+            if not created.has_subgraphs:
+                inferred[created] = created.inputs
+            if created.op_type != "Const":
+                self._visit(graph, created, problems, unknown)
 
     def _infer(self, node: Node) -> None:
         if not self._inferred:

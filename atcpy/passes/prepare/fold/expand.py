@@ -8,16 +8,14 @@ Attention(q, k, v)           →  MatMul, Softmax, MatMul …
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from atcpy.errors import AtcError, CustomOpError, ModelInvalid, raise_all
+from atcpy.errors import CustomOpError, ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead
-from atcpy.ir.inferred import Inferred
-from atcpy.ops import Trait, all_opdefs, find_opdef
+from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import function_body
 from atcpy.ops.custom import find_custom_op
@@ -45,42 +43,6 @@ def expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
         record_of_folding = graph.decisions.begin(folding.NAME, Stage.PREPARE.value)
         fold_constants(graph, record_of_folding, options)
         waiting = [node for node in waiting if node.graph is graph]
-
-
-@graph_pass("ContribExpansionPass", Phase.INFER, before=(folding.NAME,), required=True, is_neutral=False)
-def expand_contrib(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
-    """Write ops that the ONNX standard does not have as ops that it has, but for those that an engine runs."""
-    if not graph.has_any(_contrib_names()):
-        return
-    inferred = graph.inferred or Inferred()
-    known, problems = KnownValues(inferred.elements), list[AtcError]()
-
-    def infer(made: Node) -> None:
-        infer_node(made, known)
-        inferred.nodes[made] = made.inputs
-
-    for node in graph.nodes:
-        opdef = find_opdef(node) if node.domain else None
-        if opdef is None or opdef.signature is None or opdef.expand is None or opdef.engines:
-            continue
-        record.matched += 1
-        rw = Rewriter(graph, node, record.name, infer=infer)
-        try:
-            results = opdef.expand(node, rw)
-            assert results is not None and not isinstance(results, Reject)
-        except AtcError as error:
-            problems.append(error)
-            continue
-        for old, new in zip(node.outputs, results, strict=False):
-            rw.replace(old, new)
-        graph.erase(node)
-        record.applied += 1
-    raise_all(problems)
-
-
-@cache
-def _contrib_names() -> frozenset[str]:
-    return frozenset(opdef.name for opdef in all_opdefs() if opdef.signature is not None)
 
 
 def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
@@ -111,9 +73,9 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
         erase_dead(graph, rw.created)
         return ()
     if custom is not None:
-        custom.check_decomposed(node, results)
+        custom.check_decomposed(node, [value for value in results if value is not None])
     for old, new in zip(node.outputs, results, strict=False):
-        if old.use_count:
+        if old.use_count and new is not None:
             rw.replace(old, new)
     erase_dead(graph, [*rw.created, node])
     record.applied += 1

@@ -8,8 +8,9 @@ from onnx import helper, numpy_helper
 
 from atcpy.ir import Graph, PassRecord
 from atcpy.ir.verify import violations
-from atcpy.options import PrepareOptions
-from atcpy.passes.prepare.fold.expand import expand_contrib
+from atcpy.options import OoLevel, PrepareOptions
+from atcpy.passes import folding
+from atcpy.passes.prepare.fold.constants import fold_constants
 from tests.parsers.onnx.canonical import Array, parsed, run_canonical, run_ort
 
 Arrays = Sequence[Array | None]
@@ -62,7 +63,7 @@ def feeds_of(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Array]:
 def expanded(model: onnx.ModelProto) -> Graph:
     """The graph of a model in ops of the standard."""
     graph = parsed(model).graph
-    expand_contrib(graph, PassRecord("ContribExpansionPass", "prepare"), PrepareOptions())
+    fold_constants(graph, PassRecord(folding.NAME, "prepare"), PrepareOptions(level=OoLevel.O0))
     assert list(violations(graph)) == []
     return graph
 
