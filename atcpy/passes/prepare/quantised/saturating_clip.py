@@ -44,15 +44,13 @@ class QuantizeClip(
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         quantize, clip = m.node("quantize"), m.node("clip")
         steps = steps_of(quantize)
-        low, high = (
-            None if value is None else float(value.array.reshape(())) for value in (m.get("low"), m.get("high"))
-        )
-        low = 0.0 if clip.op_type == "Relu" else low
+        numbers = [None if (value := m.get(name)) is None else float(value.array.item()) for name in ("low", "high")]
+        if clip.op_type == "Relu":
+            numbers = [0.0, None]
         q = rw.op("QuantizeLinear", m["x"], m["scale"], m.get("zero"), **quantize.attrs)
+        bounds = [None if number is None else steps.quantize(number) for number in numbers]
         info = np.iinfo(steps.zero.dtype)
-        least = None if low is None else steps.quantize(low)
-        most = None if high is None else steps.quantize(high)
-        if (least is None or least == info.min) and (most is None or most == info.max):
+        if all(bound is None or bound == end for bound, end in zip(bounds, (info.min, info.max), strict=True)):
             return q
-        bounds = [None if bound is None else rw.const(bound, name=f"{clip.name}_bound") for bound in (least, most)]
-        return rw.op("Clip", q, *bounds)
+        limits = [None if bound is None else rw.const(bound, name=f"{clip.name}_bound") for bound in bounds]
+        return rw.op("Clip", q, *limits)
