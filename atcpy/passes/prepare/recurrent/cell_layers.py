@@ -1,4 +1,4 @@
-"""What a Loop or Scan over the steps of recurrent cells computes, and how each result of it follows from the cells."""
+"""The recurrent cells that a Loop or Scan over the steps of a sequence computes, and its results in terms of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from atcpy.ops import Trait, has_trait
 from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.prepare.recurrent.cells import Cell, State, find_cells
-from atcpy.passes.prepare.recurrent.linear_form import Columns, NotACell, rows, width
-from atcpy.passes.prepare.recurrent.loop_values import Carried, Place, Sequence, Stack, Turns, plain
+from atcpy.passes.prepare.recurrent.loop_values import Carried, Induction, LoopBody, Sequence, Stack, plain
+from atcpy.passes.prepare.recurrent.polynomials import NotACell, Polynomials, rows, width
 from atcpy.passes.prepare.recurrent.splat import is_zero
 
 
-class What(Enum):
-    """What a result of the loop is."""
+class ResultKind(Enum):
+    """Kinds of results of a loop."""
 
     H = "the last h"
     C = "the last c"
@@ -28,17 +28,17 @@ class What(Enum):
     ONE = "a list of one element, the last h"
     FRONT = "a list with h of all steps at its front"
     COUNT = "a counter"
-    START = "what it began with"
+    START = "the initial value"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of the loop: what it is, of which cell, state or stack. Where a row does not run, h of a step is 0, or
-    that of the step before if it `is_held`.
+    """A result of the loop: its kind, the carried value or stack, and the cell. Where a row is masked, h of a step is
+    0, or that of the step before if it `is_held`.
     """
 
     value: Value
-    what: What
+    kind: ResultKind
     of: Carried | Stack
     cell: Cell | None = None
     is_held: bool = False
@@ -46,8 +46,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which rows run: those whose length, in the graph around the loop, is greater than the turn; or where the turn's
-    element of `steps` is, or is not, `skipped`.
+    """The rows that run in an iteration: those whose length is greater than the iteration; or those at which the
+    element of `steps` is true, or false if true means `skipped`. Lengths and steps are values outside of the loop.
     """
 
     lengths: Value | None = None
@@ -58,22 +58,22 @@ class Mask:
 
 @dataclass(slots=True)
 class Layer:
-    """The cells of a loop; NotACell if they are not all of it."""
+    """The cells of a loop. Raises NotACell if the loop computes something else."""
 
-    turns: Turns
+    loop: LoopBody
     cells: list[Cell] = field(init=False)
-    states: dict[Value, Carried] = field(init=False, default_factory=dict)  # by what they are before a turn
-    sequences: dict[Value, Sequence] = field(init=False, default_factory=dict)  # by their element
+    states: dict[Value, Carried] = field(init=False, default_factory=dict)  # by their value before an iteration
+    sequences: dict[Value, Sequence] = field(init=False, default_factory=dict)  # by their element in the body
     rows: tuple[Dim, ...] = field(init=False)
     mask: Mask | None = field(init=False, default=None)
     results: list[Result] = field(init=False)
 
     def __post_init__(self) -> None:
-        turns = self.turns
-        if not turns.only_counts:
-            raise NotACell(Reject("condition", turns.node.name))
-        counters = list(turns.counters())
-        moving = [each for each in turns.carried if each.new is not each.old and each not in counters]
+        loop = self.loop
+        if not loop.only_counts:
+            raise NotACell(Reject("condition", loop.node.name))
+        counters = list(loop.counters())
+        moving = [each for each in loop.carried if each.new is not each.old and each not in counters]
         lists = [each for each in moving if each.new.producer.op_type == "ScatterND"]
         states = self._states([each for each in moving if each not in lists and each.old.use_count])
         self.rows = rows(states[0].old)
@@ -81,19 +81,19 @@ class Layer:
             raise NotACell(Reject("rank", states[0].old.name))
         self.sequences = self._elements()
         sources = frozenset((*[state.new for state in states], *self.sequences))
-        self.cells = self._in_order(find_cells(Columns(turns.constant, self.rows, sources), states))
+        self.cells = self._in_order(find_cells(Polynomials(loop.constant, self.rows, sources), states))
         for state in self.states.values():
             self._check_start(state)
         self.results = list(self._results(counters, lists))
 
     def cell_of(self, value: Value) -> Cell | None:
-        """The cell whose state h, as a turn makes it, a value of the body is."""
+        """Return the cell whose h after an iteration is a value of the body."""
         return next((cell for cell in self.cells if cell.h.new is value), None)
 
     # --- states ----------------------------------------------------------------------------------
 
     def _states(self, moving: list[Carried]) -> list[State]:
-        """The states of cells; of several that become the same, the one that is read by more than its mask."""
+        """Return the states of cells. Of several with one new value, it is the one that more than its mask reads."""
         found: dict[Value, State] = {}
         unmasked: set[Value] = set()
         for each in moving:
@@ -108,13 +108,13 @@ class Layer:
                 raise NotACell(Reject("other-formula", each.new.name, "the same in two states"))
             self.states[each.old] = each
         if not found:
-            raise NotACell(Reject("other-formula", self.turns.node.name, "no state"))
+            raise NotACell(Reject("other-formula", self.loop.node.name, "no state"))
         if self.mask is not None and unmasked:
             raise NotACell(Reject("other-mask", unmasked.pop().name, "none beside one"))
         return list(found.values())
 
     def _unmasked(self, value: Value, held: Value | None) -> Value:
-        """What a turn makes of a state where the row runs; `held` is its value elsewhere, or None where that is 0."""
+        """Return the new value of a state where the row runs; `held` is its value elsewhere, or None if that is 0."""
         node = value.producer
         if node.op_type != "Where" or node.domain:
             return value
@@ -131,11 +131,11 @@ class Layer:
         return sides[0] if rest[0] is sides[1] else sides[1]
 
     def _is_zero(self, value: Value) -> bool:
-        outer = self.turns.outside(value)
+        outer = self.loop.outside(value)
         return is_zero(value if outer is None else outer)
 
     def _read_mask(self, condition: Value, dims: tuple[Dim, ...], *, runs: bool) -> Mask | None:
-        """What a condition says of each row: that it runs, or else that it does not."""
+        """Return the mask that a condition is: true where a row `runs`, or where it does not; None for another."""
         while True:
             node = condition.producer
             if node.op_type == "Tile":
@@ -143,60 +143,64 @@ class Layer:
                 keeps_rows = rows(source) == rows(condition) and width(source) == 1
             elif node.op_type == "Not" or has_trait(node, Trait.VIEW):
                 source = node.operand(0)
-                keeps_rows = _long(source) == _long(condition)
+                keeps_rows = _long_dims(source) == _long_dims(condition)
             else:
                 break
             if not keeps_rows:
                 return None
             runs ^= node.op_type == "Not"
             condition = source
-        if _long(condition) != dims:
+        if _long_dims(condition) != dims:
             return None
-        steps = self.turns.sequence(condition)
+        steps = self.loop.sequence(condition)
         if steps is not None:
             return Mask(steps=steps, element=condition, skipped=not runs)
         lengths = self._compared(condition, runs)
-        return None if lengths is None or _long(lengths) != dims else Mask(lengths=lengths)
+        return None if lengths is None or _long_dims(lengths) != dims else Mask(lengths=lengths)
 
     def _compared(self, condition: Value, runs: bool) -> Value | None:
-        """The lengths that the turn is compared with, one for each row."""
+        """Return the lengths, one for each row, with which a condition compares the iteration; None for another."""
         node = condition.producer
-        counts = [self.turns.place(operand) == Place(0, 1) for operand in node.operands]
+        counts = [self.loop.induction(operand) == Induction(0, 1) for operand in node.operands]
         if sorted(counts) != [False, True] or not has_trait(node, Trait.ELEMENTWISE):
             return None
         # The iteration before, at and behind a length of 1.
-        compared = evaluate_node(node, [np.arange(3) if is_turn else np.ones(3, np.int64) for is_turn in counts])[0]
+        compared = evaluate_node(
+            node, [np.arange(3) if is_iteration else np.ones(3, np.int64) for is_iteration in counts]
+        )[0]
         if compared.tolist() != [runs, not runs, not runs]:
             return None
         lengths = node.operand(counts.index(False))
         while has_trait(lengths.producer, Trait.VIEW) or lengths.producer.op_type == "Cast":
             lengths = lengths.producer.operand(0)
-        outer = self.turns.outside(lengths)
+        outer = self.loop.outside(lengths)
         return outer if outer is not None and outer.desc.dtype.is_int else None
 
     def _check_start(self, state: Carried) -> None:
-        """Rows that end may have no step: the op has zeros there, as ONNX Runtime has."""
+        """Raise NotACell if an initial state does not fit. Of a masked row without any step, the op returns zeros, as
+        ONNX Runtime does.
+        """
         zero = is_zero(state.start)
-        if rows(state.old) != self.rows or (rows(state.start) != self.rows and not (zero and self._turns_once())):
+        if rows(state.old) != self.rows or (rows(state.start) != self.rows and not (zero and self._runs_once())):
             raise NotACell(Reject("sizes-differ", state.start.name, "other rows"))
         if width(state.start) != width(state.old):
             raise NotACell(Reject("sizes-differ", state.start.name, "other columns"))
         if self.mask is not None and not zero:
             raise NotACell(Reject("other-mask", state.start.name, "rows without a step keep what is not 0"))
 
-    def _turns_once(self) -> bool:
-        return isinstance(self.turns.count, int) and self.turns.count > 0
+    def _runs_once(self) -> bool:
+        return isinstance(self.loop.count, int) and self.loop.count > 0
 
     # --- cells -----------------------------------------------------------------------------------
 
     def _elements(self) -> dict[Value, Sequence]:
-        """The elements of sequences."""
-        values = (value for node in self.turns.body.nodes for value in node.outputs)
-        found = {value: self.turns.sequence(value) for value in values if value.desc.dtype is DType.FLOAT32}
+        """Return the values of the body that are elements of sequences."""
+        values = (value for node in self.loop.body.nodes for value in node.outputs)
+        found = {value: self.loop.sequence(value) for value in values if value.desc.dtype is DType.FLOAT32}
         return {value: sequence for value, sequence in found.items() if sequence is not None}
 
     def _in_order(self, cells: list[Cell]) -> list[Cell]:
-        """The cells, each behind those that it reads."""
+        """Return the cells in topological order. Raises NotACell for a source that is neither sequence nor cell."""
         ordered: list[Cell] = []
         makers = {cell.h.new: cell for cell in cells}
         waiting = list(cells)
@@ -216,64 +220,64 @@ class Layer:
     # --- results ---------------------------------------------------------------------------------
 
     def _results(self, counters: list[Carried], lists: list[Carried]) -> Iterator[Result]:
-        for state in self.turns.carried:
+        for state in self.loop.carried:
             if state.end.use_count == 0:
                 continue
             if state.new is state.old:
-                yield Result(state.end, What.START, state)
-            elif self.turns.limit is None and (state in counters or state in lists):
+                yield Result(state.end, ResultKind.START, state)
+            elif self.loop.limit is None and (state in counters or state in lists):
                 raise NotACell(Reject("other-result", state.end.name))
             elif state in counters:
-                yield Result(state.end, What.COUNT, state)
+                yield Result(state.end, ResultKind.COUNT, state)
             elif state in lists:
                 yield self._list(state)
             else:
                 yield self._last(state)
-        for stack in self.turns.stacks:
+        for stack in self.loop.stacks:
             if stack.tensor.use_count:
                 cell, is_held = self._of_all_steps(stack.item)
-                yield Result(stack.tensor, What.STEPS, stack, cell, is_held)
+                yield Result(stack.tensor, ResultKind.STEPS, stack, cell, is_held)
 
     def _last(self, state: Carried) -> Result:
         new = self._unmasked(state.new, state.old)
         for cell in self.cells:
             if cell.c is not None and state.old is cell.c.old:
-                return Result(state.end, What.C, state, cell)
+                return Result(state.end, ResultKind.C, state, cell)
             same = state.old is cell.h.old or self._starts_alike(state, self.states[cell.h.old])
             if new is cell.h.new and same and (self.mask is None or state.old.use_count):
-                return Result(state.end, What.H, state, cell)
+                return Result(state.end, ResultKind.H, state, cell)
         raise NotACell(Reject("other-result", state.end.name))
 
     def _starts_alike(self, a: Carried, b: Carried) -> bool:
-        """Do two states that a turn makes the same end the same?"""
-        return self._turns_once() or (is_zero(a.start) and is_zero(b.start))
+        """Return whether two states with one new value have one final value."""
+        return self._runs_once() or (is_zero(a.start) and is_zero(b.start))
 
     def _of_all_steps(self, item: Value) -> tuple[Cell, bool]:
-        """The cell whose h an element of a list is, and whether it is held where the row does not run."""
-        made = plain(item)
-        new, is_held = made, False
+        """Return the cell whose h an element of a list is, and whether masked rows hold their value."""
+        item = plain(item)
+        new, is_held = item, False
         if self.mask is not None:
-            new = self._unmasked(made, None)
-            state = next((each for each in self.states.values() if each.new is made), None)
-            if new is made and state is not None and self.mask.steps is not None:
-                new, is_held = self._unmasked(made, state.old), True
+            new = self._unmasked(item, None)
+            state = next((each for each in self.states.values() if each.new is item), None)
+            if new is item and state is not None and self.mask.steps is not None:
+                new, is_held = self._unmasked(item, state.old), True
         cell = self.cell_of(new)
-        if cell is None or (self.mask is not None and new is made):
+        if cell is None or (self.mask is not None and new is item):
             raise NotACell(Reject("other-result", item.name))
         return cell, is_held
 
     def _list(self, state: Carried) -> Result:
         node = state.new.producer
-        held, index, item = node.operands
-        place = self.turns.place(index)
+        written, index, item = node.operands
+        position = self.loop.induction(index)
         length = (state.start.desc.shape or (None,))[0]
-        if plain(held) is state.old and state.old.use_count == 1 and index.desc.shape == (1,):
+        if plain(written) is state.old and state.old.use_count == 1 and index.desc.shape == (1,):
             cell, is_held = self._of_all_steps(item)
-            if place == Place(0, 1):
-                return Result(state.end, What.FRONT, state, cell, is_held)
+            if position == Induction(0, 1):
+                return Result(state.end, ResultKind.FRONT, state, cell, is_held)
             is_last = (is_held or self.mask is None) and self._starts_alike(state, self.states[cell.h.old])
-            if place == Place(0, 0) and length == 1 and is_last:
-                return Result(state.end, What.ONE, state, cell)
+            if position == Induction(0, 0) and length == 1 and is_last:
+                return Result(state.end, ResultKind.ONE, state, cell)
         raise NotACell(Reject("other-result", state.end.name))
 
 
@@ -281,7 +285,7 @@ def _is_read(old: Value) -> bool:
     return any(use.node.op_type != "Where" and not use.node.is_structural for use in old.uses)
 
 
-def _long(value: Value) -> tuple[Dim, ...]:
-    """The dims of which there are several."""
+def _long_dims(value: Value) -> tuple[Dim, ...]:
+    """Return the dims that are not 1."""
     shape = value.desc.shape
     return (UNNAMED,) if shape is None else tuple(dim for dim in shape if dim != 1)

@@ -1,10 +1,10 @@
-"""A Loop or Scan over the steps of recurrent cells becomes LSTM, GRU or RNN.
+"""Replace a Loop or Scan over the steps of recurrent cells by LSTM, GRU or RNN.
 
-Loop(n, true, h, c) { i, f, o, g = act(Split(xs[turn]·W + h·R + b)); c' = f·c + i·g; h' = o·tanh(c') }
+Loop(n, true, h, c) { i, f, o, g = act(Split(xs[t]·W + h·R + b)); c' = f·c + i·g; h' = o·tanh(c') }
     →  LSTM(xs, W, R, b, , h, c)
 
-What the body computes counts, not how it is spelled: `linear_form.py`. Cells of which one reads the other's h are as
-many ops. A row may end before the others: Where(turn >= length, h, h').
+`polynomials.py` normalises the body, so that the spelling of a cell does not matter. Cells that read each other's h
+become an op each. A row may end before the others: Where(t >= length, h, h').
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.phase import Phase
-from atcpy.passes.prepare.recurrent.cell_layers import Layer, Mask, Result, What
+from atcpy.passes.prepare.recurrent.cell_layers import Layer, Mask, Result, ResultKind
 from atcpy.passes.prepare.recurrent.cells import Cell, operands, peepholes
-from atcpy.passes.prepare.recurrent.linear_form import NotACell
-from atcpy.passes.prepare.recurrent.loop_values import Carried, Sequence, Stack, Turns
+from atcpy.passes.prepare.recurrent.loop_values import Carried, LoopBody, Sequence, Stack
+from atcpy.passes.prepare.recurrent.polynomials import NotACell
 from atcpy.passes.prepare.recurrent.splat import is_zero
 from atcpy.passes.slices import insert_flip
 
@@ -72,12 +72,12 @@ def fuse_masked_loops(graph: Graph, record: PassRecord, options: PrepareOptions)
 
 
 def _layers(graph: Graph) -> Iterator[tuple[Node, Layer | Reject]]:
-    """The loops that may be of recurrent cells, and what they compute, or why they are none."""
+    """Yield the loops that may compute recurrent cells, each with its layer or the reason against one."""
     loops = [node for node in graph.nodes_of("Loop", "Scan") if _may_recur(node)]
     known = _numbers(graph) if loops else KnownValues()
     for node in loops:
         try:
-            yield node, Layer(Turns(node, known))
+            yield node, Layer(LoopBody(node, known))
         except NotACell as reason:
             yield node, reason.reject
 
@@ -89,7 +89,7 @@ def _replace(graph: Graph, node: Node, layer: Layer, record: PassRecord, finishe
 
 
 def _may_recur(node: Node) -> bool:
-    """Is there a product in it that a state may go through?"""
+    """Return whether the body has a matrix product."""
     body = next(node.subgraphs)
     return body.has_any(op_types(Trait.MATRIX_PRODUCT)) and any(value.desc.dtype.is_float for value in node.operands)
 
@@ -104,16 +104,16 @@ def _numbers(graph: Graph) -> KnownValues:
 
 @dataclass(slots=True)
 class _Writer:
-    """Makes the ops of a layer in the place of its loop."""
+    """Creates the ops of a layer that replace its loop."""
 
     rw: Rewriter
     layer: Layer
-    is_reversed: bool = field(init=False)  # the ops go from the last step to the first
+    is_reversed: bool = field(init=False)  # the ops run from the last step to the first
     lengths: Value | None = field(init=False, default=None)
-    runs: Value | None = field(init=False, default=None)  # [steps, batch, 1], where steps are left out
-    counts: Value | None = field(init=False, default=None)  # of the steps up to each that run
-    order: Value | None = field(init=False, default=None)  # those that run first
-    made: dict[Cell, list[Value]] = field(init=False, default_factory=dict)
+    runs: Value | None = field(init=False, default=None)  # [steps, batch, 1], with a mask of steps
+    counts: Value | None = field(init=False, default=None)  # how many steps run up to each
+    order: Value | None = field(init=False, default=None)  # the steps of each row, those that run first
+    outputs: dict[Cell, list[Value]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         # With lengths, `reverse` begins at the last step of each row, which is not what the loop does.
@@ -121,12 +121,12 @@ class _Writer:
         self.is_reversed = all(directions) and self.layer.mask is None
 
     def results(self) -> list[tuple[Value, Value]]:
-        """The results of the loop, and what takes the place of each."""
+        """Create the ops; return the results of the loop, each with its replacement."""
         mask = self.layer.mask
         if mask is not None and mask.steps is not None and mask.element is not None:
             self._read_steps(mask, mask.steps, mask.element)
         for cell in self.layer.cells:
-            self.made[cell] = self._op(cell)
+            self.outputs[cell] = self._op(cell)
         return [(result.value, self._result(result)) for result in self.layer.results]
 
     # --- the op ------------------------------------------------------------------------------------
@@ -153,16 +153,16 @@ class _Writer:
         return rw.ops(cell.op_type, x, w, r, b, self.lengths, *states, p, outputs=outputs, **attrs)
 
     def _input(self, source: Value) -> Value:
-        """The steps of a source as [steps, batch, columns]."""
+        """Return the steps of a source as [steps, batch, columns]."""
         cell = self.layer.cell_of(source)
         if cell is not None:
-            return self._view(self.made[cell][0], "Squeeze", [1])
+            return self._view(self.outputs[cell][0], "Squeeze", [1])
         x = self._taken(self.layer.sequences[source])
         x = self._as_matrix(x, source.desc.shape or (), 1)
         return x if self.order is None else self._picked(x, self.order, x)
 
     def _taken(self, sequence: Sequence) -> Value:
-        """The elements that the turns take, along the first axis."""
+        """Return the elements that the iterations read, along the first axis."""
         x = self._cut(sequence)
         if sequence.axis:
             rank = len(sequence.tensor.desc.shape or ())
@@ -171,27 +171,27 @@ class _Writer:
         return insert_flip(self.rw, x, 0) if sequence.is_reversed is not self.is_reversed else x
 
     def _cut(self, sequence: Sequence) -> Value:
-        """What the turns take of a sequence."""
-        limit = self.layer.turns.limit
-        if limit is None or self.layer.turns.is_whole(sequence):
+        """Return the part of a sequence that the iterations read."""
+        limit = self.layer.loop.limit
+        if limit is None or self.layer.loop.is_whole(sequence):
             return sequence.tensor
         return self._slice(sequence.tensor, self._integers(0), self._count(limit), sequence.axis)
 
     def _count(self, limit: Value) -> Value:
-        """The number of turns as one element."""
+        """Return the number of iterations as a list of one element."""
         one = self.rw.op("Reshape", limit, self._integers(1))
         return self.rw.op("Max", one, self._integers(0))
 
     def _lengths(self, x: Value, lengths: Value) -> Value:
-        """The lengths as the op wants them: not longer than the sequence."""
+        """Return the lengths as int32, none longer than the sequence."""
         rw = self.rw
         count = rw.op("Shape", x, start=0, end=1)
         flat = rw.op("Reshape", rw.op("Cast", lengths, to=DType.INT64.onnx), self._integers(-1))
-        held = rw.op("Max", rw.op("Min", flat, count), self._integers(0))
-        return rw.op("Cast", held, to=DType.INT32.onnx)
+        limited = rw.op("Max", rw.op("Min", flat, count), self._integers(0))
+        return rw.op("Cast", limited, to=DType.INT32.onnx)
 
     def _read_steps(self, mask: Mask, steps: Sequence, element: Value) -> None:
-        """Where the steps are that run, and how many they are in each row."""
+        """Compute which steps of each row run, and how many."""
         rw, shape = self.rw, element.desc.shape or ()
         runs = self._taken(steps)
         if shape[-1:] != (1,):
@@ -205,12 +205,12 @@ class _Writer:
         _, self.order = rw.ops("TopK", ones, rw.op("Shape", ones, start=0, end=1), outputs=2, axis=0)
 
     def _picked(self, x: Value, steps: Value, like: Value) -> Value:
-        """The steps of each row that are named for it."""
-        places = self.rw.op("Expand", steps, self.rw.op("Shape", like))
-        return self.rw.op("GatherElements", x, places, axis=0)
+        """Return the steps of each row that `steps` names."""
+        indices = self.rw.op("Expand", steps, self.rw.op("Shape", like))
+        return self.rw.op("GatherElements", x, indices, axis=0)
 
     def _state(self, start: Value) -> Value | None:
-        """A state to begin with, as [1, batch, hidden]; None for zero."""
+        """Return an initial state as [1, batch, hidden]; None for zero."""
         if is_zero(start):
             return None
         shape = start.desc.shape or ()
@@ -222,46 +222,46 @@ class _Writer:
         of, cell = result.of, result.cell
         if cell is None:
             assert isinstance(of, Carried)
-            return self._counter(of) if result.what is What.COUNT else of.start
+            return self._counter(of) if result.kind is ResultKind.COUNT else of.start
         if isinstance(of, Stack):
             y = self._steps(result, cell, of.item.desc.shape or (), is_reversed=of.is_reversed)
             axis = of.axis % (len(of.item.desc.shape or ()) + 1)
             perm = [*range(1, axis + 1), 0, *range(axis + 1, len(of.item.desc.shape or ()) + 1)]
             return self.rw.op("Transpose", y, perm=tuple(perm)) if axis else y
         shape = of.old.desc.shape or ()
-        if result.what is What.FRONT:
+        if result.kind is ResultKind.FRONT:
             return self._list(self._steps(result, cell, shape[1:], is_reversed=False), of)
-        last = self._view(self.made[cell][1 + (result.what is What.C)], "Squeeze", [0])
-        if result.what is What.ONE:
+        last = self._view(self.outputs[cell][1 + (result.kind is ResultKind.C)], "Squeeze", [0])
+        if result.kind is ResultKind.ONE:
             return self._view(self._from_matrix(last, shape[1:], 0), "Unsqueeze", [0])
         return self._from_matrix(last, shape, 0)
 
     def _steps(self, result: Result, cell: Cell, shape: Shape, *, is_reversed: bool) -> Value:
-        """h of all turns, each of this shape, in their order or from the last to the first."""
+        """Return h of all iterations, each of this shape, in order or reversed."""
         rw = self.rw
-        y = self._view(self.made[cell][0], "Squeeze", [1])
+        y = self._view(self.outputs[cell][0], "Squeeze", [1])
         if self.counts is not None:
             first = rw.op("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
-            held = self._picked(first, self.counts, y)
-            y = held if result.is_held else rw.op("Where", self.runs, held, rw.const(np.float32(0)))
+            latest = self._picked(first, self.counts, y)
+            y = latest if result.is_held else rw.op("Where", self.runs, latest, rw.const(np.float32(0)))
         y = insert_flip(self.rw, y, 0) if self.is_reversed is not is_reversed else y
         return self._from_matrix(y, shape, 1)
 
     def _list(self, steps: Value, state: Carried) -> Value:
-        """A list whose first elements are steps."""
-        turns = self.layer.turns
-        assert turns.limit is not None
-        if turns.count is not None and (state.start.desc.shape or (None,))[0] == turns.count:
+        """Return a list whose first elements are steps."""
+        loop = self.layer.loop
+        assert loop.limit is not None
+        if loop.count is not None and (state.start.desc.shape or (None,))[0] == loop.count:
             return steps
-        rest = self._slice(state.start, self._count(turns.limit), self._integers(_LARGEST), 0)
+        rest = self._slice(state.start, self._count(loop.limit), self._integers(_LARGEST), 0)
         return self.rw.op("Concat", steps, rest, axis=0)
 
     def _counter(self, state: Carried) -> Value:
-        """Where a counter ends."""
-        rw, turns = self.rw, self.layer.turns
-        step = turns.step(state)
-        assert turns.limit is not None and step is not None
-        count = rw.op("Reshape", self._count(turns.limit), rw.const(np.zeros(0, np.int64)))
+        """Return the final value of a counter."""
+        rw, loop = self.rw, self.layer.loop
+        step = loop.step(state)
+        assert loop.limit is not None and step is not None
+        count = rw.op("Reshape", self._count(loop.limit), rw.const(np.zeros(0, np.int64)))
         moved = rw.op("Mul", count, rw.const(np.array(step, np.int64)))
         return rw.op("Add", state.start, rw.op("Cast", moved, to=state.start.desc.dtype.onnx))
 
@@ -296,7 +296,7 @@ def _dropped_axes(shape: Shape, first: int) -> list[int]:
 
 
 def _activations(cell: Cell) -> dict[str, object]:
-    """The attributes that say them, where they are not the standard's own."""
+    """Return the attributes of a cell's activations; none for the op's defaults."""
     names = tuple(activation.name for activation in cell.activations)
     if names == DEFAULT_ACTIVATIONS[cell.op_type]:
         return {}

@@ -1,4 +1,4 @@
-"""Tensors that are one number in all places."""
+"""Tensors whose elements are all equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from atcpy.ops import Trait, has_trait
 
 
 def elements(value: Value) -> Array | None:
-    """The elements of a value, some of them if they are all equal; None if they are not known."""
+    """Return the elements of a value, fewer of them if they are all equal; None if they are not known."""
     while value.index == 0 and _keeps_elements(value.producer):
         value = value.producer.operand(0)
     if value.producer.op_type == "ConstantOfShape":
@@ -24,6 +24,6 @@ def _keeps_elements(node: Node) -> bool:
 
 
 def is_zero(value: Value) -> bool:
-    """Is it +0 in all places?"""
-    held = elements(value)
-    return held is not None and not held.any() and not np.signbit(held).any()
+    """Return whether all elements are +0."""
+    found = elements(value)
+    return found is not None and not found.any() and not np.signbit(found).any()

@@ -18,8 +18,8 @@ _STATES = (5, 6)  # the hidden and the cell's state
 def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Leave out initial states of recurrent layers that are zero."""
     for node in graph.nodes_of("RNN", "GRU", "LSTM"):
-        for place in _STATES:
-            state = node.input(place)
+        for index in _STATES:
+            state = node.input(index)
             if state is None or elements(state) is None:
                 continue
             record.matched += 1
@@ -29,7 +29,7 @@ def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) 
             if not record.may_apply():
                 return
             record.fire([node])
-            values = [*node.inputs[:place], None, *node.inputs[place + 1 :]]
+            values = [*node.inputs[:index], None, *node.inputs[index + 1 :]]
             while values[-1] is None:
                 values.pop()
             graph.set_inputs(node, values)
