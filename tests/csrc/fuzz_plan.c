@@ -54,7 +54,8 @@ static bool small(const struct atc_plan *plan)
         const struct atc_bound_task *task = plan->tasks + i;
         if (task->fn == NULL)
             return false;
-        work = atc_add(work, atc_add(task->items, task->row->family->work(task->params)));
+        work = atc_add(
+            work, atc_add(task->items, task->row->family->cost(task->params, atc_this_cpu()).work));
     }
     return work <= MAX_WORK && plan->scratch_bytes <= MAX_WORK;
 }

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-DESCRIBE_PARAMS(attention, ATTENTION_FIELDS)
-
 /* Elements of a mask that is read with these strides. */
 static int64_t mask_reach(const struct attention_params *p)
 {
@@ -116,20 +114,6 @@ static int64_t chunks(const struct attention_params *p)
     return ceil_div(p->q_len, ATTENTION_ROWS);
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct attention_params *p = params;
-    (void)cpu;
-    return p->batch * p->heads * chunks(p);
-}
-
-static int64_t work(const void *params)
-{
-    const struct attention_params *p = params;
-    const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
-    return atc_mul(scores, 4 + (p->head + p->v_head) / 16);
-}
-
 static int64_t in_panels(int64_t columns)
 {
     return ceil_div(columns, 16) * 16;
@@ -148,11 +132,16 @@ struct attention_scratch attention_scratch(const struct attention_params *p)
     };
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
+    const struct attention_params *p = params;
+    const int64_t scores = atc_mul(atc_mul(p->batch * p->heads, p->q_len), p->kv_len);
     const struct attention_scratch s = attention_scratch(params);
-    return (s.q + s.scores + s.k + s.v + s.tokens) * (int64_t)sizeof(float);
+    return (struct kernel_cost){.items = p->batch * p->heads * chunks(p),
+                                .work = atc_mul(scores, 4 + (p->head + p->v_head) / 16),
+                                .scratch = (s.q + s.scores + s.k + s.v + s.tokens) *
+                                           (int64_t)sizeof(float)};
 }
 
 /* Elements from one batch to the next, from head to head and from row to row; where the first is.
@@ -256,9 +245,4 @@ void attention_keep(const struct kernel_args *args, const struct attention_item 
     }
 }
 
-const struct kernel_family family_attention = {.name = "attention",
-                                               .fields = attention_fields,
-                                               .check = check,
-                                               .items = items,
-                                               .work = work,
-                                               .scratch = scratch};
+DEFINE_FAMILY(attention, ATTENTION_FIELDS, .check = check, .cost = cost);

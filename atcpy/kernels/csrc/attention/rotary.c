@@ -1,8 +1,6 @@
 /* The rotary family: its checker and its cut into heads. */
 #include "attention/rotary.h"
 
-DESCRIBE_PARAMS(rotary, ROTARY_FIELDS)
-
 static int64_t heads_of(const struct rotary_params *p)
 {
     return atc_mul(atc_mul(p->batch, p->heads), p->rows);
@@ -28,24 +26,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct rotary_params *p = params;
-    return ceil_div(heads_of(p), rotary_heads_per_item(p));
+    return (struct kernel_cost){.items = ceil_div(heads_of(p), rotary_heads_per_item(p)),
+                                .work = atc_mul(heads_of(p), atc_mul(p->head, 3))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct rotary_params *p = params;
-    return atc_mul(heads_of(p), atc_mul(p->head, 3));
-}
-
-const struct kernel_family family_rotary = {
-    .name = "rotary",
-    .fields = rotary_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1u << ROTARY_X,
-};
+DEFINE_FAMILY(rotary, ROTARY_FIELDS, .check = check, .cost = cost, .inplace = 1u << ROTARY_X);

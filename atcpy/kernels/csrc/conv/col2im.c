@@ -15,8 +15,6 @@ enum { COL2IM_DIMS = 3 };
         I64S(stride, COL2IM_DIMS) I64S(dilation, COL2IM_DIMS) I64S(pad, COL2IM_DIMS)
 DECLARE_PARAMS(col2im, COL2IM_FIELDS)
 
-DESCRIBE_PARAMS(col2im, COL2IM_FIELDS)
-
 static int64_t volume(const int64_t *dims)
 {
     return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
@@ -48,21 +46,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a plane. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return ((const struct col2im_params *)params)->planes;
-}
-
-static int64_t work(const void *params)
-{
     const struct col2im_params *p = params;
     const int64_t columns = atc_mul(volume(p->kernel), volume(p->cols));
-    return atc_mul(p->planes, atc_add(columns, volume(p->image)));
+    return (struct kernel_cost){.items = p->planes,
+                                .work = atc_mul(p->planes, atc_add(columns, volume(p->image)))};
 }
 
-const struct kernel_family family_col2im = {
-    .name = "col2im", .fields = col2im_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(col2im, COL2IM_FIELDS, .check = check, .cost = cost);
 
 /* Where tap k of block j lies along a dim, or −1 in the padding. */
 static int64_t image_index(const struct col2im_params *p, int dim, int64_t j, int64_t k)

@@ -10,8 +10,6 @@ const char *const activation_names[] = {"",           "Relu",        "Clip",    
                                         "ScaledTanh", "Mish",        "Selu",      "Celu",
                                         NULL};
 
-DESCRIBE_PARAMS(conv2d, CONV2D_FIELDS)
-
 const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
                                   int64_t weights)
 {
@@ -127,20 +125,6 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     return b;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct conv2d_params *p = params;
-    const struct blocking b = block(p, cpu);
-    return p->n * p->group * b.chunks * b.oc_pairs;
-}
-
-static int64_t work(const void *params)
-{
-    const struct conv2d_params *p = params;
-    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
-    return atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16;
-}
-
 static int64_t taps_bytes(const struct conv2d_params *p)
 {
     return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
@@ -153,24 +137,20 @@ static int64_t widened_bytes(const struct conv2d_params *p, const struct blockin
     return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
+    const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
-    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
+    return (struct kernel_cost){
+        .items = p->n * p->group * b.chunks * b.oc_pairs,
+        .work = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16,
+        .scratch = atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4))};
 }
 
-const struct kernel_family family_conv2d = {
-    .name = "conv2d",
-    .fields = conv2d_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-    .inplace = 1u << CONV_RESIDUAL,
-};
+DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-DESCRIBE_PARAMS(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct conv_transpose2d_params *p = task->params;
@@ -126,19 +124,6 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     return b;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct conv_transpose2d_params *p = params;
-    const struct blocking b = block(p, cpu);
-    return p->n * p->group * b.chunks * b.oc_pairs;
-}
-
-static int64_t work(const void *params)
-{
-    const struct conv_transpose2d_params *p = params;
-    return atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16;
-}
-
 static int64_t taps_bytes(const struct conv_transpose2d_params *p)
 {
     return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
@@ -151,23 +136,19 @@ static int64_t widened_bytes(const struct conv_transpose2d_params *p, const stru
     return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv_transpose2d_params *p = params;
     const struct blocking b = block(p, cpu);
     const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
-    return atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4));
+    return (struct kernel_cost){
+        .items = p->n * p->group * b.chunks * b.oc_pairs,
+        .work = atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16,
+        .scratch = atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4))};
 }
 
-const struct kernel_family family_conv_transpose2d = {
-    .name = "conv_transpose2d",
-    .fields = conv_transpose2d_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-    .inplace = 1u << CONV_RESIDUAL,
-};
+DEFINE_FAMILY(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS, .check = check, .cost = cost,
+              .inplace = 1u << CONV_RESIDUAL);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

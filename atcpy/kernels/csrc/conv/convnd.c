@@ -1,8 +1,6 @@
 /* The convnd family: its checker and its cut into rows of results. */
 #include "conv/convnd.h"
 
-DESCRIBE_PARAMS(convnd, CONVND_FIELDS)
-
 static int64_t volume(const int64_t *dims)
 {
     return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
@@ -46,19 +44,13 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a row of results: of one image, one channel, one depth and one height. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct convnd_params *p = params;
-    return p->n * p->group * p->mg * p->out[0] * p->out[1];
-}
-
-static int64_t work(const void *params)
-{
-    const struct convnd_params *p = params;
     const int64_t rows = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), volume(p->out));
-    return atc_mul(rows, 1 + atc_mul(p->cg, volume(p->kernel))) / 4;
+    return (struct kernel_cost){.items = p->n * p->group * p->mg * p->out[0] * p->out[1],
+                                .work = atc_mul(rows, 1 + atc_mul(p->cg, volume(p->kernel))) / 4};
 }
 
-const struct kernel_family family_convnd = {
-    .name = "convnd", .fields = convnd_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost);

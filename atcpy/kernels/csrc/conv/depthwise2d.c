@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-DESCRIBE_PARAMS(depthwise2d, DEPTHWISE2D_FIELDS)
-
 static int64_t blocks(int64_t c)
 {
     return (c + DW_C0 - 1) / DW_C0;
@@ -45,36 +43,19 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    const struct depthwise2d_params *p = params;
-    return p->n * blocks(p->c) * dw_chunks(p);
-}
-
-static int64_t work(const void *params)
-{
     const struct depthwise2d_params *p = params;
     const int64_t results = atc_mul(atc_mul(p->n, blocks(p->c)), atc_mul(p->oh, p->ow));
-    return atc_mul(results, atc_mul(p->kh, p->kw));
+    return (struct kernel_cost){
+        .items = p->n * blocks(p->c) * dw_chunks(p),
+        .work = atc_mul(results, atc_mul(p->kh, p->kw)),
+        .scratch = p->weights == WEIGHTS_F32 ? 0 : atc_mul(p->kh * p->kw, DW_C0 * 4)};
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct depthwise2d_params *p = params;
-    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(p->kh * p->kw, DW_C0 * 4);
-}
-
-const struct kernel_family family_depthwise2d = {
-    .name = "depthwise2d",
-    .fields = depthwise2d_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-    .inplace = 1u << DW_RESIDUAL,
-};
+DEFINE_FAMILY(depthwise2d, DEPTHWISE2D_FIELDS, .check = check, .cost = cost,
+              .inplace = 1u << DW_RESIDUAL);
 
 /* The weights of a block of channels. */
 static const float *weights_of(const struct kernel_args *args, int64_t block, widen_fn widen)

@@ -74,17 +74,19 @@ struct param_field {
     const char *const *choices; /* an enum's names, ended by NULL; the field holds an index */
 };
 
+/* What a checked task costs on a CPU. */
+struct kernel_cost {
+    int64_t items;   /* independent pieces; results do not depend on how threads share them */
+    int64_t work;    /* rough number of element operations: does waking other threads pay? */
+    int64_t scratch; /* bytes of scratch that each call needs */
+};
+
 struct kernel_family {
     const char *name;
     const struct param_field *fields; /* ends with a NULL name */
     /* The only place that trusts nothing. Returns NULL, or why a task must not run. */
     const char *(*check)(const struct task_view *task);
-    /* Independent pieces of work; results do not depend on how they are dealt out. */
-    int64_t (*items)(const void *params, const struct atc_cpu *cpu);
-    /* Rough number of element operations, to decide whether waking other threads pays. */
-    int64_t (*work)(const void *params);
-    /* Bytes of scratch a call needs; NULL: none. */
-    int64_t (*scratch)(const void *params, const struct atc_cpu *cpu);
+    struct kernel_cost (*cost)(const void *params, const struct atc_cpu *cpu);
     /* Bit i: destination 0 may be the very memory of source i. */
     uint32_t inplace;
 };
@@ -126,9 +128,12 @@ const struct kernel_family *atc_find_family(const char *name);
 #define FIELD_I64S(name, count)   {#name, false, count, NULL},
 #define FIELD_F64(name)           {#name, true, 1, NULL},
 #define FIELD_ENUM(name, choices) {#name, false, 1, choices},
-#define DESCRIBE_PARAMS(family, FIELDS)                                                            \
+/* The family's record; what follows the fields are further members of struct kernel_family. */
+#define DEFINE_FAMILY(family, FIELDS, ...)                                                         \
     static const struct param_field family##_fields[] = {                                          \
-        FIELDS(FIELD_I64, FIELD_I64S, FIELD_F64, FIELD_ENUM){NULL, false, 0, NULL}};
+        FIELDS(FIELD_I64, FIELD_I64S, FIELD_F64, FIELD_ENUM){NULL, false, 0, NULL}};               \
+    const struct kernel_family family_##family = {                                                 \
+        .name = #family, .fields = family##_fields, __VA_ARGS__}
 
 /* True if a slot has the dtype and room for `elements` of `item` bytes. */
 static inline bool atc_holds(const struct atc_slot *slot, enum atc_dtype dtype, int64_t elements,

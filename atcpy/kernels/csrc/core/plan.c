@@ -206,21 +206,17 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     if (bound->row == NULL)
         return refuse(refusal, number, "%s: no kernel for these types", family->name);
 
-    const struct atc_cpu *cpu = atc_this_cpu();
     bound->fn = bound->row->fn;
     bound->params = task->params;
-    bound->items = family->items(task->params, cpu);
-    const int64_t work = family->work(task->params);
-    if (atc_add(work, bound->items) > most_work(task))
+    const struct kernel_cost cost = family->cost(task->params, atc_this_cpu());
+    if (atc_add(cost.work, cost.items) > most_work(task))
         return refuse(refusal, number, "%s: more work than its operands can ask for", family->name);
-    bound->parallel = work >= PARALLEL_WORK;
-    if (family->scratch != NULL) {
-        const int64_t scratch = family->scratch(task->params, cpu);
-        if (scratch >= ATC_TOO_BIG)
-            return refuse(refusal, number, "%s: scratch too large", family->name);
-        if (scratch > plan->scratch_bytes)
-            plan->scratch_bytes = (scratch + 63) / 64 * 64;
-    }
+    if (cost.scratch >= ATC_TOO_BIG)
+        return refuse(refusal, number, "%s: scratch too large", family->name);
+    bound->items = cost.items;
+    bound->parallel = cost.work >= PARALLEL_WORK;
+    if (cost.scratch > plan->scratch_bytes)
+        plan->scratch_bytes = (cost.scratch + 63) / 64 * 64;
     return true;
 }
 

@@ -10,8 +10,6 @@ static const char *const binary_names[] = {
 static_assert(sizeof binary_names / sizeof binary_names[0] == BINARY_SHIFT_RIGHT + 2,
               "a name each");
 
-DESCRIBE_PARAMS(binary, BINARY_FIELDS)
-
 /* Which ops a type has; each row relies on it. */
 static bool has_op(int dtype, int64_t op)
 {
@@ -45,27 +43,14 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct broadcast b = binary_walk(params);
-    return broadcast_items(&b);
+    return (struct kernel_cost){.items = broadcast_items(&b), .work = broadcast_elements(&b) / 4};
 }
 
-static int64_t work(const void *params)
-{
-    const struct broadcast b = binary_walk(params);
-    return broadcast_elements(&b) / 4;
-}
-
-const struct kernel_family family_binary = {
-    .name = "binary",
-    .fields = binary_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 3,
-};
+DEFINE_FAMILY(binary, BINARY_FIELDS, .check = check, .cost = cost, .inplace = 3);
 
 bool binary_in_vectors(const struct task_view *task)
 {

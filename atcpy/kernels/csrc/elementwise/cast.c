@@ -14,8 +14,6 @@ const char *const cast_rounds[] = {"up", "down", "nearest", NULL};
 
 static_assert(sizeof dtypes / sizeof dtypes[0] == CAST_TYPES, "a type each");
 
-DESCRIBE_PARAMS(cast, CAST_FIELDS)
-
 int64_t cast_type_of(int dtype)
 {
     for (int64_t type = 0; type < CAST_TYPES; type++)
@@ -49,23 +47,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct cast_params *p = params;
-    return (p->n + CAST_CHUNK - 1) / CAST_CHUNK;
+    return (struct kernel_cost){.items = (p->n + CAST_CHUNK - 1) / CAST_CHUNK, .work = p->n / 2};
 }
 
-static int64_t work(const void *params)
-{
-    const struct cast_params *p = params;
-    return p->n / 2;
-}
-
-const struct kernel_family family_cast = {
-    .name = "cast",
-    .fields = cast_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(cast, CAST_FIELDS, .check = check, .cost = cost);

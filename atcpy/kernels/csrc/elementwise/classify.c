@@ -1,8 +1,6 @@
 /* The classify family: its checker and how its work is dealt. */
 #include "elementwise/classify.h"
 
-DESCRIBE_PARAMS(classify, CLASSIFY_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct classify_params *p = task->params;
@@ -18,18 +16,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct classify_params *p = params;
-    return ceil_div(p->n, CLASSIFY_CHUNK);
+    return (struct kernel_cost){.items = ceil_div(p->n, CLASSIFY_CHUNK), .work = p->n / 4};
 }
 
-static int64_t work(const void *params)
-{
-    const struct classify_params *p = params;
-    return p->n / 4;
-}
-
-const struct kernel_family family_classify = {
-    .name = "classify", .fields = classify_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(classify, CLASSIFY_FIELDS, .check = check, .cost = cost);

@@ -8,8 +8,6 @@ static const enum atc_dtype dtypes[] = {DTYPE_F32, DTYPE_F64, DTYPE_I32, DTYPE_I
 
 static_assert(sizeof dtypes / sizeof dtypes[0] == POW_U64 + 1, "a type each");
 
-DESCRIBE_PARAMS(pow, POW_FIELDS)
-
 int64_t pow_type_of(int dtype)
 {
     for (int64_t type = 0; type <= POW_U64; type++)
@@ -39,24 +37,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct broadcast b = pow_walk(params);
-    return broadcast_items(&b);
+    return (struct kernel_cost){.items = broadcast_items(&b), .work = broadcast_elements(&b)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct broadcast b = pow_walk(params);
-    return broadcast_elements(&b);
-}
-
-const struct kernel_family family_pow = {
-    .name = "pow",
-    .fields = pow_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1,
-};
+DEFINE_FAMILY(pow, POW_FIELDS, .check = check, .cost = cost, .inplace = 1);

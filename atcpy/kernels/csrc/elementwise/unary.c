@@ -17,8 +17,6 @@ static const char *const unary_names[] = {
 
 static_assert(sizeof unary_names / sizeof unary_names[0] == UNARY_BITWISE_NOT + 2, "a name each");
 
-DESCRIBE_PARAMS(unary, UNARY_FIELDS)
-
 /* Which ops a type has; each row relies on it. */
 static bool has_op(int dtype, int64_t op)
 {
@@ -51,27 +49,15 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct unary_params *p = params;
-    return (p->n + UNARY_CHUNK - 1) / UNARY_CHUNK;
+    return (struct kernel_cost){.items = (p->n + UNARY_CHUNK - 1) / UNARY_CHUNK,
+                                .work = p->op < UNARY_POW ? p->n / 4 : p->n};
 }
 
-static int64_t work(const void *params)
-{
-    const struct unary_params *p = params;
-    return p->op < UNARY_POW ? p->n / 4 : p->n;
-}
-
-const struct kernel_family family_unary = {
-    .name = "unary",
-    .fields = unary_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1,
-};
+DEFINE_FAMILY(unary, UNARY_FIELDS, .check = check, .cost = cost, .inplace = 1);
 
 bool unary_in_vectors(const struct task_view *task)
 {

@@ -1,8 +1,6 @@
 /* The where family: its checker and how its work is dealt. */
 #include "elementwise/where.h"
 
-DESCRIBE_PARAMS(where, WHERE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct where_params *p = task->params;
@@ -23,24 +21,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct broadcast b = where_walk(params);
-    return broadcast_items(&b);
+    return (struct kernel_cost){.items = broadcast_items(&b), .work = broadcast_elements(&b) / 4};
 }
 
-static int64_t work(const void *params)
-{
-    const struct broadcast b = where_walk(params);
-    return broadcast_elements(&b) / 4;
-}
-
-const struct kernel_family family_where = {
-    .name = "where",
-    .fields = where_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 6,
-};
+DEFINE_FAMILY(where, WHERE_FIELDS, .check = check, .cost = cost, .inplace = 6);

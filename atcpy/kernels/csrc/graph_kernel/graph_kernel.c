@@ -1,8 +1,6 @@
 /* The graph_kernel family: its checker and how its work is dealt. */
 #include "graph_kernel/graph_kernel_program.h"
 
-DESCRIBE_PARAMS(graph_kernel, GRAPH_KERNEL_FIELDS)
-
 /* Elements of operand `slot`, or ATC_TOO_BIG. */
 static int64_t elements_of(const struct graph_kernel_params *p, int slot)
 {
@@ -143,36 +141,19 @@ static const char *check(const struct task_view *task)
     return gk_scratch(p) >= ATC_TOO_BIG ? "more locations are needed than there are" : NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+/* The work of an element is a quarter for what runs in vectors at once, one for functions. */
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return gk_tiles(params);
-}
-
-/* A quarter for what runs in vectors at once, one for functions. */
-static int64_t work(const void *params)
-{
     const struct graph_kernel_params *p = params;
     int64_t quarters = 1;
     for (int64_t i = 0; i < p->n_code; i++) {
         const int op = gk_instruction(p->code[i]).op;
         quarters += (op >= UNARY_POW && op < GK_BINARY) || op == GK_POW ? 4 : 1;
     }
-    return atc_mul(domain(p), quarters) / 4;
+    return (struct kernel_cost){
+        .items = gk_tiles(p), .work = atc_mul(domain(p), quarters) / 4, .scratch = gk_scratch(p)};
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    return gk_scratch(params);
-}
-
-const struct kernel_family family_graph_kernel = {
-    .name = "graph_kernel",
-    .fields = graph_kernel_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-    .inplace = (1 << GK_SOURCES) - 1,
-};
+DEFINE_FAMILY(graph_kernel, GRAPH_KERNEL_FIELDS, .check = check, .cost = cost,
+              .inplace = (1 << GK_SOURCES) - 1);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-DESCRIBE_PARAMS(matmul, MATMUL_FIELDS)
-
 static bool is_empty(const struct matmul_params *p)
 {
     bool empty = p->m == 0 || p->n == 0;
@@ -175,24 +173,6 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
     return b;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct matmul_params *p = params;
-    if (is_empty(p))
-        return 0;
-    const struct blocking b = block(p, cpu);
-    return b.batches * b.chunks * b.groups;
-}
-
-static int64_t work(const void *params)
-{
-    const struct matmul_params *p = params;
-    int64_t products = atc_mul(atc_mul(p->m, p->n), p->k + 1);
-    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
-        products = atc_mul(products, p->batch[i]);
-    return products / 16;
-}
-
 /* Rows of a can be read where they lie if their steps of k do; but not if a tile's rows fall into
  * the same few sets of L1.
  */
@@ -210,25 +190,24 @@ static int64_t a_floats(const struct matmul_params *p, const struct blocking *b)
     return ceil_div(floats, 16) * 16;
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct matmul_params *p = params;
+    int64_t products = atc_mul(atc_mul(p->m, p->n), p->k + 1);
+    for (int i = 0; i < MATMUL_BATCH_RANK; i++)
+        products = atc_mul(products, p->batch[i]);
+    struct kernel_cost cost = {.work = products / 16};
     if (is_empty(p))
-        return 0;
+        return cost;
     const struct blocking b = block(p, cpu);
     const int64_t b_floats = makes_panels(p) ? b.group * b.k_run * b.kc * MATMUL_PANEL : 0;
-    return atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
+    cost.items = b.batches * b.chunks * b.groups;
+    cost.scratch = atc_mul(atc_add(a_floats(p, &b), b_floats), 4);
+    return cost;
 }
 
-const struct kernel_family family_matmul = {
-    .name = "matmul",
-    .fields = matmul_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-    .inplace = 1u << MATMUL_RESIDUAL,
-};
+DEFINE_FAMILY(matmul, MATMUL_FIELDS, .check = check, .cost = cost,
+              .inplace = 1u << MATMUL_RESIDUAL);
 
 static struct matmul_item find_item(const struct matmul_params *p, const struct blocking *b,
                                     int64_t item)

@@ -37,8 +37,6 @@ static inline int64_t elements_lanes_per_item(const struct elements_params *p)
 
 static const char *const elements_names[] = {COMBINE_NAMES, "gather", NULL};
 
-DESCRIBE_PARAMS(elements, ELEMENTS_FIELDS)
-
 static int64_t lanes_of(const struct elements_params *p)
 {
     int64_t lanes = 1;
@@ -90,26 +88,16 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct elements_params *p = params;
-    return p->count == 0 ? 0 : ceil_div(lanes_of(p), elements_lanes_per_item(p));
+    return (struct kernel_cost){
+        .items = p->count == 0 ? 0 : ceil_div(lanes_of(p), elements_lanes_per_item(p)),
+        .work = atc_mul(lanes_of(p), atc_mul(p->count, 2))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct elements_params *p = params;
-    return atc_mul(lanes_of(p), atc_mul(p->count, 2));
-}
-
-const struct kernel_family family_elements = {
-    .name = "elements",
-    .fields = elements_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(elements, ELEMENTS_FIELDS, .check = check, .cost = cost);
 
 /* First elements of a lane, among the indices and among the data. */
 struct lane {

@@ -25,8 +25,6 @@ static inline int64_t gather_rows_per_item(const struct gather_params *p)
     return rows < 1 ? 1 : rows;
 }
 
-DESCRIBE_PARAMS(gather, GATHER_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct gather_params *p = task->params;
@@ -56,28 +54,17 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct gather_params *p = params;
-    const int64_t each = gather_rows_per_item(p);
-    return p->inner == 0 ? 0 : (atc_mul(p->outer, p->count) + each - 1) / each;
+    const int64_t each = gather_rows_per_item(p), rows = atc_mul(p->outer, p->count);
+    return (struct kernel_cost){
+        .items = p->inner == 0 ? 0 : ceil_div(rows, each),
+        .work = atc_add(atc_mul(rows, p->depth), atc_mul(rows, atc_mul(p->inner, p->item)) / 8)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct gather_params *p = params;
-    const int64_t rows = atc_mul(p->outer, p->count);
-    return atc_add(atc_mul(rows, p->depth), atc_mul(rows, atc_mul(p->inner, p->item)) / 8);
-}
-
-const struct kernel_family family_gather = {
-    .name = "gather",
-    .fields = gather_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(gather, GATHER_FIELDS, .check = check, .cost = cost);
 
 /* The row of `data` that the index from number `first` names, or -1 after noting a fault. */
 static int64_t find_row(const struct kernel_args *args, int64_t first)

@@ -30,8 +30,6 @@ static inline int64_t pad_rows_per_item(const struct pad_params *p)
 
 static const char *const pad_names[] = {"constant", "edge", "reflect", "wrap", NULL};
 
-DESCRIBE_PARAMS(pad, PAD_FIELDS)
-
 static int64_t rows_of(const struct pad_params *p)
 {
     int64_t rows = 1;
@@ -68,26 +66,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is some rows. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct pad_params *p = params;
-    return p->dims[p->rank - 1] == 0 ? 0 : ceil_div(rows_of(p), pad_rows_per_item(p));
+    return (struct kernel_cost){
+        .items = p->dims[p->rank - 1] == 0 ? 0 : ceil_div(rows_of(p), pad_rows_per_item(p)),
+        .work = atc_mul(rows_of(p), atc_add(atc_mul(p->dims[p->rank - 1], 3), p->rank))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct pad_params *p = params;
-    return atc_mul(rows_of(p), atc_add(atc_mul(p->dims[p->rank - 1], 3), p->rank));
-}
-
-const struct kernel_family family_pad = {
-    .name = "pad",
-    .fields = pad_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(pad, PAD_FIELDS, .check = check, .cost = cost);
 
 /* The index of a dim that index `at` of the result shows, or -1 for the constant. */
 static int64_t source_of(int64_t mode, int64_t at, int64_t size)

@@ -14,8 +14,6 @@ DECLARE_PARAMS(reverse_sequence, REVERSE_SEQUENCE_FIELDS)
 
 enum { REVERSE_SEQUENCE_X, REVERSE_SEQUENCE_LENS, REVERSE_SEQUENCE_OPERANDS };
 
-DESCRIBE_PARAMS(reverse_sequence, REVERSE_SEQUENCE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct reverse_sequence_params *p = task->params;
@@ -37,26 +35,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is one row of `inner` elements. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct reverse_sequence_params *p = params;
-    return p->inner == 0 ? 0 : p->steps * p->batches;
+    return (struct kernel_cost){
+        .items = p->inner == 0 ? 0 : p->steps * p->batches,
+        .work = atc_mul(atc_mul(p->steps, p->batches), 4 + atc_mul(p->inner, p->item) / 8)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct reverse_sequence_params *p = params;
-    return atc_mul(atc_mul(p->steps, p->batches), 4 + atc_mul(p->inner, p->item) / 8);
-}
-
-const struct kernel_family family_reverse_sequence = {
-    .name = "reverse_sequence",
-    .fields = reverse_sequence_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(reverse_sequence, REVERSE_SEQUENCE_FIELDS, .check = check, .cost = cost);
 
 void reverse_sequence_any_scalar(const struct kernel_args *args)
 {

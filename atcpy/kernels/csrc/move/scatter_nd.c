@@ -22,8 +22,6 @@ enum { SCATTER_ND_CHUNK = 4096 }; /* columns of an item */
 
 static const char *const scatter_nd_names[] = {COMBINE_NAMES, NULL};
 
-DESCRIBE_PARAMS(scatter_nd, SCATTER_ND_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct scatter_nd_params *p = task->params;
@@ -51,28 +49,17 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct scatter_nd_params *p = params;
-    return p->count == 0 ? 0 : ceil_div(p->inner, SCATTER_ND_CHUNK);
+    const int64_t chunks = ceil_div(p->inner, SCATTER_ND_CHUNK);
+    return (struct kernel_cost){.items = p->count == 0 ? 0 : chunks,
+                                .work = atc_add(atc_mul(atc_mul(p->count, p->depth + 1), chunks),
+                                                atc_mul(p->count, atc_mul(p->inner, p->item)) / 8)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct scatter_nd_params *p = params;
-    const int64_t indices = atc_mul(p->count, p->depth + 1);
-    return atc_add(atc_mul(indices, ceil_div(p->inner, SCATTER_ND_CHUNK)),
-                   atc_mul(p->count, atc_mul(p->inner, p->item)) / 8);
-}
-
-const struct kernel_family family_scatter_nd = {
-    .name = "scatter_nd",
-    .fields = scatter_nd_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(scatter_nd, SCATTER_ND_FIELDS, .check = check, .cost = cost);
 
 /* The row that index number k names, or -1 after noting a fault. */
 static int64_t row_of(const struct kernel_args *args, int64_t k)

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-DESCRIBE_PARAMS(strided_copy, STRIDED_COPY_FIELDS)
-
 /* Lowest and highest element that the indices reach; false if that is out of range. */
 static bool reach(const int64_t *dims, const int64_t *strides, int64_t rank, int64_t offset,
                   int64_t *highest)
@@ -152,26 +150,15 @@ static struct cutting cut(const struct strided_copy_params *p)
     return c;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return cut(params).plates;
-}
-
-static int64_t work(const void *params)
-{
     const struct strided_copy_params *p = params;
-    return atc_mul(element_count(p), p->item) / 8;
+    return (struct kernel_cost){.items = cut(p).plates,
+                                .work = atc_mul(element_count(p), p->item) / 8};
 }
 
-const struct kernel_family family_strided_copy = {
-    .name = "strided_copy",
-    .fields = strided_copy_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1,
-};
+DEFINE_FAMILY(strided_copy, STRIDED_COPY_FIELDS, .check = check, .cost = cost, .inplace = 1);
 
 bool strided_copy_transposes_b32(const struct task_view *task)
 {

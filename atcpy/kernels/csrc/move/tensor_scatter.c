@@ -19,8 +19,6 @@ DECLARE_PARAMS(tensor_scatter, TENSOR_SCATTER_FIELDS)
 
 enum { TENSOR_SCATTER_UPDATE, TENSOR_SCATTER_BEGIN, TENSOR_SCATTER_OPERANDS };
 
-DESCRIBE_PARAMS(tensor_scatter, TENSOR_SCATTER_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct tensor_scatter_params *p = task->params;
@@ -44,27 +42,17 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a group of a batch. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct tensor_scatter_params *p = params;
-    return p->count == 0 || p->inner == 0 ? 0 : p->batch * p->groups;
+    const int64_t row_work = atc_mul(p->inner, p->item) / 8 + 1;
+    return (struct kernel_cost){
+        .items = p->count == 0 || p->inner == 0 ? 0 : p->batch * p->groups,
+        .work = atc_mul(atc_mul(p->batch, p->groups), atc_mul(p->count, row_work))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct tensor_scatter_params *p = params;
-    return atc_mul(atc_mul(p->batch, p->groups),
-                   atc_mul(p->count, atc_mul(p->inner, p->item) / 8 + 1));
-}
-
-const struct kernel_family family_tensor_scatter = {
-    .name = "tensor_scatter",
-    .fields = tensor_scatter_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(tensor_scatter, TENSOR_SCATTER_FIELDS, .check = check, .cost = cost);
 
 void tensor_scatter_any_scalar(const struct kernel_args *args)
 {

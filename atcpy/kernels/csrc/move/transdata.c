@@ -1,8 +1,6 @@
 /* The transdata family: its checker, and the cutting into pieces of a block of channels. */
 #include "move/transdata.h"
 
-DESCRIBE_PARAMS(transdata, TRANSDATA_FIELDS)
-
 enum { PIECE_PIXELS = 256, MAX_C0 = 1024 };
 
 static int64_t blocks(const struct transdata_params *p)
@@ -32,28 +30,17 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct transdata_params *p = params;
     if (p->n == 0 || p->c == 0 || p->hw == 0)
-        return 0;
-    return p->n * blocks(p) * ((p->hw + PIECE_PIXELS - 1) / PIECE_PIXELS);
+        return (struct kernel_cost){0};
+    return (struct kernel_cost){.items = p->n * blocks(p) * ceil_div(p->hw, PIECE_PIXELS),
+                                .work = atc_mul(atc_mul(p->n, p->c), p->hw) / 2};
 }
 
-static int64_t work(const void *params)
-{
-    const struct transdata_params *p = params;
-    return atc_mul(atc_mul(p->n, p->c), p->hw) / 2;
-}
-
-const struct kernel_family family_transdata = {
-    .name = "transdata",
-    .fields = transdata_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(transdata, TRANSDATA_FIELDS, .check = check, .cost = cost);
 
 bool transdata_is_b32_by_16(const struct task_view *task)
 {

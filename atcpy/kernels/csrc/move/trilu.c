@@ -22,8 +22,6 @@ static inline int64_t trilu_rows_per_item(const struct trilu_params *p)
     return rows < 1 ? 1 : rows;
 }
 
-DESCRIBE_PARAMS(trilu, TRILU_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct trilu_params *p = task->params;
@@ -45,27 +43,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is some rows. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct trilu_params *p = params;
-    return p->cols == 0 ? 0 : ceil_div(p->matrices * p->rows, trilu_rows_per_item(p));
+    return (struct kernel_cost){
+        .items = p->cols == 0 ? 0 : ceil_div(p->matrices * p->rows, trilu_rows_per_item(p)),
+        .work = atc_mul(atc_mul(p->matrices, p->rows), atc_mul(p->cols, p->item)) / 8};
 }
 
-static int64_t work(const void *params)
-{
-    const struct trilu_params *p = params;
-    return atc_mul(atc_mul(p->matrices, p->rows), atc_mul(p->cols, p->item)) / 8;
-}
-
-const struct kernel_family family_trilu = {
-    .name = "trilu",
-    .fields = trilu_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1u << TRILU_X,
-};
+DEFINE_FAMILY(trilu, TRILU_FIELDS, .check = check, .cost = cost, .inplace = 1u << TRILU_X);
 
 /* i + k within [0, cols]; k may be any number. */
 static int64_t clamped(int64_t i, int64_t k, int64_t cols)

@@ -1,8 +1,6 @@
 /* The batchnorm family: its checker and its cut into planes of one channel, or one block. */
 #include "norm/batchnorm.h"
 
-DESCRIBE_PARAMS(batchnorm, BATCHNORM_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct batchnorm_params *p = task->params;
@@ -33,22 +31,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct batchnorm_params *p = params;
     (void)cpu;
-    return p->n * ceil_div(p->c, p->c0);
-}
-
-static int64_t work(const void *params)
-{
     const struct batchnorm_params *p = params;
-    return atc_mul(p->n * p->c, p->pixels);
+    return (struct kernel_cost){.items = p->n * ceil_div(p->c, p->c0),
+                                .work = atc_mul(p->n * p->c, p->pixels)};
 }
 
-const struct kernel_family family_batchnorm = {.name = "batchnorm",
-                                               .fields = batchnorm_fields,
-                                               .check = check,
-                                               .items = items,
-                                               .work = work,
-                                               .inplace = 1};
+DEFINE_FAMILY(batchnorm, BATCHNORM_FIELDS, .check = check, .cost = cost, .inplace = 1);

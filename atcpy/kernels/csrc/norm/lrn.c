@@ -1,8 +1,6 @@
 /* The lrn family: its checker and its cut into channels. */
 #include "norm/lrn.h"
 
-DESCRIBE_PARAMS(lrn, LRN_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct lrn_params *p = task->params;
@@ -22,17 +20,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct lrn_params *p = params;
     (void)cpu;
-    return p->n * p->c;
-}
-
-static int64_t work(const void *params)
-{
     const struct lrn_params *p = params;
-    return atc_mul(p->n * p->c * p->pixels, min_i64(p->size, p->c));
+    return (struct kernel_cost){.items = p->n * p->c,
+                                .work = atc_mul(p->n * p->c * p->pixels, min_i64(p->size, p->c))};
 }
 
 /* The powers that square roots make: those of the nets that have this op. */
@@ -43,5 +36,4 @@ bool lrn_fits_vectors(const struct task_view *task)
     return p->beta == 0.5 || p->beta == 0.75 || p->beta == 1;
 }
 
-const struct kernel_family family_lrn = {
-    .name = "lrn", .fields = lrn_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(lrn, LRN_FIELDS, .check = check, .cost = cost);

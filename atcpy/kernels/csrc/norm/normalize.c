@@ -3,8 +3,6 @@
 
 const char *const normalize_kinds[] = {"layer", "rms", NULL};
 
-DESCRIBE_PARAMS(normalize, NORMALIZE_FIELDS)
-
 /* The terms of a sum, and its indices. */
 static const char *check_terms(const struct task_view *task, enum atc_dtype dtype, int64_t item)
 {
@@ -57,23 +55,13 @@ static const char *check(const struct task_view *task)
     return is_sum ? check_terms(task, dtype, item) : NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct normalize_params *p = params;
     (void)cpu;
-    return p->rows;
-}
-
-static int64_t work(const void *params)
-{
     const struct normalize_params *p = params;
     const int64_t elements = p->rows * p->n;
-    return p->lines[0] > 0 ? atc_mul(elements, 2) : elements;
+    return (struct kernel_cost){.items = p->rows,
+                                .work = p->lines[0] > 0 ? atc_mul(elements, 2) : elements};
 }
 
-const struct kernel_family family_normalize = {.name = "normalize",
-                                               .fields = normalize_fields,
-                                               .check = check,
-                                               .items = items,
-                                               .work = work,
-                                               .inplace = 1};
+DEFINE_FAMILY(normalize, NORMALIZE_FIELDS, .check = check, .cost = cost, .inplace = 1);

@@ -3,8 +3,6 @@
 
 const char *const softmax_kinds[] = {"softmax", "log_softmax", NULL};
 
-DESCRIBE_PARAMS(softmax, SOFTMAX_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct softmax_params *p = task->params;
@@ -24,23 +22,13 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct softmax_params *p = params;
-    (void)cpu;
-    return p->outer * ceil_div(p->inner, SOFTMAX_COLUMNS);
-}
-
 /* An exponential costs about as much as four other operations. */
-static int64_t work(const void *params)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
+    (void)cpu;
     const struct softmax_params *p = params;
-    return atc_mul(p->outer * p->inner * p->n, 4);
+    return (struct kernel_cost){.items = p->outer * ceil_div(p->inner, SOFTMAX_COLUMNS),
+                                .work = atc_mul(p->outer * p->inner * p->n, 4)};
 }
 
-const struct kernel_family family_softmax = {.name = "softmax",
-                                             .fields = softmax_fields,
-                                             .check = check,
-                                             .items = items,
-                                             .work = work,
-                                             .inplace = 1};
+DEFINE_FAMILY(softmax, SOFTMAX_FIELDS, .check = check, .cost = cost, .inplace = 1);

@@ -3,8 +3,6 @@
 
 const char *const pool2d_kinds[] = {"max", "avg", NULL};
 
-DESCRIBE_PARAMS(pool2d, POOL2D_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct pool2d_params *p = task->params;
@@ -37,21 +35,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a row of results. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct pool2d_params *p = params;
     (void)cpu;
-    return p->planes * p->oh;
-}
-
-static int64_t work(const void *params)
-{
     const struct pool2d_params *p = params;
-    return atc_mul(atc_mul(p->planes * p->c0, p->oh * p->ow), p->kh * p->kw);
+    return (struct kernel_cost){
+        .items = p->planes * p->oh,
+        .work = atc_mul(atc_mul(p->planes * p->c0, p->oh * p->ow), p->kh * p->kw)};
 }
 
-const struct kernel_family family_pool2d = {
-    .name = "pool2d", .fields = pool2d_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(pool2d, POOL2D_FIELDS, .check = check, .cost = cost);
 
 bool pool2d_is_max_of_blocks(const struct task_view *task)
 {

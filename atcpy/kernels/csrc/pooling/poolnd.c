@@ -3,8 +3,6 @@
 
 const char *const poolnd_kinds[] = {"max", "avg", "lp", NULL};
 
-DESCRIBE_PARAMS(poolnd, POOLND_FIELDS)
-
 static int64_t volume(const int64_t *dims)
 {
     return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
@@ -47,18 +45,13 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a row of results: of one plane, one depth and one height. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct poolnd_params *p = params;
-    return p->planes * p->out[0] * p->out[1];
+    const int64_t results = atc_mul(p->planes, volume(p->out));
+    return (struct kernel_cost){.items = p->planes * p->out[0] * p->out[1],
+                                .work = atc_mul(results, volume(p->kernel))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct poolnd_params *p = params;
-    return atc_mul(atc_mul(p->planes, volume(p->out)), volume(p->kernel));
-}
-
-const struct kernel_family family_poolnd = {
-    .name = "poolnd", .fields = poolnd_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(poolnd, POOLND_FIELDS, .check = check, .cost = cost);

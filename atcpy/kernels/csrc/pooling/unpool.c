@@ -16,8 +16,6 @@ DECLARE_PARAMS(unpool, UNPOOL_FIELDS)
 
 enum { UNPOOL_X, UNPOOL_INDICES, UNPOOL_OPERANDS };
 
-DESCRIBE_PARAMS(unpool, UNPOOL_FIELDS)
-
 static int64_t elements(const struct unpool_params *p, const int64_t *dims)
 {
     return atc_mul(atc_mul(p->planes, dims[0]), atc_mul(dims[1], dims[2]));
@@ -45,21 +43,15 @@ static const char *check(const struct task_view *task)
 }
 
 /* The work is one item: an index may repeat, and the last one counts. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
-}
-
-static int64_t work(const void *params)
-{
     const struct unpool_params *p = params;
-    return atc_add(atc_mul(p->n, 8), atc_mul(elements(p, p->out), p->item) / 8);
+    return (struct kernel_cost){
+        .items = 1, .work = atc_add(atc_mul(p->n, 8), atc_mul(elements(p, p->out), p->item) / 8)};
 }
 
-const struct kernel_family family_unpool = {
-    .name = "unpool", .fields = unpool_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(unpool, UNPOOL_FIELDS, .check = check, .cost = cost);
 
 void unpool_any_scalar(const struct kernel_args *args)
 {

@@ -11,8 +11,6 @@ DECLARE_PARAMS(byte_table, BYTE_TABLE_FIELDS)
 
 enum { BYTE_TABLE_CHUNK = 1 << 14 }; /* elements of a work item */
 
-DESCRIBE_PARAMS(byte_table, BYTE_TABLE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct byte_table_params *p = task->params;
@@ -26,27 +24,14 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct byte_table_params *p = params;
-    return ceil_div(p->n, BYTE_TABLE_CHUNK);
+    return (struct kernel_cost){.items = ceil_div(p->n, BYTE_TABLE_CHUNK), .work = p->n};
 }
 
-static int64_t work(const void *params)
-{
-    const struct byte_table_params *p = params;
-    return p->n;
-}
-
-const struct kernel_family family_byte_table = {
-    .name = "byte_table",
-    .fields = byte_table_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .inplace = 1,
-};
+DEFINE_FAMILY(byte_table, BYTE_TABLE_FIELDS, .check = check, .cost = cost, .inplace = 1);
 
 void byte_table_any_scalar(const struct kernel_args *args)
 {

@@ -3,8 +3,6 @@
 
 static const char *const qbinary_names[] = {"Add", "Mul", NULL};
 
-DESCRIBE_PARAMS(qbinary, QBINARY_FIELDS)
-
 static enum atc_dtype byte_type(int64_t is_signed)
 {
     return is_signed == 1 ? DTYPE_I8 : DTYPE_U8;
@@ -42,23 +40,11 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct broadcast b = qbinary_walk(params);
-    return broadcast_items(&b);
+    return (struct kernel_cost){.items = broadcast_items(&b), .work = broadcast_elements(&b)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct broadcast b = qbinary_walk(params);
-    return broadcast_elements(&b);
-}
-
-const struct kernel_family family_qbinary = {
-    .name = "qbinary",
-    .fields = qbinary_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(qbinary, QBINARY_FIELDS, .check = check, .cost = cost);

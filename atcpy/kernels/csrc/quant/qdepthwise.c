@@ -3,8 +3,6 @@
 
 static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
 
-DESCRIBE_PARAMS(qdepthwise, QDEPTHWISE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct qdepthwise_params *p = task->params;
@@ -40,37 +38,19 @@ static int64_t planes(const struct qdepthwise_params *p)
     return atc_mul(p->n, ceil_div(p->c, QDW_C0));
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct qdepthwise_params *p = params;
-    return atc_mul(planes(p), qdw_plan(p).chunks);
-}
-
-static int64_t work(const void *params)
-{
-    const struct qdepthwise_params *p = params;
-    const struct qdw_plan plan = qdw_plan(p);
-    const int64_t packed = atc_mul(atc_mul(plan.in_rows, plan.columns), plan.chunks);
-    const int64_t products = atc_mul(atc_mul(p->oh, p->ow), atc_mul(p->kh, plan.pairs));
-    return atc_mul(planes(p), atc_add(packed, products));
-}
-
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct qdepthwise_params *p = params;
     const struct qdw_plan plan = qdw_plan(p);
+    const int64_t packed = atc_mul(plan.in_rows, plan.columns);
     const int64_t taps = atc_mul(p->kh, plan.pairs);
-    const int64_t packed = atc_mul(atc_mul(plan.in_rows, plan.columns), QDW_C0 * 4);
-    return atc_add(packed, atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)));
+    const int64_t products = atc_mul(atc_mul(p->oh, p->ow), taps);
+    return (struct kernel_cost){
+        .items = atc_mul(planes(p), plan.chunks),
+        .work = atc_mul(planes(p), atc_add(atc_mul(packed, plan.chunks), products)),
+        .scratch = atc_add(atc_mul(packed, QDW_C0 * 4),
+                           atc_mul(taps, QDW_C0 * 4 + (int64_t)sizeof(int64_t)))};
 }
 
-const struct kernel_family family_qdepthwise = {
-    .name = "qdepthwise",
-    .fields = qdepthwise_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(qdepthwise, QDEPTHWISE_FIELDS, .check = check, .cost = cost);

@@ -6,8 +6,6 @@
 const char *const qgemm_results[] = {"i32", "f32", "i8", "u8", NULL};
 static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DTYPE_U8};
 
-DESCRIBE_PARAMS(qgemm, QGEMM_FIELDS)
-
 enum { MAX_K = INT32_MAX };
 
 static enum atc_dtype byte_type(int64_t is_signed)
@@ -149,21 +147,6 @@ static struct blocking block(const struct qgemm_params *p, const struct atc_cpu 
     return b;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    const struct qgemm_params *p = params;
-    const struct blocking b = block(p, cpu);
-    return atc_mul(atc_mul(p->n, p->group), atc_mul(b.chunks, b.groups));
-}
-
-static int64_t work(const void *params)
-{
-    const struct qgemm_params *p = params;
-    const int64_t columns = atc_mul(p->group, ceil_div(p->mg, QGEMM_PANEL) * QGEMM_PANEL);
-    const int64_t results = atc_mul(atc_mul(p->n, columns), atc_mul(p->oh, p->ow));
-    return atc_mul(results, qgemm_k(p) + QGEMM_PANEL) / 32;
-}
-
 static int64_t up_to_line(int64_t bytes)
 {
     return ceil_div(bytes, 64) * 64;
@@ -174,22 +157,20 @@ static int64_t x_bytes(const struct blocking *b)
     return up_to_line(atc_mul(b->chunk_rows, b->row_bytes));
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct qgemm_params *p = params;
     const struct blocking b = block(p, cpu);
+    const int64_t columns = atc_mul(p->group, ceil_div(p->mg, QGEMM_PANEL) * QGEMM_PANEL);
+    const int64_t results = atc_mul(atc_mul(p->n, columns), atc_mul(p->oh, p->ow));
     const int64_t w = p->w_packed == 1 ? 0 : atc_mul(b.group, b.panel_bytes);
-    return atc_add(atc_add(x_bytes(&b), up_to_line(atc_mul(b.chunk_rows, 4))), w);
+    return (struct kernel_cost){
+        .items = atc_mul(atc_mul(p->n, p->group), atc_mul(b.chunks, b.groups)),
+        .work = atc_mul(results, qgemm_k(p) + QGEMM_PANEL) / 32,
+        .scratch = atc_add(atc_add(x_bytes(&b), up_to_line(atc_mul(b.chunk_rows, 4))), w)};
 }
 
-const struct kernel_family family_qgemm = {
-    .name = "qgemm",
-    .fields = qgemm_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(qgemm, QGEMM_FIELDS, .check = check, .cost = cost);
 
 /* --- the loops ------------------------------------------------------------------------------- */
 

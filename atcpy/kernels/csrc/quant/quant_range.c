@@ -1,8 +1,6 @@
 /* The quant_range family: its checker. One item: the scale is one for all. */
 #include "quant/quant_range.h"
 
-DESCRIBE_PARAMS(quant_range, QUANT_RANGE_FIELDS)
-
 static int64_t elements(const struct quant_range_params *p)
 {
     return atc_mul(atc_mul(p->planes, p->c1), atc_mul(p->pixels, p->c0));
@@ -23,22 +21,10 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
+    return (struct kernel_cost){.items = 1, .work = elements(params) / 4};
 }
 
-static int64_t work(const void *params)
-{
-    return elements(params) / 4;
-}
-
-const struct kernel_family family_quant_range = {
-    .name = "quant_range",
-    .fields = quant_range_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(quant_range, QUANT_RANGE_FIELDS, .check = check, .cost = cost);

@@ -14,9 +14,6 @@ static_assert(sizeof dtypes / sizeof dtypes[0] == QUANT_TYPES, "a type each");
 static_assert(sizeof(struct quantize_params) == sizeof(struct dequantize_params),
               "the same fields");
 
-DESCRIBE_PARAMS(quantize, QUANTIZE_FIELDS)
-DESCRIBE_PARAMS(dequantize, DEQUANTIZE_FIELDS)
-
 static int64_t elements(const struct quantize_params *p)
 {
     return atc_mul(p->outer, atc_mul(p->axis, p->inner));
@@ -69,32 +66,16 @@ static const char *check_dequantize(const struct task_view *task)
     return check(task, false);
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    return ceil_div(elements(params), QUANT_CHUNK);
+    return (struct kernel_cost){.items = ceil_div(elements(params), QUANT_CHUNK),
+                                .work = elements(params) / 2};
 }
 
-static int64_t work(const void *params)
-{
-    return elements(params) / 2;
-}
+DEFINE_FAMILY(quantize, QUANTIZE_FIELDS, .check = check_quantize, .cost = cost);
 
-const struct kernel_family family_quantize = {
-    .name = "quantize",
-    .fields = quantize_fields,
-    .check = check_quantize,
-    .items = items,
-    .work = work,
-};
-
-const struct kernel_family family_dequantize = {
-    .name = "dequantize",
-    .fields = dequantize_fields,
-    .check = check_dequantize,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(dequantize, DEQUANTIZE_FIELDS, .check = check_dequantize, .cost = cost);
 
 void quantize_drive(const struct kernel_args *args, const quant_fn fns[QUANT_TYPES],
                     bool from_float)

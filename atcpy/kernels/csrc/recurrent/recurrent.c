@@ -5,8 +5,6 @@
 
 const char *const recurrent_kinds[] = {"lstm", "gru", "rnn", NULL};
 
-DESCRIBE_PARAMS(recurrent, RECURRENT_FIELDS)
-
 /* True if y, y_h and y_c name each destination once. */
 static bool results_ok(const struct recurrent_params *p, int n_dst)
 {
@@ -76,25 +74,16 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+/* The scratch holds, for each row of an item, h, the next h, c or z, and r·h. */
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct recurrent_params *p = params;
     (void)cpu;
-    return p->directions * ceil_div(p->batch, REC_ROWS);
-}
-
-static int64_t work(const void *params)
-{
     const struct recurrent_params *p = params;
     const int64_t row = atc_mul(atc_mul(p->hidden, recurrent_gates(p)), atc_add(p->hidden, 8));
-    return atc_mul(atc_mul(atc_mul(p->directions, p->batch), atc_add(p->steps, 1)), row);
-}
-
-/* For each row of an item: h, the next h, c or z, and r·h. */
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    return atc_mul(recurrent_width(params), (int64_t)(4 * REC_ROWS * sizeof(float)));
+    return (struct kernel_cost){
+        .items = p->directions * ceil_div(p->batch, REC_ROWS),
+        .work = atc_mul(atc_mul(atc_mul(p->directions, p->batch), atc_add(p->steps, 1)), row),
+        .scratch = atc_mul(recurrent_width(p), (int64_t)(4 * REC_ROWS * sizeof(float)))};
 }
 
 struct recurrent_item recurrent_item_at(const struct kernel_args *args, int64_t item)
@@ -160,9 +149,4 @@ struct recurrent_row recurrent_row_at(const struct kernel_args *args,
     };
 }
 
-const struct kernel_family family_recurrent = {.name = "recurrent",
-                                               .fields = recurrent_fields,
-                                               .check = check,
-                                               .items = items,
-                                               .work = work,
-                                               .scratch = scratch};
+DEFINE_FAMILY(recurrent, RECURRENT_FIELDS, .check = check, .cost = cost);

@@ -3,8 +3,6 @@
 
 const char *const argreduce_kinds[] = {"max", "min", NULL};
 
-DESCRIBE_PARAMS(argreduce, ARGREDUCE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct argreduce_params *p = task->params;
@@ -23,17 +21,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct argreduce_params *p = params;
     (void)cpu;
-    return p->outer * ceil_div(p->inner, ARG_COLUMNS);
-}
-
-static int64_t work(const void *params)
-{
     const struct argreduce_params *p = params;
-    return atc_mul(p->outer * p->inner, p->n);
+    return (struct kernel_cost){.items = p->outer * ceil_div(p->inner, ARG_COLUMNS),
+                                .work = atc_mul(p->outer * p->inner, p->n)};
 }
 
 /* Places fit into the 32 bits of a lane. */
@@ -43,5 +36,4 @@ bool argreduce_in_vectors(const struct task_view *task)
     return p->n <= INT32_MAX;
 }
 
-const struct kernel_family family_argreduce = {
-    .name = "argreduce", .fields = argreduce_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(argreduce, ARGREDUCE_FIELDS, .check = check, .cost = cost);

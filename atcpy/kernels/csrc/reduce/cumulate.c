@@ -23,8 +23,6 @@ enum { CUMULATE_CHUNK = 1024 }; /* columns of an item */
 
 static const char *const cumulate_names[] = {"sum", "prod", NULL};
 
-DESCRIBE_PARAMS(cumulate, CUMULATE_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct cumulate_params *p = task->params;
@@ -47,26 +45,16 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is some columns. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct cumulate_params *p = params;
-    return p->n == 0 ? 0 : p->outer * ceil_div(p->inner, CUMULATE_CHUNK);
+    const int64_t chunks = ceil_div(p->inner, CUMULATE_CHUNK);
+    return (struct kernel_cost){.items = p->n == 0 ? 0 : p->outer * chunks,
+                                .work = atc_mul(atc_mul(p->outer, p->inner), p->n)};
 }
 
-static int64_t work(const void *params)
-{
-    const struct cumulate_params *p = params;
-    return atc_mul(atc_mul(p->outer, p->inner), p->n);
-}
-
-const struct kernel_family family_cumulate = {
-    .name = "cumulate",
-    .fields = cumulate_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(cumulate, CUMULATE_FIELDS, .check = check, .cost = cost);
 
 /* Rows of n columns; `before` is the last row of the result, NULL for the first. */
 #define DEFINE_TYPE(name, type, one, sum, product)                                                 \

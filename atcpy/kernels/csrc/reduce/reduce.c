@@ -4,8 +4,6 @@
 const char *const reduce_kinds[] = {"sum", "mean",       "max",     "min",         "prod", "l1",
                                     "l2",  "sum_square", "log_sum", "log_sum_exp", NULL};
 
-DESCRIBE_PARAMS(reduce, REDUCE_FIELDS)
-
 /* Elements up to the last that is read, or 0 if none is. */
 static int64_t extent(const struct reduce_params *p)
 {
@@ -60,17 +58,13 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    const struct reduce_params *p = params;
     (void)cpu;
-    return reduce_product(p->kept) * ceil_div(p->inner, REDUCE_COLUMNS);
-}
-
-static int64_t work(const void *params)
-{
     const struct reduce_params *p = params;
-    return atc_mul(reduce_product(p->kept) * p->inner, reduce_product(p->reduced));
+    return (struct kernel_cost){
+        .items = reduce_product(p->kept) * ceil_div(p->inner, REDUCE_COLUMNS),
+        .work = atc_mul(reduce_product(p->kept) * p->inner, reduce_product(p->reduced))};
 }
 
 /* Products would leave float's range in other places than the definition's; logs of exponentials
@@ -83,5 +77,4 @@ bool reduce_fits_vectors(const struct task_view *task)
     return p->kind != REDUCE_PROD && p->kind != REDUCE_LOG_SUM_EXP;
 }
 
-const struct kernel_family family_reduce = {
-    .name = "reduce", .fields = reduce_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(reduce, REDUCE_FIELDS, .check = check, .cost = cost);

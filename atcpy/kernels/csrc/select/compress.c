@@ -19,8 +19,6 @@ DECLARE_PARAMS(compress, COMPRESS_FIELDS)
 enum { COMPRESS_X, COMPRESS_CONDITION, COMPRESS_OPERANDS };
 enum { COMPRESS_Y, COMPRESS_COUNT, COMPRESS_RESULTS };
 
-DESCRIBE_PARAMS(compress, COMPRESS_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct compress_params *p = task->params;
@@ -41,28 +39,18 @@ static const char *check(const struct task_view *task)
 }
 
 /* The work is one item: where a slice goes depends on all before it. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
-}
-
-static int64_t work(const void *params)
-{
     const struct compress_params *p = params;
     const int64_t looked_at = p->inner == 0 ? 0 : atc_mul(p->outer, p->conditions);
-    return atc_add(atc_add(p->conditions, looked_at),
-                   atc_mul(atc_mul(p->outer, p->n), atc_mul(p->inner, p->item)) / 8);
+    return (struct kernel_cost){
+        .items = 1,
+        .work = atc_add(atc_add(p->conditions, looked_at),
+                        atc_mul(atc_mul(p->outer, p->n), atc_mul(p->inner, p->item)) / 8)};
 }
 
-const struct kernel_family family_compress = {
-    .name = "compress",
-    .fields = compress_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(compress, COMPRESS_FIELDS, .check = check, .cost = cost);
 
 void compress_any_scalar(const struct kernel_args *args)
 {

@@ -20,8 +20,6 @@ DECLARE_PARAMS(nms, NMS_FIELDS)
 enum { NMS_BOXES, NMS_SCORES, NMS_MOST, NMS_IOU, NMS_LEAST, NMS_OPERANDS };
 enum { NMS_Y, NMS_COUNT, NMS_RESULTS };
 
-DESCRIBE_PARAMS(nms, NMS_FIELDS)
-
 static bool is_scalar(const struct task_view *task, int number, enum atc_dtype dtype, int64_t item)
 {
     return task->n_src <= number || task->src[number].region == REGION_NONE ||
@@ -50,35 +48,18 @@ static const char *check(const struct task_view *task)
 }
 
 /* The work is one item: whether a box is chosen depends on all before it. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
-}
-
-static int64_t work(const void *params)
-{
     const struct nms_params *p = params;
     const int64_t each = atc_add(16, p->room); /* every box may be compared with all chosen */
-    return p->n == 0 ? 0 : atc_mul(atc_mul(p->batches, p->classes), atc_mul(p->n, each));
+    return (struct kernel_cost){
+        .items = 1,
+        .work = p->n == 0 ? 0 : atc_mul(atc_mul(p->batches, p->classes), atc_mul(p->n, each)),
+        .scratch = atc_mul(p->n, sizeof(struct ranked))};
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct nms_params *p = params;
-    return atc_mul(p->n, sizeof(struct ranked));
-}
-
-const struct kernel_family family_nms = {
-    .name = "nms",
-    .fields = nms_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(nms, NMS_FIELDS, .check = check, .cost = cost);
 
 struct sides {
     float low[2], high[2], area;

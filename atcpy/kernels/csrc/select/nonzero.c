@@ -15,8 +15,6 @@ DECLARE_PARAMS(nonzero, NONZERO_FIELDS)
 
 enum { NONZERO_Y, NONZERO_COUNT, NONZERO_RESULTS };
 
-DESCRIBE_PARAMS(nonzero, NONZERO_FIELDS)
-
 static int64_t element_count(const struct nonzero_params *p)
 {
     int64_t elements = 1;
@@ -45,26 +43,14 @@ static const char *check(const struct task_view *task)
 }
 
 /* The work is one item: where an index goes depends on all before it. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
-}
-
-static int64_t work(const void *params)
-{
     const struct nonzero_params *p = params;
-    return atc_mul(element_count(p), p->rank + 1);
+    return (struct kernel_cost){.items = 1, .work = atc_mul(element_count(p), p->rank + 1)};
 }
 
-const struct kernel_family family_nonzero = {
-    .name = "nonzero",
-    .fields = nonzero_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(nonzero, NONZERO_FIELDS, .check = check, .cost = cost);
 
 /* The sign of a float says nothing about being zero. */
 #define DEFINE_SIZE(type)                                                                          \

@@ -19,8 +19,6 @@ DECLARE_PARAMS(onehot, ONEHOT_FIELDS)
 
 enum { ONEHOT_INDICES, ONEHOT_VALUES, ONEHOT_OPERANDS };
 
-DESCRIBE_PARAMS(onehot, ONEHOT_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct onehot_params *p = task->params;
@@ -41,26 +39,15 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is one index of `outer`. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct onehot_params *p = params;
-    return p->depth == 0 || p->inner == 0 ? 0 : p->outer;
+    return (struct kernel_cost){.items = p->depth == 0 || p->inner == 0 ? 0 : p->outer,
+                                .work = atc_mul(atc_mul(p->outer, p->inner), atc_add(p->depth, 4))};
 }
 
-static int64_t work(const void *params)
-{
-    const struct onehot_params *p = params;
-    return atc_mul(atc_mul(p->outer, p->inner), atc_add(p->depth, 4));
-}
-
-const struct kernel_family family_onehot = {
-    .name = "onehot",
-    .fields = onehot_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-};
+DEFINE_FAMILY(onehot, ONEHOT_FIELDS, .check = check, .cost = cost);
 
 #define READ(number, type, value)                                                                  \
     case number: {                                                                                 \

@@ -18,8 +18,6 @@ DECLARE_PARAMS(topk, TOPK_FIELDS)
 
 enum { TOPK_VALUES, TOPK_INDICES, TOPK_RESULTS };
 
-DESCRIBE_PARAMS(topk, TOPK_FIELDS)
-
 static const char *check(const struct task_view *task)
 {
     const struct topk_params *p = task->params;
@@ -41,14 +39,6 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* An item is one lane. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct topk_params *p = params;
-    return p->k == 0 ? 0 : p->outer * p->inner;
-}
-
 static int64_t log2_above(int64_t n)
 {
     int64_t log = 1;
@@ -57,31 +47,20 @@ static int64_t log2_above(int64_t n)
     return log;
 }
 
-static int64_t work(const void *params)
-{
-    const struct topk_params *p = params;
-    if (p->k == 0)
-        return 0;
-    return atc_mul(atc_mul(p->outer, p->inner), atc_mul(p->n, 2 + log2_above(p->k)));
-}
-
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+/* An item is one lane. */
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct topk_params *p = params;
     if (p->k == 0 || p->outer == 0 || p->inner == 0)
-        return 0;
-    return atc_add(atc_mul(p->k, sizeof(struct ranked)), atc_mul(p->n, sizeof(uint64_t)));
+        return (struct kernel_cost){0};
+    return (struct kernel_cost){
+        .items = p->outer * p->inner,
+        .work = atc_mul(atc_mul(p->outer, p->inner), atc_mul(p->n, 2 + log2_above(p->k))),
+        .scratch = atc_add(atc_mul(p->k, sizeof(struct ranked)), atc_mul(p->n, sizeof(uint64_t)))};
 }
 
-const struct kernel_family family_topk = {
-    .name = "topk",
-    .fields = topk_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(topk, TOPK_FIELDS, .check = check, .cost = cost);
 
 static void best_of(const uint64_t *keys, int64_t n, struct ranked *best, int64_t k)
 {

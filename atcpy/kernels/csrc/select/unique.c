@@ -22,8 +22,6 @@ DECLARE_PARAMS(unique, UNIQUE_FIELDS)
 
 enum { UNIQUE_Y, UNIQUE_INDICES, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_RESULTS };
 
-DESCRIBE_PARAMS(unique, UNIQUE_FIELDS)
-
 static int64_t element_count(const struct unique_params *p)
 {
     return atc_mul(atc_mul(p->outer, p->n), p->inner);
@@ -54,37 +52,20 @@ static const char *check(const struct task_view *task)
 }
 
 /* The work is one item, a sort. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
-    (void)params;
     (void)cpu;
-    return 1;
-}
-
-static int64_t work(const void *params)
-{
     const struct unique_params *p = params;
     int64_t rounds = 8;
     for (int64_t width = 1; width < p->n; width *= 2)
         rounds++;
-    return atc_mul(rounds, atc_add(p->n, element_count(p)));
+    return (struct kernel_cost){
+        .items = 1,
+        .work = atc_mul(rounds, atc_add(p->n, element_count(p))),
+        .scratch = atc_mul(atc_add(atc_mul(p->n, 4), element_count(p)), sizeof(int64_t))};
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct unique_params *p = params;
-    return atc_mul(atc_add(atc_mul(p->n, 4), element_count(p)), sizeof(int64_t));
-}
-
-const struct kernel_family family_unique = {
-    .name = "unique",
-    .fields = unique_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(unique, UNIQUE_FIELDS, .check = check, .cost = cost);
 
 /* The keys of all elements, laid out as x is. */
 struct slices {

@@ -50,8 +50,6 @@ struct fourier_room fourier_prepare(const struct fourier_params *p, void *scratc
 /* Transforms the first n numbers of room->signal in place, forward. */
 void fourier_transform(const struct fourier_params *p, const struct fourier_room *room);
 
-DESCRIBE_PARAMS(fourier, FOURIER_FIELDS)
-
 enum { MAX_LENGTH = 1 << 26 };
 
 static const char *check(const struct task_view *task)
@@ -87,38 +85,21 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a frame of one series. */
-/* An item is a frame. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    const struct fourier_params *p = params;
-    return p->outer * p->frames * p->inner;
-}
-
-static int64_t work(const void *params)
-{
     const struct fourier_params *p = params;
     const int64_t size = fourier_size(p->n),
                   frames = atc_mul(atc_mul(p->outer, p->frames), p->inner);
     int64_t steps = 8;
     for (int64_t at = size; at > 1; at /= 2)
         steps += 2;
-    return atc_mul(atc_add(frames, 2), atc_mul(size, steps));
+    return (struct kernel_cost){.items = p->outer * p->frames * p->inner,
+                                .work = atc_mul(atc_add(frames, 2), atc_mul(size, steps)),
+                                .scratch = 4 * size * (int64_t)sizeof(struct complex_f64)};
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct fourier_params *p = params;
-    return 4 * fourier_size(p->n) * (int64_t)sizeof(struct complex_f64);
-}
-
-const struct kernel_family family_fourier = {.name = "fourier",
-                                             .fields = fourier_fields,
-                                             .check = check,
-                                             .items = items,
-                                             .work = work,
-                                             .scratch = scratch};
+DEFINE_FAMILY(fourier, FOURIER_FIELDS, .check = check, .cost = cost);
 
 /* --- the transform --------------------------------------------------------------------------- */
 

@@ -24,8 +24,6 @@ enum { GRID_X, GRID_GRID, GRID_OPERANDS };
 const char *const grid_mode_names[] = {"nearest", "linear", "cubic", NULL};
 const char *const grid_padding_names[] = {"zeros", "border", "reflection", NULL};
 
-DESCRIBE_PARAMS(grid_sample, GRID_SAMPLE_FIELDS)
-
 enum { MAX_SIDE = 1 << 24 }; /* sides that float32 counts exactly */
 
 static int64_t volume(const int64_t *dims)
@@ -62,26 +60,17 @@ static const char *check(const struct task_view *task)
 }
 
 /* An item is a row of the grid. */
-/* An item is a row of the grid. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct grid_sample_params *p = params;
-    return p->n * p->out[0] * p->out[1];
-}
-
-static int64_t work(const void *params)
-{
-    const struct grid_sample_params *p = params;
     const int64_t taps = p->mode == GRID_CUBIC ? 64 : 8;
-    return atc_mul(atc_mul(p->n, volume(p->out)), atc_add(atc_mul(p->c, taps), 64));
+    return (struct kernel_cost){
+        .items = p->n * p->out[0] * p->out[1],
+        .work = atc_mul(atc_mul(p->n, volume(p->out)), atc_add(atc_mul(p->c, taps), 64))};
 }
 
-const struct kernel_family family_grid_sample = {.name = "grid_sample",
-                                                 .fields = grid_sample_fields,
-                                                 .check = check,
-                                                 .items = items,
-                                                 .work = work};
+DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);
 
 /* The indices along a dim that a result is mixed of, and what each counts; −1 counts as 0. */
 #define DEFINE_GRID_SAMPLE(T, suffix, floor_, round_)                                              \

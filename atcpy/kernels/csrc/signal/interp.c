@@ -1,8 +1,6 @@
 /* The interp family: its checker, its cut into rows, and its tables. */
 #include "signal/interp.h"
 
-DESCRIBE_PARAMS(interp, INTERP_FIELDS)
-
 static int64_t volume(const int64_t *dims)
 {
     int64_t all = 1;
@@ -69,16 +67,12 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-/* An item is a row of results along the last dim. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
+/* An item is a row of results along the last dim; the scratch holds a mixed row of the input, in
+ * doubles at most.
+ */
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
-    const struct interp_params *p = params;
-    return p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3];
-}
-
-static int64_t work(const void *params)
-{
     const struct interp_params *p = params;
     const int last = INTERP_DIMS - 1;
     int64_t rows = atc_mul(p->outer, p->inner), taps = 1;
@@ -87,23 +81,13 @@ static int64_t work(const void *params)
         taps = atc_mul(taps, p->taps[i]);
     }
     const int64_t mixed = atc_mul(taps, p->in[last]);
-    return atc_mul(rows, atc_add(mixed, atc_mul(p->out[last], p->taps[last])));
+    return (struct kernel_cost){
+        .items = p->outer * p->out[0] * p->out[1] * p->out[2] * p->out[3],
+        .work = atc_mul(rows, atc_add(mixed, atc_mul(p->out[last], p->taps[last]))),
+        .scratch = atc_mul(atc_mul(p->in[last], p->inner), 8)};
 }
 
-/* A mixed row of the input, in doubles at most. */
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct interp_params *p = params;
-    return atc_mul(atc_mul(p->in[INTERP_DIMS - 1], p->inner), 8);
-}
-
-const struct kernel_family family_interp = {.name = "interp",
-                                            .fields = interp_fields,
-                                            .check = check,
-                                            .items = items,
-                                            .work = work,
-                                            .scratch = scratch};
+DEFINE_FAMILY(interp, INTERP_FIELDS, .check = check, .cost = cost);
 
 bool interp_tables_ok(const struct kernel_args *args)
 {

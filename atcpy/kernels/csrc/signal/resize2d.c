@@ -11,8 +11,6 @@ const char *const resize_coordinates_names[] = {
 const char *const resize_rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil", NULL};
 
-DESCRIBE_PARAMS(resize2d, RESIZE2D_FIELDS)
-
 enum { MAX_SIDE = 1 << 24, MAX_C0 = 64 }; /* sides that float32 counts exactly */
 
 static const char *check(const struct task_view *task)
@@ -40,41 +38,24 @@ static const char *check(const struct task_view *task)
     return NULL;
 }
 
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct resize2d_params *p = params;
-    return p->outer * p->oh;
-}
-
-static int64_t work(const void *params)
-{
-    const struct resize2d_params *p = params;
-    const int64_t elements = atc_mul(atc_mul(p->outer, p->c0), p->oh * p->ow);
-    return p->mode == RESIZE_LINEAR ? elements : atc_mul(elements, p->item) / 8;
-}
-
 /* Taps of a row, then a mixed row of the source. */
 static int64_t taps_bytes(const struct resize2d_params *p)
 {
     return (p->ow * (int64_t)sizeof(struct resize_tap) + 63) / 64 * 64;
 }
 
-static int64_t scratch(const void *params, const struct atc_cpu *cpu)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct resize2d_params *p = params;
-    return taps_bytes(p) + (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0);
+    const int64_t elements = atc_mul(atc_mul(p->outer, p->c0), p->oh * p->ow);
+    return (struct kernel_cost){
+        .items = p->outer * p->oh,
+        .work = p->mode == RESIZE_LINEAR ? elements : atc_mul(elements, p->item) / 8,
+        .scratch = taps_bytes(p) + (p->mode == RESIZE_LINEAR ? p->w * p->c0 * 4 : 0)};
 }
 
-const struct kernel_family family_resize2d = {
-    .name = "resize2d",
-    .fields = resize2d_fields,
-    .check = check,
-    .items = items,
-    .work = work,
-    .scratch = scratch,
-};
+DEFINE_FAMILY(resize2d, RESIZE2D_FIELDS, .check = check, .cost = cost);
 
 bool resize2d_is_linear(const struct task_view *task)
 {

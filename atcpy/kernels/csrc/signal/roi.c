@@ -21,8 +21,6 @@ enum { ROI_X, ROI_ROIS, ROI_BATCH, ROI_OPERANDS };
 
 static const char *const roi_kind_names[] = {"align", "align_max", "max", NULL};
 
-DESCRIBE_PARAMS(roi, ROI_FIELDS)
-
 enum { MAX_SAMPLING = 1 << 12, MAX_SIDE = 1 << 24 };
 
 static const char *check(const struct task_view *task)
@@ -55,27 +53,21 @@ static const char *check(const struct task_view *task)
 
 /* An item is one channel of one region. */
 /* An item is a plane of results. */
-static int64_t items(const void *params, const struct atc_cpu *cpu)
-{
-    (void)cpu;
-    const struct roi_params *p = params;
-    return p->count * p->c;
-}
-
 /* A cell has `sampling`² points, or as many as its sides ask for: all of them together then are not
  * more than four for each pixel of the image.
  */
-static int64_t work(const void *params)
+static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
+    (void)cpu;
     const struct roi_params *p = params;
     const int64_t cells = atc_mul(p->oh, p->ow), pixels = atc_mul(p->h + 2, p->w + 2);
     const int64_t fixed = atc_mul(cells, p->sampling * p->sampling);
     const int64_t points = p->sampling > 0 ? fixed : atc_add(cells, atc_mul(pixels, 4));
-    return atc_mul(atc_mul(p->count, p->c), atc_mul(points, 8));
+    return (struct kernel_cost){.items = p->count * p->c,
+                                .work = atc_mul(atc_mul(p->count, p->c), atc_mul(points, 8))};
 }
 
-const struct kernel_family family_roi = {
-    .name = "roi", .fields = roi_fields, .check = check, .items = items, .work = work};
+DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
 
 /* Along one dim: cell i has points start + (i + (k + ½) / points) · cell, for k below `points`. */
 #define DEFINE_ROI(T, suffix, ceil_, floor_, round_)                                               \
