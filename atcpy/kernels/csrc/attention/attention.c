@@ -69,12 +69,12 @@ static const char *check_tokens(const struct task_view *task)
 static const char *check(const struct task_view *task)
 {
     const struct attention_params *p = task->params;
-    const int64_t sizes[] = {p->batch,  p->heads, p->kv_heads, p->q_len,
-                             p->kv_len, p->head,  p->v_head};
     if (task->n_src != ATTENTION_OPERANDS || (task->n_dst != 1 && task->n_dst != ATTENTION_RESULTS))
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 7, 1) || !atc_sizes_ok(p->mask, 3, 0) || !atc_sizes_ok(p->row, 3, 0) ||
-        !atc_sizes_ok(p->at, 3, 0) || p->past < 0 || p->past >= p->kv_len)
+    if (!ATC_SIZES_OK(1, p->batch, p->heads, p->kv_heads, p->q_len, p->kv_len, p->head,
+                      p->v_head) ||
+        !atc_sizes_ok(p->mask, 3, 0) || !atc_sizes_ok(p->row, 3, 0) || !atc_sizes_ok(p->at, 3, 0) ||
+        p->past < 0 || p->past >= p->kv_len)
         return "a size is out of range";
     if (p->head > ATTENTION_HEAD || p->v_head > ATTENTION_HEAD)
         return "a head is too wide";
@@ -103,8 +103,8 @@ static const char *check(const struct task_view *task)
     const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
     if (added->region != REGION_NONE && kept->region != REGION_NONE)
         return "there are two masks";
-    if ((added->region != REGION_NONE && !atc_holds(added, DTYPE_F32, mask_reach(p), 4)) ||
-        (kept->region != REGION_NONE && !atc_holds(kept, DTYPE_BOOL, mask_reach(p), 1)))
+    if (!atc_holds_optional(task, ATTENTION_ADDED, DTYPE_F32, mask_reach(p), 4) ||
+        !atc_holds_optional(task, ATTENTION_KEPT, DTYPE_BOOL, mask_reach(p), 1))
         return "the mask is too small or of another type";
     return check_tokens(task);
 }

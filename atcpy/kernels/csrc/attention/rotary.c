@@ -9,10 +9,10 @@ static int64_t heads_of(const struct rotary_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct rotary_params *p = task->params;
-    const int64_t sizes[] = {p->batch, p->heads, p->rows, p->head};
     if (task->n_src != ROTARY_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 4, 1) || !atc_sizes_ok(&p->half, 1, 0) || p->half > p->head / 2)
+    if (!ATC_SIZES_OK(1, p->batch, p->heads, p->rows, p->head) || !ATC_SIZES_OK(0, p->half) ||
+        p->half > p->head / 2)
         return "a size is out of range";
     if ((p->interleaved != 0 && p->interleaved != 1) || (p->joined != 0 && p->joined != 1))
         return "a flag is neither 0 nor 1";

@@ -15,17 +15,12 @@ enum { COL2IM_DIMS = 3 };
         I64S(stride, COL2IM_DIMS) I64S(dilation, COL2IM_DIMS) I64S(pad, COL2IM_DIMS)
 DECLARE_PARAMS(col2im, COL2IM_FIELDS)
 
-static int64_t volume(const int64_t *dims)
-{
-    return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
-}
-
 static const char *check(const struct task_view *task)
 {
     const struct col2im_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->planes, 1, 0) || !atc_sizes_ok(p->image, COL2IM_DIMS, 1) ||
+    if (!ATC_SIZES_OK(0, p->planes) || !atc_sizes_ok(p->image, COL2IM_DIMS, 1) ||
         !atc_sizes_ok(p->kernel, COL2IM_DIMS, 1) || !atc_sizes_ok(p->cols, COL2IM_DIMS, 1) ||
         !atc_sizes_ok(p->stride, COL2IM_DIMS, 1) || !atc_sizes_ok(p->dilation, COL2IM_DIMS, 1) ||
         !atc_sizes_ok(p->pad, COL2IM_DIMS, 0))
@@ -38,9 +33,9 @@ static const char *check(const struct task_view *task)
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype);
-    const int64_t columns = atc_mul(volume(p->kernel), volume(p->cols));
+    const int64_t columns = atc_mul(atc_volume(p->kernel), atc_volume(p->cols));
     if (!atc_holds(task->src, dtype, atc_mul(p->planes, columns), item) ||
-        !atc_holds(task->dst, dtype, atc_mul(p->planes, volume(p->image)), item))
+        !atc_holds(task->dst, dtype, atc_mul(p->planes, atc_volume(p->image)), item))
         return "an operand is too small or of another type";
     return NULL;
 }
@@ -50,9 +45,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct col2im_params *p = params;
-    const int64_t columns = atc_mul(volume(p->kernel), volume(p->cols));
+    const int64_t columns = atc_mul(atc_volume(p->kernel), atc_volume(p->cols));
     return (struct kernel_cost){.items = p->planes,
-                                .work = atc_mul(p->planes, atc_add(columns, volume(p->image)))};
+                                .work = atc_mul(p->planes, atc_add(columns, atc_volume(p->image)))};
 }
 
 DEFINE_FAMILY(col2im, COL2IM_FIELDS, .check = check, .cost = cost);

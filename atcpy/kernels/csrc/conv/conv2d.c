@@ -27,12 +27,11 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
 static const char *check(const struct task_view *task)
 {
     const struct conv2d_params *p = task->params;
-    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->m,     p->oh, p->ow, p->kh,
-                             p->kw, p->sh, p->sw, p->dh, p->group, p->dw, p->cg, p->mg};
     if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
-        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
+                      p->dh, p->group, p->dw, p->cg, p->mg) ||
+        !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     if (p->src_c0 != 1 && p->src_c0 != CONV_C0)
         return "src_c0 is neither 1 nor 16";

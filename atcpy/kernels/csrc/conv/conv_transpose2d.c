@@ -7,12 +7,11 @@
 static const char *check(const struct task_view *task)
 {
     const struct conv_transpose2d_params *p = task->params;
-    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->m,     p->oh, p->ow, p->kh,
-                             p->kw, p->sh, p->sw, p->dh, p->group, p->dw, p->cg, p->mg};
-    const int64_t pads[] = {p->pt, p->pl};
     if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || !atc_sizes_ok(pads, 2, 0))
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
+                      p->dh, p->group, p->dw, p->cg, p->mg) ||
+        !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     if (p->group > 1 && (p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
         return "groups do not fill whole blocks";

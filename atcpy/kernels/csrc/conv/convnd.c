@@ -1,18 +1,12 @@
 /* The convnd family: its checker and its cut into rows of results. */
 #include "conv/convnd.h"
 
-static int64_t volume(const int64_t *dims)
-{
-    return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
-}
-
 static const char *check(const struct task_view *task)
 {
     const struct convnd_params *p = task->params;
-    const int64_t counts[] = {p->n, p->group, p->mg};
     if (task->n_src < 2 || task->n_src > CONVND_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 3, 1) || !atc_sizes_ok(&p->cg, 1, 0) ||
+    if (!ATC_SIZES_OK(1, p->n, p->group, p->mg) || !ATC_SIZES_OK(0, p->cg) ||
         !atc_sizes_ok(p->in, CONVND_DIMS, 1) || !atc_sizes_ok(p->out, CONVND_DIMS, 1) ||
         !atc_sizes_ok(p->kernel, CONVND_DIMS, 1) || !atc_sizes_ok(p->stride, CONVND_DIMS, 1) ||
         !atc_sizes_ok(p->dilation, CONVND_DIMS, 1) || !atc_sizes_ok(p->pad, CONVND_DIMS, 0))
@@ -26,19 +20,19 @@ static const char *check(const struct task_view *task)
             return "the windows reach too far";
     }
     /* Without input channels, no operand bounds these. */
-    if (volume(p->in) >= ATC_TOO_BIG || volume(p->kernel) >= ATC_TOO_BIG)
+    if (atc_volume(p->in) >= ATC_TOO_BIG || atc_volume(p->kernel) >= ATC_TOO_BIG)
         return "a size is out of range";
     const enum atc_dtype dtype = (enum atc_dtype)task->src[CONVND_X].dtype;
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), m = atc_mul(p->group, p->mg);
     const int64_t c = atc_mul(p->group, p->cg);
-    if (!atc_holds(task->src + CONVND_X, dtype, atc_mul(atc_mul(p->n, c), volume(p->in)), item) ||
-        !atc_holds(task->src + CONVND_W, dtype, atc_mul(atc_mul(m, p->cg), volume(p->kernel)),
+    if (!atc_holds(task->src + CONVND_X, dtype, atc_mul(atc_mul(p->n, c), atc_volume(p->in)),
                    item) ||
-        !atc_holds(task->dst, dtype, atc_mul(atc_mul(p->n, m), volume(p->out)), item) ||
-        (task->n_src > CONVND_BIAS && task->src[CONVND_BIAS].region != REGION_NONE &&
-         !atc_holds(task->src + CONVND_BIAS, dtype, m, item)))
+        !atc_holds(task->src + CONVND_W, dtype, atc_mul(atc_mul(m, p->cg), atc_volume(p->kernel)),
+                   item) ||
+        !atc_holds(task->dst, dtype, atc_mul(atc_mul(p->n, m), atc_volume(p->out)), item) ||
+        !atc_holds_optional(task, CONVND_BIAS, dtype, m, item))
         return "an operand is too small or of another type";
     return NULL;
 }
@@ -48,9 +42,10 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct convnd_params *p = params;
-    const int64_t rows = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), volume(p->out));
+    const int64_t rows = atc_mul(atc_mul(p->n, atc_mul(p->group, p->mg)), atc_volume(p->out));
     return (struct kernel_cost){.items = p->n * p->group * p->mg * p->out[0] * p->out[1],
-                                .work = atc_mul(rows, 1 + atc_mul(p->cg, volume(p->kernel))) / 4};
+                                .work =
+                                    atc_mul(rows, 1 + atc_mul(p->cg, atc_volume(p->kernel))) / 4};
 }
 
 DEFINE_FAMILY(convnd, CONVND_FIELDS, .check = check, .cost = cost);

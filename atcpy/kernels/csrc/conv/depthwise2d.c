@@ -11,12 +11,11 @@ static int64_t blocks(int64_t c)
 static const char *check(const struct task_view *task)
 {
     const struct depthwise2d_params *p = task->params;
-    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->m,  p->oh, p->ow,
-                             p->kh, p->kw, p->sh, p->sw, p->dh, p->dw};
     if (task->n_src < 2 || task->n_src > DW_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
-        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
+                      p->dh, p->dw) ||
+        !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     if (p->m != p->c)
         return "as many results as channels are needed";

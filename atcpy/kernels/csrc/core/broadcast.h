@@ -28,10 +28,7 @@ struct plane {
 
 static inline int64_t broadcast_rows(const struct broadcast *b)
 {
-    int64_t rows = 1;
-    for (int64_t i = 0; i + 1 < b->rank; i++)
-        rows = atc_mul(rows, b->dims[i]);
-    return rows;
+    return atc_product(b->dims, b->rank - 1);
 }
 
 /* How rows are dealt: long ones in parts, short ones several at a time. */

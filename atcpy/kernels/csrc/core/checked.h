@@ -26,6 +26,21 @@ static inline int64_t atc_add(int64_t a, int64_t b)
     return sum;
 }
 
+/* The product of n sizes, 1 if there are none. */
+static inline int64_t atc_product(const int64_t *sizes, int64_t n)
+{
+    int64_t product = 1;
+    for (int64_t i = 0; i < n; i++)
+        product = atc_mul(product, sizes[i]);
+    return product;
+}
+
+/* The product of three spatial dims. */
+static inline int64_t atc_volume(const int64_t *dims)
+{
+    return atc_product(dims, 3);
+}
+
 /* ⌈a / b⌉ of sizes that are checked already. */
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {

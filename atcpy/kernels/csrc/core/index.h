@@ -34,10 +34,4 @@ static inline int64_t atc_resolve_index(struct atc_fault *fault, int64_t index, 
     return -1;
 }
 
-/* Bytes of an element that only moves. */
-static inline bool atc_is_item(int64_t item)
-{
-    return item == 1 || item == 2 || item == 4 || item == 8 || item == 16;
-}
-
 #endif

@@ -144,13 +144,31 @@ static inline bool atc_holds(const struct atc_slot *slot, enum atc_dtype dtype, 
            bytes < ATC_TOO_BIG && (uint64_t)bytes <= slot->bytes;
 }
 
-/* True if every one of n sizes lies in [least, ATC_TOO_BIG). */
-static inline bool atc_sizes_ok(const int64_t *sizes, int n, int64_t least)
+/* atc_holds for a source that may be left out. */
+static inline bool atc_holds_optional(const struct task_view *task, int source,
+                                      enum atc_dtype dtype, int64_t elements, int64_t item)
+{
+    return task->n_src <= source || task->src[source].region == REGION_NONE ||
+           atc_holds(task->src + source, dtype, elements, item);
+}
+
+/* True if every one of n sizes lies in [min, ATC_TOO_BIG). */
+static inline bool atc_sizes_ok(const int64_t *sizes, int n, int64_t min)
 {
     for (int i = 0; i < n; i++)
-        if (sizes[i] < least || sizes[i] >= ATC_TOO_BIG)
+        if (sizes[i] < min || sizes[i] >= ATC_TOO_BIG)
             return false;
     return true;
+}
+
+#define ATC_SIZES_OK(min, ...)                                                                     \
+    atc_sizes_ok((const int64_t[]){__VA_ARGS__},                                                   \
+                 (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), min)
+
+/* True if there are at most ATC_MAX_RANK dims and each is a size. */
+static inline bool atc_dims_ok(const int64_t *dims, int64_t rank)
+{
+    return rank >= 0 && rank <= ATC_MAX_RANK && atc_sizes_ok(dims, (int)rank, 0);
 }
 
 /* Bytes of one element, or 0 for a type that kernels do not know or whose elements share bytes. */
@@ -185,6 +203,12 @@ static inline int64_t atc_item_bytes(int dtype)
     default:
         return 0;
     }
+}
+
+/* True for the sizes in bytes of elements that are only moved. */
+static inline bool atc_is_item(int64_t item)
+{
+    return item == 1 || item == 2 || item == 4 || item == 8 || item == 16;
 }
 
 /* True for the types that kernels compare and compute with one by one: no float of 8 bits, nothing

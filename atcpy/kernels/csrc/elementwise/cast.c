@@ -40,7 +40,7 @@ static const char *check(const struct task_view *task)
     const struct cast_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->n, 1, 0))
+    if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
     if (!holds(task->src, p->from, p->n) || !holds(task->dst, p->to, p->n))
         return "an operand is too small or of another type";

@@ -6,7 +6,7 @@ static const char *check(const struct task_view *task)
     const struct classify_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->n, 1, 0))
+    if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
     if (p->item < 1 || p->item > 8 || atc_item_bytes(task->src[0].dtype) != p->item)
         return "elements are not of the size stated";

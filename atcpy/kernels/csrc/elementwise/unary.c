@@ -37,7 +37,7 @@ static const char *check(const struct task_view *task)
     const struct unary_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->n, 1, 0))
+    if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
     const int dtype = task->src[0].dtype;
     const int64_t item = atc_item_bytes(dtype);

@@ -13,10 +13,7 @@ static int64_t elements_of(const struct graph_kernel_params *p, int slot)
 
 static int64_t domain(const struct graph_kernel_params *p)
 {
-    int64_t elements = 1;
-    for (int d = 0; d < GK_DIMS; d++)
-        elements = atc_mul(elements, p->dims[d]);
-    return elements;
+    return atc_product(p->dims, GK_DIMS);
 }
 
 /* The dims along which the operand is one element and the domain is not. */

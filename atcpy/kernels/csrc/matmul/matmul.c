@@ -65,11 +65,10 @@ static bool results_apart(const struct matmul_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct matmul_params *p = task->params;
-    const int64_t sizes[] = {p->m,     p->k,     p->n,     p->a_row,    p->a_col,
-                             p->b_row, p->b_col, p->y_row, p->bias_row, p->bias_col};
     if (task->n_src < 2 || task->n_src > MATMUL_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 0) ||
+    if (!ATC_SIZES_OK(0, p->m, p->k, p->n, p->a_row, p->a_col, p->b_row, p->b_col, p->y_row,
+                      p->bias_row, p->bias_col) ||
         !atc_sizes_ok(p->batch, MATMUL_BATCH_RANK, 0) ||
         !atc_sizes_ok(p->a_batch, MATMUL_BATCH_RANK, 0) ||
         !atc_sizes_ok(p->b_batch, MATMUL_BATCH_RANK, 0) ||

@@ -37,14 +37,6 @@ static inline int64_t elements_lanes_per_item(const struct elements_params *p)
 
 static const char *const elements_names[] = {COMBINE_NAMES, "gather", NULL};
 
-static int64_t lanes_of(const struct elements_params *p)
-{
-    int64_t lanes = 1;
-    for (int64_t i = 0; i < p->rank; i++)
-        lanes = p->dims[i] == 0 ? 0 : atc_mul(lanes, p->dims[i]);
-    return lanes;
-}
-
 /* Elements that the lanes reach, of which each has n, `step` apart. */
 static int64_t reach(const struct elements_params *p, const int64_t *strides, int64_t n,
                      int64_t step)
@@ -58,19 +50,18 @@ static int64_t reach(const struct elements_params *p, const int64_t *strides, in
 static const char *check(const struct task_view *task)
 {
     const struct elements_params *p = task->params;
-    const int64_t sizes[] = {p->count, p->index_step, p->size, p->data_step};
     if (task->n_src != ELEMENTS_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (p->rank < 0 || p->rank > ATC_MAX_RANK || !atc_sizes_ok(p->dims, (int)p->rank, 0) ||
-        !atc_sizes_ok(p->index_strides, (int)p->rank, 0) ||
-        !atc_sizes_ok(p->data_strides, (int)p->rank, 0) || !atc_sizes_ok(sizes, 4, 0))
+    if (!atc_dims_ok(p->dims, p->rank) || !atc_sizes_ok(p->index_strides, (int)p->rank, 0) ||
+        !atc_sizes_ok(p->data_strides, (int)p->rank, 0) ||
+        !ATC_SIZES_OK(0, p->count, p->index_step, p->size, p->data_step))
         return "a size is out of range";
     const struct atc_slot *x = task->src + ELEMENTS_X, *indices = task->src + ELEMENTS_INDICES;
     if (!atc_is_item(p->item) || !atc_is_index(indices, p->index_item))
         return "items or indices are of an unknown size";
     if (p->kind != ELEMENTS_GATHER && !combine_ok(p->kind, p->dtype, p->item, x, task->dst))
         return "updates of this type cannot be combined";
-    const int64_t lanes = lanes_of(p);
+    const int64_t lanes = atc_product(p->dims, p->rank);
     if (lanes == 0 || p->count == 0)
         return NULL;
     const int64_t index_elements = reach(p, p->index_strides, p->count, p->index_step);
@@ -93,8 +84,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     (void)cpu;
     const struct elements_params *p = params;
     return (struct kernel_cost){
-        .items = p->count == 0 ? 0 : ceil_div(lanes_of(p), elements_lanes_per_item(p)),
-        .work = atc_mul(lanes_of(p), atc_mul(p->count, 2))};
+        .items =
+            p->count == 0 ? 0 : ceil_div(atc_product(p->dims, p->rank), elements_lanes_per_item(p)),
+        .work = atc_mul(atc_product(p->dims, p->rank), atc_mul(p->count, 2))};
 }
 
 DEFINE_FAMILY(elements, ELEMENTS_FIELDS, .check = check, .cost = cost);
@@ -130,10 +122,7 @@ void elements_any_scalar(const struct kernel_args *args)
 {
     const struct elements_params *p = args->params;
     const int64_t each = elements_lanes_per_item(p), item = p->item;
-    int64_t lanes = 1;
-    for (int64_t i = 0; i < p->rank; i++)
-        lanes *= p->dims[i];
-    const int64_t end = min_i64(args->end * each, lanes);
+    const int64_t end = min_i64(args->end * each, atc_product(p->dims, p->rank));
     const uint8_t *x = args->src[ELEMENTS_X];
     uint8_t *y = args->dst[0];
     const combine_row combine = combine_of(p->dtype);

@@ -28,11 +28,10 @@ static inline int64_t gather_rows_per_item(const struct gather_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct gather_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->index_stride, p->count, p->inner};
     if (task->n_src != GATHER_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 4, 0) || p->depth < 1 || p->depth > ATC_MAX_RANK ||
-        !atc_sizes_ok(p->dims, (int)p->depth, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->index_stride, p->count, p->inner) || p->depth < 1 ||
+        !atc_dims_ok(p->dims, p->depth))
         return "a size is out of range";
     if (!atc_is_item(p->item))
         return "items are of an unknown size";
@@ -43,9 +42,7 @@ static const char *check(const struct task_view *task)
         return "index_stride fits neither way";
     if (p->outer == 0 || p->count == 0 || p->inner == 0)
         return NULL;
-    int64_t data = atc_mul(p->outer, p->inner);
-    for (int64_t i = 0; i < p->depth; i++)
-        data = atc_mul(data, p->dims[i]);
+    const int64_t data = atc_mul(atc_mul(p->outer, p->inner), atc_product(p->dims, p->depth));
     if (!atc_holds(task->src + GATHER_DATA, DTYPE_ANY, data, p->item) ||
         !atc_holds(task->src + GATHER_INDICES, DTYPE_ANY,
                    p->index_stride == 0 ? indices : atc_mul(indices, p->outer), p->index_item) ||
@@ -87,9 +84,7 @@ void gather_any_scalar(const struct kernel_args *args)
     const int64_t each = gather_rows_per_item(p), all = p->outer * p->count;
     const int64_t end = args->end * each < all ? args->end * each : all;
     const size_t bytes = (size_t)(p->inner * p->item);
-    int64_t rows = 1;
-    for (int64_t i = 0; i < p->depth; i++)
-        rows *= p->dims[i];
+    const int64_t rows = atc_product(p->dims, p->depth);
     const uint8_t *data = args->src[GATHER_DATA];
     for (int64_t at = args->begin * each; at < end; at++) {
         const int64_t outer = at / p->count, k = at % p->count;

@@ -32,10 +32,7 @@ static const char *const pad_names[] = {"constant", "edge", "reflect", "wrap", N
 
 static int64_t rows_of(const struct pad_params *p)
 {
-    int64_t rows = 1;
-    for (int64_t i = 0; i + 1 < p->rank; i++)
-        rows = p->dims[i] == 0 ? 0 : atc_mul(rows, p->dims[i]);
-    return rows;
+    return atc_product(p->dims, p->rank - 1);
 }
 
 static const char *check(const struct task_view *task)
@@ -43,10 +40,10 @@ static const char *check(const struct task_view *task)
     const struct pad_params *p = task->params;
     if (task->n_src < 1 || task->n_src > PAD_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (p->rank < 1 || p->rank > ATC_MAX_RANK || !atc_sizes_ok(p->dims, (int)p->rank, 0) ||
+    if (p->rank < 1 || !atc_dims_ok(p->dims, p->rank) ||
         !atc_sizes_ok(p->sizes, (int)p->rank, p->mode == PAD_CONSTANT ? 0 : 1) ||
         !atc_sizes_ok(p->x_strides, (int)p->rank, 0) || !atc_sizes_ok(p->before, (int)p->rank, 0) ||
-        !atc_sizes_ok(&p->x_offset, 1, 0))
+        !ATC_SIZES_OK(0, p->x_offset))
         return "rank or a size is out of range";
     if (!atc_is_item(p->item))
         return "items are of an unknown size";
@@ -59,8 +56,7 @@ static const char *check(const struct task_view *task)
     const int64_t elements = atc_mul(rows_of(p), p->dims[p->rank - 1]);
     if (!atc_holds(task->src + PAD_X, DTYPE_ANY, is_empty ? 0 : atc_add(last, 1), p->item) ||
         !atc_holds(task->dst, DTYPE_ANY, elements, p->item) ||
-        (task->n_src > PAD_VALUE && task->src[PAD_VALUE].region != REGION_NONE &&
-         !atc_holds(task->src + PAD_VALUE, DTYPE_ANY, 1, p->item)))
+        !atc_holds_optional(task, PAD_VALUE, DTYPE_ANY, 1, p->item))
         return "an operand is too small";
     return NULL;
 }

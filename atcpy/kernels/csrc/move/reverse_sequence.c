@@ -17,10 +17,9 @@ enum { REVERSE_SEQUENCE_X, REVERSE_SEQUENCE_LENS, REVERSE_SEQUENCE_OPERANDS };
 static const char *check(const struct task_view *task)
 {
     const struct reverse_sequence_params *p = task->params;
-    const int64_t sizes[] = {p->steps, p->batches, p->inner};
     if (task->n_src != REVERSE_SEQUENCE_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0))
+    if (!ATC_SIZES_OK(0, p->steps, p->batches, p->inner))
         return "a size is out of range";
     if (!atc_is_item(p->item))
         return "items are of an unknown size";

@@ -25,11 +25,9 @@ static const char *const scatter_nd_names[] = {COMBINE_NAMES, NULL};
 static const char *check(const struct task_view *task)
 {
     const struct scatter_nd_params *p = task->params;
-    const int64_t sizes[] = {p->count, p->inner};
     if (task->n_src != SCATTER_ND_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 2, 0) || p->depth < 0 || p->depth > ATC_MAX_RANK ||
-        !atc_sizes_ok(p->dims, (int)p->depth, 0))
+    if (!ATC_SIZES_OK(0, p->count, p->inner) || !atc_dims_ok(p->dims, p->depth))
         return "a size is out of range";
     const struct atc_slot *x = task->src + SCATTER_ND_UPDATES;
     const struct atc_slot *indices = task->src + SCATTER_ND_INDICES;
@@ -39,9 +37,7 @@ static const char *check(const struct task_view *task)
         return "updates of this type cannot be combined";
     if (p->count == 0 || p->inner == 0)
         return NULL;
-    int64_t elements = p->inner;
-    for (int64_t i = 0; i < p->depth; i++)
-        elements = p->dims[i] == 0 ? 0 : atc_mul(elements, p->dims[i]);
+    const int64_t elements = atc_mul(p->inner, atc_product(p->dims, p->depth));
     if (!atc_holds(indices, DTYPE_ANY, atc_mul(p->count, p->depth), p->index_item) ||
         !atc_holds(x, DTYPE_ANY, atc_mul(p->count, p->inner), p->item) ||
         !atc_holds(task->dst, DTYPE_ANY, elements, p->item))

@@ -20,14 +20,6 @@ static bool reach(const int64_t *dims, const int64_t *strides, int64_t rank, int
     return offset >= 0 && below <= offset && above < ATC_TOO_BIG;
 }
 
-static int64_t element_count(const struct strided_copy_params *p)
-{
-    int64_t elements = 1;
-    for (int64_t i = 0; i < p->rank; i++)
-        elements = p->dims[i] == 0 ? 0 : atc_mul(elements, p->dims[i]);
-    return elements;
-}
-
 /* True if source and destination are one block of memory and the copy is more than no copy at all.
  */
 static bool moves_within_itself(const struct task_view *task)
@@ -48,9 +40,9 @@ static const char *check(const struct task_view *task)
     const struct strided_copy_params *p = task->params;
     if (task->n_src > 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (p->rank < 0 || p->rank > ATC_MAX_RANK || !atc_sizes_ok(p->dims, (int)p->rank, 0))
+    if (!atc_dims_ok(p->dims, p->rank))
         return "rank or a dim is out of range";
-    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8 && p->item != 16)
+    if (!atc_is_item(p->item))
         return "items are of an unknown size";
     if (p->item == 16 && p->value != 0)
         return "the value does not fit its type";
@@ -62,7 +54,7 @@ static const char *check(const struct task_view *task)
     }
     if (task->n_src == 0 && p->src_offset != 0)
         return "a fill has a source offset";
-    const int64_t elements = element_count(p);
+    const int64_t elements = atc_product(p->dims, p->rank);
     if (elements == 0)
         return NULL;
     int64_t dst_last, src_last;
@@ -112,7 +104,7 @@ static int64_t ceil_of(int64_t a, int64_t b)
 static struct cutting cut(const struct strided_copy_params *p)
 {
     struct cutting c = {.whole = {1, 0, 0, 1, 0, 0}, .plates = 1};
-    if (element_count(p) == 0) {
+    if (atc_product(p->dims, p->rank) == 0) {
         c.plates = 0;
         return c;
     }
@@ -155,7 +147,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     (void)cpu;
     const struct strided_copy_params *p = params;
     return (struct kernel_cost){.items = cut(p).plates,
-                                .work = atc_mul(element_count(p), p->item) / 8};
+                                .work = atc_mul(atc_product(p->dims, p->rank), p->item) / 8};
 }
 
 DEFINE_FAMILY(strided_copy, STRIDED_COPY_FIELDS, .check = check, .cost = cost, .inplace = 1);

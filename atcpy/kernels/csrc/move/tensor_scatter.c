@@ -22,10 +22,9 @@ enum { TENSOR_SCATTER_UPDATE, TENSOR_SCATTER_BEGIN, TENSOR_SCATTER_OPERANDS };
 static const char *check(const struct task_view *task)
 {
     const struct tensor_scatter_params *p = task->params;
-    const int64_t sizes[] = {p->batch, p->groups, p->count, p->size, p->inner};
     if (task->n_src < 1 || task->n_src > TENSOR_SCATTER_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 5, 0) || p->count > p->size)
+    if (!ATC_SIZES_OK(0, p->batch, p->groups, p->count, p->size, p->inner) || p->count > p->size)
         return "a size is out of range";
     if (!atc_is_item(p->item))
         return "items are of an unknown size";

@@ -11,10 +11,9 @@ static int64_t blocks(const struct transdata_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct transdata_params *p = task->params;
-    const int64_t sizes[] = {p->n, p->c, p->hw};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0) || p->c0 < 1 || p->c0 > MAX_C0)
+    if (!ATC_SIZES_OK(0, p->n, p->c, p->hw) || p->c0 < 1 || p->c0 > MAX_C0)
         return "a size is out of range";
     if (p->to_blocked != 0 && p->to_blocked != 1)
         return "to_blocked is neither 0 nor 1";

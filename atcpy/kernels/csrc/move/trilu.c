@@ -25,14 +25,13 @@ static inline int64_t trilu_rows_per_item(const struct trilu_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct trilu_params *p = task->params;
-    const int64_t sizes[] = {p->matrices, p->rows, p->cols};
     if (task->n_src < 1 || task->n_src > TRILU_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0))
+    if (!ATC_SIZES_OK(0, p->matrices, p->rows, p->cols))
         return "a size is out of range";
     if (p->upper != 0 && p->upper != 1)
         return "upper is neither 0 nor 1";
-    if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8 && p->item != 16)
+    if (!atc_is_item(p->item))
         return "items are of an unknown size";
     const int64_t elements = atc_mul(atc_mul(p->matrices, p->rows), p->cols);
     if (!atc_holds(task->src + TRILU_X, DTYPE_ANY, elements, p->item) ||

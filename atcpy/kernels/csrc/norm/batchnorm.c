@@ -4,14 +4,13 @@
 static const char *check(const struct task_view *task)
 {
     const struct batchnorm_params *p = task->params;
-    const int64_t sizes[] = {p->n, p->c, p->pixels};
     if (task->n_src != BN_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
     const enum atc_dtype dtype = task->src[BN_X].dtype;
     const int64_t item = atc_item_bytes((int)dtype);
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "x is neither float32 nor float64";
-    if (!atc_sizes_ok(sizes, 3, 1))
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->pixels))
         return "a size is out of range";
     if (p->c0 != 1 && p->c0 != BATCHNORM_C0)
         return "c0 is neither 1 nor 16";

@@ -4,14 +4,13 @@
 static const char *check(const struct task_view *task)
 {
     const struct lrn_params *p = task->params;
-    const int64_t sizes[] = {p->n, p->c, p->pixels, p->size};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
     const enum atc_dtype dtype = task->src->dtype;
     const int64_t item = atc_item_bytes((int)dtype);
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "x is neither float32 nor float64";
-    if (!atc_sizes_ok(sizes, 4, 1))
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->pixels, p->size))
         return "a size is out of range";
     const int64_t elements = atc_mul(atc_mul(p->n, p->c), p->pixels);
     if (!atc_holds(task->src, dtype, elements, item) ||

@@ -30,7 +30,6 @@ static const char *check_terms(const struct task_view *task, enum atc_dtype dtyp
 static const char *check(const struct task_view *task)
 {
     const struct normalize_params *p = task->params;
-    const int64_t sizes[] = {p->rows, p->n, p->run, p->period};
     const bool is_sum = p->lines[0] > 0;
     if (task->n_src != (is_sum ? NORM_SUM_OPERANDS : NORM_OPERANDS) || task->n_dst < 1 ||
         task->n_dst > (is_sum ? NORM_RESULTS : 1))
@@ -39,7 +38,7 @@ static const char *check(const struct task_view *task)
     const int64_t item = atc_item_bytes((int)dtype);
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "x is neither float32 nor float64";
-    if (!atc_sizes_ok(sizes, 4, 1))
+    if (!ATC_SIZES_OK(1, p->rows, p->n, p->run, p->period))
         return "a size is out of range";
     if (p->n % p->run != 0)
         return "the runs do not fill a row";
@@ -50,7 +49,7 @@ static const char *check(const struct task_view *task)
         if (!atc_holds(task->dst + i, dtype, elements, item))
             return "a result is too small or of another type";
     for (int i = NORM_SCALE; i < NORM_OPERANDS; i++)
-        if (task->src[i].region != REGION_NONE && !atc_holds(task->src + i, dtype, entries, item))
+        if (!atc_holds_optional(task, i, dtype, entries, item))
             return "scale or bias is too small or of another type";
     return is_sum ? check_terms(task, dtype, item) : NULL;
 }

@@ -8,8 +8,7 @@ static const char *check(const struct task_view *task)
     const struct softmax_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->outer, 1, 0) || !atc_sizes_ok(&p->n, 1, 1) ||
-        !atc_sizes_ok(&p->inner, 1, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->inner) || !ATC_SIZES_OK(1, p->n))
         return "a size is out of range";
     const int dtype = task->src[0].dtype;
     if (dtype != task->dst[0].dtype || (dtype != DTYPE_F32 && dtype != DTYPE_F64))

@@ -6,12 +6,10 @@ const char *const pool2d_kinds[] = {"max", "avg", NULL};
 static const char *check(const struct task_view *task)
 {
     const struct pool2d_params *p = task->params;
-    const int64_t sizes[] = {p->h, p->w, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw};
-    const int64_t others[] = {p->planes, p->pt, p->pl, p->pb, p->pr};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) ||
-        !atc_sizes_ok(others, (int)(sizeof others / sizeof others[0]), 0))
+    if (!ATC_SIZES_OK(1, p->h, p->w, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw) ||
+        !ATC_SIZES_OK(0, p->planes, p->pt, p->pl, p->pb, p->pr))
         return "a size is out of range";
     if (p->c0 != 1 && p->c0 != POOL_C0)
         return "c0 is neither 1 nor 16";

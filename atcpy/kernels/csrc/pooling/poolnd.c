@@ -3,17 +3,12 @@
 
 const char *const poolnd_kinds[] = {"max", "avg", "lp", NULL};
 
-static int64_t volume(const int64_t *dims)
-{
-    return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
-}
-
 static const char *check(const struct task_view *task)
 {
     const struct poolnd_params *p = task->params;
     if (task->n_src != 1 || task->n_dst < 1 || task->n_dst > 2)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->planes, 1, 0) || !atc_sizes_ok(p->in, POOLND_DIMS, 1) ||
+    if (!ATC_SIZES_OK(0, p->planes) || !atc_sizes_ok(p->in, POOLND_DIMS, 1) ||
         !atc_sizes_ok(p->out, POOLND_DIMS, 1) || !atc_sizes_ok(p->kernel, POOLND_DIMS, 1) ||
         !atc_sizes_ok(p->stride, POOLND_DIMS, 1) || !atc_sizes_ok(p->dilation, POOLND_DIMS, 1) ||
         !atc_sizes_ok(p->pad_begin, POOLND_DIMS, 0) || !atc_sizes_ok(p->pad_end, POOLND_DIMS, 0))
@@ -27,7 +22,7 @@ static const char *check(const struct task_view *task)
         if (atc_add(atc_mul(p->out[i], p->stride[i]), atc_mul(p->kernel[i], p->dilation[i])) >=
             ATC_TOO_BIG)
             return "the windows reach too far";
-    if (volume(p->kernel) >= ATC_TOO_BIG)
+    if (atc_volume(p->kernel) >= ATC_TOO_BIG)
         return "the windows are too large";
 
     const enum atc_dtype dtype = (enum atc_dtype)task->src[0].dtype;
@@ -36,8 +31,8 @@ static const char *check(const struct task_view *task)
         return "operands are of an unknown type";
     if (task->n_dst > 1 && p->kind != POOLND_MAX)
         return "only the largest element lies somewhere";
-    const int64_t item = atc_item_bytes(dtype), results = atc_mul(p->planes, volume(p->out));
-    if (!atc_holds(task->src, dtype, atc_mul(p->planes, volume(p->in)), item) ||
+    const int64_t item = atc_item_bytes(dtype), results = atc_mul(p->planes, atc_volume(p->out));
+    if (!atc_holds(task->src, dtype, atc_mul(p->planes, atc_volume(p->in)), item) ||
         !atc_holds(task->dst, dtype, results, item) ||
         (task->n_dst > 1 && !atc_holds(task->dst + 1, DTYPE_I64, results, 8)))
         return "an operand is too small or of another type";
@@ -49,9 +44,9 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct poolnd_params *p = params;
-    const int64_t results = atc_mul(p->planes, volume(p->out));
+    const int64_t results = atc_mul(p->planes, atc_volume(p->out));
     return (struct kernel_cost){.items = p->planes * p->out[0] * p->out[1],
-                                .work = atc_mul(results, volume(p->kernel))};
+                                .work = atc_mul(results, atc_volume(p->kernel))};
 }
 
 DEFINE_FAMILY(poolnd, POOLND_FIELDS, .check = check, .cost = cost);

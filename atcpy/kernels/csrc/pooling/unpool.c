@@ -26,7 +26,7 @@ static const char *check(const struct task_view *task)
     const struct unpool_params *p = task->params;
     if (task->n_src != UNPOOL_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->planes, 1, 1) || !atc_sizes_ok(&p->n, 1, 0) ||
+    if (!ATC_SIZES_OK(1, p->planes) || !ATC_SIZES_OK(0, p->n) ||
         !atc_sizes_ok(p->in, UNPOOL_DIMS, 1) || !atc_sizes_ok(p->out, UNPOOL_DIMS, 1))
         return "a size is out of range";
     for (int i = 0; i < UNPOOL_DIMS; i++)

@@ -16,7 +16,7 @@ static const char *check(const struct task_view *task)
     const struct byte_table_params *p = task->params;
     if (task->n_src != 2 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->n, 1, 0))
+    if (!ATC_SIZES_OK(0, p->n))
         return "a size is out of range";
     if (!atc_holds(task->src, DTYPE_ANY, p->n, 1) || !atc_holds(task->src + 1, DTYPE_ANY, 256, 1) ||
         !atc_holds(task->dst, DTYPE_ANY, p->n, 1))

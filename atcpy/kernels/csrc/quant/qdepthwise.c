@@ -6,12 +6,11 @@ static const enum atc_dtype result_types[] = {DTYPE_I32, DTYPE_F32, DTYPE_I8, DT
 static const char *check(const struct task_view *task)
 {
     const struct qdepthwise_params *p = task->params;
-    const int64_t sizes[] = {p->n,  p->c,  p->h,  p->w,  p->oh, p->ow,
-                             p->kh, p->kw, p->sh, p->sw, p->dh, p->dw};
     if (task->n_src != QGEMM_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
-        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh,
+                      p->dw) ||
+        !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
     const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw, p->dw));

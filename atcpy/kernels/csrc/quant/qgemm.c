@@ -21,11 +21,9 @@ static bool is_matrix(const struct qgemm_params *p)
 
 static const char *check_sizes(const struct qgemm_params *p)
 {
-    const int64_t sizes[] = {p->n,  p->c,     p->h,  p->w,  p->m,      p->oh,
-                             p->ow, p->kh,    p->kw, p->sh, p->sw,     p->dh,
-                             p->dw, p->group, p->cg, p->mg, p->src_c0, p->dst_c0};
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 1) || p->pt < 0 || p->pl < 0 ||
-        p->pt >= ATC_TOO_BIG || p->pl >= ATC_TOO_BIG)
+    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
+                      p->dh, p->dw, p->group, p->cg, p->mg, p->src_c0, p->dst_c0) ||
+        !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
     if (atc_mul(p->group, p->cg) != p->c || atc_mul(p->group, p->mg) != p->m)
         return "groups do not fit the channels";

@@ -11,8 +11,7 @@ static const char *check(const struct task_view *task)
     const struct quant_range_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != RANGE_RESULTS)
         return "wrong number of operands";
-    const int64_t sizes[] = {p->planes, p->c1, p->pixels, p->c0};
-    if (!atc_sizes_ok(sizes, 4, 0) || p->c_last < 0 || p->c_last > p->c0)
+    if (!ATC_SIZES_OK(0, p->planes, p->c1, p->pixels, p->c0) || p->c_last < 0 || p->c_last > p->c0)
         return "a size is out of range";
     if (!atc_holds(task->src, DTYPE_F32, elements(p), 4) ||
         !atc_holds(task->dst + RANGE_SCALE, DTYPE_F32, 1, 4) ||

@@ -32,10 +32,9 @@ static const char *check(const struct task_view *task, bool from_float)
     const struct quantize_params *p = task->params;
     if (task->n_src < 2 || task->n_src > QUANT_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    const int64_t sizes[] = {p->outer,       p->axis,       p->inner,
-                             p->scale_outer, p->scale_axis, p->scale_inner};
-    if (!atc_sizes_ok(sizes, (int)(sizeof sizes / sizeof sizes[0]), 0) || p->block < 1 ||
-        p->block >= ATC_TOO_BIG || p->scale_inner > 1)
+    if (!ATC_SIZES_OK(0, p->outer, p->axis, p->inner, p->scale_outer, p->scale_axis,
+                      p->scale_inner) ||
+        p->block < 1 || p->block >= ATC_TOO_BIG || p->scale_inner > 1)
         return "a size is out of range";
     if (from_float && p->type >= QUANT_I32)
         return "nothing is quantised to this type";
@@ -50,8 +49,7 @@ static const char *check(const struct task_view *task, bool from_float)
         return "an operand is too small or of another type";
     if (!atc_holds(task->src + QUANT_SCALE, DTYPE_F32, scales(p), 4))
         return "there are too few scales";
-    if (task->n_src > QUANT_ZERO && task->src[QUANT_ZERO].region != REGION_NONE &&
-        !atc_holds(task->src + QUANT_ZERO, type, atc_elements_bytes(type, scales(p)), 1))
+    if (!atc_holds_optional(task, QUANT_ZERO, type, atc_elements_bytes(type, scales(p)), 1))
         return "there are too few zero points, or of another type";
     return NULL;
 }

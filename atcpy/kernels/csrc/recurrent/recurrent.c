@@ -28,10 +28,9 @@ static bool is_flag(int64_t value)
 static const char *check(const struct task_view *task)
 {
     const struct recurrent_params *p = task->params;
-    const int64_t sizes[] = {p->steps, p->batch, p->hidden};
     if (task->n_src != REC_OPERANDS || task->n_dst < 1 || task->n_dst > 3)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0) || p->directions < 1 || p->directions > 2)
+    if (!ATC_SIZES_OK(0, p->steps, p->batch, p->hidden) || p->directions < 1 || p->directions > 2)
         return "a size is out of range";
     if (!is_flag(p->reverse) || !is_flag(p->layout) || !is_flag(p->r_packed) ||
         !is_flag(p->linear_before_reset) || !is_flag(p->input_forget))

@@ -26,10 +26,9 @@ static const char *const cumulate_names[] = {"sum", "prod", NULL};
 static const char *check(const struct task_view *task)
 {
     const struct cumulate_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->n, p->inner};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->n, p->inner))
         return "a size is out of range";
     if ((p->exclusive != 0 && p->exclusive != 1) || (p->reverse != 0 && p->reverse != 1))
         return "exclusive or reverse is neither 0 nor 1";

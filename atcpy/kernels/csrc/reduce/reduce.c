@@ -24,7 +24,7 @@ static const char *check(const struct task_view *task)
         return "wrong number of operands";
     if (!atc_sizes_ok(p->kept, REDUCE_DIMS, 0) || !atc_sizes_ok(p->kept_stride, REDUCE_DIMS, 0) ||
         !atc_sizes_ok(p->reduced, REDUCE_DIMS, 0) ||
-        !atc_sizes_ok(p->reduced_stride, REDUCE_DIMS, 0) || !atc_sizes_ok(&p->inner, 1, 0))
+        !atc_sizes_ok(p->reduced_stride, REDUCE_DIMS, 0) || !ATC_SIZES_OK(0, p->inner))
         return "a size is out of range";
     /* Products of dims are taken from the left: none on the way may overflow, though one be 0. */
     int64_t results = 1, terms = 1;

@@ -22,10 +22,9 @@ enum { COMPRESS_Y, COMPRESS_COUNT, COMPRESS_RESULTS };
 static const char *check(const struct task_view *task)
 {
     const struct compress_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->n, p->inner, p->conditions};
     if (task->n_src != COMPRESS_OPERANDS || task->n_dst != COMPRESS_RESULTS)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 4, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->n, p->inner, p->conditions))
         return "a size is out of range";
     if (!atc_is_item(p->item))
         return "items are of an unknown size";

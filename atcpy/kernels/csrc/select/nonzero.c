@@ -15,26 +15,18 @@ DECLARE_PARAMS(nonzero, NONZERO_FIELDS)
 
 enum { NONZERO_Y, NONZERO_COUNT, NONZERO_RESULTS };
 
-static int64_t element_count(const struct nonzero_params *p)
-{
-    int64_t elements = 1;
-    for (int64_t i = 0; i < p->rank; i++)
-        elements = atc_mul(elements, p->dims[i]);
-    return elements;
-}
-
 static const char *check(const struct task_view *task)
 {
     const struct nonzero_params *p = task->params;
     if (task->n_src != 1 || task->n_dst != NONZERO_RESULTS)
         return "wrong number of operands";
-    if (p->rank < 0 || p->rank > ATC_MAX_RANK || !atc_sizes_ok(p->dims, (int)p->rank, 0))
+    if (!atc_dims_ok(p->dims, p->rank))
         return "rank or a dim is out of range";
     if (p->item != 1 && p->item != 2 && p->item != 4 && p->item != 8)
         return "items are of an unknown size";
     if (p->is_float != 0 && p->is_float != 1)
         return "is_float is neither 0 nor 1";
-    const int64_t elements = element_count(p);
+    const int64_t elements = atc_product(p->dims, p->rank);
     if (!atc_holds(task->src, DTYPE_ANY, elements, p->item) ||
         !atc_holds(task->dst + NONZERO_Y, DTYPE_I64, atc_mul(elements, p->rank), 8) ||
         !atc_holds(task->dst + NONZERO_COUNT, DTYPE_I64, 1, 8))
@@ -47,7 +39,8 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     (void)cpu;
     const struct nonzero_params *p = params;
-    return (struct kernel_cost){.items = 1, .work = atc_mul(element_count(p), p->rank + 1)};
+    return (struct kernel_cost){.items = 1,
+                                .work = atc_mul(atc_product(p->dims, p->rank), p->rank + 1)};
 }
 
 DEFINE_FAMILY(nonzero, NONZERO_FIELDS, .check = check, .cost = cost);
@@ -84,9 +77,8 @@ void nonzero_any_scalar(const struct kernel_args *args)
     const is_set test = test_of(p->item);
     const uint8_t *x = args->src[0];
     int64_t *y = args->dst[NONZERO_Y], *count = args->dst[NONZERO_COUNT];
-    int64_t elements = 1, found = 0, next = 0, index[ATC_MAX_RANK] = {0};
-    for (int64_t i = 0; i < p->rank; i++)
-        elements *= p->dims[i];
+    const int64_t elements = atc_product(p->dims, p->rank);
+    int64_t found = 0, next = 0, index[ATC_MAX_RANK] = {0};
     for (int64_t at = 0; at < elements; at++)
         found += test(x, at, p->is_float != 0);
     *count = found;

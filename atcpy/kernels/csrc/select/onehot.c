@@ -22,10 +22,9 @@ enum { ONEHOT_INDICES, ONEHOT_VALUES, ONEHOT_OPERANDS };
 static const char *check(const struct task_view *task)
 {
     const struct onehot_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->depth, p->inner};
     if (task->n_src != ONEHOT_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->depth, p->inner))
         return "a size is out of range";
     const struct atc_slot *indices = task->src + ONEHOT_INDICES;
     if (!atc_is_item(p->item) || p->dtype != indices->dtype || !atc_is_number(indices->dtype))

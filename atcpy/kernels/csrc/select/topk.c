@@ -21,10 +21,9 @@ enum { TOPK_VALUES, TOPK_INDICES, TOPK_RESULTS };
 static const char *check(const struct task_view *task)
 {
     const struct topk_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->n, p->inner, p->k};
     if (task->n_src != 1 || task->n_dst != TOPK_RESULTS)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 4, 0) || p->k > p->n)
+    if (!ATC_SIZES_OK(0, p->outer, p->n, p->inner, p->k) || p->k > p->n)
         return "a size is out of range";
     if (p->largest != 0 && p->largest != 1)
         return "largest is neither 0 nor 1";

@@ -30,11 +30,10 @@ static int64_t element_count(const struct unique_params *p)
 static const char *check(const struct task_view *task)
 {
     const struct unique_params *p = task->params;
-    const int64_t sizes[] = {p->outer, p->n, p->inner};
     if (p->results < 1 || p->results > UNIQUE_RESULTS || task->n_src != 1 ||
         task->n_dst != p->results + 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(sizes, 3, 0))
+    if (!ATC_SIZES_OK(0, p->outer, p->n, p->inner))
         return "a size is out of range";
     if (p->sorted != 0 && p->sorted != 1)
         return "sorted is neither 0 nor 1";

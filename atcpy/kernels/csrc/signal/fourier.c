@@ -55,11 +55,10 @@ enum { MAX_LENGTH = 1 << 26 };
 static const char *check(const struct task_view *task)
 {
     const struct fourier_params *p = task->params;
-    const int64_t counts[] = {p->outer, p->length, p->inner, p->frames};
     if (task->n_src < 1 || task->n_src > FOURIER_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(counts, 4, 1) || !atc_sizes_ok(&p->step, 1, 0) || p->n < 1 ||
-        p->n > MAX_LENGTH)
+    if (!ATC_SIZES_OK(1, p->outer, p->length, p->inner, p->frames) || !ATC_SIZES_OK(0, p->step) ||
+        p->n < 1 || p->n > MAX_LENGTH)
         return "a size is out of range";
     if (p->parts != 1 && p->parts != 2)
         return "numbers have neither one nor two parts";
@@ -78,8 +77,7 @@ static const char *check(const struct task_view *task)
     if (!atc_holds(task->src + FOURIER_X, dtype, atc_mul(series, atc_mul(p->length, p->parts)),
                    item) ||
         !atc_holds(task->dst, dtype, atc_mul(series, bins), item) ||
-        (task->n_src > FOURIER_WINDOW && task->src[FOURIER_WINDOW].region != REGION_NONE &&
-         !atc_holds(task->src + FOURIER_WINDOW, dtype, p->n, item)))
+        !atc_holds_optional(task, FOURIER_WINDOW, dtype, p->n, item))
         return "an operand is too small or of another type";
     return NULL;
 }

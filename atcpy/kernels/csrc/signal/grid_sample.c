@@ -26,11 +26,6 @@ const char *const grid_padding_names[] = {"zeros", "border", "reflection", NULL}
 
 enum { MAX_SIDE = 1 << 24 }; /* sides that float32 counts exactly */
 
-static int64_t volume(const int64_t *dims)
-{
-    return atc_mul(atc_mul(dims[0], dims[1]), dims[2]);
-}
-
 static const char *check(const struct task_view *task)
 {
     const struct grid_sample_params *p = task->params;
@@ -51,10 +46,10 @@ static const char *check(const struct task_view *task)
     if (dtype != DTYPE_F32 && dtype != DTYPE_F64)
         return "operands are of an unknown type";
     const int64_t item = atc_item_bytes(dtype), planes = atc_mul(p->n, p->c);
-    const int64_t points = atc_mul(p->n, volume(p->out));
-    if (!atc_holds(task->src + GRID_X, dtype, atc_mul(planes, volume(p->in)), item) ||
+    const int64_t points = atc_mul(p->n, atc_volume(p->out));
+    if (!atc_holds(task->src + GRID_X, dtype, atc_mul(planes, atc_volume(p->in)), item) ||
         !atc_holds(task->src + GRID_GRID, dtype, atc_mul(points, p->dims), item) ||
-        !atc_holds(task->dst, dtype, atc_mul(planes, volume(p->out)), item))
+        !atc_holds(task->dst, dtype, atc_mul(planes, atc_volume(p->out)), item))
         return "an operand is too small or of another type";
     return NULL;
 }
@@ -67,7 +62,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
     const int64_t taps = p->mode == GRID_CUBIC ? 64 : 8;
     return (struct kernel_cost){
         .items = p->n * p->out[0] * p->out[1],
-        .work = atc_mul(atc_mul(p->n, volume(p->out)), atc_add(atc_mul(p->c, taps), 64))};
+        .work = atc_mul(atc_mul(p->n, atc_volume(p->out)), atc_add(atc_mul(p->c, taps), 64))};
 }
 
 DEFINE_FAMILY(grid_sample, GRID_SAMPLE_FIELDS, .check = check, .cost = cost);

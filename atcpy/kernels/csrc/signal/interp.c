@@ -1,14 +1,6 @@
 /* The interp family: its checker, its cut into rows, and its tables. */
 #include "signal/interp.h"
 
-static int64_t volume(const int64_t *dims)
-{
-    int64_t all = 1;
-    for (int i = 0; i < INTERP_DIMS; i++)
-        all = atc_mul(all, dims[i]);
-    return all;
-}
-
 static int64_t table_entries(const struct interp_params *p)
 {
     int64_t all = 0;
@@ -56,13 +48,15 @@ static const char *check(const struct task_view *task)
         return "a table is too small";
     const enum atc_dtype dtype = (enum atc_dtype)task->src[INTERP_X].dtype;
     if (!interp_mixes(task)) {
-        if (volume(p->taps) != 1)
+        if (atc_product(p->taps, INTERP_DIMS) != 1)
             return "weights are missing";
     } else if (!weights_fit(task->src + INTERP_WEIGHTS, dtype, entries) ||
                atc_item_bytes(dtype) != p->item || task->dst[0].dtype != dtype)
         return "weights do not fit the type";
-    if (!atc_holds(task->src + INTERP_X, DTYPE_ANY, atc_mul(images, volume(p->in)), p->item) ||
-        !atc_holds(task->dst, DTYPE_ANY, atc_mul(images, volume(p->out)), p->item))
+    if (!atc_holds(task->src + INTERP_X, DTYPE_ANY,
+                   atc_mul(images, atc_product(p->in, INTERP_DIMS)), p->item) ||
+        !atc_holds(task->dst, DTYPE_ANY, atc_mul(images, atc_product(p->out, INTERP_DIMS)),
+                   p->item))
         return "an operand is too small";
     return NULL;
 }

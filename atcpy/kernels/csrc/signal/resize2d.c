@@ -19,7 +19,7 @@ static const char *check(const struct task_view *task)
     const int64_t sides[] = {p->h, p->w, p->oh, p->ow};
     if (task->n_src != 1 || task->n_dst != 1)
         return "wrong number of operands";
-    if (!atc_sizes_ok(&p->outer, 1, 0) || p->c0 < 1 || p->c0 > MAX_C0)
+    if (!ATC_SIZES_OK(0, p->outer) || p->c0 < 1 || p->c0 > MAX_C0)
         return "a size is out of range";
     for (int i = 0; i < 4; i++)
         if (sides[i] < 1 || sides[i] > MAX_SIDE)
