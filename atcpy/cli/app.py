@@ -11,14 +11,7 @@ import typer.main
 
 from atcpy import __version__
 from atcpy.cli import bench, check, convert, diff, doctor, explain, freeze, inspect, optimize, passes, run, verify
-from atcpy.cli.invocation import (
-    BROKEN_PIPE,
-    Invocation,
-    envelope,
-    fail,
-    print_json,
-    usage_error,
-)
+from atcpy.cli.invocation import BROKEN_PIPE, Invocation, add_command, envelope, fail, print_json, usage_error
 from atcpy.cli.signals import announce_interrupt, handle_signals
 from atcpy.errors import INTERRUPTED, TERMINATED, Terminated, UsageError, as_known_error, did_you_mean
 
@@ -57,8 +50,21 @@ def version(
         sys.stdout.write(context.get_help() + "\n")
 
 
-for module in (convert, check, inspect, run, verify, bench, optimize, freeze, passes, explain, diff, doctor):
-    module.register(app)
+for function, table in (
+    (convert.convert, convert.TABLE),
+    (check.check, check.TABLE),
+    (inspect.inspect, ("custom_ops",)),
+    (run.run_, ("custom_ops",)),
+    (verify.verify, ("custom_ops",)),
+    (bench.bench, ("custom_ops",)),
+    (optimize.optimize, optimize.TABLE),
+    (freeze.freeze, freeze.TABLE),
+    (passes.passes, passes.TABLE),
+    (explain.explain, explain.TABLE),
+    (diff.diff, ("custom_ops",)),
+    (doctor.doctor, ()),
+):
+    add_command(app, function, table)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, VerifyFailed, Where
 from atcpy.options import read_float, read_int
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from atcpy.bench.sides import Side
 
 _LAYERS_SHOWN = 40
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=custom_ops.TABLE)(bench)
 
 
 def bench(

@@ -6,6 +6,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,49 +37,31 @@ class Request:
 
     model: Path
     check: str | None
+    verify: bool
     reduce: bool
     resume: bool
     directory: Path
     oracle: str | None
     seed: int
-    feeds: Feeds
-    custom: CustomOps
+    input_data: str | None
     options: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if self.check is not None and self.verify:
+            raise UsageError("E10056", "--check and --verify: one of them decides", where=Where(option="check"))
+        if self.check is not None and not shlex.split(self.check):
+            raise UsageError("E10004", "--check needs a value", where=Where(option="check"))
+        convert_options(self.options)
 
-def read_request(
-    run: Invocation,
-    model: str,
-    *,
-    check: str | None,
-    verify: bool,
-    reduce: bool,
-    resume: bool,
-    output: str,
-    oracle: str | None,
-    seed: int,
-    input_data: str | None,
-    options: Mapping[str, Any],
-) -> Request:
-    """Check the arguments."""
-    if check is not None and verify:
-        raise UsageError("E10056", "--check and --verify: one of them decides", where=Where(option="check"))
-    if check is not None and not shlex.split(check):
-        raise UsageError("E10004", "--check needs a value", where=Where(option="check"))
-    named = {name: value for name, value in ({**options} | run.common).items() if value not in (None, False)}
-    convert_options(named)
-    return Request(
-        model=Path(model),
-        check=check,
-        reduce=reduce,
-        resume=resume,
-        directory=Path(output),
-        oracle=oracle,
-        seed=seed,
-        feeds={} if input_data is None else load_npz(input_data),
-        custom=custom_ops.load(named.get("custom_ops")),
-        options=named,
-    )
+    @cached_property
+    def feeds(self) -> Feeds:
+        """The inputs that the user gives."""
+        return {} if self.input_data is None else load_npz(self.input_data)
+
+    @cached_property
+    def custom(self) -> CustomOps:
+        """The user's operators."""
+        return custom_ops.load(self.options.get("custom_ops"))
 
 
 def find_culprit(run: Invocation, request: Request) -> Outcome:

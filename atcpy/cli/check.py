@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli.convert import read_options
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import Cause, UsageError, causes, escape, group
 from atcpy.report.columns import table
@@ -22,11 +22,6 @@ TABLE = (
 )  # fmt: skip
 _NODES_SHOWN = 2
 _WORD = {"error": "error", "host_cpu": "host", "warning": "warn"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(check)
 
 
 def check(

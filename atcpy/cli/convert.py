@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli import custom_ops
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
+from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, Stage, convert_options
 from atcpy.report.units import duration
@@ -17,7 +19,6 @@ from atcpy.report.units import duration
 if TYPE_CHECKING:
     from atcpy.ir import Graph
     from atcpy.ir.decisions import Moment
-    from atcpy.verify.verification import VerifyReport
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set",
@@ -26,11 +27,6 @@ TABLE = (
     "max_const", "max_growth", "allreduce_split", "allreduce_split_size", "allreduce_split_index",
     "allreduce_split_threshold", "allreduce_cost", "dump_graph", "dump_stages", "dump_passes", "export_compile_stat",
 )  # fmt: skip
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(convert)
 
 
 def convert(
@@ -66,14 +62,16 @@ def convert(
     report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed))
     seconds = time.perf_counter() - started
     statistics.compiled(report)
-    verdict = _verify(run, written, model, oracle, input_data, options.get("custom_ops")) if verify else None
+    verdict = None
+    if verify:
+        custom = custom_ops.load(options["custom_ops"])
+        verdict = compare_with_model(run, written, Path(model), input_data, oracle, custom)
     if verdict is None or verdict.passed:
         written.replace(target)
         report = replace(report, output=str(target))
     lines = convert_summary(report, model, seconds, soc_is_default=options.get("soc") is None)
     result = convert_result(report)
     if verdict is not None:
-        from atcpy.cli.verify import verdict_lines
         from atcpy.report.record import to_json
 
         result["verify"] = to_json(verdict)
@@ -86,30 +84,6 @@ def convert(
 def rejected_path(target: Path) -> Path:
     """Where a package waits for its verdict, and stays if that is bad."""
     return target.with_name(target.name.removesuffix(".om") + ".rejected.om")
-
-
-def _verify(
-    run: Invocation,
-    package: Path,
-    model: str,
-    oracle: str | None,
-    input_data: str | None,
-    custom_ops: list[str] | None,
-) -> "VerifyReport":
-    from atcpy.cli import custom_ops as custom
-    from atcpy.cli.arrays import load_npz
-    from atcpy.verify.verification import verify as compare_with_model
-
-    return compare_with_model(
-        package,
-        Path(model),
-        feeds=None if input_data is None else load_npz(input_data),
-        oracle=oracle,
-        threads=run.option("threads"),
-        allow_hardlinks=run.option("allow_hardlinks"),
-        custom=custom.load(custom_ops),
-        step=run.progress.step,
-    )
 
 
 def read_options(run: Invocation, options: dict[str, Any]) -> ConvertOptions:

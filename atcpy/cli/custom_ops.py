@@ -9,8 +9,6 @@ from atcpy.options import read_custom_ops
 if TYPE_CHECKING:
     from atcpy.ops.custom import CustomOps
 
-TABLE = ("custom_ops",)
-
 
 def load(modules: Sequence[str] | None) -> "CustomOps":
     """The operators of the modules that the command line names. Their libraries run in this process: if one ends it,

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import AtcError, VerifyFailed
 
 if TYPE_CHECKING:
     from atcpy.debug.diff import Difference
     from atcpy.ir import Graph
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=custom_ops.TABLE)(diff)
 
 
 def diff(

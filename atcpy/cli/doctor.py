@@ -12,7 +12,7 @@ import typer
 
 from atcpy import __version__
 from atcpy.cli.bench import cpu_model
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import InternalError, ResourceLimit
 from atcpy.options import MIB, default_memory_bytes, default_threads
@@ -26,11 +26,6 @@ _PACKAGES = ("numpy", "onnx", "onnxruntime", "ml_dtypes", "protobuf", "typer", "
 _MAX_SECONDS = 60.0  # for timing between ranks, without --timeout
 _EXTRAS = {"dist": "mpi4py", "tf": "tensorflow"}
 _FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app)(doctor)
 
 
 def doctor(

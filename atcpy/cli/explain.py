@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli import passes
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import CODES, UsageError, Where, did_you_mean
 
@@ -16,17 +17,10 @@ if TYPE_CHECKING:
     from atcpy.report.package import PackageView
 
 TABLE = (
-    "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
-    "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
-    "allreduce_split", "allreduce_split_size", "allreduce_split_index",
+    *passes.TABLE, "allreduce_split", "allreduce_split_size", "allreduce_split_index",
     "allreduce_split_threshold", "allreduce_cost",
 )  # fmt: skip
 _CODE = re.compile(r"(?:error|warning)?\[?([A-Za-z]{1,2}\d{4,5}C?|E2100C)\]?:?")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(explain)
 
 
 def explain(

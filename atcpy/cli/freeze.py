@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.optimize import target_path
 from atcpy.cli.outcome import Outcome
 
@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from atcpy.stages.freeze import FreezeReport
 
 TABLE = ("out_nodes", "signature", "tag_set")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(freeze)
 
 
 def freeze(

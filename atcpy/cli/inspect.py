@@ -6,16 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where, group, raise_os_error
 
 _MAGIC = b"IMOD"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=custom_ops.TABLE)(inspect)
 
 
 def inspect(

@@ -1,6 +1,6 @@
 """What all commands share: the common options, the envelope of `--json`, errors and their exit codes.
 
-A command is a function `(run, …) -> Outcome`.  `@command(app)` gives it the common options, prints what it returns, and
+A command is a function `(run, …) -> Outcome`.  `add_command` gives it the common options, prints what it returns, and
 ends the process with its exit code; commands that take options of the conversion get them from the table in
 `atcpy/options.py`, which is their one description.
 """
@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -198,32 +197,23 @@ def _table_parameter(option: Option) -> inspect.Parameter:
     )
 
 
-def command(app: typer.Typer, *, table: Sequence[str] = ()) -> Callable[[Callable[..., Outcome]], Callable[..., None]]:
-    """Registers a function `(run, …) -> Outcome` as the command of its name, with the options `table` of the table;
-    those arrive as its keyword arguments.
+def add_command(app: typer.Typer, function: Callable[..., Outcome], table: Sequence[str]) -> None:
+    """Add a function `(run, …) -> Outcome` as the command of its name. The options named in `table` reach it as keyword
+    arguments, the common ones in `run`.
     """
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    own = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if p.kind is not p.VAR_KEYWORD]
+    name = function.__name__.removesuffix("_")
 
-    def register(function: Callable[..., Outcome]) -> Callable[..., None]:
-        own = list(inspect.signature(function).parameters.values())[1:]
-        own = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        name = function.__name__.removesuffix("_")
+    def invoke(**values: Any) -> None:
+        shared = {key: values.pop(key) for key in _COMMON}
+        code = _run(name, shared, lambda run: function(run, **values))
+        if code:
+            raise typer.Exit(code)
 
-        @wraps(function)
-        def invoke(**values: Any) -> None:
-            shared = {key: values.pop(key) for key in _COMMON}
-            code = _run(name, shared, lambda run: function(run, **values))
-            if code:
-                raise typer.Exit(code)
-
-        rest = [*map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters()]
-        invoke.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + rest
-        )
-        invoke.__annotations__ = {}
-        app.command(name, help=function.__doc__)(invoke)
-        return invoke
-
-    return register
+    shown = [*own, *map(_table_parameter, (OPTIONS[option] for option in table)), *_common_parameters()]
+    invoke.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    app.command(name, help=function.__doc__)(invoke)
 
 
 def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome]) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, Where
 
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from atcpy.rewrite.report import OptimizeReport
 
 TABLE = ("input_shape", "max_const", "max_growth")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(optimize)
 
 
 def optimize(

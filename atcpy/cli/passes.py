@@ -1,11 +1,12 @@
 """`atcpy passes`: the passes by name, for `--skip_pass` and the switches; which of them breaks a model."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.errors import UsageError, did_you_mean
 from atcpy.report.columns import table
@@ -19,11 +20,6 @@ TABLE = (
     "soc", "custom_ops", "input_shape", "out_nodes", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "max_const", "max_growth",
 )  # fmt: skip
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=TABLE)(passes)
 
 
 def passes(
@@ -59,11 +55,12 @@ def passes(
     if action == "bisect":
         if name is None:
             raise UsageError("E10054", "passes bisect: a model is required", hint="atcpy passes bisect M.onnx")
-        from atcpy.cli.bisect import find_culprit, read_request
+        from atcpy.cli.bisect import Request, find_culprit
 
-        request = read_request(
-            run, name, check=check, verify=verify, reduce=reduce, resume=resume, output=output, oracle=oracle,
-            seed=random, input_data=input_data, options=options,
+        named = {key: value for key, value in (options | run.common).items() if value not in (None, False)}
+        request = Request(
+            model=Path(name), check=check, verify=verify, reduce=reduce, resume=resume, directory=Path(output),
+            oracle=oracle, seed=random, input_data=input_data, options=named,
         )  # fmt: skip
         return find_culprit(run, request)
     records = all_passes(options["custom_ops"])

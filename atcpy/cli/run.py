@@ -4,14 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=custom_ops.TABLE)(run_)
 
 
 def run_(

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atcpy.cli import custom_ops
-from atcpy.cli.invocation import Invocation, command
+from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 
 if TYPE_CHECKING:
+    from atcpy.ops.custom import CustomOps
     from atcpy.verify.compare import OutputReport
     from atcpy.verify.verification import VerifyReport
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, table=custom_ops.TABLE)(verify)
 
 
 def verify(
@@ -46,28 +42,43 @@ def verify(
     **options: Any,
 ) -> Outcome:
     """Compare a package with its model in ONNX Runtime, or in the ONNX reference evaluator."""
-    from atcpy.cli.arrays import load_npz
     from atcpy.verify.compare import Tolerance
     from atcpy.verify.inputs import Fill
-    from atcpy.verify.verification import verify as compare_with_model
 
     custom = custom_ops.load(options["custom_ops"])
     report = compare_with_model(
-        Path(package),
-        None if against is None else Path(against),
-        fill=Fill("random", random),
+        run, Path(package), None if against is None else Path(against), input_data, oracle, custom,
+        fill=Fill("random", random), shapes=_shapes(package, shape or []), tolerance=Tolerance(atol, rtol, cosine),
+    )  # fmt: skip
+    if not report.same_source:
+        run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
+    return Outcome(report, verdict_lines(report), report.error)
+
+
+def compare_with_model(
+    run: Invocation,
+    package: Path,
+    model: Path | None,
+    input_data: str | None,
+    oracle: str | None,
+    custom: "CustomOps",
+    **settings: Any,
+) -> "VerifyReport":
+    """Compare a package with its model; `settings` are further arguments of `verify`."""
+    from atcpy.cli.arrays import load_npz
+    from atcpy.verify import verification
+
+    return verification.verify(
+        package,
+        model,
         feeds=None if input_data is None else load_npz(input_data),
-        shapes=_shapes(package, shape or []),
-        tolerance=Tolerance(atol, rtol, cosine),
         oracle=oracle,
         threads=run.option("threads"),
         allow_hardlinks=run.option("allow_hardlinks"),
         custom=custom,
         step=run.progress.step,
+        **settings,
     )
-    if not report.same_source:
-        run.say(f"note: {report.against} is not the file that {package} was made from", level=0)
-    return Outcome(report, verdict_lines(report), report.error)
 
 
 def _shapes(package: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
