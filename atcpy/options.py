@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -310,6 +310,9 @@ class ConvertOptions:
 # Readers: (option, text or natural value) -> value.  Each raises UsageError with ATC's code.
 
 
+Reader: TypeAlias = Callable[[str, object], Any]
+
+
 def _expected(option: str, value: object, expected: str, hint: str = "", code: str = "E10001") -> UsageError:
     return UsageError(code, f'--{option}: "{value}" is not {expected}', where=Where(option=option), hint=hint)
 
@@ -414,6 +417,21 @@ def read_choice(option: str, value: object, choices: Mapping[str, Any]) -> Any:
         hint = did_you_mean(word, choices) or "one of " + ", ".join(choices)
         raise _expected(option, word, "one of " + ", ".join(choices), hint)
     return choices[word]
+
+
+def choice(choices: Mapping[str, Any]) -> Reader:
+    """Return a reader of one of a closed set."""
+    return lambda option, value: read_choice(option, value, choices)
+
+
+def number(read: Callable[[str, object, Any, Any], Any], lo: float, hi: float) -> Reader:
+    """Return a reader of a number from `lo` to `hi`: `read_int` or `read_float`."""
+    return lambda option, value: read(option, value, lo, hi)
+
+
+def read_path(option: str, value: object) -> Path:
+    """A path."""
+    return Path(value) if isinstance(value, os.PathLike) else Path(_text(option, value))
 
 
 SOCS: tuple[str, ...] = (
@@ -538,34 +556,31 @@ def _on_off(option: str, name: str, word: object, where: Where, code: str) -> bo
     return word == "on"
 
 
+def _pairs(option: str, value: object, form: str) -> Iterator[tuple[str, str]]:
+    """The items of `name:word;name:word`; the name ends at the last colon."""
+    for item in filter(None, map(str.strip, _text(option, value).split(";"))):
+        name, _, word = item.rpartition(":")
+        if not name.strip():
+            raise _expected(option, item, form)
+        yield name.strip(), word.strip()
+
+
 def read_switches(option: str, value: object) -> PassSwitches:
     """`Pass:on;Pass:off`, or a mapping of pass to bool."""
     if isinstance(value, PassSwitches):
         return value
     if isinstance(value, Mapping):
         return PassSwitches(named={str(name): read_bool(option, on) for name, on in value.items()})
-    named: dict[str, bool] = {}
-    for item in _text(option, value).split(";"):
-        if item.strip():
-            name, _, word = item.strip().rpartition(":")
-            if not name.strip():
-                raise _expected(option, item.strip(), "Pass:on or Pass:off")
-            named[name.strip()] = _on_off(option, name.strip(), word.strip(), Where(option=option), "E10001")
-    return PassSwitches(named=named)
+    pairs = _pairs(option, value, "Pass:on or Pass:off")
+    return PassSwitches(
+        named={name: _on_off(option, name, word, Where(option=option), "E10001") for name, word in pairs}
+    )
 
 
 def read_limits(option: str, value: object) -> dict[str, int]:
     """`Pass:7;Other:0`, or a mapping of pass to number."""
-    if isinstance(value, Mapping):
-        return {str(name): read_int(option, count, 0, 2**31) for name, count in value.items()}
-    limits = {}
-    for item in _text(option, value).split(";"):
-        if item.strip():
-            name, _, count = item.rpartition(":")
-            if not name.strip():
-                raise _expected(option, item.strip(), "Pass:NUMBER")
-            limits[name.strip()] = read_int(option, count.strip(), 0, 2**31)
-    return limits
+    pairs = value.items() if isinstance(value, Mapping) else _pairs(option, value, "Pass:NUMBER")
+    return {str(name): read_int(option, count, 0, 2**31) for name, count in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -707,15 +722,31 @@ def _only_keys(path: str, name: str, value: object, keys: tuple[str, ...] | None
 # The table
 
 
+def _canonical(value: object) -> str:
+    """Return the text of a value, as the package records it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case OoLevel():
+            return value.name
+        case Enum():
+            return str(value.value)
+        case tuple():
+            return ",".join(value)
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option: `text` gives its canonical spelling.  What cannot change the package is not `recorded` in it."""
 
     name: str
-    read: Callable[[str, object], Any]
+    read: Reader
     default: Any
     help: str
-    text: Callable[[Any], str] = str
+    text: Callable[[Any], str] = _canonical
     recorded: bool = True
     aliases: tuple[str, ...] = ()
     repeatable: bool = False
@@ -816,10 +847,6 @@ def _network_text(network: Network) -> str:
     return ",".join(f"{name}={number!r}" for name, number in asdict(network).items())
 
 
-def _lower(value: object) -> str:
-    return str(value).lower()
-
-
 _TABLE = (
     Option("soc", read_soc, "Ascend910", "chip to compile for", aliases=("soc_version",)),
     Option("input_shape", read_input_shape, {}, 'shapes of inputs, "x:1,3,224,224;y:1~8,-1"', _shape_text),
@@ -830,23 +857,17 @@ _TABLE = (
         'the values that become outputs, "node:0;node:1" or output names',
         ";".join,
     ),
-    Option("framework", read_framework, None, "5 for ONNX, 3 for TensorFlow; default: by content", lambda f: f.value),
+    Option("framework", read_framework, None, "5 for ONNX, 3 for TensorFlow; default: by content"),
     Option(
         "input_format",
-        lambda option, value: read_choice(option, value, {name: name for name in INPUT_FORMATS}),
+        choice({name: name for name in INPUT_FORMATS}),
         "",
         "what the package calls the layout of the inputs: NHWC (TensorFlow's), NCHW (ONNX's), ND, NDHWC or NCDHW",
     ),
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
-    Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve", ",".join),
-    Option("static", read_bool, False, "refuse a model with an open dimension", _lower),
-    Option(
-        "oo_level",
-        lambda option, value: read_choice(option, value, _LEVELS),
-        OoLevel.O2,
-        "how much is optimised, O0 to O3",
-        lambda level: level.name,
-    ),
+    Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve"),
+    Option("static", read_bool, False, "refuse a model with an open dimension"),
+    Option("oo_level", choice(_LEVELS), OoLevel.O2, "how much is optimised, O0 to O3"),
     Option("skip_pass", read_names, (), "passes to leave out", lambda names: ",".join(sorted(names))),
     Option(
         "fusion_switch_file",
@@ -865,27 +886,19 @@ _TABLE = (
     ),
     Option(
         "op_select_implmode",
-        lambda option, value: read_choice(option, value, _IMPL_MODES),
+        choice(_IMPL_MODES),
         ImplMode.HIGH_PERFORMANCE,
         "high_precision turns Winograd and approximations off",
-        lambda mode: mode.value,
     ),
-    Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2", _lower),
+    Option("enable_graph_kernel", read_bool, None, "fuse elementwise ops into graph kernels; on from O2"),
     Option("disable_reuse_memory", read_zero_or_one, False, "1: no activation shares memory", lambda v: str(int(v))),
     Option("max_const", read_size, 16 * MIB, "largest constant that folding may make, as 1M"),
-    Option(
-        "max_growth",
-        lambda option, value: read_float(option, value, 0, 1000),
-        1.1,
-        "how far folding may let the weights grow",
-        lambda growth: f"{growth:g}",
-    ),
+    Option("max_growth", number(read_float, 0, 1000), 1.1, "how far folding may let the weights grow"),
     Option(
         "allreduce_split",
-        lambda option, value: read_choice(option, value, _SPLITS),
+        choice(_SPLITS),
         SplitBy.DEFAULT,
         "how allreduces are put together: default (96.54 % of the bytes first), or auto by the model of costs",
-        lambda split: split.value,
     ),
     Option(
         "allreduce_split_size",
@@ -923,28 +936,16 @@ _TABLE = (
         _ops_text,
         repeatable=True,
     ),
-    Option("allow_hardlinks", read_bool, False, "take external data with several names", _lower, recorded=False),
+    Option("allow_hardlinks", read_bool, False, "take external data with several names", recorded=False),
     Option("memory_limit", read_size, None, "most memory to use, as 8G", recorded=False),
     Option("timeout", read_seconds, None, "most seconds to work", recorded=False),
-    Option(
-        "threads",
-        lambda option, value: read_int(option, value, 1, 1024),
-        None,
-        "threads to use; default: the physical cores",
-        recorded=False,
-    ),
-    Option(
-        "dump_graph",
-        lambda option, value: Path(value) if isinstance(value, os.PathLike) else Path(_text(option, value)),
-        None,
-        "directory to write each stage's graph to",
-        recorded=False,
-    ),
+    Option("threads", number(read_int, 1, 1024), None, "threads to use; default: the physical cores", recorded=False),
+    Option("dump_graph", read_path, None, "directory to write each stage's graph to", recorded=False),
     Option("dump_stages", _read_stages, frozenset(Stage), "stages to dump", recorded=False),
-    Option("dump_passes", read_names, (), "passes to dump before and after they run", ",".join, recorded=False),
+    Option("dump_passes", read_names, (), "passes to dump before and after they run", recorded=False),
     Option(
         "export_compile_stat",
-        lambda option, value: read_int(option, value, 0, 2),
+        number(read_int, 0, 2),
         0,
         "write fusion_result.json: 0 never, 1 at the end, 2 after compilation",
         recorded=False,
