@@ -1,36 +1,42 @@
-"""Putting the nodes of a graph in order again, where a rewrite made what comes early wait for what comes late."""
+"""Topological orders: of numbered things, and of the nodes of a graph after a rewrite."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
 from atcpy.ir.graph import Graph
-from atcpy.ir.node import Node
+
+
+def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
+    """Return the numbers 0, 1 … in an order in which each one follows its predecessors, the lowest first where several
+    can come next.
+    """
+    missing = [0] * len(predecessors)
+    followers: list[list[int]] = [[] for _ in predecessors]
+    for number, earlier in enumerate(predecessors):
+        for other in earlier:
+            missing[number] += 1
+            followers[other].append(number)
+    ready = [number for number, count in enumerate(missing) if not count]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for follower in followers[number]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                heappush(ready, follower)
+    assert len(order) == len(predecessors), "they form a cycle"
+    return order
 
 
 def sort_nodes(graph: Graph) -> None:
-    """A topological order in which every node stays as far in front as what it reads lets it: a function of the
-    order that was, and the same in every process.
+    """Put the nodes of a graph in a topological order in which each one stays as far in front as its operands let it: a
+    function of the order before, and the same in every process.
     """
     nodes = list(graph.nodes)
-    number = {node: place for place, node in enumerate(nodes)}
-    missing = [0] * len(nodes)
-    readers: list[list[int]] = [[] for _ in nodes]
-    for place, node in enumerate(nodes):
-        for value in node.operands:
-            maker = number.get(value.producer)
-            if maker is not None:
-                missing[place] += 1
-                readers[maker].append(place)
-    ready = [place for place, count in enumerate(missing) if not count]
-    heapify(ready)
-    order: list[Node] = []
-    while ready:
-        place = heappop(ready)
-        order.append(nodes[place])
-        for reader in readers[place]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heappush(ready, reader)
-    assert len(order) == len(nodes), "the graph has a cycle"
-    graph.reorder(order)
+    number = {node: index for index, node in enumerate(nodes)}
+    predecessors = ([number[value.producer] for value in node.operands if value.producer in number] for node in nodes)
+    graph.reorder([nodes[index] for index in topological_order(list(predecessors))])

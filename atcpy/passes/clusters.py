@@ -1,10 +1,10 @@
-"""Clusters of nodes, made without cycles: GE's rule, for engines and for graph kernels alike.
+"""Clusters of nodes without cycles between them: GE's rule, for engines and for graph kernels alike.
 
-One cluster a node at first. In ascending order, each cluster takes in those of its parents that belong to it and
-from which no second way leads to it: else a cycle of clusters would arise.
+At first each node is a cluster. In ascending order, each cluster takes in those of its parents that may join it and
+from which no second way leads to it: else clusters would form a cycle.
 
-The clusters' `place` is a topological order of them all times, so that a second way is looked for only among those
-between the two (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
+`Cluster.position` is a topological order at all times, so that a second way is looked for only between the positions of
+the two (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
 """
 
 from __future__ import annotations
@@ -23,73 +23,81 @@ MAX_LINKS = 512
 
 @dataclass(eq=False, slots=True)
 class Cluster:
-    """Nodes that belong together."""
+    """Nodes that belong together. `position` is that in a topological order of all clusters, `index` that of the last
+    one that was joined into it.
+    """
 
     index: int
     nodes: list[Node]
-    place: int
+    position: int
     parents: dict[Cluster, None] = field(default_factory=dict)
     children: dict[Cluster, None] = field(default_factory=dict)
 
 
-# True if a parent and its child belong into one cluster, as far as their nodes go; the clusters are then to be joined.
-Belong = Callable[[Cluster, Cluster], bool]
-# Told of two clusters that belong together whether they are joined next, or a cycle forbids it.
-Told = Callable[[Cluster, Cluster, bool], None]
+# Whether a parent and its child may become one cluster, as far as their nodes go.
+MayJoin = Callable[[Cluster, Cluster], bool]
+# Is called with two clusters that may become one, and whether they do next, or a cycle forbids it.
+Joining = Callable[[Cluster, Cluster, bool], None]
 
 _children = attrgetter("children")
 _parents = attrgetter("parents")
 
 
 def join_clusters(
-    nodes: Sequence[Node], read: Callable[[Node], Iterable[Node]], belong: Belong, told: Told = lambda a, b, c: None
+    nodes: Sequence[Node],
+    producers: Callable[[Node], Iterable[Node]],
+    may_join: MayJoin,
+    joining: Joining = lambda parent, child, is_joined: None,
 ) -> list[Cluster]:
-    """The clusters of nodes given in topological order, in the order of their first nodes; `read` gives the nodes that
-    a node depends on.
+    """Return the clusters of nodes given in topological order, in the order of their first nodes; `producers` gives the
+    nodes that a node depends on.
     """
     clusters: list[Cluster] = []
-    of: dict[Node, Cluster] = {}
+    cluster_of: dict[Node, Cluster] = {}
     for node in nodes:
         cluster = Cluster(len(clusters), [node], len(clusters))
-        for source in read(node):
-            parent = of.get(source)
+        for source in producers(node):
+            parent = cluster_of.get(source)
             if parent is not None:
                 parent.children[cluster] = None
                 cluster.parents[parent] = None
-        of[node] = cluster
+        cluster_of[node] = cluster
         clusters.append(cluster)
     absorbed: set[Cluster] = set()
     for child in clusters:
         survivor = child
-        for parent in sorted(child.parents, key=lambda parent: (len(parent.children), parent.index)):
-            if not belong(parent, survivor):
+        parents = list(child.parents)
+        if len(parents) > 1:
+            parents.sort(key=lambda parent: (len(parent.children), parent.index))
+        for parent in parents:
+            if not may_join(parent, survivor):
                 continue
             between = _between(parent, survivor)
-            told(parent, survivor, between is not None)
+            joining(parent, survivor, between is not None)
             if between is not None:
                 survivor, gone = _join(parent, survivor, *between)
                 absorbed.add(gone)
-    position = {node: index for index, node in enumerate(nodes)}
+    order = {node: index for index, node in enumerate(nodes)}
     alive = [cluster for cluster in clusters if cluster not in absorbed]
     for cluster in alive:
-        cluster.nodes.sort(key=position.__getitem__)
+        cluster.nodes.sort(key=order.__getitem__)
     return alive
 
 
 def _between(parent: Cluster, child: Cluster) -> tuple[list[Cluster], list[Cluster]] | None:
-    """What the child depends on that lies between the two, and what there depends on the parent; None if a way other
-    than the direct one leads from parent to child, or none was excluded within the limit.
+    """The ancestors of the child and the descendants of the parent that lie between the two; None if a way other than
+    the direct one leads from parent to child, or none was excluded within the limit.
     """
-    places = parent.place, child.place
-    after = _reach(parent, _children, *places)
+    low, high = parent.position, child.position
+    after = _reach(parent, _children, low, high)
     if after is None or any(child in cluster.children for cluster in after):
         return None
-    before = _reach(child, _parents, *places)
+    before = _reach(child, _parents, low, high)
     return None if before is None else (before, after)
 
 
 def _reach(start: Cluster, step: Callable[[Cluster], Collection[Cluster]], low: int, high: int) -> list[Cluster] | None:
-    """What lies on the ways from `start` and between two places; None if that is too much."""
+    """The clusters on the ways from `start` and between two positions; None if those are too many."""
     found: dict[Cluster, None] = {}
     pending = [start]
     links = 0
@@ -99,7 +107,7 @@ def _reach(start: Cluster, step: Callable[[Cluster], Collection[Cluster]], low: 
         if links > MAX_LINKS:
             return None
         for cluster in following:
-            if low < cluster.place < high and cluster not in found:
+            if low < cluster.position < high and cluster not in found:
                 if len(found) >= MAX_SEARCH:
                     return None
                 found[cluster] = None
@@ -107,12 +115,16 @@ def _reach(start: Cluster, step: Callable[[Cluster], Collection[Cluster]], low: 
     return list(found)
 
 
+def _link_count(cluster: Cluster) -> int:
+    return len(cluster.nodes) + len(cluster.parents) + len(cluster.children)
+
+
 def _join(parent: Cluster, child: Cluster, before: list[Cluster], after: list[Cluster]) -> tuple[Cluster, Cluster]:
-    """Makes one cluster of two: (who stays, who is gone). The one with fewer links moves, so that a cluster that
-    grows and grows is not moved each time.
+    """Join two clusters and return the one that stays and the one that goes: the one with fewer links, so that a
+    cluster that grows and grows is not moved each time.
     """
-    gone, stays = sorted((parent, child), key=lambda c: len(c.nodes) + len(c.parents) + len(c.children))
-    places = sorted(cluster.place for cluster in (*before, *after, parent, child))
+    gone, stays = (parent, child) if _link_count(parent) <= _link_count(child) else (child, parent)
+    positions = sorted(cluster.position for cluster in (*before, *after, parent, child))
     stays.index = max(parent.index, child.index)
     stays.nodes.extend(gone.nodes)
     for above in gone.parents:
@@ -125,10 +137,13 @@ def _join(parent: Cluster, child: Cluster, before: list[Cluster], after: list[Cl
         if below is not stays:
             below.parents[stays] = None
             stays.children[below] = None
-    before.sort(key=lambda cluster: cluster.place)
-    after.sort(key=lambda cluster: cluster.place)
-    for cluster, place in zip([*before, stays], places, strict=False):
-        cluster.place = place
-    for cluster, place in zip(reversed(after), reversed(places), strict=False):
-        cluster.place = place
+    if not before and not after:
+        stays.position = positions[0]
+        return stays, gone
+    before.sort(key=attrgetter("position"))
+    after.sort(key=attrgetter("position"))
+    for cluster, position in zip([*before, stays], positions, strict=False):
+        cluster.position = position
+    for cluster, position in zip(reversed(after), reversed(positions), strict=False):
+        cluster.position = position
     return stays, gone

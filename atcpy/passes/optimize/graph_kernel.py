@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Value, erase_dead
+from atcpy.ir.order import sort_nodes
 from atcpy.ir.rewriter import merge_names
 from atcpy.ops.elementwise.graph_kernel import BODY, sources_of
 from atcpy.ops.elementwise.graph_kernel import NAME as OP_TYPE
@@ -18,7 +19,6 @@ from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.optimize.graph_kernel_copies import Copies, Kernel
 from atcpy.passes.optimize.graph_kernel_groups import Groups, reads, with_views
-from atcpy.passes.optimize.merge import in_order
 from atcpy.passes.phase import Phase
 
 NAME = "GraphKernelFusionPass"
@@ -39,8 +39,8 @@ def fuse_graph_kernels(graph: Graph, record: PassRecord, options: OptimizeOption
             break
         record.fire(reversed(kernel.nodes))
         _replace(graph, groups, kernel)
-    if kernels:
-        _restore_order(graph)
+    if kernels:  # which read what all their nodes read, and stand where the last of them stood
+        sort_nodes(graph)
 
 
 class _Cuts:
@@ -176,11 +176,3 @@ def _bring(body: Graph, node: Node, known: dict[Value, Value], *, keep: bool) ->
     copy = body.append(node.op_type, inputs, node.attrs, name=node.name, outputs=(node.output.name,))
     copy.output.desc, copy.engine, copy.sources, copy.passes = node.output.desc, node.engine, node.sources, node.passes
     known[node.output] = copy.output
-
-
-def _restore_order(graph: Graph) -> None:
-    """A kernel reads what all its nodes read, and stands where the last of them stood."""
-    *nodes, net_output = graph.nodes
-    places = {node: index for index, node in enumerate(nodes)}
-    for node in in_order(nodes, places):
-        graph.move_before(node, net_output)

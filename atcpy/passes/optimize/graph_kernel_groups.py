@@ -107,10 +107,11 @@ class Groups:
         self._unfit: dict[Node, Reject] = {}
         self._spans: dict[Node, Spans] = {}  # of what each node computes within its group's domain
         self._row: dict[Cluster, int] = {}
+        self._joint: tuple[_Edge, tuple[Spans, Spans]] | None = None  # of the groups that may join next
         self._known: dict[object, Part] = {}  # by all that decides what a node would be
         self._nodes = [node for node in graph.nodes if not node.is_structural and not is_view(node)]
         for node in self._nodes:
-            self._look_at(node)
+            self._add_part(node)
         for node, read in self.read.items():
             self.users[node] = list(_final_users(node))
             self._spans[node] = ()
@@ -119,13 +120,13 @@ class Groups:
 
     def find(self) -> Iterator[list[Node]]:
         """The groups of two nodes and more, each in an order in which values follow what they depend on closely."""
-        clusters = join_clusters(self._nodes, _producers, self._belong, self._told)
+        clusters = join_clusters(self._nodes, _producers, self._may_join, self._joining)
         for node, reject in self._unfit.items():
             if any(source in self.parts for source in _producers(node)) or self._is_read(node):
                 self.rejects.append(reject)
         for cluster in clusters:
             for nodes in self._without_tail(cluster) if len(cluster.nodes) > 1 else ():
-                yield self._in_depth(nodes)
+                yield self._depth_first(nodes)
 
     def outer_reads(self, node: Node) -> Iterator[tuple[Node, Value, Spans]]:
         """What a node reads: who makes it, the value, and how it is repeated within its group's results."""
@@ -152,7 +153,7 @@ class Groups:
 
     # --- nodes -----------------------------------------------------------------------------------
 
-    def _look_at(self, node: Node) -> None:
+    def _add_part(self, node: Node) -> None:
         opdef = find_opdef(node)
         if opdef is None or not (opdef.takes_elements(node) or opdef.has_any(_MOVES_OR_REDUCES)):
             return
@@ -179,22 +180,25 @@ class Groups:
 
     # --- groups ----------------------------------------------------------------------------------
 
-    def _belong(self, parent: Cluster, child: Cluster) -> bool:
+    def _may_join(self, parent: Cluster, child: Cluster) -> bool:
         first, second = parent.nodes[0], child.nodes[0]
         if first not in self.parts or second not in self.parts or len(parent.nodes) + len(child.nodes) > MAX_NODES:
             return False
-        reject = self._against(parent, child)
+        edges = self._edges(parent, child)
+        link = _link(edges)
+        if link is None:
+            reject: Reject | None = Reject("broadcast", edges[0].reader.name, reads(edges[0].source))
+        else:
+            reject = self._objection(parent, child, edges[0], link)
+            self._joint = edges[0], link
         if reject is not None:
             self.rejects.append(reject)
         return reject is None
 
-    def _against(self, parent: Cluster, child: Cluster) -> Reject | None:
-        edges = self._edges(parent, child)
-        source, reader = edges[0].source, edges[0].reader
+    def _objection(self, parent: Cluster, child: Cluster, edge: _Edge, link: tuple[Spans, Spans]) -> Reject | None:
+        """Why two groups with this link between their domains stay apart."""
+        source, reader = edge.source, edge.reader
         where, detail = reader.name, reads(source)
-        link = _link(edges)
-        if link is None:
-            return Reject("broadcast", where, detail)
         above, below = link
         rows = self._rows_of(parent), self._rows_of(child)
         row = max(rows)
@@ -203,7 +207,7 @@ class Groups:
         is_apart = any(spans and own > 1 for spans, own in zip(link, rows, strict=True))
         if is_apart or (1 not in rows and rows[0] != rows[1]) or (below and not is_along_rows):
             return Reject("broadcast", where, detail)
-        if not self._can_lie(parent, above, row) or not self._can_lie(child, below, row):
+        if not self._fits_domain(parent, above, row) or not self._fits_domain(child, below, row):
             return Reject("broadcast", where, detail)
         if not above:
             return None
@@ -211,7 +215,7 @@ class Groups:
         read_outside = (node for node in parent.nodes if self.is_read_outside(node, members))
         if any(not is_along_rows or self._made(node) for node in read_outside):
             return Reject("second-consumer", where, detail)
-        if self._extra(parent, reader, above) > 2 * source.output.desc.nbytes + LAUNCH_COST:
+        if self._recomputation(parent, reader, above) > 2 * source.output.desc.nbytes + LAUNCH_COST:
             return Reject("recomputation", where, detail)
         return None
 
@@ -233,7 +237,7 @@ class Groups:
         """How many elements a group's reductions make one of; 1 if it has none."""
         return self._row.get(cluster, self.parts[cluster.nodes[0]].row)
 
-    def _can_lie(self, cluster: Cluster, spans: Spans, row: int) -> bool:
+    def _fits_domain(self, cluster: Cluster, spans: Spans, row: int) -> bool:
         """True if all nodes of a group can lie in a domain within which its own is repeated, with rows that are not cut
         where they are reduced.
         """
@@ -249,7 +253,7 @@ class Groups:
         known = [whole for whole in placed if whole is not None]
         return len(known) == len(placed) and not cuts_rows(known, row)
 
-    def _extra(self, parent: Cluster, reader: Node, spans: Spans) -> int:
+    def _recomputation(self, parent: Cluster, reader: Node, spans: Spans) -> int:
         """What computing the parent's values for each place where they are repeated costs more."""
         times = repeats(spans)
         low, high = spans[0]
@@ -258,12 +262,12 @@ class Groups:
         parts = [(self.parts[node], self._spans[node]) for node in parent.nodes]
         return sum(part.cost * part.elements * repeats(own) * (times - 1) for part, own in parts)
 
-    def _told(self, parent: Cluster, child: Cluster, is_joined: bool) -> None:
-        edges = self._edges(parent, child)
-        link = _link(edges)
-        assert link is not None
+    def _joining(self, parent: Cluster, child: Cluster, is_joined: bool) -> None:
+        """Lay two groups, about which `_may_join` was asked last, into one domain, or note that a cycle forbids it."""
+        assert self._joint is not None
+        edge, link = self._joint
         if not is_joined:
-            self.rejects.append(Reject("cycle", edges[0].reader.name, reads(edges[0].source)))
+            self.rejects.append(Reject("cycle", edge.reader.name, reads(edge.source)))
             return
         self._row[parent] = self._row[child] = max(self._rows_of(parent), self._rows_of(child))
         for cluster, spans in zip((parent, child), link, strict=True):
@@ -290,7 +294,7 @@ class Groups:
             return [cluster.nodes]
         return [rest, [node for node in cluster.nodes if node in tail]]
 
-    def _in_depth(self, nodes: Sequence[Node]) -> list[Node]:
+    def _depth_first(self, nodes: Sequence[Node]) -> list[Node]:
         """What a node depends on comes right before it, as far as it has not come earlier."""
         members, found = set(nodes), dict[Node, None]()
         for root in nodes:

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from atcpy.ir import Engine, Node
-from atcpy.passes import clusters
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Cluster:
-    """Nodes of one engine, in topological order; `index` names it."""
-
-    index: int
-    engine: Engine
-    nodes: list[Node]
+from atcpy.passes.clusters import Cluster, join_clusters
 
 
 def make_clusters(nodes: list[Node]) -> list[Cluster]:
-    """The clusters of placed nodes given in topological order, themselves in such an order.
-    Constants belong to whoever reads them and are left out.
+    """Return the clusters of placed nodes given in topological order, themselves in such an order. Constants belong to
+    whoever reads them and are left out.
     """
     placed = [node for node in nodes if not node.is_structural]
-    joined = clusters.join_clusters(placed, _read, _belong)
-    return [Cluster(cluster.index, _engine(cluster), cluster.nodes) for cluster in _in_topological_order(joined)]
+    clusters = join_clusters(
+        placed,
+        lambda node: [value.producer for value in node.operands],
+        lambda parent, child: parent.nodes[0].engine is child.nodes[0].engine,
+    )
+    return _in_topological_order(clusters)
 
 
-def _read(node: Node) -> list[Node]:
-    return [value.producer for value in node.operands]
-
-
-def _belong(parent: clusters.Cluster, child: clusters.Cluster) -> bool:
-    return parent.nodes[0].engine is child.nodes[0].engine
-
-
-def _engine(cluster: clusters.Cluster) -> Engine:
+def engine_of(cluster: Cluster) -> Engine:
+    """Return the engine of a cluster's nodes."""
     engine = cluster.nodes[0].engine
     assert engine is not None
     return engine
 
 
-def _in_topological_order(alive: list[clusters.Cluster]) -> list[clusters.Cluster]:
-    """One that follows a way to its end before it takes the next."""
-    waiting = {cluster: len(cluster.parents) for cluster in alive}
-    ready = [cluster for cluster in reversed(alive) if not cluster.parents]
-    ordered: list[clusters.Cluster] = []
+def _in_topological_order(clusters: list[Cluster]) -> list[Cluster]:
+    """An order that follows a way to its end before it takes the next."""
+    waiting = {cluster: len(cluster.parents) for cluster in clusters}
+    ready = [cluster for cluster in reversed(clusters) if not cluster.parents]
+    ordered: list[Cluster] = []
     while ready:
         cluster = ready.pop()
         ordered.append(cluster)
@@ -52,5 +38,5 @@ def _in_topological_order(alive: list[clusters.Cluster]) -> list[clusters.Cluste
             waiting[child] -= 1
             if waiting[child] == 0:
                 ready.append(child)
-    assert len(ordered) == len(alive), "clusters form a cycle"
+    assert len(ordered) == len(clusters), "clusters form a cycle"
     return ordered

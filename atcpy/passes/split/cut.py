@@ -1,88 +1,75 @@
 """Cutting the graph at the borders of its clusters.
 
-Each value that crosses a border leaves its piece through an End and enters the other through a
-PlaceHolder, which carry GE's attributes.
+Each value that crosses a border leaves its subgraph through an End and enters the other through a PlaceHolder, which
+carry GE's attributes.
 """
 
 from __future__ import annotations
 
 from atcpy.ir import Border, Graph, Node, Partition, Subgraph, Value
-from atcpy.passes.split.cluster import Cluster, make_clusters
+from atcpy.passes.clusters import Cluster
+from atcpy.passes.split.cluster import engine_of, make_clusters
 
 
 def cut(graph: Graph) -> Partition:
-    """Moves the nodes of each cluster into a graph of its own; Data and NetOutput stay in the root."""
+    """Move the nodes of each cluster into a graph of its own; Data and NetOutput stay in the root."""
     nodes = list(graph.nodes)
     clusters = make_clusters(nodes)
-    owner: dict[Node, Cluster] = {node: cluster for cluster in clusters for node in cluster.nodes}
-    _spread_constants(graph, nodes, owner)
-    pieces: list[Subgraph] = []
-    graph_of: dict[Cluster, Graph] = {}
-    for rank, cluster in enumerate(clusters):
-        piece = Graph(f"partition0_rank{rank + 1}_new_sub_graph{cluster.index + 1}", names=graph.names)
-        piece.decisions = graph.decisions
-        graph_of[cluster] = piece
-        pieces.append(Subgraph(piece, cluster.engine, rank + 1))
+    owner = {node: cluster for cluster in clusters for node in cluster.nodes}
+    subgraphs: dict[Cluster, Subgraph] = {}
+    for rank, cluster in enumerate(clusters, 1):
+        part = Graph(f"partition0_rank{rank}_new_sub_graph{cluster.index + 1}", names=graph.names)
+        part.decisions = graph.decisions
+        subgraphs[cluster] = Subgraph(part, engine_of(cluster), rank)
+    _distribute_constants(graph, nodes, owner)
+    for cluster, subgraph in subgraphs.items():
         for node in cluster.nodes:
-            piece.adopt(node)
-    borders = tuple(_borders(graph, clusters, owner, graph_of))
-    for subgraph in pieces:
-        piece = subgraph.graph
-        piece.append("NetOutput", (), name=f"{piece.name}_NetOutput", outputs=())
-    return Partition(graph, tuple(pieces), borders, tuple(nodes))
+            subgraph.graph.adopt(node)
+    borders: list[Border] = []
+    for cluster, subgraph in subgraphs.items():
+        entered: dict[Value, Value] = {}
+        for node in cluster.nodes:
+            for index, value in enumerate(node.inputs):
+                if value is None or value.producer.op_type == "Data" or owner.get(value.producer) is cluster:
+                    continue
+                if value not in entered:
+                    source = subgraphs[owner[value.producer]]
+                    borders.append(_insert_border(value, node, source, subgraph, len(borders)))
+                    entered[value] = borders[-1].placeholder.output
+                graph.set_input(node, index, entered[value])
+    for subgraph in subgraphs.values():
+        part = subgraph.graph
+        part.append("NetOutput", (), name=f"{part.name}_NetOutput", outputs=())
+    return Partition(graph, tuple(subgraphs.values()), tuple(borders), tuple(nodes))
 
 
-def _spread_constants(graph: Graph, nodes: list[Node], owner: dict[Node, Cluster]) -> None:
-    """Gives each cluster that reads a constant a Const of its own; they share the data."""
+def _distribute_constants(graph: Graph, nodes: list[Node], owner: dict[Node, Cluster]) -> None:
+    """Give each cluster that reads a constant a Const of its own; they share the data."""
     for node in nodes:
         if node.op_type != "Const":
             continue
-        readers: dict[Cluster, list[tuple[Node, int]]] = {}
-        for user, place in node.output.uses:
-            if user in owner:
-                readers.setdefault(owner[user], []).append((user, place))
-        stays_in_root = any(user not in owner for user in node.output.users)
-        for number, (cluster, uses) in enumerate(readers.items()):
+        readers: dict[Cluster | None, list[tuple[Node, int]]] = {}
+        for user, index in node.output.uses:
+            readers.setdefault(owner.get(user), []).append((user, index))
+        is_taken = readers.pop(None, None) is not None  # by the root
+        for cluster, uses in readers.items():
+            assert cluster is not None
             const = node
-            if stays_in_root or number > 0:
+            if is_taken:
                 tensor = node.output.tensor
                 assert tensor is not None
                 const = graph.add_const(tensor, node.output.name, before=node).producer
                 const.output.desc = node.output.desc
                 const.sources, const.passes, const.engine = node.sources, node.passes, node.engine
-                for user, place in uses:
-                    graph.set_input(user, place, const.output)
+                for user, index in uses:
+                    graph.set_input(user, index, const.output)
+            is_taken = True
             cluster.nodes.insert(0, const)
             owner[const] = cluster
 
 
-def _borders(
-    root: Graph, clusters: list[Cluster], owner: dict[Node, Cluster], graph_of: dict[Cluster, Graph]
-) -> list[Border]:
-    borders: list[Border] = []
-    entered: dict[tuple[Value, Cluster], Value] = {}
-    for cluster in clusters:
-        for node in list(cluster.nodes):
-            for place, value in enumerate(node.inputs):
-                if value is None:
-                    continue
-                source = owner.get(value.producer)
-                if source is cluster or value.producer.op_type == "Data":
-                    continue
-                assert source is not None
-                inside = entered.get((value, cluster))
-                if inside is None:
-                    border = _cross(value, node, source, cluster, graph_of, len(borders))
-                    borders.append(border)
-                    inside = entered[value, cluster] = border.placeholder.output
-                root.set_input(node, place, inside)
-    return borders
-
-
-def _cross(
-    value: Value, reader: Node, source: Cluster, target: Cluster, graph_of: dict[Cluster, Graph], number: int
-) -> Border:
-    front, back = graph_of[source], graph_of[target]
+def _insert_border(value: Value, reader: Node, source: Subgraph, target: Subgraph, number: int) -> Border:
+    front, back = source.graph, target.graph
     end = front.append(
         "End",
         [value],
@@ -90,9 +77,8 @@ def _cross(
         name=f"{front.name}_End{number}",
         outputs=(),
     )
-    first = next(back.nodes)
     placeholder = back.insert_before(
-        first,
+        next(back.nodes),
         "PlaceHolder",
         (),
         {

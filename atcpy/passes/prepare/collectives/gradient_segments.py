@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from itertools import accumulate, pairwise
 from math import inf
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from atcpy.errors import UsageError
+from atcpy.ir.order import topological_order
 from atcpy.options import AllReduceSplit, Network, SplitBy
 from atcpy.passes.collective_costs import algorithms, cheapest, least_seconds
 
@@ -241,19 +241,7 @@ def cut_for_dependencies(segments: Sequence[Sequence[int]], waits_for: Mapping[i
 
 def _in_order(parts: list[list[int]], before: list[set[int]]) -> list[list[int]]:
     """The parts in the order of their last members, but none before those that it waits for."""
-    after: list[list[int]] = [[] for _ in parts]
-    for part, earlier in enumerate(before):
-        for other in earlier:
-            after[other].append(part)
-    missing = [len(earlier) for earlier in before]
-    ready = [(parts[part][-1], part) for part, count in enumerate(missing) if not count]
-    heapify(ready)
-    placed: list[list[int]] = []
-    while ready:
-        _, part = heappop(ready)
-        placed.append(parts[part])
-        for later in after[part]:
-            missing[later] -= 1
-            if not missing[later]:
-                heappush(ready, (parts[later][-1], later))
-    return placed
+    by_last = sorted(range(len(parts)), key=lambda part: parts[part][-1])
+    rank = {part: index for index, part in enumerate(by_last)}
+    order = topological_order([[rank[earlier] for earlier in before[part]] for part in by_last])
+    return [parts[by_last[index]] for index in order]
