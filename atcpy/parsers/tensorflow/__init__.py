@@ -38,6 +38,7 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
         raise_all([*importer.problems, *model.states])
         _end(graph, dict(zip(model.ends.outputs, results, strict=True)))
         close_bodies(graph)
+        graph.inferred = importer.inferred(graph)
     except AtcError as error:
         raise error.located(file=str(path)) from error.__cause__
     graph.node_count_before = len(model.graph.nodes)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from atcpy.errors import AtcError, InternalError, ModelInvalid, ResourceLimit, Unsupported, Where, raise_all
-from atcpy.ir import DType, Graph, Sym, Tensor, TensorDesc, Value
+from atcpy.ir import DType, Graph, Node, Sym, Tensor, TensorDesc, Value
+from atcpy.ir.inferred import Inferred
 from atcpy.ir.shape import Shape, fits_limits
-from atcpy.ops.core.infer import KnownValues
+from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F401
 from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
@@ -56,7 +57,8 @@ class Importer:
         self.devices: dict[Hashable, str] = {}
         self._library = library
         self._variables = variables
-        self._known = KnownValues()
+        self._inferred = Inferred()
+        self._known = KnownValues(self._inferred.elements)
         self._depth = 0
         self._node_count = 0
         self._unknown: dict[str, list[str]] = {}
@@ -107,7 +109,19 @@ class Importer:
                 self.problems.append(Unsupported("E10055", what, where=Where(node=ref.node)))
         return results
 
+    def inferred(self, graph: Graph) -> Inferred:
+        """Return the types inferred in the main graph. Those in bodies hold for what the importer fed the bodies with;
+        prepare infers them again.
+        """
+        elements = {value: known for value, known in self._inferred.elements.items() if value.producer.graph is graph}
+        return Inferred(elements, {node: read for node, read in self._inferred.nodes.items() if node.graph is graph})
+
     # --- what mapping functions ask for --------------------------------------------------------
+
+    def infer(self, node: Node) -> None:
+        """Set the types of the outputs of a new node, and record them for prepare."""
+        infer_node(node, self._known)
+        self._inferred.nodes[node] = node.inputs
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable."""

@@ -17,11 +17,11 @@ from inspect import signature
 from typing import NoReturn, Protocol, TypeVar
 
 from atcpy.errors import ModelInvalid, Where
-from atcpy.ir import Builder, DType, Graph, Tensor, Value
+from atcpy.ir import Builder, DType, Graph, Node, Tensor, Value
 from atcpy.ir.arithmetic import Expr, IndexExpr
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.infer import KnownValues, infer_node
+from atcpy.ops.core.infer import KnownValues
 from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
@@ -44,6 +44,9 @@ class Bodies(Protocol):
     imaginary: dict[Value, Value]
     devices: dict[Hashable, str]
     random: dict[Value, tuple[float, float]]
+
+    def infer(self, node: Node) -> None:
+        """Sets the types of the outputs of a new node."""
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
@@ -72,9 +75,7 @@ class OpBuilder(Builder):
         bodies: Bodies,
         read: Collection[Ref],
     ) -> None:
-        super().__init__(
-            graph, name=node.name, sources=(node.name,), infer=lambda created: infer_node(created, self.known)
-        )
+        super().__init__(graph, name=node.name, sources=(node.name,), infer=bodies.infer)
         self.node = node
         self.inputs = inputs
         self.known = known

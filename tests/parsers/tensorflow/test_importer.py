@@ -7,6 +7,8 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.options import ParseOptions
+from atcpy.parsers.tensorflow import import_tensorflow
 from tests.parsers.tensorflow.graphs import TfBuilder, Type
 
 
@@ -96,3 +98,20 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, words: str) -> 
     g.add("Abs", "y", name="next")
     with pytest.raises(AtcError, match=words):
         g.run(tmp_path, {}, "next")
+
+
+def test_prepare_gets_the_types_of_the_main_graph_and_not_those_of_bodies(tmp_path: Path) -> None:
+    g, body = TfBuilder(), TfBuilder()
+    x, p = g.input("x", "float32", (None, 3)), g.input("p", "bool", ())
+    squared = g.function("f", body, {"a": "float32"}, body.add("SquaredDifference", "a", "a"))
+    either = g.add("StatelessIf", p, x, Tin=[Type("float32")], Tout=[Type("float32")], then_branch=squared,
+                   else_branch=squared)  # fmt: skip
+    g.add("Relu", g.add("Shape", either, out_type=Type("int32")), name="y")
+    path = tmp_path / "model.pb"
+    path.write_bytes(g.graph.SerializeToString())
+    graph = import_tensorflow(path, ParseOptions()).graph
+    assert graph.inferred is not None
+    inferred = {node.op_type for node in graph.inferred.nodes}
+    assert inferred == {"Shape", "Cast", "Relu"}
+    assert all(node.graph is graph and node.inputs == read for node, read in graph.inferred.nodes.items())
+    assert {value.producer.graph for value in graph.inferred.elements} <= {graph}
