@@ -1,4 +1,4 @@
-"""Control flow: branches over graphs of their own, which read values from outside as they are."""
+"""Branches: If and Case over bodies that read values from outside."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def if_(b: OpBuilder) -> list[Value | None]:
 
 
 def branch(b: OpBuilder, condition: Value, chosen: TfGraph, other: TfGraph) -> list[Value | None]:
-    """What one of two graphs returns for the inputs behind the first."""
+    """Return what one of two graphs returns for the inputs behind the first."""
     arguments = b.inputs[1:]
-    wanted, (chosen, other) = _wanted(b, (chosen, other))
+    indices, (chosen, other) = _read_outputs(b, (chosen, other))
     known = find_constant(condition, b.known)
     if known is not None:
         returned: Sequence[Value | None] = run(b, b.graph, chosen if known.reshape(-1)[0] else other, arguments)
@@ -29,36 +29,35 @@ def branch(b: OpBuilder, condition: Value, chosen: TfGraph, other: TfGraph) -> l
         graphs = [Graph(f"{b.node.name}/{label}", names=b.graph.names) for label in ("then_branch", "else_branch")]
         bodies = zip(graphs, (chosen, other), strict=True)
         returned = _either(b, condition, graphs, [run(b, graph, body, arguments) for graph, body in bodies])
-    return _spread(wanted, returned)
+    return _at_indices(indices, returned)
 
 
-def _wanted(b: OpBuilder, bodies: Sequence[TfGraph]) -> tuple[list[int], Sequence[TfGraph]]:
-    """Which results of branches are read, and the branches without what only others depend on."""
+def _read_outputs(b: OpBuilder, bodies: Sequence[TfGraph]) -> tuple[list[int], Sequence[TfGraph]]:
+    """The outputs of branches that are read, and the branches without what only others depend on."""
     counts = [len(body.outputs) for body in bodies]
     if len(set(counts)) > 1:
-        what = f"its branches return {' and '.join(map(str, counts))} values"
-        raise b.invalid(what)
-    wanted = [index for index in range(counts[0]) if b.is_read(index)]
-    if len(wanted) == counts[0]:
-        return wanted, bodies
-    return wanted, [part(body, range(len(body.inputs)), wanted) for body in bodies]
+        raise b.invalid(f"its branches return {' and '.join(map(str, counts))} values")
+    indices = [index for index in range(counts[0]) if b.is_read(index)]
+    if len(indices) == counts[0]:
+        return indices, bodies
+    return indices, [part(body, range(len(body.inputs)), indices) for body in bodies]
 
 
-def _spread(places: Sequence[int], values: Sequence[Value | None]) -> list[Value | None]:
-    """The values at their places, None between them."""
-    by_place = dict(zip(places, values, strict=True))
-    return [by_place.get(place) for place in range(max(by_place, default=-1) + 1)]
+def _at_indices(indices: Sequence[int], values: Sequence[Value | None]) -> list[Value | None]:
+    """The values at these indices of a list, None between them."""
+    by_index = dict(zip(indices, values, strict=True))
+    return [by_index.get(index) for index in range(max(by_index, default=-1) + 1)]
 
 
 def run(b: OpBuilder, graph: Graph, body: TfGraph, arguments: Sequence[Value]) -> list[Value]:
-    """What a graph returns for these values, its nodes put into another."""
+    """Read the nodes of a body into a graph, and return the outputs for these arguments."""
     return b.bodies.read_body(b, graph.name.rpartition("/")[2], body, graph, arguments)
 
 
 def _either(
     b: OpBuilder, condition: Value, graphs: Sequence[Graph], returned: Sequence[Sequence[Value]]
 ) -> list[Value | None]:
-    """The If node over two graphs that return these values; what both return unchanged is no output of it."""
+    """Create an If over two graphs that return these values; what both return unchanged is no output of it."""
     pairs = [_with_shapes(b, graphs, pair) for pair in zip(*returned, strict=True)]
     chosen = [pair for pair in pairs if pair[0] is not pair[1]]
     for graph, values in zip(graphs, zip(*chosen, strict=True) if chosen else ((), ()), strict=True):
@@ -69,30 +68,29 @@ def _either(
     for value, (then, other) in zip(node.outputs, chosen, strict=True):
         value.desc = common_desc(value.name, then.desc, other.desc)
         if value.desc is UNKNOWN:
-            what = f"its branches return {then.desc.dtype.long} and {other.desc.dtype.long}"
-            raise b.invalid(what)
-    made = iter(node.outputs)
-    return [then if then is other else next(made) for then, other in pairs]
+            raise b.invalid(f"its branches return {then.desc.dtype.long} and {other.desc.dtype.long}")
+    outputs = iter(node.outputs)
+    return [then if then is other else next(outputs) for then, other in pairs]
 
 
 def _with_shapes(b: OpBuilder, graphs: Sequence[Graph], pair: tuple[Value, Value]) -> tuple[Value, Value]:
-    """What two branches return in one place: where one has written first to a list whose elements had no shape, the
-    list of the other gets that shape.
+    """One output of two branches: where one branch has written to a list whose elements had no shape, the list of the
+    other gets that shape.
     """
     shapeless = [is_shapeless(b, value) for value in pair]
     if pair[0] is pair[1] or not any(shapeless):
         return pair
     if all(shapeless):
         raise b.unsupported("branches that return different lists whose elements have no shape", "give element_shape")
-    place = shapeless.index(True)
-    made = give_shape(b.changed(graph=graphs[place]), pair[place], b.shape_of(pair[1 - place])[1:])
-    if made is None:
+    index = shapeless.index(True)
+    shaped = give_shape(b.changed(graph=graphs[index]), pair[index], b.shape_of(pair[1 - index])[1:])
+    if shaped is None:
         raise b.unsupported("a list whose elements have a size that is known in one branch only", "give element_shape")
-    return (made, pair[1]) if place == 0 else (pair[0], made)
+    return (shaped, pair[1]) if index == 0 else (pair[0], shaped)
 
 
 def truth(b: OpBuilder, value: Value) -> Value:
-    """A scalar as a bool: a number is true if it is not 0, a text if it is not empty, a tensor if it has elements."""
+    """Convert a condition to a bool: a number is true if not 0, a text or a tensor if not empty."""
     shape = b.shape_of(value)
     if shape:
         return b.op("Greater", b.op("Size", value), b.const(0))
@@ -112,18 +110,19 @@ def case(b: OpBuilder) -> list[Value | None]:
         bodies = [b.bodies.find_body(b, function) for function in functions]
     if not bodies:
         raise b.invalid("it has no branches")
-    wanted, bodies = _wanted(b, bodies)
+    indices, bodies = _read_outputs(b, bodies)
     last = len(bodies) - 1
     if b.is_constant(0):
         chosen = b.ints(0)[0]
-        return _spread(wanted, run(b, b.graph, bodies[chosen if 0 <= chosen <= last else last], b.inputs[1:]))
+        body = bodies[chosen if 0 <= chosen <= last else last]
+        return _at_indices(indices, run(b, b.graph, body, b.inputs[1:]))
     index = b.int64_input(0)
     inside = b.op("And", b.op("GreaterOrEqual", index, b.const(0)), b.op("Less", index, b.const(last)))
-    return _spread(wanted, _choose(b, b.op("Where", inside, index, b.const(last)), bodies, 0))
+    return _at_indices(indices, _choose(b, b.op("Where", inside, index, b.const(last)), bodies, 0))
 
 
 def _choose(b: OpBuilder, index: Value, bodies: Sequence[TfGraph], first: int) -> list[Value]:
-    """What body `index - first` returns: half of them by each If."""
+    """What body `index - first` returns, by bisection: each If has half of the bodies in a branch."""
     if len(bodies) == 1:
         return run(b, b.graph, bodies[0], b.inputs[1:])
     half = len(bodies) // 2

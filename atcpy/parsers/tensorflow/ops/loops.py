@@ -1,4 +1,4 @@
-"""Loops over graphs of their own. What is no loop variable is read from outside."""
+"""While loops: a Loop whose body reads what does not change from outside."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from atcpy.parsers.tensorflow.ops.control import run, truth
 from atcpy.parsers.tensorflow.ops.dropout import refusal
 from atcpy.parsers.tensorflow.ops.lists import give_shape, give_shape_of, is_shapeless, list_size
 
-ROUNDS: Final = 4  # until the types that hold in every turn are found; then nothing is believed of their dims
-# What writes an element of a list: the places of the list, the index and the element.
+MAX_ROUNDS: Final = 4  # until the types that hold in every iteration are found; then their shapes become unknown
+# Ops that write an element of a list: the inputs that are the list, the index and the element.
 _WRITES: Final = {"TensorListSetItem": (0, 1, 2), "TensorArrayWriteV3": (3, 1, 2)}
 
 
 @maps("While", "StatelessWhile")
 def while_(b: OpBuilder) -> list[Value | None]:
-    """Loop; what the body hands on unchanged is read from outside, and `i < n` is the number of turns"""
+    """Loop; what the body hands on unchanged is read from outside, and `i < n` is the number of iterations"""
     cond, body = b.body("cond"), b.body("body")
     count = len(b.inputs)
     if (len(cond.inputs), len(body.inputs), len(body.outputs)) != (count,) * 3 or len(cond.outputs) != 1:
@@ -33,36 +33,42 @@ def while_(b: OpBuilder) -> list[Value | None]:
     live = _live(b, cond, body)
     if len(live) == count:
         return _Loop(b, cond, body).build()
-    carried = b.changed(inputs=[b.inputs[place] for place in live])
-    made = dict(zip(live, _Loop(carried, part(cond, live, [0]), part(body, live, live)).build(), strict=True))
-    return [made.get(place) for place in range(count)]
+    carried = b.changed(inputs=[b.inputs[index] for index in live])
+    results = _Loop(carried, part(cond, live, [0]), part(body, live, live)).build()
+    by_index = dict(zip(live, results, strict=True))
+    return [by_index.get(index) for index in range(count)]
 
 
 def _live(b: OpBuilder, cond: TfGraph, body: TfGraph) -> list[int]:
-    """What must be carried: what is read behind the loop, what the condition needs, and what these need in a turn."""
-    found: set[int] = set()
-    stack = [(body, body.outputs[place], place) for place in range(len(b.inputs)) if b.is_read(place)]
-    stack.append((cond, cond.outputs[0], -1))
-    places = [{name: place for place, name in enumerate(graph.inputs)} for graph in (cond, body)]
-    seen = [set[str](), set[str]()]
-    while stack:
-        graph, ref, place = stack.pop()
-        if place >= 0:
-            found.add(place)
-        which = int(graph is body)
-        argument = places[which].get(ref.node)
-        if argument is not None and argument not in found:
-            stack.append((body, body.outputs[argument], argument))
-        if ref.node not in seen[which]:
-            seen[which].add(ref.node)
-            node = graph.nodes.get(ref.node)
-            stack.extend((graph, other, -1) for other in (node.inputs if node is not None else ()))
+    """The loop variables that are needed: those read behind the loop or by the condition, and those that an iteration
+    computes these from.
+    """
+    in_cond, in_body = ({name: index for index, name in enumerate(graph.inputs)} for graph in (cond, body))
+    waiting = [index for index in range(len(b.inputs)) if b.is_read(index)]
+    waiting += [in_cond[name] for name in _new_nodes(cond, cond.outputs[0], set()) if name in in_cond]
+    found, seen = set[int](), set[str]()
+    while waiting:
+        index = waiting.pop()
+        if index not in found:
+            found.add(index)
+            waiting += [in_body[name] for name in _new_nodes(body, body.outputs[index], seen) if name in in_body]
     return sorted(found)
 
 
+def _new_nodes(graph: TfGraph, output: Ref, seen: set[str]) -> Iterator[str]:
+    """The names of nodes that an output depends on, but for those seen before."""
+    stack = [output.node]
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            yield name
+            stack.extend(ref.node for ref in (graph.nodes[name].inputs if name in graph.nodes else ()))
+
+
 @dataclass(slots=True)
-class _Turn:
-    """The body of the Loop: what it carries at the start of a turn, by its place, and at the end."""
+class _Iteration:
+    """The body of the Loop: the values that it carries, by the index of the loop variable, and what it returns."""
 
     graph: Graph
     before: dict[int, Value]
@@ -71,7 +77,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop on its way: what it carries before the first turn, and the types that hold in every turn."""
+    """A Loop under construction: the initial values of its variables, and the types that hold in every iteration."""
 
     b: OpBuilder
     cond: TfGraph
@@ -79,7 +85,7 @@ class _Loop:
     starts: list[Value] = field(init=False)
     descs: list[TensorDesc] = field(init=False)
     fixed: set[int] = field(init=False)
-    collected: list[int] = field(init=False, default_factory=list)  # lists of which each turn writes one element
+    collected: list[int] = field(init=False, default_factory=list)  # lists of which iteration i writes element i
 
     def __post_init__(self) -> None:
         self.starts = list(self.b.inputs)
@@ -92,57 +98,63 @@ class _Loop:
         }
 
     def build(self) -> list[Value | None]:
-        """The Loop node; what it ends with."""
+        """Create the Loop; return the final values of all variables."""
         b = self.b
         limits, others = self._limits()
         if not others:
             self._find_collected(limits)
-        turn = self._settled_turn()
-        if not turn.before and not self.collected:
-            _discard(turn.graph)
+        iteration = self._settled_iteration()
+        if not iteration.before and not self.collected:
+            _discard(iteration.graph)
             return [*self.starts]
-        most: Value | None = None
+        trip_count: Value | None = None
         for counter, limit in limits:
             left = b.op("Sub", b.cast(limit, DType.INT64), b.cast(self.starts[counter], DType.INT64))
-            most = left if most is None else b.op("Min", most, left)
-        going: Value | None = None
-        inner = b.changed(graph=turn.graph)
+            trip_count = left if trip_count is None else b.op("Min", trip_count, left)
+        start: Value | None = None
+        inner = b.changed(graph=iteration.graph)
         if others:
-            going = truth(b, run(b, b.graph, self.cond, self.starts)[0])
-            again = truth(inner, run(inner, turn.graph, self.cond, turn.after)[0])
+            start = truth(b, run(b, b.graph, self.cond, self.starts)[0])
+            again = truth(inner, run(inner, iteration.graph, self.cond, iteration.after)[0])
         else:
             again = inner.const(True, DType.BOOL)
-        moving = list(turn.before)
-        items = [inner.op("Identity", turn.after[i]) for i in self.collected]
-        results = [again, *[turn.after[i] for i in moving], *items]
-        turn.graph.append("NetOutput", results, name="NetOutput", outputs=())
-        inputs = [most, going, *[self.starts[i] for i in moving]]
-        names = ("",) * (len(moving) + len(items))
-        attrs = {"body": turn.graph}
+        carried = list(iteration.before)
+        items = [inner.op("Identity", iteration.after[i]) for i in self.collected]
+        results = [again, *[iteration.after[i] for i in carried], *items]
+        iteration.graph.append("NetOutput", results, name="NetOutput", outputs=())
+        inputs = [trip_count, start, *[self.starts[i] for i in carried]]
+        names = ("",) * (len(carried) + len(items))
+        attrs = {"body": iteration.graph}
         node = b.graph.append("Loop", inputs, attrs, name=f"{b.node.name}/Loop", outputs=names)
         node.sources = (b.node.name,)
         ends: list[Value | None] = [*self.starts]
-        for value, index in zip(node.outputs, [*moving, *self.collected], strict=True):
-            value.desc = self.descs[index] if index in turn.before else self._stacked(index, turn.after[index])
+        for value, index in zip(node.outputs, [*carried, *self.collected], strict=True):
+            value.desc = (
+                self.descs[index] if index in iteration.before else self._stacked(index, iteration.after[index])
+            )
             ends[index] = value
         return ends
 
     # --- lists that are written in order -----------------------------------------------------------
 
     def _find_collected(self, limits: list[tuple[int, Value]]) -> None:
-        """Finds the lists of which turn i writes element i, and nobody reads any, and cuts the writing off the body:
-        what the turns make is the list.
+        """Find the lists of which iteration i writes element i and that no node reads, and cut the writing off the
+        body: the Loop stacks the elements as a scan output.
         """
         outputs = list(self.body.outputs)
         for index, ref in enumerate(self.body.outputs):
             node = self.body.nodes[origin(self.body.nodes, ref).node]
-            places = _WRITES.get(node.op)
-            if places is None or len(node.inputs) <= max(places):
+            inputs = _WRITES.get(node.op)
+            if inputs is None or len(node.inputs) <= max(inputs):
                 continue
-            held, at, item = [node.inputs[place] for place in places]
+            written, at, item = [node.inputs[i] for i in inputs]
             target = Ref(self.body.inputs[index], 0)
             size = list_size(self.b, self.starts[index])
-            if origin(self.body.nodes, held) != target or not self._is_turn(at) or self._is_read(target, node.name):
+            if (
+                origin(self.body.nodes, written) != target
+                or not self._is_iteration_number(at)
+                or self._is_read(target, node.name)
+            ):
                 continue
             counted = all(_is_zero(self.b, self.starts[i]) for i, _ in limits)
             if size is not None and counted and all(_is_same(self.b, limit, size) for _, limit in limits):
@@ -153,8 +165,8 @@ class _Loop:
             self.body = needed(TfGraph(self.body.nodes, self.body.inputs, outputs), problems)
             raise_all(problems)
 
-    def _is_turn(self, ref: Ref) -> bool:
-        """Is it the number of the turn: does it count from 0?"""
+    def _is_iteration_number(self, ref: Ref) -> bool:
+        """Whether it is the number of the iteration: it counts from 0."""
         source = origin(self.body.nodes, ref)
         if source.node not in self.body.inputs:
             return False
@@ -162,7 +174,7 @@ class _Loop:
         return _is_zero(self.b, self.starts[index]) and self._counts(index)
 
     def _is_read(self, target: Ref, writer: str) -> bool:
-        """Is the list read by others than the writer, or what that makes by others than who hands it on?"""
+        """Whether others than the writer read the list, or anything but the end of the body what it returns."""
         nodes, written = self.body.nodes, Ref(writer, 0)
         for node in nodes.values():
             sources = [origin(nodes, ref) for ref in node.inputs]
@@ -174,25 +186,25 @@ class _Loop:
 
     def _stacked(self, index: int, item: Value) -> TensorDesc:
         known = self.b.known(list_size(self.b, self.starts[index]))
-        turns = known[0] if known else Sym(f"{self.b.node.name}.{index}.turns")
-        shape = None if item.desc.shape is None else (turns, *item.desc.shape)
+        count = known[0] if known else Sym(f"{self.b.node.name}.{index}.iterations")
+        shape = None if item.desc.shape is None else (count, *item.desc.shape)
         return TensorDesc.plain(item.desc.dtype, shape)
 
     # --- types -----------------------------------------------------------------------------------
 
-    def _settled_turn(self) -> _Turn:
-        """The body, read with the types that hold before and after every turn."""
-        for number in range(2 * ROUNDS):
-            turn = self._read_turn()
-            if not self._learns(turn, forget=number >= ROUNDS):
-                return turn
-            _discard(turn.graph)
+    def _settled_iteration(self) -> _Iteration:
+        """The body, read with the types that hold before and after every iteration."""
+        for number in range(2 * MAX_ROUNDS):
+            iteration = self._read_iteration()
+            if not self._widens(iteration, forget=number >= MAX_ROUNDS):
+                return iteration
+            _discard(iteration.graph)
         raise self.b.unsupported("the types of what the loop carries do not settle")
 
-    def _read_turn(self) -> _Turn:
+    def _read_iteration(self) -> _Iteration:
         b = self.b
         graph = Graph(f"{b.node.name}/body", names=b.graph.names)
-        for index, (name, dtype) in enumerate((("turn", DType.INT64), ("going", DType.BOOL))):
+        for index, (name, dtype) in enumerate((("iteration", DType.INT64), ("condition", DType.BOOL))):
             data = graph.append("Data", (), {"index": index}, name=f"{b.node.name}/{name}")
             data.output.desc = TensorDesc.plain(dtype, ())
         values, before = list(self.starts), dict[int, Value]()
@@ -201,51 +213,50 @@ class _Loop:
                 continue
             if self.starts[index] in b.bodies.random:
                 raise refusal(b)
-            place = {"index": 2 + len(before)}
-            data = graph.append("Data", (), place, name=f"{b.node.name}/{self.body.inputs[index]}")
+            attrs = {"index": 2 + len(before)}
+            data = graph.append("Data", (), attrs, name=f"{b.node.name}/{self.body.inputs[index]}")
             data.output.desc = desc
             values[index] = before[index] = data.output
             if is_shapeless(b, self.starts[index]):
                 b.bodies.lists[data.output] = b.bodies.lists[self.starts[index]]
-        return _Turn(graph, before, run(b, graph, self.body, values))
+        return _Iteration(graph, before, run(b, graph, self.body, values))
 
-    def _learns(self, turn: _Turn, *, forget: bool) -> bool:
-        """Widens what is believed of the values by what a turn makes of them; False if it was right."""
-        b, learnt = self.b, False
-        for index, value in turn.before.items():
-            after = turn.after[index]
+    def _widens(self, iteration: _Iteration, *, forget: bool) -> bool:
+        """Widen the types of the variables to those that an iteration returns; False if they hold already."""
+        b, changed = self.b, False
+        for index, value in iteration.before.items():
+            after = iteration.after[index]
             if after is value:
                 self.fixed.add(index)
-                learnt = True
+                changed = True
                 continue
             if is_shapeless(b, value):
                 if is_shapeless(b, after):
-                    raise b.unsupported("a list whose elements have no shape in any turn", "give element_shape")
+                    raise b.unsupported("a list whose elements have no shape in any iteration", "give element_shape")
                 self.starts[index] = self._with_shape(index, b.shape_of(after)[1:])
-                self.descs[index], learnt = self.starts[index].desc, True
+                self.descs[index], changed = self.starts[index].desc, True
                 continue
             wider = common_desc(f"{b.node.name}.{index}", self.descs[index], after.desc)
             if wider is UNKNOWN:
-                what = f"it carries {self.descs[index].dtype.long}, a turn makes {after.desc.dtype.long} of it"
+                what = f"it carries {self.descs[index].dtype.long}, an iteration returns {after.desc.dtype.long}"
                 raise ModelInvalid("E13014", what, where=b.where)
             if wider != self.descs[index]:
                 self.descs[index] = TensorDesc.plain(wider.dtype, None) if forget else wider
-                learnt = True
-        return learnt
+                changed = True
+        return changed
 
     def _with_shape(self, index: int, shape: Shape) -> Value:
-        """A list before the first turn, whose elements get the shape that a turn gives them. Where only the turn knows
-        their sizes, they are those of a first turn that is read for nothing else: what it computes goes once these
-        are known.
+        """The initial list, whose elements get the shape that an iteration gives them. Sizes that are known only inside
+        the body are taken from a first iteration that is read before the loop; it is dead once they are known.
         """
         b, start = self.b, self.starts[index]
-        made = give_shape(b, start, shape)
-        return give_shape_of(b, start, run(b, b.graph, self.body, self.starts)[index]) if made is None else made
+        shaped = give_shape(b, start, shape)
+        return give_shape_of(b, start, run(b, b.graph, self.body, self.starts)[index]) if shaped is None else shaped
 
-    # --- how often ---------------------------------------------------------------------------------
+    # --- trip count --------------------------------------------------------------------------------
 
     def _limits(self) -> tuple[list[tuple[int, Value]], bool]:
-        """What counters must be less than by the condition, and whether that says more."""
+        """The limits below which the condition wants counters, and whether it says more than that."""
         limits: list[tuple[int, Value]] = []
         others = False
         for ref in _conjuncts(self.cond, self.cond.outputs[0]):
@@ -270,7 +281,7 @@ class _Loop:
         return (counter, limit) if is_number else None
 
     def _outside(self, graph: TfGraph, ref: Ref) -> tuple[int | None, Value | None]:
-        """A value of a graph that is the same in every turn, as it is outside; the place of one that is carried."""
+        """A value of a graph as it is outside, if it is the same in every iteration; the index of a loop variable."""
         if ref.node in graph.inputs:
             index = graph.inputs.index(ref.node)
             return index, self.starts[index] if index in self.fixed else None
@@ -281,7 +292,7 @@ class _Loop:
         return None, self.b.bodies.read_body(self.b, "cond", alone, self.b.graph, [])[0]
 
     def _counts(self, index: int) -> bool:
-        """Does a turn add 1 to a carried value?"""
+        """Whether an iteration adds 1 to a variable."""
         ref = origin(self.body.nodes, self.body.outputs[index])
         node = self.body.nodes[ref.node]
         if node.op not in ("Add", "AddV2") or len(node.inputs) != 2:
@@ -297,7 +308,7 @@ class _Loop:
 
 
 def _conjuncts(graph: TfGraph, ref: Ref) -> Iterator[Ref]:
-    """What must all be true for a value to be."""
+    """The terms of a conjunction."""
     stack, seen = [ref], set[Ref]()
     while stack:
         ref = origin(graph.nodes, stack.pop())
@@ -312,7 +323,7 @@ def _conjuncts(graph: TfGraph, ref: Ref) -> Iterator[Ref]:
 
 
 def _discard(graph: Graph) -> None:
-    """Erases a graph that was read in vain, so that nobody outside has readers in it."""
+    """Erase a graph that is not used, so that values outside lose their readers in it."""
     nodes: list[Node] = list(walk(graph))
     for node in reversed(nodes):  # `walk` gives a node before those of its bodies
         assert node.graph is not None
@@ -324,7 +335,7 @@ def _is_zero(b: OpBuilder, value: Value) -> bool:
 
 
 def _is_same(b: OpBuilder, left: Value, right: Value) -> bool:
-    """Are two numbers equal, whatever they are?"""
+    """Whether two numbers are equal in every run."""
     known = b.known(left)
     if known is not None and known == b.known(right):
         return True
@@ -332,7 +343,7 @@ def _is_same(b: OpBuilder, left: Value, right: Value) -> bool:
 
 
 def _number(value: Value) -> Value:
-    """What is left of a number without the nodes that change its type or shape."""
+    """The number below nodes that change only its type or shape."""
     while value.producer.op_type in ("Cast", "Reshape", "Squeeze", "Unsqueeze", "Identity"):
         value = value.producer.operand(0)
     return value
