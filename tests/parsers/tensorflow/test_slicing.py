@@ -152,7 +152,7 @@ def test_parts_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path) 
     [
         ({"ellipsis_mask": 3}, [0, 0], [0, 0], [1, 1], "more than one bit"),
         ({}, [0], [1], [0], "strides has a 0"),
-        ({"shrink_axis_mask": 1}, [2], [3], [1], "place 2 of a dim of 2"),
+        ({"shrink_axis_mask": 1}, [2], [3], [1], "index 2 of a dim of 2"),
         ({"shrink_axis_mask": 1}, [1], [3], [-1], "a stride of -1 where a dim is dropped"),
         ({}, [0], [1, 2], [1], "1, 2 and 1 numbers"),
         ({}, [0] * 4, [1] * 4, [1] * 4, "parts of 4 dims, of 3"),

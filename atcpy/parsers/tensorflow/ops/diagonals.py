@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atcpy.errors import ModelInvalid
 from atcpy.ir import Value
 from atcpy.ir.arithmetic import IndexExpr, index_range, product, reshape_to, size_of, sizes_of
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
@@ -39,7 +38,11 @@ class _Band:
     rows: IndexExpr
     columns: IndexExpr
     longest: IndexExpr
-    is_vector: bool  # one diagonal, without a dim for its number
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is one diagonal, without a dim for its number."""
+        return self.low == self.high
 
     def _shift(self, diagonal: IndexExpr) -> IndexExpr:
         """How far from the left a diagonal begins among the others."""
@@ -78,19 +81,22 @@ class _Band:
         return inside.choose(number, 0), inside
 
 
-def _diagonals(b: OpBuilder, place: int) -> tuple[int, int]:
-    """The lowest and the highest diagonal that the input asks for."""
-    numbers = b.ints(place)
+def _diagonals(b: OpBuilder, index: int) -> tuple[int, int]:
+    """The lowest and the highest diagonal that an input asks for; without versions, the main one."""
+    if b.node.op[-2] != "V":
+        return 0, 0
+    numbers = b.ints(index)
     if len(numbers) not in (1, 2) or numbers[0] > numbers[-1]:
         raise b.invalid(f"the diagonals {numbers}")
     return numbers[0], numbers[-1]
 
 
-def _pick(b: OpBuilder, x: Value, dims: int, places: IndexExpr, inside: IndexExpr, otherwise: Value) -> Value:
-    """From the last dims of x those at these places; `otherwise` where there is none."""
-    outer = sizes_of(b, x)[: b.shape_of(x).__len__() - dims]
-    flat = x if dims == 1 else reshape_to(b, x, [*outer, product(b, sizes_of(b, x)[len(outer) :])])
-    picked = b.op("Gather", flat, places.value, axis=len(outer))
+def _pick(b: OpBuilder, x: Value, dims: int, indices: IndexExpr, inside: IndexExpr, otherwise: Value) -> Value:
+    """Take elements of the last dims of x by their flat indices; `otherwise` where there is none."""
+    sizes = sizes_of(b, x)
+    outer = sizes[: len(sizes) - dims]
+    flat = x if dims == 1 else reshape_to(b, x, [*outer, product(b, sizes[len(outer) :])])
+    picked = b.op("Gather", flat, indices.value, axis=len(outer))
     return picked if inside.number is not None and inside.number else b.op("Where", inside.value, picked, otherwise)
 
 
@@ -112,10 +118,9 @@ def matrix_diag(b: OpBuilder) -> Value:
             rows = columns = least[0].max(least[1])
         _check_size(b, (rows, columns), least)
         filler = b.input(4)
-    is_vector = low == high
-    band = _Band(b, low, high, rows, columns, longest, is_vector)
+    band = _Band(b, low, high, rows, columns, longest)
     _check(band, x)
-    return _pick(b, x, 1 if is_vector else 2, *band.of_matrix(), filler)
+    return _pick(b, x, 1 if band.is_vector else 2, *band.of_matrix(), filler)
 
 
 def _check_size(b: OpBuilder, size: Sequence[IndexExpr], least: Sequence[IndexExpr]) -> None:
@@ -123,44 +128,40 @@ def _check_size(b: OpBuilder, size: Sequence[IndexExpr], least: Sequence[IndexEx
     beyond = [(given - needed).number for given, needed in zip(size, least, strict=True)]
     known = [gap for gap in beyond if gap is not None]
     if len(known) == 2 and min(known) != 0:
-        what = f"{size[0].number} rows, {size[1].number} columns; {least[0].number} and {least[1].number} are needed"
-        raise b.invalid(what)
+        raise b.invalid(
+            f"{size[0].number} rows, {size[1].number} columns; {least[0].number} and {least[1].number} are needed"
+        )
 
 
 def _check(band: _Band, x: Value) -> None:
     """Raises where the diagonals have other sizes than the band has."""
     b, shape = band.b, band.b.shape_of(x)
-    needed = None if band.is_vector else band.high - band.low + 1
-    if needed is not None and (
-        len(shape) < 2 or shape[-2] not in (needed, *[d for d in shape if not isinstance(d, int)])
-    ):
-        raise ModelInvalid("E13014", f"{needed} diagonals, in a shape of {shape}", where=b.where)
+    needed = band.high - band.low + 1
+    if not band.is_vector and (len(shape) < 2 or (isinstance(shape[-2], int) and shape[-2] != needed)):
+        raise b.invalid(f"{needed} diagonals, in a shape of {shape}")
 
 
 @maps("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
 def matrix_diag_part(b: OpBuilder) -> Value:
     """Gather and Where; any band, any align"""
-    x, low, high = b.input(0), 0, 0
-    filler = b.like(0, x)
-    if b.node.op[-2] == "V":
-        low, high = _diagonals(b, 1)
-        filler = b.input(2)
+    x, (low, high) = b.input(0), _diagonals(b, 1)
+    filler = b.input(2) if b.node.op[-2] == "V" else b.like(0, x)
     rows, columns = size_of(b, x, -2), size_of(b, x, -1)
     longest = (rows + min(high, 0)).min(columns - max(low, 0))
-    band = _Band(b, low, high, rows, columns, longest, low == high)
-    places, inside = band.of_band()
+    band = _Band(b, low, high, rows, columns, longest)
+    indices, inside = band.of_band()
     if band.is_vector:
-        places, inside = places.reshape(-1), inside.reshape(-1)
-    return _pick(b, x, 2, places, inside, filler)
+        indices, inside = indices.reshape(-1), inside.reshape(-1)
+    return _pick(b, x, 2, indices, inside, filler)
 
 
 @maps("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
 def matrix_set_diag(b: OpBuilder) -> Value:
     """Gather and Where; any band, any align"""
     x, values = b.input(0), b.input(1)
-    low, high = _diagonals(b, 2) if b.node.op[-2] == "V" else (0, 0)
+    low, high = _diagonals(b, 2)
     rows, columns = size_of(b, x, -2), size_of(b, x, -1)
-    band = _Band(b, low, high, rows, columns, size_of(b, values, -1), low == high)
+    band = _Band(b, low, high, rows, columns, size_of(b, values, -1))
     _check(band, values)
     return _pick(b, values, 1 if band.is_vector else 2, *band.of_matrix(), x)
 
@@ -170,7 +171,7 @@ def diag(b: OpBuilder) -> Value:
     """A tensor of twice the dims, x on its diagonal"""
     x, sizes = b.input(0), sizes_of(b, b.input(0))
     count = product(b, sizes)
-    band = _Band(b, 0, 0, count, count, count, True)
+    band = _Band(b, 0, 0, count, count, count)
     made = _pick(b, b.reshape(x, (-1,)), 1, *band.of_matrix(), b.like(0, x))
     return reshape_to(b, made, [*sizes, *sizes])
 
@@ -181,5 +182,5 @@ def diag_part(b: OpBuilder) -> Value:
     x = b.input(0)
     sizes = sizes_of(b, x)[: b.rank(0) // 2]
     count = product(b, sizes)
-    places = index_range(b, count) * (count + 1)
-    return reshape_to(b, b.op("Gather", b.reshape(x, (-1,)), places.value, axis=0), sizes)
+    indices = index_range(b, count) * (count + 1)
+    return reshape_to(b, b.op("Gather", b.reshape(x, (-1,)), indices.value, axis=0), sizes)

@@ -16,21 +16,26 @@ _MAX_PARTS: Final = 2**16  # that one node gives
 
 
 class _Part(NamedTuple):
-    """What a Slice of ONNX takes of one dim."""
+    """The part of one axis that a Slice of ONNX takes; without bounds the whole axis."""
 
     axis: int
-    start: IndexExpr
-    end: IndexExpr
-    step: IndexExpr
+    start: IndexExpr | int = 0
+    end: IndexExpr | int = INT64_MAX
+    step: IndexExpr | int = 1
 
 
 def _slice(b: OpBuilder, x: Value, parts: Sequence[_Part]) -> Value:
-    """The parts of so many dims; none of what is whole."""
-    wanted = [part for part in parts if (part.start.number, part.end.number, part.step.number) != (0, INT64_MAX, 1)]
-    if not wanted:
+    """Slice several axes; those that stay whole need no bounds."""
+    bounds = {part.axis: [_index_expr(b, bound) for bound in part[1:]] for part in parts}
+    taken = {axis: each for axis, each in bounds.items() if [bound.number for bound in each] != [0, INT64_MAX, 1]}
+    if not taken:
         return x
-    starts, ends, steps = (join(b, [part[field] for part in wanted]).value for field in (1, 2, 3))  # type: ignore[misc]
-    return b.op("Slice", x, starts, ends, b.const([part.axis for part in wanted]), steps)
+    starts, ends, steps = (join(b, column).value for column in zip(*taken.values(), strict=True))
+    return b.op("Slice", x, starts, ends, b.const([*taken]), steps)
+
+
+def _index_expr(b: OpBuilder, bound: IndexExpr | int) -> IndexExpr:
+    return IndexExpr.of(b, [bound]) if isinstance(bound, int) else bound
 
 
 # --- StridedSlice ------------------------------------------------------------------------------------
@@ -38,12 +43,12 @@ def _slice(b: OpBuilder, x: Value, parts: Sequence[_Part]) -> Value:
 
 @dataclass(slots=True)
 class _Strided:
-    """What the positions of begin, end and strides say about the dims of the input and of the result."""
+    """What begin, end and strides mean for the axes of the input and of the result."""
 
     parts: list[_Part] = field(default_factory=list)
-    picked: list[tuple[int, IndexExpr]] = field(default_factory=list)  # dims of which a place is taken by Gather
-    dropped: list[int] = field(default_factory=list)  # dims of the input that are left out
-    made: list[int] = field(default_factory=list)  # dims of the result that are new
+    picked: list[tuple[int, IndexExpr]] = field(default_factory=list)  # axes of which a Gather takes one index
+    dropped: list[int] = field(default_factory=list)  # axes of the input that the result has not
+    inserted: list[int] = field(default_factory=list)  # axes of the result that the input has not
 
 
 @maps("StridedSlice")
@@ -56,23 +61,22 @@ def strided_slice(b: OpBuilder) -> Value:
 def strided_slice_update(b: OpBuilder) -> Value:
     """ScatterND at the places that the slice has"""
     x, updates = b.input(0), b.input(4)
-    count = b.op("Size", x)
-    numbers = b.op("Range", b.const(0), count, b.const(1))
-    places = _taken(b, b.op("Reshape", numbers, b.op("Shape", x), allowzero=1))
-    spread = b.op("Expand", updates, b.op("Shape", places))
-    flat = b.op("ScatterND", b.reshape(x, (-1,)), b.unsqueeze(places, -1), spread)
-    return b.op("Reshape", flat, b.op("Shape", x), allowzero=1)
+    shape = b.op("Shape", x)
+    indices = _taken(b, b.op("Reshape", b.iota(b.op("Size", x)), shape, allowzero=1))
+    updates = b.op("Expand", updates, b.op("Shape", indices))
+    flat = b.op("ScatterND", b.reshape(x, (-1,)), b.unsqueeze(indices, -1), updates)
+    return b.op("Reshape", flat, shape, allowzero=1)
 
 
 def _taken(b: OpBuilder, x: Value) -> Value:
-    """What begin, end and strides take of a value in the shape of input 0."""
+    """The part that begin, end and strides take of a value in the shape of input 0."""
     plan = _plan(b)
     x = _slice(b, x, plan.parts)
-    for axis, place in plan.picked:
-        x = b.op("Gather", x, place.value, axis=axis)
+    for axis, index in plan.picked:
+        x = b.op("Gather", x, index.value, axis=axis)
     if plan.dropped:
         x = b.squeeze(x, *plan.dropped)
-    return b.unsqueeze(x, *plan.made) if plan.made else x
+    return b.unsqueeze(x, *plan.inserted) if plan.inserted else x
 
 
 def _plan(b: OpBuilder) -> _Strided:
@@ -80,39 +84,38 @@ def _plan(b: OpBuilder) -> _Strided:
     begins, ends, strides = b.index_items(1), b.index_items(2), b.index_items(3)
     count = len(begins)
     if not len(ends) == len(strides) == count:
-        what = f"begin, end and strides have {count}, {len(ends)} and {len(strides)} numbers"
-        raise b.invalid(what)
+        raise b.invalid(f"begin, end and strides have {count}, {len(ends)} and {len(strides)} numbers")
     masks = {
-        name: {place for place in range(count) if b.int_attr(f"{name}_mask") >> place & 1}
+        name: {position for position in range(count) if b.int_attr(f"{name}_mask") >> position & 1}
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
     if len(masks["ellipsis"]) > 1:
         raise b.invalid("ellipsis_mask has more than one bit")
     new = masks["new_axis"] - masks["ellipsis"]
-    spoken = count - len(new) - len(masks["ellipsis"])
-    if spoken > len(shape):
-        raise b.invalid(f"it takes parts of {spoken} dims, of {len(shape)}")
+    covered = count - len(new) - len(masks["ellipsis"])
+    if covered > len(shape):
+        raise b.invalid(f"it takes parts of {covered} dims, of {len(shape)}")
     plan = _Strided()
     axis = result = 0
-    for place in range(count):
-        if place in masks["ellipsis"]:
-            axis, result = axis + len(shape) - spoken, result + len(shape) - spoken
-        elif place in new:
-            plan.made.append(result)
+    for position in range(count):
+        if position in masks["ellipsis"]:
+            axis, result = axis + len(shape) - covered, result + len(shape) - covered
+        elif position in new:
+            plan.inserted.append(result)
             result += 1
-        elif place in masks["shrink_axis"]:
-            _take(b, plan, axis, begins[place], strides[place])
+        elif position in masks["shrink_axis"]:
+            _take(b, plan, axis, begins[position], strides[position])
             axis += 1
         else:
-            begin = None if place in masks["begin"] else begins[place]
-            end = None if place in masks["end"] else ends[place]
-            plan.parts.append(_part(b, axis, begin, end, strides[place]))
+            begin = None if position in masks["begin"] else begins[position]
+            end = None if position in masks["end"] else ends[position]
+            plan.parts.append(_part(b, axis, begin, end, strides[position]))
             axis, result = axis + 1, result + 1
     return plan
 
 
 def _take(b: OpBuilder, plan: _Strided, axis: int, begin: IndexExpr, stride: IndexExpr) -> None:
-    """One place of a dim, which is left out of the result."""
+    """Take one index of an axis, which is dropped."""
     size, index = b.shape(0)[axis], begin.number
     if stride.number is not None and stride.number <= 0:
         raise b.invalid(f"a stride of {stride.number} where a dim is dropped")
@@ -121,32 +124,29 @@ def _take(b: OpBuilder, plan: _Strided, axis: int, begin: IndexExpr, stride: Ind
         plan.picked.append((axis, begin))
         return
     if not -size <= index < size:
-        raise b.invalid(f"place {index} of a dim of {size}")
-    plan.parts.append(
-        _Part(axis, begin, IndexExpr.of(b, [index + 1 if index != -1 else INT64_MAX]), IndexExpr.of(b, [1]))
-    )
+        raise b.invalid(f"index {index} of a dim of {size}")
+    plan.parts.append(_Part(axis, begin, index + 1 if index != -1 else INT64_MAX))
 
 
 def _part(b: OpBuilder, axis: int, begin: IndexExpr | None, end: IndexExpr | None, stride: IndexExpr) -> _Part:
-    """The places between bounds that count from the end where they are negative, and are clamped; None is no bound."""
+    """The part between bounds, which count from the end where they are negative, and are clamped; None is no bound."""
     step = stride.number
     if step == 0:
         raise b.invalid("strides has a 0")
-    zero, highest, lowest = (IndexExpr.of(b, [number]) for number in (0, INT64_MAX, -INT64_MAX))
     down = stride < 0
-    start = begin if begin is not None else down.choose(highest, zero)
-    stop = end if end is not None else down.choose(lowest, highest)
+    start = begin if begin is not None else down.choose(INT64_MAX, IndexExpr.of(b, [0]))
+    stop = end if end is not None else down.choose(-INT64_MAX, IndexExpr.of(b, [INT64_MAX]))
     if begin is not None and step != 1 and (step is None or step < 0) and (begin.number is None or begin.number < 0):
-        # a Slice of ONNX takes the first place where a start lies before it; that of TensorFlow takes none
+        # a Slice of ONNX takes the first element where a start lies before it; that of TensorFlow takes none
         beyond = (begin + size_of(b, b.input(0), axis)) < 0
-        stop = (down & beyond).choose(highest, stop)
+        stop = (down & beyond).choose(INT64_MAX, stop)
     size = b.shape(0)[axis]
     if isinstance(size, int) and start.number is not None and stop.number is not None and step is not None:
-        places = range(*slice(start.number, stop.number, step).indices(size))
-        if len(places) == 0:
-            return _Part(axis, zero, zero, IndexExpr.of(b, [1]))
-        if len(places) == size and step == 1:
-            return _Part(axis, zero, highest, stride)
+        indices = range(*slice(start.number, stop.number, step).indices(size))
+        if len(indices) == 0:
+            return _Part(axis, 0, 0)
+        if len(indices) == size and step == 1:
+            return _Part(axis)
     return _Part(axis, start, stop, stride)
 
 
@@ -158,19 +158,13 @@ def slice_(b: OpBuilder) -> Value:
     """Slice; a size of −1 goes to the end"""
     x, starts, sizes = b.input(0), b.index_items(1), b.index_items(2)
     if not len(starts) == len(sizes) == b.rank(0):
-        what = f"begin and size have {len(starts)} and {len(sizes)} numbers for {b.rank(0)} dims"
-        raise b.invalid(what)
-    parts = []
+        raise b.invalid(f"begin and size have {len(starts)} and {len(sizes)} numbers for {b.rank(0)} dims")
+    parts, left = list[_Part](), list[Dim | None]()
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         whole = start.number == 0 and size.number == b.shape(0)[axis]
-        end = IndexExpr.of(b, [INT64_MAX]) if whole else size.equals(-1).choose(INT64_MAX, start + size)
-        parts.append(_Part(axis, start, end, IndexExpr.of(b, [1])))
-    taken = _slice(b, x, parts)
-    return _of_sizes(
-        b,
-        taken,
-        [_left(b, axis, start, size) for axis, (_, start, size) in enumerate(zip(parts, starts, sizes, strict=True))],
-    )
+        parts.append(_Part(axis, start, INT64_MAX if whole else size.equals(-1).choose(INT64_MAX, start + size)))
+        left.append(_left(b, axis, start, size))
+    return _of_sizes(b, _slice(b, x, parts), left)
 
 
 def _left(b: OpBuilder, axis: int, start: IndexExpr, size: IndexExpr) -> Dim | None:
@@ -182,7 +176,7 @@ def _left(b: OpBuilder, axis: int, start: IndexExpr, size: IndexExpr) -> Dim | N
 
 
 def _of_sizes(b: OpBuilder, value: Value, sizes: Sequence[Dim | None]) -> Value:
-    """A value whose sizes are told to those who infer less from bounds that are computed."""
+    """Reshape to sizes that inference does not see where bounds are computed."""
     known = [size if isinstance(size, int) else -1 for size in sizes]
     if value.desc.is_static or known.count(-1) > 1 or 0 in known:
         return value
@@ -246,11 +240,10 @@ def reverse(b: OpBuilder) -> Value:
     """Slice with steps of −1"""
     rank = b.rank(0)
     if b.node.op == "Reverse":
-        axes: Sequence[int] = [axis for axis, is_turned in enumerate(b.array(1).reshape(-1)) if is_turned]
+        axes: Sequence[int] = [axis for axis, is_reversed in enumerate(b.array(1).reshape(-1)) if is_reversed]
     else:
         axes = b.axes(1, rank)
-    start, end, step = (IndexExpr.of(b, [number]) for number in (INT64_MAX, -INT64_MAX, -1))
-    return _slice(b, b.input(0), [_Part(axis, start, end, step) for axis in sorted(set(axes))])
+    return _slice(b, b.input(0), [_Part(axis, INT64_MAX, -INT64_MAX, -1) for axis in sorted(set(axes))])
 
 
 @maps("ReverseSequence")
@@ -264,8 +257,10 @@ def reverse_sequence(b: OpBuilder) -> Value:
     order = [time, batch] if {time, batch} != {0, 1} else [0, 1]
     perm = [*order, *[axis for axis in range(rank) if axis not in order]]
     front = b.transpose(b.input(0), perm)
-    turned = b.op("ReverseSequence", front, b.int64_input(1), time_axis=perm.index(time), batch_axis=perm.index(batch))
-    return b.transpose(turned, [perm.index(axis) for axis in range(rank)])
+    attrs = {"time_axis": perm.index(time), "batch_axis": perm.index(batch)}
+    return b.transpose(
+        b.op("ReverseSequence", front, b.int64_input(1), **attrs), [perm.index(axis) for axis in range(rank)]
+    )
 
 
 @maps("Roll")
@@ -290,6 +285,4 @@ def _rolled(b: OpBuilder, x: Value, axis: int, shift: IndexExpr) -> Value:
         return b.op("Gather", x, ((index_range(b, size) - shift) % size.max(1)).value, axis=axis)
     if not (cut := -shift.number % size.number):
         return x
-    zero, at, end, step = (IndexExpr.of(b, [number]) for number in (0, cut, INT64_MAX, 1))
-    tail, head = _slice(b, x, [_Part(axis, at, end, step)]), _slice(b, x, [_Part(axis, zero, at, step)])
-    return b.op("Concat", tail, head, axis=axis)
+    return b.op("Concat", b.slice(x, cut, INT64_MAX, axis), b.slice(x, 0, cut, axis), axis=axis)

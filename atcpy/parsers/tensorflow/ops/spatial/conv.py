@@ -96,13 +96,13 @@ def _without(items: Sequence[int], place: int) -> tuple[int, ...]:
     return (*items[:place], *items[place + 1 :])
 
 
-def steps_of(b: OpBuilder, layout: Layout, stated: Sequence[int] | None = None) -> Steps:
-    """Strides (`stated`, or the attribute), dilations and padding of an op with a window."""
-    strides, dilations = stated or b.ints_attr("strides"), b.attr("dilations") or (1,) * layout.rank
-    assert isinstance(dilations, tuple)
-    if len(strides) != layout.rank or len(dilations) != layout.rank or min(*strides, *dilations) < 1:
-        raise b.invalid(f"strides {strides}, dilations {dilations}: {layout.rank} each")
-    if any(step != 1 for step in (*layout.others(strides), *layout.others(dilations))):
+def steps_of(b: OpBuilder, layout: Layout, strides: Sequence[int] = (), *, dilations: str = "dilations") -> Steps:
+    """Return how the window of an op moves; `strides` replaces the attribute, `dilations` names that of dilations."""
+    strides = strides or b.ints_attr("strides")
+    rates = b.ints_attr(dilations) if b.attr(dilations) else (1,) * layout.rank
+    if len(strides) != layout.rank or len(rates) != layout.rank or min(*strides, *rates) < 1:
+        raise b.invalid(f"strides {strides}, {dilations} {rates}: {layout.rank} each")
+    if any(step != 1 for step in (*layout.others(strides), *layout.others(rates))):
         raise b.unsupported("steps over the batch or the channels")
     pads: tuple[int, ...] | None = None
     match b.text_attr("padding"):
@@ -119,7 +119,7 @@ def steps_of(b: OpBuilder, layout: Layout, stated: Sequence[int] | None = None) 
             pads = (*layout.spatial(every[0::2]), *layout.spatial(every[1::2]))
         case other:
             raise b.invalid(f"padding: {other}")
-    return Steps(layout.spatial(strides), layout.spatial(dilations), pads)
+    return Steps(layout.spatial(strides), layout.spatial(rates), pads)
 
 
 def whole_shape(b: OpBuilder, index: int, rank: int) -> tuple[int, ...]:
@@ -317,7 +317,7 @@ def pool(b: OpBuilder) -> Value:
     has_inputs = b.node.op == "MaxPoolV2"
     layout = layout_of(b, 5 if b.node.op.endswith("3D") else 4)
     kernel = _window(b, b.ints(1) if has_inputs else b.ints_attr("ksize"), layout)
-    steps = steps_of(b, layout, b.ints(2) if has_inputs else None)
+    steps = steps_of(b, layout, b.ints(2) if has_inputs else ())
     line = _line(b, layout, kernel, steps)
     if line is not None:
         kernel, steps = _without(kernel, line.dim), steps.without(line.dim)

@@ -8,20 +8,11 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, Steps
+from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, Steps, steps_of
 
 
-def _steps(b: OpBuilder, strides: str, rank: int) -> Steps:
-    layout, padding = Layout(rank, is_first=False), b.text_attr("padding")
-    steps = b.ints_attr(strides)
-    rates = b.ints_attr("rates") if b.attr("rates") else (1,) * rank
-    if padding not in {"SAME", "VALID"} or {len(steps), len(rates)} != {rank} or min(*steps, *rates) < 1:
-        what = f"padding {padding}, {strides} {steps}, rates {rates}"
-        raise b.invalid(what)
-    if any(step != 1 for step in (*layout.others(steps), *layout.others(rates))):
-        raise b.unsupported("steps over the batch or the channels")
-    none = None if padding == "SAME" else (0,) * (2 * (rank - 2))
-    return Steps(layout.spatial(steps), layout.spatial(rates), none)
+def _steps(b: OpBuilder, rank: int) -> Steps:
+    return steps_of(b, Layout(rank, is_first=False), dilations="rates")
 
 
 def _windows(b: OpBuilder, steps: Steps, kernel: Sequence[int], border: float) -> Value:
@@ -54,10 +45,10 @@ def patches(b: OpBuilder) -> Value:
     if not isinstance(channels, int):
         raise b.unsupported("channels of an unknown number", "give the shapes of the inputs: --input_shape")
     kernel = b.ints_attr("ksizes")[1:-1]
-    found = _windows(b, _steps(b, "strides", rank), kernel, 0)
+    found = _windows(b, _steps(b, rank), kernel, 0)
     batch, *sides = b.shape_of(found)[: rank - 1]
-    wanted = [-1 if not isinstance(dim, int) else dim for dim in (batch, *sides)]
-    return b.reshape(found, [*wanted, int(np.prod(kernel)) * channels])
+    sizes = [dim if isinstance(dim, int) else -1 for dim in (batch, *sides)]
+    return b.reshape(found, [*sizes, int(np.prod(kernel)) * channels])
 
 
 @maps("Dilation2D")
@@ -69,6 +60,6 @@ def dilation(b: OpBuilder) -> Value:
     dtype = b.dtype(0)
     if not dtype.is_float:
         raise b.unsupported(f"values of type {dtype.long}")
-    found = _windows(b, _steps(b, "strides", 4), kernel, float("-inf"))
+    found = _windows(b, _steps(b, 4), kernel, float("-inf"))
     sums = b.op("Add", found, b.input(1))
     return b.op("ReduceMax", sums, b.const([3, 4], DType.INT64), keepdims=0)
