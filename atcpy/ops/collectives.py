@@ -12,6 +12,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
 from atcpy.ir.shape import Shape
 from atcpy.ops.core.opdef import Known, OpDef, Trait, register_operator
+from atcpy.ops.core.signature import Signature
 
 WORLD = "hccl_world_group"
 REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min"})
@@ -76,6 +77,12 @@ def _with_first(shape: Shape | None, change: Callable[[int], int]) -> Shape | No
     return (change(shape[0]), *shape[1:])
 
 
+ATTRS = {
+    "HcomAllReduce": "reduction:s! group:s fusion:i fusion_id:i",
+    "HcomAllGather": "rank_size:i! group:s",
+    "HcomBroadcast": "root_rank:i! group:s fusion:i fusion_id:i",
+    "HcomReduceScatter": "reduction:s! rank_size:i! group:s",
+}
 for _name, _infer in (
     ("HcomAllReduce", infer_all_reduce),
     ("HcomAllGather", infer_all_gather),
@@ -85,6 +92,7 @@ for _name, _infer in (
     register_operator(
         OpDef(
             name=_name,
+            signature=Signature.of("x", ATTRS[_name]),
             ge_type=_name,
             infer=_infer,
             engines={Engine.HCCL: _supports},

@@ -2,6 +2,21 @@
 
 from atcpy.ops.contrib import (
     activations,
+    attention,
+    blocks,
+    collectives,
+    convolution,
+    embedding,
+    grouped_attention,
+    matmul,
+    movement,
+    normalization,
+    quantized,
+    quantized_matmul,
+    recurrent,
 )
 
-FAMILIES = (activations,)
+FAMILIES = (
+    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, matmul, movement,
+    normalization, quantized, quantized_matmul, recurrent,
+)  # fmt: skip

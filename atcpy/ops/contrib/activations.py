@@ -85,3 +85,25 @@ def scaled_silu(e: Expansion) -> Value:
     x, scale = e.operand("X"), e.input("scale")
     z = e.scale(x, e.node.float_attr("alpha", 1.0)) if scale is None else e.op("Mul", x, e.cast_like(scale, x))
     return e.op("Swish", z)
+
+
+# --- activations that other ops carry along --------------------------------------------------------
+
+# The attributes of an activation in the order in which ONNX Runtime lists its parameters.
+_PARAMS = {
+    "Relu": (), "Tanh": (), "Sigmoid": (), "HardSwish": (), "Softplus": (), "Softsign": (),
+    "LeakyRelu": ("alpha",), "Elu": ("alpha",), "ThresholdedRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"),
+}  # fmt: skip
+
+
+def activated(e: Expansion, y: Value, name: str, params: Sequence[float]) -> Value:
+    """The activation of this name on y; none if the name is empty."""
+    if not name:
+        return y
+    if name == "Clip":
+        if len(params) != 2:
+            raise e.invalid(f"Clip with {len(params)} bounds")
+        return e.op("Clip", y, e.like(params[0], y), e.like(params[1], y))
+    if name not in _PARAMS:
+        raise e.unsupported(f'activation "{name}"', "export the model without ONNX Runtime's optimization")
+    return e.op(name, y, **dict(zip(_PARAMS[name], params, strict=False)))

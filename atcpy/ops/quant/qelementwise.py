@@ -75,18 +75,18 @@ def lower_table(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("byte_table", (x, table), (node.output,), {"n": element_count(x.desc.memory_shape)})
 
 
-for _name in OPS:
-    register_operator(
-        OpDef(
-            name=_name,
-            domain="com.microsoft",
-            ge_type=_name,
-            infer=infer_qbinary,
-            engines={Engine.VECTOR: supports_qbinary},
-            layout=layout_broadcast,
-            lower=lower_qbinary,
-        )
+QBINARY = [
+    OpDef(
+        name=name,
+        domain="com.microsoft",
+        ge_type=name,
+        infer=infer_qbinary,
+        engines={Engine.VECTOR: supports_qbinary},
+        layout=layout_broadcast,
+        lower=lower_qbinary,
     )
+    for name in OPS
+]  # ops/contrib adds how models have these ops, and registers them
 register_operator(
     OpDef(
         name="ByteTable",

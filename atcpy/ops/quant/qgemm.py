@@ -47,14 +47,16 @@ def operands_of(node: Node) -> Operands:
 
 
 def infer_qgemm(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """[M, K] by [K, N]; the type is the zero point's, float32 without one."""
+    """[M, K] by [K, N], transposed where it says so; the type is the zero point's, float32 without one."""
     x, w, y_zero = node.operand(0).desc, node.operand(3).desc, node.input(8)
     dtype = DType.FLOAT32 if y_zero is None else y_zero.desc.dtype
     if x.shape is None or w.shape is None:
         return [TensorDesc.plain(dtype, None)]
-    if len(x.shape) != 2 or len(w.shape) != 2 or x.shape[1] != w.shape[0]:
+    a = x.shape[::-1] if node.int_attr("transA", 0) else x.shape
+    b = w.shape[::-1] if node.int_attr("transB", 0) else w.shape
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise ModelInvalid("EZ8888", where=node, what=f"{x} and {w} cannot be multiplied")
-    return [TensorDesc.plain(dtype, (x.shape[0], w.shape[1]))]
+    return [TensorDesc.plain(dtype, (a[0], b[1]))]
 
 
 # --- engines -----------------------------------------------------------------------------------
@@ -256,14 +258,12 @@ for _name in ("MatMulInteger", "QLinearMatMul"):
             lower=lower_integer_matmul,
         )
     )
-register_operator(
-    OpDef(
-        name="QGemm",
-        domain="com.microsoft",
-        ge_type="QGemm",
-        infer=infer_qgemm,
-        engines={Engine.AICORE: supports_qgemm},
-        layout=layout_integer_matmul,
-        lower=lower_integer_matmul,
-    )
-)
+QGEMM = OpDef(
+    name="QGemm",
+    domain="com.microsoft",
+    ge_type="QGemm",
+    infer=infer_qgemm,
+    engines={Engine.AICORE: supports_qgemm},
+    layout=layout_integer_matmul,
+    lower=lower_integer_matmul,
+)  # ops/contrib adds how models have this op, and registers it

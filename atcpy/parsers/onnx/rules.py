@@ -5,7 +5,7 @@ from functools import cache
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
-from atcpy.ops import OpDef, all_opdefs
+from atcpy.ops import all_opdefs
 from atcpy.ops.custom import CustomOp
 from atcpy.parsers.onnx.microsoft.table import DOMAIN, REFUSED, extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
@@ -33,16 +33,8 @@ _REGISTER = "register it: --custom-ops my_ops.py with @atcpy.register_operator"
 
 @cache
 def known_ops() -> frozenset[tuple[str, str]]:
-    """The ops beyond the standard that have a record, but for those of ours that passes make and models spell wider."""
-    return frozenset(
-        (opdef.domain, opdef.name)
-        for opdef in all_opdefs()
-        if opdef.domain and opdef.signature is None and not (_is_ours(opdef) and extra_rule(opdef.name, opdef.domain))
-    )
-
-
-def _is_ours(opdef: OpDef) -> bool:
-    return opdef.lower is not None and opdef.lower.__module__.startswith("atcpy.")
+    """The ops beyond the standard whose records say nothing of how their nodes look."""
+    return frozenset((opdef.domain, opdef.name) for opdef in all_opdefs() if opdef.domain and opdef.signature is None)
 
 
 def custom_rule(operator: CustomOp) -> OpRule:

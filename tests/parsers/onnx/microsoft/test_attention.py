@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
-from tests.parsers.onnx.canonical import Array, parsed
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, floats, integers, make_model, results_of
+from tests.parsers.onnx.canonical import Array
+from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 
 B, S, N, H, P = 2, 4, 2, 8, 3
 D = N * H
@@ -53,7 +53,7 @@ def test_attention_of_other_sizes() -> None:
 )  # fmt: skip
 def test_what_only_gpus_do_is_refused(arrays: list[Array], attrs: dict[str, int]) -> None:
     with pytest.raises(Unsupported):
-        parsed(make_model("Attention", arrays, {"num_heads": N, **attrs}))
+        expanded(make_model("Attention", arrays, {"num_heads": N, **attrs}))
 
 
 L = 5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
-from tests.parsers.onnx.canonical import Array, ops_of, parsed
+from tests.parsers.onnx.canonical import Array, ops_of
 from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 
 X, W = floats(2, 6, 7, 7), floats(4, 3, 3, 3)
@@ -94,7 +94,7 @@ def test_fused_conv_adds_before_its_activation() -> None:
 
 def test_an_activation_nobody_knows_is_refused() -> None:
     with pytest.raises(Unsupported, match='activation "Mystery"') as raised:
-        parsed(make_model("FusedConv", [X, W], {"group": 2, "activation": "Mystery"}))
+        expanded(make_model("FusedConv", [X, W], {"group": 2, "activation": "Mystery"}))
     assert "without ONNX Runtime's optimization" in raised.value.hint
 
 
@@ -122,7 +122,7 @@ def test_inverse_has_a_step_for_each_column(shape: tuple[int, ...]) -> None:
     x[..., 0, 0] = 0 if shape[-1] > 1 else 2  # a column's first number is no pivot
     assert_as_in_ort("Inverse", [x], rtol=1e-3, atol=1e-3)
     with pytest.raises(Unsupported, match="matrices of unknown columns"):
-        parsed(make_model("Inverse", [x], symbolic=True))
+        expanded(make_model("Inverse", [x], symbolic=True))
 
 
 def test_unique_keeps_the_order_of_the_input() -> None:
@@ -139,7 +139,7 @@ def test_dynamic_pads_must_be_constant() -> None:
     arrays = [floats(1, 3, 5, 5), floats(3, 2, 3, 3), np.array([1, 0, 1, 0]), floats(2)]
     assert_as_in_ort("ConvTransposeWithDynamicPads", arrays, {"strides": [2, 2]}, constants=(2,))
     with pytest.raises(Unsupported, match="computed at run time"):
-        parsed(make_model("ConvTransposeWithDynamicPads", arrays))
+        expanded(make_model("ConvTransposeWithDynamicPads", arrays))
 
 
 # --- ops without a kernel of ONNX Runtime for CPUs: the words of their schema in numpy -------------

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
-from tests.parsers.onnx.canonical import Array, parsed, run_ort
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, feeds_of, floats, make_model, results_of
+from tests.parsers.onnx.canonical import Array, run_ort
+from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, feeds_of, floats, make_model, results_of
 
 B, N, M, H = 2, 4, 2, 16
 ATTRS = {"num_heads": N, "kv_num_heads": M}
@@ -69,4 +69,4 @@ def test_biases_sinks_and_positions() -> None:
 def test_what_only_gpus_do_is_refused() -> None:
     for attrs in ({"sliding_window_cache": 1}, {"qk_output": 1}):
         with pytest.raises(Unsupported):
-            parsed(make_model("GroupQueryAttention", case(*STEP), {**ATTRS, **attrs}))
+            expanded(make_model("GroupQueryAttention", case(*STEP), {**ATTRS, **attrs}))

@@ -9,8 +9,8 @@ import pytest
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ops.collectives import COLLECTIVES as COLLECTIVE_OPS
+from atcpy.ops.contrib.collectives import DOMAINS
 from atcpy.parsers.onnx.microsoft import gradients, losses, movement_gradients, training, window_gradients
-from atcpy.parsers.onnx.microsoft.collectives import DOMAINS
 from atcpy.parsers.onnx.microsoft.table import OF_FAMILY, REFUSED, RULES
 from atcpy.parsers.onnx.rules import find_rule
 from tests.parsers.onnx.canonical import ops_of, parsed
@@ -21,7 +21,7 @@ SCHEMAS = {(schema.domain, schema.name): schema for schema in ort.get_all_operat
 
 # Neither has ONNX Runtime's build for one CPU the ops between several, nor does it know those of GE.
 COLLECTIVES = {("com.microsoft", "AllReduce"), ("com.microsoft", "AllGather")} | {
-    (domain, op) for domain in DOMAINS for op in COLLECTIVE_OPS
+    (domain, op) for domain in ("", *DOMAINS) for op in COLLECTIVE_OPS
 }
 
 # ONNX Runtime's build for inference has no schemas of training.

@@ -1,9 +1,11 @@
 """Conv with an activation, and ops that work on channels last: transposed there and back."""
 
+from __future__ import annotations
+
 from atcpy.ir import Value
-from atcpy.parsers.onnx.microsoft.activations import activated
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.activations import activated
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.record import contrib
 
 _WINDOW = "auto_pad:s dilations:I kernel_shape:I pads:I strides:I"
 _CONV = f"{_WINDOW} group:i"
@@ -17,7 +19,7 @@ def window_attrs(e: Expansion) -> dict[str, object]:
 
 def channels_first(e: Expansion, x: Value) -> Value:
     """[N, S…, C] → [N, C, S…]"""
-    rank = e.known_rank(x)
+    rank = e.rank_of(x)
     return e.transpose(x, (0, rank - 1, *range(1, rank - 1)))
 
 
@@ -32,44 +34,44 @@ def _activation_params(e: Expansion) -> tuple[float, ...]:
     return params
 
 
-@microsoft("FusedConv", "X W B? Z?", f"{_CONV} activation:s activation_params:F")
-def fused_conv(e: Expansion) -> None:
+@contrib("FusedConv", "X W B? Z?", f"{_CONV} activation:s activation_params:F")
+def fused_conv(e: Expansion) -> Value:
     """activation(Conv(X, W, B) + Z)"""
     y = e.op("Conv", e.operand("X"), e.operand("W"), e.input("B"), **window_attrs(e))
-    e.finish(activated(e, e.sum(y, e.input("Z")), e.node.str_attr("activation", ""), _activation_params(e)))
+    return activated(e, e.sum(y, e.input("Z")), e.node.str_attr("activation", ""), _activation_params(e))
 
 
-@microsoft("NhwcFusedConv", "X W B? Z?", f"{_CONV} activation:s activation_params:F")
-def nhwc_fused_conv(e: Expansion) -> None:
+@contrib("NhwcFusedConv", "X W B? Z?", f"{_CONV} activation:s activation_params:F")
+def nhwc_fused_conv(e: Expansion) -> Value:
     """The same on [N, S…, C]; the weights lie as in Conv."""
     x = e.operand("X")
     y = e.op("Conv", channels_first(e, x), e.operand("W"), e.input("B"), **window_attrs(e))
-    y = e.sum(channels_last(e, y, e.known_rank(x)), e.input("Z"))
-    e.finish(activated(e, y, e.node.str_attr("activation", ""), _activation_params(e)))
+    y = e.sum(channels_last(e, y, e.rank_of(x)), e.input("Z"))
+    return activated(e, y, e.node.str_attr("activation", ""), _activation_params(e))
 
 
-@microsoft("NhwcConv", "X W B?", _CONV)
-def nhwc_conv(e: Expansion) -> None:
+@contrib("NhwcConv", "X W B?", _CONV)
+def nhwc_conv(e: Expansion) -> Value:
     """Conv on [N, S…, C]; the weights lie as in Conv."""
     x = e.operand("X")
     y = e.op("Conv", channels_first(e, x), e.operand("W"), e.input("B"), **window_attrs(e))
-    e.finish(channels_last(e, y, e.known_rank(x)))
+    return channels_last(e, y, e.rank_of(x))
 
 
-@microsoft("NhwcMaxPool", "x", "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I strides:I")
-def nhwc_max_pool(e: Expansion) -> None:
+@contrib("NhwcMaxPool", "x", "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I strides:I")
+def nhwc_max_pool(e: Expansion) -> Value:
     """MaxPool on [N, S…, C]."""
     x = e.operand("x")
     y = e.op("MaxPool", channels_first(e, x), **window_attrs(e))
-    e.finish(channels_last(e, y, e.known_rank(x)))
+    return channels_last(e, y, e.rank_of(x))
 
 
-@microsoft("ConvTransposeWithDynamicPads", "X W Pads? B?", f"{_WINDOW.replace(' pads:I', '')} group:i output_padding:I")
-def conv_transpose_with_dynamic_pads(e: Expansion) -> None:
+@contrib("ConvTransposeWithDynamicPads", "X W Pads? B?", f"{_WINDOW.replace(' pads:I', '')} group:i output_padding:I")
+def conv_transpose_with_dynamic_pads(e: Expansion) -> Value:
     """ConvTranspose whose pads are an input; they must be constant here."""
     pads, attrs = e.input("Pads"), window_attrs(e)
     if pads is not None:
         if pads.tensor is None:
             raise e.unsupported("Pads are computed at run time", "export the model with fixed sizes")
         attrs["pads"] = tuple(int(pad) for pad in pads.array.reshape(-1))
-    e.finish(e.op("ConvTranspose", e.operand("X"), e.operand("W"), e.input("B"), **attrs))
+    return e.op("ConvTranspose", e.operand("X"), e.operand("W"), e.input("B"), **attrs)

@@ -1,11 +1,13 @@
 """Weights quantized in blocks: constants of 2, 4 or 8 bits that DequantizeLinear reads block by block."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from atcpy.ir import DType, Tensor, Value
 from atcpy.ir.tensor import Array
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.record import contrib
 
 _UNSIGNED = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
 
@@ -34,12 +36,12 @@ def _bytes_of(e: Expansion, name: str, rows: int, columns: int) -> Array:
     return tensor.array.reshape(rows, columns)
 
 
-@microsoft(
+@contrib(
     "MatMulNBits",
     "A B scales zero_points? g_idx? bias?",
     "K:i! N:i! block_size:i! accuracy_level:i bits:i weight_prepacked:i",
 )
-def matmul_nbits(e: Expansion) -> None:
+def matmul_nbits(e: Expansion) -> Value:
     """A · Wᵀ, W[n, k] = (B[n, k] − zero point) · scale of the block of k.
 
     B stays packed: it becomes a constant of 2, 4 or 8 bits that DequantizeLinear reads in blocks.
@@ -58,7 +60,7 @@ def matmul_nbits(e: Expansion) -> None:
     scales = e.reshape(e.operand("scales"), (rows, blocks))
     wide = _dequantized_blocks(e, b, scales, (rows, blocks), bits, block)
     y = e.op("MatMul", e.operand("A"), e.transpose(wide, (1, 0)))
-    e.finish(e.sum(y, e.input("bias")))
+    return e.sum(y, e.input("bias"))
 
 
 def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int, int], bits: int, block: int) -> Value:
@@ -78,15 +80,15 @@ def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int,
     return e.op("DequantizeLinear", b, scales, zero, axis=1, block_size=block)
 
 
-@microsoft(
+@contrib(
     "GatherBlockQuantized",
     "data indices scales zero_points?",
     "bits:i block_size:i gather_axis:i quantize_axis:i",
 )
-def gather_block_quantized(e: Expansion) -> None:
+def gather_block_quantized(e: Expansion) -> Value:
     """Gather of quantized rows, their scales and zero points; then DequantizeLinear."""
     data, scales, zeros = e.operand("data"), e.operand("scales"), e.input("zero_points")
-    rank, block, bits = e.known_rank(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
+    rank, block, bits = e.rank_of(data), e.node.int_attr("block_size", 128), e.node.int_attr("bits", 4)
     gathered, axis = e.axis("gather_axis", 0, rank), e.axis("quantize_axis", 1, rank)
     if gathered == axis:
         raise e.unsupported("blocks along the gathered axis", "quantize the model along another axis")
@@ -107,7 +109,7 @@ def gather_block_quantized(e: Expansion) -> None:
         zeros = e.op("Expand", e.const(2 ** (bits - 1), DType.UINT8), e.op("Shape", steps))
     # Seen from the end, axes behind the gathered one stay where they are.
     at = axis - rank if axis > gathered else axis
-    e.finish(e.op("DequantizeLinear", rows, steps, zeros, axis=at, block_size=block))
+    return e.op("DequantizeLinear", rows, steps, zeros, axis=at, block_size=block)
 
 
 def _bytes(e: Expansion, value: Value, name: str) -> Value:

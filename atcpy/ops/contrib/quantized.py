@@ -1,12 +1,13 @@
 """Quantized ops on one tensor or elementwise: DequantizeLinear, the op on floats, QuantizeLinear."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
 from atcpy.ir import Value
-from atcpy.parsers.onnx.microsoft.convolution import channels_first, channels_last, window_attrs
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.movement import as_scalar
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.convolution import channels_first, channels_last, window_attrs
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.movement import as_scalar
+from atcpy.ops.contrib.record import contrib
+from atcpy.ops.quant.qelementwise import QBINARY
 
 _ELEMENTWISE = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
 _UNARY = "X X_scale X_zero_point? Y_scale Y_zero_point?"
@@ -37,131 +38,124 @@ def _float_of(e: Expansion, name: str, lower: str = "") -> Value:
     return dequantized(e, e.operand(name), e.operand(f"{own}_scale"), e.input(f"{own}_zero_point"))
 
 
-def _finish(e: Expansion, y: Value, name: str, like: Value) -> None:
-    e.finish(requantized(e, y, e.operand(f"{name}_scale"), e.input(f"{name}_zero_point"), like))
+def _quantized(e: Expansion, y: Value, name: str, like: Value) -> Value:
+    return requantized(e, y, e.operand(f"{name}_scale"), e.input(f"{name}_zero_point"), like)
 
 
-def _register_binary(op_type: str) -> Callable[[Expansion], None]:
-    @microsoft(f"QLinear{op_type}", _ELEMENTWISE)
-    def expand(e: Expansion) -> None:
-        _finish(e, e.op(op_type, _float_of(e, "A"), _float_of(e, "B")), "C", e.operand("A"))
-
-    return expand
+def qlinear_binary(e: Expansion) -> Value:
+    """Add or Mul"""
+    op_type = e.node.op_type.removeprefix("QLinear")
+    return _quantized(e, e.op(op_type, _float_of(e, "A"), _float_of(e, "B")), "C", e.operand("A"))
 
 
-for _name in ("Add", "Mul"):
-    _register_binary(_name)
+for _kernel in QBINARY:
+    contrib(_kernel.name, _ELEMENTWISE, kernel=_kernel)(qlinear_binary)
 
 
-@microsoft("QLinearSigmoid", _UNARY)
-def qlinear_sigmoid(e: Expansion) -> None:
+@contrib("QLinearSigmoid", _UNARY)
+def qlinear_sigmoid(e: Expansion) -> Value:
     """Sigmoid"""
-    _finish(e, e.op("Sigmoid", _float_of(e, "X")), "Y", e.operand("X"))
+    return _quantized(e, e.op("Sigmoid", _float_of(e, "X")), "Y", e.operand("X"))
 
 
-@microsoft("QLinearLeakyRelu", _UNARY, "alpha:f")
-def qlinear_leaky_relu(e: Expansion) -> None:
+@contrib("QLinearLeakyRelu", _UNARY, "alpha:f")
+def qlinear_leaky_relu(e: Expansion) -> Value:
     """LeakyRelu"""
     y = e.op("LeakyRelu", _float_of(e, "X"), alpha=e.node.float_attr("alpha", 0.01))
-    _finish(e, y, "Y", e.operand("X"))
+    return _quantized(e, y, "Y", e.operand("X"))
 
 
-@microsoft("QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "axis:i opset:i!")
-def qlinear_softmax(e: Expansion) -> None:
+@contrib("QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "axis:i opset:i!")
+def qlinear_softmax(e: Expansion) -> Value:
     """Softmax along an axis, or over all axes from there on as opsets below 13 had it."""
     x = dequantized(e, e.operand("X"), e.operand("X_scale"), e.input("x_zero_point"))
     axis = e.node.int_attr("axis", -1)
-    if e.node.int_attr("opset", 13) >= 13 or axis == -1 or axis == e.known_rank(e.operand("X")) - 1:
+    if e.node.int_attr("opset", 13) >= 13 or axis == -1 or axis == e.rank_of(e.operand("X")) - 1:
         y = e.op("Softmax", x, axis=axis)
     else:
         rows = e.op("Softmax", e.op("Flatten", x, axis=axis), axis=-1)
         y = e.op("Reshape", rows, e.op("Shape", x))
-    _finish(e, y, "y", e.operand("X"))
+    return _quantized(e, y, "y", e.operand("X"))
 
 
-@microsoft(
+@contrib(
     "QLinearReduceMean", "data data_scale data_zero_point? reduced_scale reduced_zero_point?", "axes:I! keepdims:i!"
 )
-def qlinear_reduce_mean(e: Expansion) -> None:
+def qlinear_reduce_mean(e: Expansion) -> Value:
     """ReduceMean"""
     axes = e.const(e.node.ints_attr("axes"))
     y = e.op("ReduceMean", _float_of(e, "data"), axes, keepdims=e.node.int_attr("keepdims", 1))
-    _finish(e, y, "reduced", e.operand("data"))
+    return _quantized(e, y, "reduced", e.operand("data"))
 
 
-@microsoft(
+@contrib(
     "QLinearAveragePool",
     _POOL,
     "auto_pad:s ceil_mode:i channels_last:i count_include_pad:i kernel_shape:I! pads:I strides:I",
 )
-def qlinear_average_pool(e: Expansion) -> None:
+def qlinear_average_pool(e: Expansion) -> Value:
     """AveragePool, of channels last if `channels_last` is 1."""
-    _pool(e, "AveragePool", window_attrs(e))
+    return _pool(e, "AveragePool", window_attrs(e))
 
 
-@microsoft("QLinearGlobalAveragePool", "X x_scale x_zero_point y_scale y_zero_point", "channels_last:i")
-def qlinear_global_average_pool(e: Expansion) -> None:
+@contrib("QLinearGlobalAveragePool", "X x_scale x_zero_point y_scale y_zero_point", "channels_last:i")
+def qlinear_global_average_pool(e: Expansion) -> Value:
     """GlobalAveragePool"""
-    _pool(e, "GlobalAveragePool", {})
+    return _pool(e, "GlobalAveragePool", {})
 
 
-def _pool(e: Expansion, op_type: str, attrs: dict[str, object]) -> None:
+def _pool(e: Expansion, op_type: str, attrs: dict[str, object]) -> Value:
     x = _float_of(e, "X", "x")
     if e.node.int_attr("channels_last", 0):
-        rank = e.known_rank(e.operand("X"))
+        rank = e.rank_of(e.operand("X"))
         y = channels_last(e, e.op(op_type, e.transpose(x, (0, rank - 1, *range(1, rank - 1))), **attrs), rank)
     else:
         y = e.op(op_type, x, **attrs)
-    _finish(e, y, "y", e.operand("X"))
+    return _quantized(e, y, "y", e.operand("X"))
 
 
-@microsoft("QLinearWhere", "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point")
-def qlinear_where(e: Expansion) -> None:
+@contrib("QLinearWhere", "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point")
+def qlinear_where(e: Expansion) -> Value:
     """Where"""
     y = e.op("Where", e.operand("condition"), _float_of(e, "X", "x"), _float_of(e, "Y", "y"))
-    _finish(e, y, "z", e.operand("X"))
+    return _quantized(e, y, "z", e.operand("X"))
 
 
-@microsoft("QLinearConcat", "Y_scale Y_zero_point inputs+", "axis:i!")
-def qlinear_concat(e: Expansion) -> None:
+@contrib("QLinearConcat", "Y_scale Y_zero_point inputs+", "axis:i!")
+def qlinear_concat(e: Expansion) -> Value:
     """Concat of triples (x, scale, zero point)."""
-    scale, zero, *triples = e.node.inputs
-    if len(triples) % 3:
-        raise e.invalid(f"has {len(triples)} inputs behind the output's two, which are no triples")
-    if scale is None or zero is None or None in triples:
-        raise e.invalid("an input is missing")
-    values = [value for value in triples if value is not None]
+    values = e.every("inputs")
+    if len(values) % 3:
+        raise e.invalid(f"has {len(values)} inputs behind the output's two, which are no triples")
     parts = [dequantized(e, *triple) for triple in zip(values[::3], values[1::3], values[2::3], strict=True)]
     y = e.op("Concat", *parts, axis=e.node.int_attr("axis", 0))
-    e.finish(requantized(e, y, scale, zero, values[0]))
+    return requantized(e, y, e.operand("Y_scale"), e.operand("Y_zero_point"), values[0])
 
 
-@microsoft("QuantizeLinear", "x y_scale y_zero_point?", "axis:i")
-def quantize_linear(e: Expansion) -> None:
+@contrib("QuantizeLinear", "x y_scale y_zero_point?", "axis:i")
+def quantize_linear(e: Expansion) -> Value:
     """As in the standard; without an axis, lists of one element stand for scalars."""
     x, scale, zero = e.operand("x"), e.operand("y_scale"), e.input("y_zero_point")
     if _is_single(scale):
-        e.finish(e.op("QuantizeLinear", x, as_scalar(e, scale), as_scalar(e, zero)))
+        return e.op("QuantizeLinear", x, as_scalar(e, scale), as_scalar(e, zero))
     else:
-        e.finish(e.op("QuantizeLinear", x, scale, zero, axis=e.node.int_attr("axis", 1)))
+        return e.op("QuantizeLinear", x, scale, zero, axis=e.node.int_attr("axis", 1))
 
 
-@microsoft("DequantizeLinear", "x x_scale x_zero_point?", "axis:i")
-def dequantize_linear(e: Expansion) -> None:
+@contrib("DequantizeLinear", "x x_scale x_zero_point?", "axis:i")
+def dequantize_linear(e: Expansion) -> Value:
     """As in the standard; without an axis, lists of one element stand for scalars."""
-    e.finish(dequantized(e, e.operand("x"), e.operand("x_scale"), e.input("x_zero_point"), e.node.int_attr("axis", 1)))
+    return dequantized(e, e.operand("x"), e.operand("x_scale"), e.input("x_zero_point"), e.node.int_attr("axis", 1))
 
 
-@microsoft(
+@contrib(
     "QLinearConv",
     "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
     "auto_pad:s channels_last:i dilations:I group:i kernel_shape:I pads:I strides:I",
 )
-def qlinear_conv(e: Expansion) -> None:
+def qlinear_conv(e: Expansion) -> Value:
     """QLinearConv of the standard, of channels last if `channels_last` is 1."""
-    x, *others = e.node.inputs
-    if x is None:
-        raise e.invalid("input x is missing")
+    x, others = e.operand("x"), e.node.inputs[1:]
     is_last = e.node.int_attr("channels_last", 0)
     y = e.op("QLinearConv", channels_first(e, x) if is_last else x, *others, **window_attrs(e))
-    e.finish(channels_last(e, y, e.known_rank(x)) if is_last else y)
+    return channels_last(e, y, e.rank_of(x)) if is_last else y

@@ -3,16 +3,20 @@
 B batch, S new positions, P rows of the cache, T rows afterwards, M heads of keys, G queries a key, H size of a head.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from atcpy.ir import DType, Value
-from atcpy.parsers.onnx.microsoft.attention import filtered, lowest, scores_of
-from atcpy.parsers.onnx.microsoft.embedding import angles_at, rotated, turned_elements
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.attention import filtered, lowest, scores_of
+from atcpy.ops.contrib.embedding import angles_at, rotated, turned_elements
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.record import contrib
 
 _EXPORT = "export the model for ONNX Runtime's CPU kernels"
 
 
-@microsoft(
+@contrib(
     "GroupQueryAttention",
     "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? position_ids?"
     " attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?",
@@ -21,7 +25,7 @@ _EXPORT = "export the model for ONNX Runtime's CPU kernels"
     " v_quant_type:s",
     outputs=(1, 4),
 )
-def group_query_attention(e: Expansion) -> None:
+def group_query_attention(e: Expansion) -> Sequence[Value | str]:
     """Softmax(scale · q · kᵀ, masked) · v over the cache with the new keys and values put in."""
     e.refuse_inputs("k_scale v_scale q_norm_weight k_norm_weight", _EXPORT)
     e.refuse_attrs("sliding_window_cache qk_output", _EXPORT)
@@ -35,7 +39,7 @@ def group_query_attention(e: Expansion) -> None:
         q, k = _rotated(e, q, k, e.input("position_ids") or rows)
     keys, values = _cached(e, k, past, sequence, "key"), _cached(e, v, past, sequence, "value")
     y = _attend(e, e.transpose(q, (0, 2, 3, 1, 4)), keys, values, _mask(e, q, keys, rows, ends))
-    e.finish(e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1)), keys, values, "scores are not kept")
+    return [e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1)), keys, values, "scores are not kept"]
 
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:

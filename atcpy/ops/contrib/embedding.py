@@ -1,19 +1,23 @@
 """The embedding layer of BERT, and rotary positions."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from atcpy.ir import DType, Value
 from atcpy.ir.builder import INT64_MAX
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.quantized import dequantized
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.quantized import dequantized
+from atcpy.ops.contrib.record import contrib
 
 
-@microsoft(
+@contrib(
     "EmbedLayerNormalization",
     "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
     "epsilon:f mask_index_type:i",
     outputs=(1, 3),
 )
-def embed_layer_normalization(e: Expansion) -> None:
+def embed_layer_normalization(e: Expansion) -> Sequence[Value | str]:
     """LayerNormalization(word[id] + position[place] + segment[id]), the lengths by the mask, and the sum."""
     words, positions = e.operand("word_embedding"), e.operand("position_embedding")
     total = _embedding_sum(e, words, positions, e.input("segment_embedding"), e.input("position_ids"))
@@ -25,13 +29,13 @@ def embed_layer_normalization(e: Expansion) -> None:
         axis=-1,
         epsilon=e.node.float_attr("epsilon", 1e-12),
     )
-    e.finish(y, _lengths(e) if e.asks(1) else "", total)
+    return [y, _lengths(e) if e.has_output(1) else "", total]
 
 
 _QUANTIZED = ["word_embedding", "position_embedding", "segment_embedding", "gamma", "beta"]
 
 
-@microsoft(
+@contrib(
     "QEmbedLayerNormalization",
     "input_ids segment_ids? word_embedding_quant position_embedding_quant segment_embedding? gamma_quant beta_quant"
     " mask? "
@@ -41,13 +45,13 @@ _QUANTIZED = ["word_embedding", "position_embedding", "segment_embedding", "gamm
     "epsilon:f",
     outputs=(2, 2),
 )
-def q_embed_layer_normalization(e: Expansion) -> None:
+def q_embed_layer_normalization(e: Expansion) -> Sequence[Value]:
     """EmbedLayerNormalization of quantized tables."""
     segments = None if e.input("segment_embedding") is None else _table(e, "segment_embedding", "")
     words, positions, gamma, beta = (_table(e, name) for name in _QUANTIZED if name != "segment_embedding")
     total = _embedding_sum(e, words, positions, segments, None)
     y = e.op("LayerNormalization", total, gamma, beta, axis=-1, epsilon=e.node.float_attr("epsilon", 1e-12))
-    e.finish(y, _lengths(e))
+    return [y, _lengths(e)]
 
 
 def _table(e: Expansion, name: str, suffix: str = "_quant") -> Value:
@@ -117,17 +121,17 @@ def angles_at(e: Expansion, places: Value) -> list[Value]:
     return [e.op("Gather", e.operand(f"{name}_cache"), places, axis=0) for name in ("cos", "sin")]
 
 
-@microsoft(
+@contrib(
     "RotaryEmbedding",
     "input position_ids cos_cache sin_cache",
     "interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f",
 )
-def rotary_embedding(e: Expansion) -> None:
+def rotary_embedding(e: Expansion) -> Value:
     """Each head of x turned by the angles of its position."""
     e.refuse_attrs("is_packed_batching", "export the model without packed batches")
     x = e.operand("input")
     width, heads = e.node.int_attr("rotary_embedding_dim", 0), e.node.int_attr("num_heads", 0)
-    is_flat = e.known_rank(x) == 3
+    is_flat = e.rank_of(x) == 3
     if is_flat and heads:
         x4 = e.reshape(x, (0, 0, heads, -1))
     elif is_flat:
@@ -136,8 +140,8 @@ def rotary_embedding(e: Expansion) -> None:
         x4 = x
     places = e.operand("position_ids")
     sequence = e.dim(x, 1 if is_flat else 2)
-    if e.known_rank(places) == 1:  # where all sequences begin
+    if e.rank_of(places) == 1:  # where all sequences begin
         places = e.unsqueeze(e.iota(sequence, places), 0)
     angles = [e.unsqueeze(angle, 2 if is_flat else 1) for angle in angles_at(e, places)]
     turned = rotated(e, x4, *angles, interleaved=bool(e.node.int_attr("interleaved", 0)), partial=width)
-    e.finish(e.reshape(turned, (0, 0, -1)) if is_flat else turned)
+    return e.reshape(turned, (0, 0, -1)) if is_flat else turned

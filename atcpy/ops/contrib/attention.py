@@ -4,6 +4,8 @@ cannot say it or has no kernel.
 B batch, S queries, L new keys, P keys of the past, T = P + L, N heads, H size of a head.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,8 +14,8 @@ from atcpy.ir import DType, Value
 from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Dim
 from atcpy.ops.attention.attention import MOST_OF_HEAD
-from atcpy.parsers.onnx.microsoft.expansion import FLOAT16_MAX, Expansion
-from atcpy.parsers.onnx.microsoft.table import microsoft
+from atcpy.ops.contrib.expansion import FLOAT16_MAX, Expansion
+from atcpy.ops.contrib.record import contrib
 
 _FILTER = -10000.0
 _SHARED = "past_present_share_buffer"
@@ -66,7 +68,7 @@ def lowest(e: Expansion, like: Value) -> float:
 def padding_mask(e: Expansion, mask: Value, q: Value, keys: Value, batch: Value) -> Value:
     """The mask of the model, which comes in four forms, as something to add to the scores."""
     low = e.node.float_attr("mask_filter_value", _FILTER)
-    rank = e.known_rank(mask)
+    rank = e.rank_of(mask)
     if rank == 1:
         return filtered(e, _within_lengths(e, mask, keys, batch), q, low)
     if rank == 4:
@@ -179,7 +181,7 @@ def _is_plain(total: Value | None, bias: Value | None, new: Dim | None, past: Se
     return bias.tensor is not None and not bool(np.isneginf(bias.array).all(-1).any())
 
 
-def self_attention(e: Expansion, projected: Value) -> None:
+def self_attention(e: Expansion, projected: Value) -> Sequence[Value | str]:
     """The rest of Attention and QAttention, when the projection [B, S, q·k·v] is made."""
     e.refuse_attrs(f"{_SHARED} do_rotary", _NO_SHARING)
     q, k, v = parts_of(e, projected, e.node.ints_attr("qkv_hidden_sizes"), 2)
@@ -187,31 +189,31 @@ def self_attention(e: Expansion, projected: Value) -> None:
     halves = [] if past is None else [e.op("Gather", past, e.const(index), axis=0) for index in (0, 1)]
     bias = e.input("attention_bias") if e.node.op_type == "Attention" else None
     y, *pair = attend(e, q, k, v, halves, mask=e.input("mask_index"), bias=bias, is_joined=True)
-    e.finish(y, e.op("Concat", *(e.unsqueeze(x, 0) for x in pair), axis=0) if e.asks(1) else "")
+    return [y, e.op("Concat", *(e.unsqueeze(x, 0) for x in pair), axis=0) if e.has_output(1) else ""]
 
 
-@microsoft(
+@contrib(
     "Attention",
     "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
     "num_heads:i! do_rotary:i mask_filter_value:f past_present_share_buffer:i qkv_hidden_sizes:I"
     " rotary_embedding_dim:i scale:f unidirectional:i",
     outputs=(1, 2),
 )
-def attention(e: Expansion) -> None:
+def attention(e: Expansion) -> Sequence[Value | str]:
     """Self-attention whose three projections are one product."""
     e.refuse_inputs("past_sequence_length", _NO_SHARING)
     x = e.operand("input")
-    self_attention(e, e.sum(e.op("MatMul", x, e.operand("weights")), e.input("bias")))
+    return self_attention(e, e.sum(e.op("MatMul", x, e.operand("weights")), e.input("bias")))
 
 
-@microsoft(
+@contrib(
     "MultiHeadAttention",
     "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length?"
     " cache_indirection?",
     "num_heads:i! mask_filter_value:f scale:f unidirectional:i",
     outputs=(1, 4),
 )
-def multi_head_attention(e: Expansion) -> None:
+def multi_head_attention(e: Expansion) -> Sequence[Value | str]:
     """Attention on what was projected before, packed or not."""
     e.refuse_inputs("past_sequence_length cache_indirection", _NO_SHARING)
     q, k, v, is_joined = _separate(e)
@@ -219,14 +221,14 @@ def multi_head_attention(e: Expansion) -> None:
     past = pair if len(pair) == 2 else []
     mask, bias = e.input("key_padding_mask"), e.input("attention_bias")
     results = attend(e, q, k, v, past, mask=mask, bias=bias, is_joined=is_joined)
-    e.finish(*results[: len(e.node.outputs)], "scores are not kept: export the model without this output")
+    return [*results[: len(e.node.outputs)], "scores are not kept: export the model without this output"]
 
 
 def _separate(e: Expansion) -> tuple[Value, Value, Value, bool]:
     """q, k and v with their parts of the bias as [B, …, N·H] and True, or as [B, N, …, H] and False."""
     query, key, value, bias = e.operand("query"), e.input("key"), e.input("value"), e.input("bias")
     count = e.count("num_heads")
-    if key is not None and value is not None and e.known_rank(key) == 4:  # the key and value of the past, [B, N, L, H]
+    if key is not None and value is not None and e.rank_of(key) == 4:  # the key and value of the past, [B, N, L, H]
         q = query if bias is None else e.sum(query, _parts_of_bias(e, bias, query)[0])
         return heads(e, q, count), key, value, False
     if key is None:  # [B, S, N, 3, H]
