@@ -7,7 +7,7 @@ import pytest
 from atcpy.ir import CompiledModel, PassRecord
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, convert_options
-from atcpy.passes.prepare.affine.conv_batchnorm import ConvBatchnorm
+from atcpy.passes.prepare.affine.product_output import ConvBatchnorm
 from atcpy.passes.split.conv_scale import ConvScale
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model

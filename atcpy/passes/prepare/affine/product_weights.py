@@ -7,15 +7,16 @@ All is computed in float64 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from atcpy.ir import Match, Node, Reject, Value
+from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, op_types
 from atcpy.ops.core.half import HALF_DTYPES
-from atcpy.passes.affine import Affine, affine_requirements
+from atcpy.passes.affine import Affine, affine_of, affine_requirements
+from atcpy.passes.broadcast import reaches_last_only, spread_over_last
 from atcpy.passes.folding import SMALL_BYTES
 
 CONVS, MATRICES = op_types(Trait.CONVOLUTION), op_types(Trait.MATRIX_PRODUCT)
@@ -27,12 +28,51 @@ def lender(m: Match) -> Value:
     return m.get("b") or m.get("affine.beta") or own[0]
 
 
-def weight_requirements(m: Match, affine: Affine | None) -> Iterator[Reject]:
-    """Reasons against taking the node `affine` into the weights and the bias of the product."""
+def input_affine(m: Match) -> Affine | None:
+    """Return the map that the node `affine` applies to the channels that the product reads."""
+    return _affine_of(m, channels_of(m.node("cube"))[0])
+
+
+def output_affine(m: Match) -> Affine | None:
+    """Return the map that the node `affine` applies to the channels that the product makes."""
+    return _affine_of(m, channels_of(m.node("cube"))[1])
+
+
+def _affine_of(m: Match, channels: int) -> Affine | None:
+    if m.node("cube").op_type in CONVS:
+        rank = len(m["w"].desc.static_shape)
+        return affine_of(m, channels, rank - 2, rank)
+    shape = m["x"].desc.shape
+    return None if shape is None else affine_of(m, channels, 0, len(shape))
+
+
+def product_requirements(m: Match, find_affine: Callable[[Match], Affine | None]) -> Iterator[Reject]:
+    """Yield the reasons against taking the node `affine` into the weights and the bias of the product."""
+    node = m.node("cube")
+    rejects = list(matrix_requirements(m)) if node.op_type in MATRICES else []
+    yield from rejects
+    if rejects:
+        return
+    affine = m.once(find_affine)
     rejects = list(affine_requirements(m.node("affine"), affine))
     yield from rejects
     if affine is not None and not rejects:
         yield from factor_requirements(m, bool((affine.k != 1).any()))
+    rank = len(m["x"].desc.shape or ())
+    needs_gemm = (affine is not None and not affine.is_scale) or m.node("affine").op_type == "BatchNormalization"
+    if node.op_type in MATRICES and rank != 2 and needs_gemm:
+        yield Reject("rank", m.root.name, str(rank))
+
+
+def matrix_requirements(m: Match) -> Iterator[Reject]:
+    """Yield the reasons why the weights are no matrix, or the bias not one number a column."""
+    node = m.node("cube")
+    if len(m["w"].desc.static_shape) != 2:
+        yield Reject("weights-not-a-matrix", node.name)
+        return
+    b, columns = m.get("b"), channels_of(node)[1]
+    if b is not None and not reaches_last_only(b, (columns,)):
+        yield Reject("not-per-channel", b.name)
 
 
 def factor_requirements(m: Match, is_scaled: bool) -> Iterator[Reject]:
@@ -72,6 +112,33 @@ def channels_of(node: Node) -> tuple[int, int]:
         return (shape[1], shape[0]) if node.int_attr("transB", 0) else (shape[0], shape[1])
     group = node.int_attr("group", 1)
     return (shape[1] * group, shape[0]) if node.op_type == "Conv" else (shape[0], shape[1] * group)
+
+
+def alpha_of(node: Node) -> float:
+    """Return the factor of a product: Gemm's alpha."""
+    return node.float_attr("alpha", 1.0) if node.op_type == "Gemm" else 1.0
+
+
+def bias_of(m: Match) -> Array:
+    """Return what the product adds to each channel, Gemm's beta included, in float64; zeros without a bias."""
+    b, node = m.get("b"), m.node("cube")
+    channels = channels_of(node)[1:]
+    if b is None:
+        return np.zeros(channels)
+    beta = node.float_attr("beta", 1.0) if node.op_type == "Gemm" else 1.0
+    return spread_over_last(b, channels).astype(np.float64) * beta
+
+
+def insert_product(m: Match, rw: Rewriter, w: Array | None, bias: Array | Value | None) -> Value:
+    """Create the product with other weights, alpha included, and another bias, or none. None keeps the weights."""
+    node = m.node("cube")
+    weights = m["w"] if w is None else rw.const(as_weights(node, w), like=m["w"])
+    if isinstance(bias, np.ndarray):
+        bias = rw.const(bias, like=lender(m), dtype=m["w"].desc.dtype)
+    if node.op_type in CONVS:
+        return rw.op(node.op_type, m["x"], weights, bias, **node.attrs)
+    attrs = {name: value for name in ("transA", "transB") if (value := node.int_attr(name, 0))}
+    return rw.op(node.op_type if bias is None else "Gemm", m["x"], weights, bias, **attrs)
 
 
 def scale_outputs(w: Array, k: Array) -> Array:
