@@ -68,6 +68,17 @@ class PassRecord:
         self.obeys_limit = True
         return self.limit is None or self.applied < self.limit
 
+    def accept(self, nodes: Iterable[Node], *rejects: Reject) -> bool:
+        """Note a match: the reasons against it, or that its nodes, the root first, are rewritten now. Return whether
+        the pass shall rewrite them.
+        """
+        self.matched += 1
+        self.reject(*rejects)
+        if rejects or not self.may_apply():
+            return False
+        self.fire(nodes)
+        return True
+
     def fire(self, nodes: Iterable[Node]) -> None:
         """Counts a rewrite of these nodes, the root first; called before they are gone."""
         self.fired.append(matched_nodes(nodes))

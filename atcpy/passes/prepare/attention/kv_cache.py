@@ -29,19 +29,15 @@ _ROWS, _RANK = 2, 4
 def take_cache(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Let Attention put keys and values of earlier steps in front of the new ones."""
     finisher = Finisher(graph, record, options)
-    places = {node: place for place, node in enumerate(graph.nodes)}
+    positions = {node: position for position, node in enumerate(graph.nodes)}
     for node in graph.nodes_of("Attention"):
         if node.input_count > _MASK + 1:
             continue
-        joins = [node.operand(place).producer for place in (_KEYS, _VALUES)]
+        joins = [node.operand(index).producer for index in (_KEYS, _VALUES)]
         if any(join.op_type != "Concat" or join.input_count != len(joins) for join in joins):
             continue
-        record.matched += 1
-        early = (read_before(join.output, node, places) for join in dict.fromkeys(joins))
-        rejects = [*_requirements(node), *chain.from_iterable(early)]
-        record.reject(*rejects)
-        if not rejects and record.may_apply():
-            record.fire([node, *joins])
+        early = (read_before(join.output, node, positions) for join in dict.fromkeys(joins))
+        if record.accept([node, *joins], *_requirements(node), *chain.from_iterable(early)):
             _replace(Rewriter(graph, node, NAME, [node, *joins]), finisher, joins)
 
 
@@ -61,6 +57,6 @@ def _requirements(node: Node) -> Iterator[Reject]:
 def _replace(rw: Rewriter, finisher: Finisher, joins: Sequence[Node]) -> None:
     node = rw.anchor
     past, new = ([join.operand(side) for join in joins] for side in range(2))
-    made = rw.ops("Attention", node.operand(0), *new, node.input(_MASK), *past, outputs=3, **node.attrs)
+    new_outputs = rw.ops("Attention", node.operand(0), *new, node.input(_MASK), *past, outputs=3, **node.attrs)
     old: list[Value] = [node.outputs[0], *(join.output for join in joins)]
-    finisher.finish(rw, zip(old, made, strict=True), [node, *joins])
+    finisher.finish(rw, zip(old, new_outputs, strict=True), [node, *joins])

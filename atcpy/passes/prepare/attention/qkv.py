@@ -51,12 +51,8 @@ def merge_qkv(graph: Graph, record: PassRecord, options: PrepareOptions) -> None
         parts = [part for user in dict.fromkeys(node.operand(0).users) if (part := _part(user, node.operand(0)))]
         if len(parts) != _PARTS:
             continue
-        record.matched += 1
-        rejects = list(_requirements(parts))
-        record.reject(*rejects)
-        if not rejects and record.may_apply():
-            nodes = [made for part in parts for made in (part.product, part.add) if made is not None]
-            record.fire(nodes)
+        nodes = [node for part in parts for node in (part.product, part.add) if node is not None]
+        if record.accept(nodes, *_requirements(parts)):
             rw = Rewriter(graph, node, NAME, nodes)  # the first of all who read x
             results = _merged(parts, rw)
             finisher.finish(rw, [(part.last.output, new) for part, new in zip(parts, results, strict=True)], nodes)

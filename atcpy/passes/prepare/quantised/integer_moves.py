@@ -58,16 +58,11 @@ def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOpt
         if node.operand(0).producer.op_type != "Concat":
             continue
         concat = node.operand(0).producer
-        record.matched += 1
         rejects = [*only_read_by(concat.output, node), *rejects_steps(node)]
         if not any(value.producer.op_type == "DequantizeLinear" for value in concat.operands):
             rejects.append(Reject("no-quantized-input", concat.name))
-        if rejects:
-            record.reject(*rejects)
+        if not record.accept([node, concat], *rejects):
             continue
-        if not record.may_apply():
-            break
-        record.fire([node, concat])
         rw = Rewriter(graph, node, record.name, (node, concat))
         scale, zero = node.operand(1), node.input(2)
         parts = [rw.op("QuantizeLinear", value, scale, zero, **node.attrs) for value in concat.operands]

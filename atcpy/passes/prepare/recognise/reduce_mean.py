@@ -1,4 +1,4 @@
-"""Spell statistics in one way, so that the passes that look for them have less to tell apart.
+"""Bring reductions into one form, so that later patterns match more models.
 
 ReduceSum(x) / n                                  →  ReduceMean(x),  n elements each
 ReduceMean(x) over height and width               →  GlobalAveragePool(x), with a Squeeze where dims go
@@ -54,14 +54,14 @@ class Mean(Fusion, switch="ReduceMeanFusionPass", before=_READERS, makes=("Reduc
 
 
 def _count(reduction: Node) -> int:
-    """How many elements become one; 0 if that is not known."""
+    """Return how many elements become one; 0 if that is not known."""
     shape, axes = reduction.operand(0).desc.shape or (), _axes(reduction)
     sizes = [size for axis in axes if isinstance(size := shape[axis], int)]
     return prod(sizes) if axes and len(sizes) == len(axes) else 0
 
 
 def _axes(reduction: Node) -> list[int]:
-    """The dims that a reduction is over, as far as they are known."""
+    """Return the reduced axes, sorted; none if they are not known."""
     shape, axes = reduction.operand(0).desc.shape, reduction.input(1)
     if shape is None or axes is None or axes.tensor is None:
         return []
@@ -75,13 +75,8 @@ def keep_dims(graph: Graph, record: PassRecord, options: PrepareOptions) -> None
     for node in graph.nodes_of(*REDUCTIONS):
         if not _drops_dims(node) or not any(_leads_to_view(user) for user in node.output.users):
             continue
-        record.matched += 1
         region = _Region(node)
-        objection = region.grow()
-        if objection is not None:
-            record.reject(objection)
-        elif record.may_apply():
-            record.fire(region.nodes)
+        if record.accept(region.nodes, *region.grow()):
             region.rewrite(graph, record.name, finisher)
 
 
@@ -90,19 +85,20 @@ def _drops_dims(node: Node) -> bool:
 
 
 def _leads_to_view(node: Node) -> bool:
-    """Is a node a view, or followed by one at once or behind the next?"""
+    """Return whether a node is a view, or one of its users is."""
     followers = [user for value in node.outputs for user in value.users]
     return any(near.op_type in VIEWS for near in (node, *followers))
 
 
-def _must_equal(shape: Shape | None, wanted: Shape) -> bool:
-    """Has a view of as many elements these dims? One of them may have another name in it."""
-    if shape is None or len(shape) != len(wanted):
+def _must_equal(shape: Shape | None, required: Shape) -> bool:
+    """Return whether a view of as many elements has these dims. One of them may have another name in it."""
+    if shape is None or len(shape) != len(required):
         return False
-    others = [have for have, want in zip(shape, wanted, strict=True) if have != want or have == UNNAMED]
+    pairs = list(zip(shape, required, strict=True))
+    others = [dim for dim, wanted in pairs if dim != wanted or dim == UNNAMED]
     if not others:
         return True
-    known = [want for have, want in zip(shape, wanted, strict=True) if have == want and isinstance(want, int)]
+    known = [dim for dim, wanted in pairs if dim == wanted and isinstance(dim, int)]
     return not isinstance(others[0], int) and len(known) == len(shape) - 1 and 0 not in known
 
 
@@ -116,8 +112,8 @@ class _Region:
     dropped: Shape | None = None
     kept: Shape = ()
 
-    def grow(self) -> Reject | None:
-        """Finds the nodes; the reason, if something in it needs the dims to be gone."""
+    def grow(self) -> list[Reject]:
+        """Find the nodes; return the reason, if something in the region needs the dims to be gone."""
         shape, axes = self.first.operand(0).desc.shape, _axes(self.first)
         self.dropped = self.first.output.desc.shape
         self.kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape or ()))
@@ -127,26 +123,26 @@ class _Region:
             if node in self.nodes or node in self.views:
                 continue
             if len(self.nodes) == _LARGEST:
-                return Reject("size", self.first.name)
+                return [Reject("size", self.first.name)]
             if node.op_type in VIEWS:
                 if not _must_equal(node.output.desc.shape, self.kept):
-                    return Reject("other-shape", node.name)
+                    return [Reject("other-shape", node.name)]
                 self.views.append(node)
                 continue
             if not self._works_on_kept(node):
-                return Reject("second-consumer", self.first.name, node.name)
+                return [Reject("second-consumer", self.first.name, node.name)]
             self.nodes.append(node)
             pending += [
                 value.producer for value in node.operands if value.tensor is None and not self._is_reduction(node)
             ]
             pending += node.output.users
-        return None if self.views else Reject("second-consumer", self.first.name)
+        return [] if self.views else [Reject("second-consumer", self.first.name)]
 
     def _is_reduction(self, node: Node) -> bool:
         return _drops_dims(node) and _axes(node) == _axes(self.first)
 
     def _works_on_kept(self, node: Node) -> bool:
-        """Can a node of the region read and make values with the dims kept?"""
+        """Return whether a node of the region works on values with the dims kept."""
         if self._is_reduction(node):
             return node.operand(0).desc.shape == self.first.operand(0).desc.shape
         shapes = [value.desc.shape for value in node.operands if value.tensor is None or value.desc.elements != 1]
@@ -157,26 +153,26 @@ class _Region:
         )
 
     def rewrite(self, graph: Graph, name: str, finisher: Finisher) -> None:
-        """Makes the nodes anew, and leaves out the views."""
-        made: dict[Value, Value] = {}
+        """Create the nodes anew, with the dims kept, and leave out the views."""
+        kept: dict[Value, Value] = {}
         waiting = list(self.nodes)
         while waiting:
             node = next(node for node in waiting if not any(value.producer in waiting for value in node.operands))
             waiting.remove(node)
             rw = Rewriter(graph, node, name, [node])
             attrs = {**node.attrs, "keepdims": 1} if self._is_reduction(node) else node.attrs
-            inputs = [made.get(value, value) if value is not None else None for value in node.inputs]
-            made[node.output] = rw.op(node.op_type, *inputs, **attrs)
-            infer_node(made[node.output].producer, KnownValues())
+            inputs = [None if value is None else kept.get(value, value) for value in node.inputs]
+            kept[node.output] = rw.op(node.op_type, *inputs, **attrs)
+            infer_node(kept[node.output].producer, KnownValues())
         for view in self.views:
             rw = Rewriter(graph, view, name, [view])
-            finisher.finish(rw, [(view.output, made[view.operand(0)])], [view])
+            finisher.finish(rw, [(view.output, kept[view.operand(0)])], [view])
 
 
 class GlobalMean(
     Fusion, switch="GlobalAveragePoolFusionPass", phase=Phase.MERGE, after=("ReduceReduceFusionPass",), is_neutral=False
 ):
-    """Call the mean over height and width by its name, which has a kernel in 5D.
+    """Replace the mean over height and width by GlobalAveragePool, which has a kernel in 5D.
 
     TensorFlow writes ReduceMean, and its models in ONNX the pool.
     """

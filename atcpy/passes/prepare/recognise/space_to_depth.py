@@ -8,6 +8,8 @@ takes the order into its weights (`channel_order.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
@@ -36,21 +38,22 @@ def name_focus(graph: Graph, record: PassRecord, options: PrepareOptions) -> Non
         found = _focus(node)
         if found is None:
             continue
-        record.matched += 1
         x, block, order = found
-        other = next((other for v in node.operands if (other := v.user_beyond((node,))) is not None), None)
-        if other is not None:
-            record.reject(Reject("second-consumer", node.name, other.name))
-        elif node.output.desc.dtype not in _RUN_EVERYWHERE:
-            record.reject(Reject("dtype", node.name, node.output.desc.dtype.long))
-        elif record.may_apply():
-            slices = [value.producer for value in node.operands]
-            record.fire([node, *slices])
+        slices = [value.producer for value in node.operands]
+        if record.accept([node, *slices], *_requirements(node)):
             rw = Rewriter(graph, node, record.name, [*slices, node])
             value = rw.op("SpaceToDepth", x, blocksize=block)
             if not (np.diff(order) == 1).all():
                 value = rw.op("Gather", value, rw.const(order, name=f"{node.name}_order"), axis=1)
             finisher.finish(rw, [(node.output, value)], [node])
+
+
+def _requirements(node: Node) -> Iterator[Reject]:
+    other = next((other for value in node.operands if (other := value.user_beyond((node,))) is not None), None)
+    if other is not None:
+        yield Reject("second-consumer", node.name, other.name)
+    elif node.output.desc.dtype not in _RUN_EVERYWHERE:
+        yield Reject("dtype", node.name, node.output.desc.dtype.long)
 
 
 def _focus(node: Node) -> tuple[Value, int, Array] | None:

@@ -46,15 +46,12 @@ def join_directions(graph: Graph, record: PassRecord, options: PrepareOptions) -
         x = _flipped(backward.operand(0)) if backward.graph is graph else None
         if x is None:
             continue
-        record.matched += 1
         twins = [node for node in layers if node.graph is graph and _is_twin(node, backward, x)]
         reasons = _reasons(twins[0], backward) if twins else [Reject("alone", backward.name)]
-        record.reject(*reasons)
-        if not reasons and record.may_apply():
-            pair = (twins[0], backward)
-            record.fire(pair)
+        pair = (*twins[:1], backward)
+        if record.accept(pair, *reasons):
             rw = Rewriter(graph, min(pair, key=positions.__getitem__), record.name, pair)
-            finisher.finish(rw, _joined(rw, *pair, x), pair)
+            finisher.finish(rw, _joined(rw, twins[0], backward, x), pair)
 
 
 def _goes_forward(node: Node) -> bool:

@@ -44,12 +44,11 @@ def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptio
     """Replace a Loop or Scan over the steps of recurrent cells by LSTM, GRU or RNN."""
     finisher = Finisher(graph, record, options)
     for node, layer in _layers(graph):
-        record.matched += 1
         if isinstance(layer, Reject):
-            record.reject(layer)
+            record.accept([node], layer)
         elif layer.mask is not None and layer.mask.steps is not None:
-            record.reject(Reject("other-mask", node.name, "for the pass of masked steps"))
-        elif record.may_apply():
+            record.accept([node], Reject("other-mask", node.name, "for the pass of masked steps"))
+        elif record.accept([node]):
             _replace(graph, node, layer, record, finisher)
 
 
@@ -65,10 +64,9 @@ def fuse_masked_loops(graph: Graph, record: PassRecord, options: PrepareOptions)
     """Replace such a loop of which each row leaves out some steps: those that run are put together first."""
     finisher = Finisher(graph, record, options)
     for node, layer in _layers(graph):
-        if isinstance(layer, Layer) and layer.mask is not None and layer.mask.steps is not None:
-            record.matched += 1
-            if record.may_apply():
-                _replace(graph, node, layer, record, finisher)
+        masks_steps = isinstance(layer, Layer) and layer.mask is not None and layer.mask.steps is not None
+        if isinstance(layer, Layer) and masks_steps and record.accept([node]):
+            _replace(graph, node, layer, record, finisher)
 
 
 def _layers(graph: Graph) -> Iterator[tuple[Node, Layer | Reject]]:
@@ -83,7 +81,6 @@ def _layers(graph: Graph) -> Iterator[tuple[Node, Layer | Reject]]:
 
 
 def _replace(graph: Graph, node: Node, layer: Layer, record: PassRecord, finisher: Finisher) -> None:
-    record.fire([node])
     rw = Rewriter(graph, node, record.name, [node])
     finisher.finish(rw, _Writer(rw, layer).results(), [node])
 

@@ -22,13 +22,9 @@ def drop_zero_states(graph: Graph, record: PassRecord, options: PrepareOptions) 
             state = node.input(index)
             if state is None or elements(state) is None:
                 continue
-            record.matched += 1
-            if not is_zero(state):
-                record.reject(Reject("other-constant", state.name, "is not 0"))
+            rejects = [] if is_zero(state) else [Reject("other-constant", state.name, "is not 0")]
+            if not record.accept([node], *rejects):
                 continue
-            if not record.may_apply():
-                return
-            record.fire([node])
             values = [*node.inputs[:index], None, *node.inputs[index + 1 :]]
             while values[-1] is None:
                 values.pop()
