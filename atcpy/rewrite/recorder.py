@@ -16,7 +16,7 @@ from atcpy.ir.barrier import BARRIER, PURE
 from atcpy.ops import find_opdef
 from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.microsoft.table import IN_PLACE
-from atcpy.parsers.onnx.upgrade import Upgrade, run_upgrade
+from atcpy.parsers.onnx.upgrade import Upgrade
 from atcpy.rewrite.source_model import Origin, SourceModel, StoredTensor
 
 
@@ -126,7 +126,7 @@ def _upgrades_to_one(state: Upgrade, opset: int) -> bool:
     Shape(start, end).
     """
     try:
-        run_upgrade(state, opset)
+        state.run(opset)
     except AtcError:
         return False
     if state.node.graph is None:

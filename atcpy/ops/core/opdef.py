@@ -313,8 +313,8 @@ def find_signed(op_type: str, domain: str) -> OpDef | None:
 
 def has_trait(node: Node, traits: Trait) -> bool:
     """Return whether the record of a node's op has one of the traits; an op without a record has none."""
-    opdef = find_opdef(node)
-    return opdef is not None and opdef.has_any(traits)
+    opdef = _REGISTRY.get((node.domain, node.op_type))  # asked of every node by many passes: no calls
+    return opdef is not None and opdef.traits._value_ & traits._value_ != 0
 
 
 def coefficients_of(node: Node) -> tuple[int, ...]:

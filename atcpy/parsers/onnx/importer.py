@@ -31,7 +31,7 @@ from atcpy.parsers.onnx.recorder import Recorder
 from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
 from atcpy.parsers.onnx.text import are_texts, as_text, not_text
-from atcpy.parsers.onnx.upgrade import needs_upgrade, op_key, upgrade
+from atcpy.parsers.onnx.upgrade import Upgrade, needs_upgrade, op_key
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
 assert gradient and microsoft and normalize and optimizers
@@ -283,6 +283,7 @@ class Importer:
 
     def _read_items(self, items: list[Item], scope: _Scope) -> None:
         frames = [_Frame(iter(items), scope)]
+        has_functions = bool(self._model.functions)
         while frames:
             frame = frames[-1]
             item = next(frame.items, None)
@@ -290,7 +291,7 @@ class Importer:
                 frames.pop()
                 self._return(frame)
                 continue
-            function = self._functions.find(item.proto)
+            function = self._functions.find(item.proto) if has_functions else None
             # What the user registered says better than the model's own function what is meant.
             if function is not None and self._custom.find(item.domain, item.op_type) is None:
                 frames.append(self._call(item, function, frame.scope))
@@ -359,12 +360,14 @@ class Importer:
         node = graph.append(item.op_type, inputs, attrs, name=source, outputs=names, domain=op.domain)
         node.sources = (source,)
         self._first_ops.setdefault(graph, node)
-        self._queue_bodies(node, item, scope)
+        if attrs and None in attrs.values():
+            self._queue_bodies(node, item, scope)
         return node
 
     def _upgrade(self, node: Node, item: Item, scope: _Scope, opset: int) -> list[Value | None]:
+        state = Upgrade(node, self._inference)
         try:
-            state = upgrade(node, opset, self._inference)
+            state.run(opset)
         except AtcError as error:
             self.problems.append(error.located(graph=scope.path, index=item.index))
             self._inference.give_up(node)
@@ -518,13 +521,15 @@ class Importer:
     # --- attributes --------------------------------------------------------------------------
 
     def _read_attrs(self, item: Item, scope: _Scope, rule: OpRule, inputs: int, outputs: int) -> dict[str, object]:
+        fits = rule.inputs[0] <= inputs <= rule.inputs[1] and rule.outputs[0] <= outputs <= rule.outputs[1]
         protos: Sequence[onnx.AttributeProto] = item.attrs
+        if fits and not protos and not rule.required:
+            return {}
         has_names = not scope.bindings and not any(attr.ref_attr_name for attr in protos)
         if not has_names:
             protos = self._bound(item, scope)
         attrs: dict[str, object] = {}
         known, is_free = rule.attrs, rule.is_free
-        fits = rule.inputs[0] <= inputs <= rule.inputs[1] and rule.outputs[0] <= outputs <= rule.outputs[1]
         for attr in protos:
             name, kind = attr.name, attr.type
             if not (has_names and name in known) and not are_texts((name, attr.ref_attr_name)):
@@ -566,8 +571,6 @@ class Importer:
         return found
 
     def _queue_bodies(self, node: Node, item: Item, scope: _Scope) -> None:
-        if not node.attrs or None not in node.attrs.values():
-            return
         protos = self._bound(item, scope) if scope.bindings else item.attrs
         for attr in protos:
             if attr.type == _GRAPH:

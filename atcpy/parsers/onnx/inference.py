@@ -105,8 +105,3 @@ class TypeInference:
 def rank_of(value: Value) -> int | None:
     """The rank of a value, or None if it is not known."""
     return None if value.desc.shape is None else len(value.desc.shape)
-
-
-def dtype_of(value: Value) -> DType | None:
-    """The element type of a value, or None if it is not known."""
-    return None if value.desc.dtype is DType.UNDEFINED else value.desc.dtype

@@ -107,6 +107,26 @@ class Upgrade(Builder):
         inputs[index] = value
         self.graph.set_inputs(self.node, inputs)
 
+    def run(self, opset: int) -> None:
+        """Bring the node from this opset to the canonical one; `results` are the values that its outputs became."""
+        node = self.node
+        while newer := [each for each in _CHANGES.get(op_key(node.op_type, node.domain), ()) if each.version > opset]:
+            # One version may bring several changes; a change may make the node another op.
+            opset = newer[0].version
+            for change in newer:
+                if change.version == opset:
+                    self._take_steps(change)
+        normalizer = _NORMALIZERS.get(op_key(node.op_type, node.domain))
+        if normalizer is not None:
+            normalizer(self)
+
+    def _take_steps(self, change: Change) -> None:
+        for step in change.steps:
+            if step.up is not None:
+                step.up(self)
+        if change.renamed:
+            self.graph.change_op(self.node, change.renamed)
+
 
 Adapter = Callable[[Upgrade], None]
 _NORMALIZERS: dict[str, Adapter] = {}
@@ -142,32 +162,3 @@ def op_key(op_type: str, domain: str) -> str:
 def needs_upgrade(key: str, opset: int) -> bool:
     """Return whether a node of the op in a model of this opset must be changed."""
     return key in _NORMALIZERS or any(change.version > opset for change in _CHANGES.get(key, ()))
-
-
-def upgrade(node: Node, opset: int, inference: TypeInference) -> Upgrade:
-    """Bring a node to the canonical opset; `results` are the values that its outputs became."""
-    state = Upgrade(node, inference)
-    run_upgrade(state, opset)
-    return state
-
-
-def run_upgrade(state: Upgrade, opset: int) -> None:
-    """Do the same for a node whose upgrade was begun by the caller, who sees how far it came if it fails."""
-    node = state.node
-    while newer := [each for each in _CHANGES.get(op_key(node.op_type, node.domain), ()) if each.version > opset]:
-        # One version may bring several changes; a change may make the node another op.
-        opset = newer[0].version
-        for change in newer:
-            if change.version == opset:
-                _apply(change, state)
-    normalizer = _NORMALIZERS.get(op_key(node.op_type, node.domain))
-    if normalizer is not None:
-        normalizer(state)
-
-
-def _apply(change: Change, state: Upgrade) -> None:
-    for step in change.steps:
-        if step.up is not None:
-            step.up(state)
-    if change.renamed:
-        state.graph.change_op(state.node, change.renamed)
