@@ -16,11 +16,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from atcpy.exporters.onnx.exporter import add_attributes, fill_attr, tensor_to_proto
+from atcpy.exporters.onnx.exporter import add_attributes, fill_attr, name_captured, tensor_to_proto
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
 from atcpy.ir.barrier import is_barrier
-from atcpy.ir.closure import captured_value
 from atcpy.parsers.onnx.opsets.downgrade import form_at, means_the_same, oldest_opset
 from atcpy.parsers.onnx.opsets.form import CannotDowngrade, OpsetForm
 from atcpy.rewrite.source_model import Origin, SourceModel
@@ -96,7 +95,8 @@ class _Exporter:
         self._opset, self._result.raised = self._choose_opset()
         self._find_ranges()
         self._copy_header(self._result.model)
-        self._name_captured()
+        self._name_outputs()
+        name_captured(self._nodes, self._names)
         pending = deque([(self._graph, self._result.model.graph)])
         while pending:
             graph, proto = pending.popleft()
@@ -199,17 +199,9 @@ class _Exporter:
                     known.add(entry.domain)
                     model.opset_import.append(entry)
 
-    def _name_captured(self) -> None:
-        """Name the values that bodies capture as in the graphs around them."""
-        self._name_outputs(self._graph, self._graph.net_output.attrs.get("names"))
-        for node in self._nodes:  # a node comes before those of its bodies
-            for body in node.subgraphs:
-                for data in body.inputs:
-                    if "captured" in data.attrs:
-                        self._names[data.output] = self._name(captured_value(node, data))
-
-    def _name_outputs(self, graph: Graph, names: object) -> None:
+    def _name_outputs(self) -> None:
         """Give a value the name of the output that it is, if that name is free."""
+        graph, names = self._graph, self._graph.net_output.attrs.get("names")
         assert isinstance(names, tuple)
         taken = {value.name for value in graph.outputs} & set(names)
         for value, name in zip(graph.outputs, names, strict=True):

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 import onnx
 
 from atcpy.errors import AtcError
-from atcpy.ir import Graph, Node, Tensor, Value
+from atcpy.ir import Node, Tensor, Value
 from atcpy.ir.barrier import BARRIER, PURE
 from atcpy.ops import find_opdef
 from atcpy.parsers.onnx.inference import TypeInference
@@ -70,16 +70,13 @@ class SourceRecorder:
             node.op_type, dict(node.attrs), node.inputs, tuple(node.outputs), tuple(v.name for v in node.outputs)
         )
         name = proto.name or node.name
+        is_pure: bool | None = None  # as a barrier; None: it stays an op
         if name in self._keep or node.name in self._keep:
             self.source.kept.add(name)
-            _make_barrier(node, before, node.domain, opset, pure=False)
-        elif node.domain or is_contrib:
-            signature = None if opdef is None else opdef.signature
-            updates = signature is not None and signature.updates
-            stays = unknown or updates or (node.domain, node.op_type) in IN_PLACE
-            _make_barrier(node, before, node.domain, opset, pure=not stays)
-        elif unknown:
-            _make_barrier(node, before, "", opset, pure=False)
+            is_pure = False
+        elif node.domain or is_contrib or unknown:
+            updates = opdef is not None and opdef.signature is not None and opdef.signature.updates
+            is_pure = not (unknown or updates or (node.domain, node.op_type) in IN_PLACE)
         elif changes:
             state = Upgrade(node, inference)
             before_upgrade = len(inference.problems)
@@ -88,7 +85,9 @@ class SourceRecorder:
                 return state.results
             _undo(state, before)
             del inference.problems[before_upgrade:]
-            _make_barrier(node, before, "", opset, pure=True)
+            is_pure = True
+        if is_pure is not None:
+            _make_barrier(node, before, opset, pure=is_pure)
         self._note(node, proto, before, opset)
         return list(before.outputs)
 
@@ -158,10 +157,9 @@ def _undo(state: Upgrade, before: _Before) -> None:
     graph.set_inputs(node, before.inputs)
 
 
-def _make_barrier(node: Node, before: _Before, domain: str, opset: int, *, pure: bool) -> None:
-    graph = node.graph
-    assert isinstance(graph, Graph)
-    graph.change_op(node, f"{domain or 'ai.onnx'}@{opset}::{before.op_type}")
+def _make_barrier(node: Node, before: _Before, opset: int, *, pure: bool) -> None:
+    assert node.graph is not None
+    node.graph.change_op(node, f"{node.domain or 'ai.onnx'}@{opset}::{before.op_type}")
     node.domain = BARRIER
     node.attrs.clear()
     node.attrs.update(before.attrs)

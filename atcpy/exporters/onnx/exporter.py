@@ -35,7 +35,8 @@ def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
     model.producer_name = producer
     model.opset_import.extend(imports)
     pending = deque([(graph, model.graph)])
-    names = _captured_names(nodes)
+    names: dict[Value, str] = {}
+    name_captured(nodes, names)
     while pending:
         source, target = pending.popleft()
         target.name = source.name
@@ -53,16 +54,16 @@ def export_model(graph: Graph, *, producer: str = "atcpy") -> onnx.ModelProto:
     return model
 
 
-def _captured_names(nodes: Iterable[Node]) -> dict[Value, str]:
-    """The ONNX names of values that bodies capture: those in the graphs around them."""
-    names: dict[Value, str] = {}
+def name_captured(nodes: Iterable[Node], names: dict[Value, str]) -> None:
+    """Name the values that bodies capture as in the graphs around them, where a value has the name that `names` gives
+    it, else its own.
+    """
     for node in nodes:  # a node comes before those of its bodies
         for body in node.subgraphs:
             for data in body.inputs:
                 if "captured" in data.attrs:
                     value = captured_value(node, data)
                     names[data.output] = names.get(value, value.name)
-    return names
 
 
 def _add_outputs(net_output: Node, target: onnx.GraphProto, aliases: Mapping[Value, str]) -> None:

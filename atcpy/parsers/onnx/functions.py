@@ -4,6 +4,7 @@ Functions of the ONNX standard stay ops; only what the model brings is inlined.
 """
 
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 
@@ -50,25 +51,14 @@ class Functions:
         calls = {key: list(self._calls(proto.node)) for key, proto in self._protos.items()}
         sizes: dict[FunctionKey, int] = {}
         depths: dict[FunctionKey, int] = {}
-        for root in self._protos:
-            path = [root]
-            on_path = {root: None}
-            while path:
-                key = path[-1]
-                waiting = next((called for called in calls[key] if called not in sizes), None)
-                if waiting is None:
-                    own = sum(1 for _ in _all_nodes(self._protos[key].node))
-                    sizes[key] = own + sum(sizes[called] for called in calls[key])
-                    depths[key] = 1 + max((depths[called] for called in calls[key]), default=0)
-                    path.pop()
-                    on_path.pop(key, None)
-                elif waiting in on_path:
-                    cycle = [*path[path.index(waiting) :], waiting]
-                    names = " → ".join(name for _, name, _ in cycle)
-                    raise ModelInvalid("E2100C", f"functions call each other in a cycle: {names}")
-                else:
-                    path.append(waiting)
-                    on_path[waiting] = None
+        try:
+            for key in TopologicalSorter(calls).static_order():  # a function comes after those that it calls
+                own = sum(1 for _ in _all_nodes(self._protos[key].node))
+                sizes[key] = own + sum(sizes[called] for called in calls[key])
+                depths[key] = 1 + max((depths[called] for called in calls[key]), default=0)
+        except CycleError as error:
+            names = " → ".join(name for _, name, _ in reversed(error.args[1]))
+            raise ModelInvalid("E2100C", f"functions call each other in a cycle: {names}") from error
         if max(depths.values()) > MAX_DEPTH:
             raise ResourceLimit("R0001", f"functions are nested {max(depths.values())} deep, the limit is {MAX_DEPTH}")
         total = sum(1 for _ in _all_nodes(graph.node)) + sum(sizes[key] for key in self._calls(graph.node))
