@@ -17,7 +17,7 @@ from atcpy.kernels import _kernels, table
 from atcpy.om.weights import pack_bits, unpack_bits
 from atcpy.ops import KernelCall, find_opdef
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 
 
 def make_node(
@@ -49,7 +49,7 @@ def make_node(
     infer = opdef.infer if opdef is not None and opdef.infer is not None else infer_by_onnx
     for value, desc in zip(node.outputs, infer(node, known_constant), strict=False):
         value.desc = desc
-    node.engine, _ = place(node)
+    node.engine, _ = choose_engine(node)
     graph.append("NetOutput", node.outputs)
     return node
 

@@ -38,20 +38,20 @@ class Budget:
 
     def objects_to(self, node: Node, shapes: Sequence[StaticShape]) -> Reject | None:
         """None if the results may become constants, else why not."""
-        made = sum(
+        nbytes = sum(
             value.desc.dtype.nbytes(element_count(shape)) for value, shape in zip(node.outputs, shapes, strict=True)
         )
         if _work(node, shapes) > MAX_FOLD_WORK:
             return Reject("folding-too-slow", node.name)
-        if made <= SMALL_BYTES:
+        if nbytes <= SMALL_BYTES:
             return None
         read = sum(value.desc.nbytes for value in node.operands)
         freed = sum(value.desc.nbytes for value in node.operands if value.use_count == 1)
-        if made > self.largest:
-            return Reject("constant-too-large", node.name, f"{made} bytes")
-        if made > GROWTH_OF_ONE * read or made - freed > self.left:
-            return Reject("constant-grows", node.name, f"{made} bytes from {read}")
-        self.left -= max(made - freed, 0)
+        if nbytes > self.largest:
+            return Reject("constant-too-large", node.name, f"{nbytes} bytes")
+        if nbytes > GROWTH_OF_ONE * read or nbytes - freed > self.left:
+            return Reject("constant-grows", node.name, f"{nbytes} bytes from {read}")
+        self.left -= max(nbytes - freed, 0)
         return None
 
 
@@ -132,7 +132,9 @@ def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[Array]) -> 
 
 
 class Finisher:
-    """Ends the rewrites of a pass: types, readers and constants of what was made, and the end of what was replaced."""
+    """Counts the matches of a pass and ends its rewrites: types and readers of what was created, constants that result,
+    and the end of what was replaced.
+    """
 
     def __init__(self, graph: Graph, record: PassRecord, options: object) -> None:
         self._graph = graph

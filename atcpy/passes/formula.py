@@ -50,9 +50,9 @@ def product(*factors: Pattern, name: str = "product") -> tuple[Op, ...]:
     """The product of several factors, in every order of multiplication."""
     trees = {}
     for size in range(1, len(factors) // 2 + 1):
-        for places in combinations(range(len(factors)), size):
-            left = [factors[i] for i in places]
-            right = [factors[i] for i in range(len(factors)) if i not in places]
+        for indices in combinations(range(len(factors)), size):
+            left = [factors[i] for i in indices]
+            right = [factors[i] for i in range(len(factors)) if i not in indices]
             for a in _factor(left, f"{name}.left"):
                 for b in _factor(right, f"{name}.right"):
                     trees[frozenset((a, b))] = op("Mul", a, b, commutative=True, name=name)
@@ -92,10 +92,10 @@ def is_formula(m: Match, **constants: float) -> Iterator[Reject]:
     """
     yield from only_read_within(m, m.root)
     yield from is_function_of(m["x"], m.root, [value for value in m.values.values() if value and value.tensor])
-    for name, wanted in constants.items():
+    for name, expected in constants.items():
         value = m.get(name)
         if value is not None:
-            yield from constant_is(value, wanted)
+            yield from constant_is(value, expected)
 
 
 def is_function_of(x: Value, root: Node, constants: list[Value]) -> Iterator[Reject]:

@@ -66,9 +66,9 @@ class Fusion:
         finisher = Finisher(graph, record, options)
         children = [(pattern, _children(pattern)) for pattern in spellings]
         for node in graph.nodes_of(*roots):
-            made_by = {value.producer.op_type for value in node.operands}
+            producers = {value.producer.op_type for value in node.operands}
             # Most nodes are told apart here, without a match being tried.
-            fitting = [pattern for pattern, wanted in children if not any(map(made_by.isdisjoint, wanted))]
+            fitting = [pattern for pattern, types in children if not any(map(producers.isdisjoint, types))]
             if fitting:
                 self._rewrite(graph, node, fitting, record, finisher)
 
@@ -108,11 +108,11 @@ def only_read_by(value: Value, reader: Node) -> Iterator[Reject]:
         yield Reject("second-consumer", value.producer.name, other.name)
 
 
-def read_before(value: Value, node: Node, places: Mapping[Node, int]) -> Iterator[Reject]:
-    """Reasons against making a value by this node, which reads it: others do so earlier. `places` are those of the
+def read_before(value: Value, node: Node, positions: Mapping[Node, int]) -> Iterator[Reject]:
+    """Reasons against making a value by this node, which reads it: others do so earlier. `positions` are those of the
     graph's nodes in their order.
     """
-    early = (user for user in value.users if user is not node and places.get(user, -1) < places[node])
+    early = (user for user in value.users if user is not node and positions.get(user, -1) < positions[node])
     yield from (Reject("second-consumer", value.producer.name, user.name) for user in early)
 
 
@@ -129,11 +129,11 @@ def rounding_of(dtype: DType) -> float:
     return 1e-15 if dtype is DType.FLOAT64 else 1e-6
 
 
-def constant_is(value: Value, wanted: float) -> Iterator[Reject]:
+def constant_is(value: Value, expected: float) -> Iterator[Reject]:
     """A reason if a constant is not this number, as its element type holds it, to six digits: exporters round."""
     dtype = value.desc.dtype
-    held = float(np.asarray(wanted, dtype.numpy)) if dtype.is_float else wanted
+    rounded = float(np.asarray(expected, dtype.numpy)) if dtype.is_float else expected
     is_real = dtype.is_float or dtype.is_int
     is_one = is_real and value.desc.elements == 1
-    if not is_one or not isclose(float(value.array.reshape(())), held, rel_tol=rounding_of(dtype)):
-        yield Reject("other-constant", value.name, f"is not {wanted:.7g}")
+    if not is_one or not isclose(float(value.array.reshape(())), rounded, rel_tol=rounding_of(dtype)):
+        yield Reject("other-constant", value.name, f"is not {expected:.7g}")

@@ -61,7 +61,7 @@ class Moves:
     def apply(self, node: Node) -> bool:
         """Follows a node of MOVES; False if its dims are not made of factors."""
         shape = node.output.desc.shape
-        if shape is None or not is_told(shape):
+        if shape is None or not has_named_dims(shape):
             return False
         if node.op_type == "Transpose":
             self._dims = [self._dims[axis] for axis in node.ints_attr("perm", range(len(shape))[::-1])]
@@ -93,8 +93,8 @@ class Moves:
         parts = _Factor(outer), _Factor(inner)
         for run in (*self._source, *self._dims):
             if factor in run:
-                place = run.index(factor)
-                run[place : place + 1] = parts
+                index = run.index(factor)
+                run[index : index + 1] = parts
         return parts
 
     def shortest(self, shape: Shape) -> list[Step] | None:
@@ -108,7 +108,7 @@ class Moves:
         return self._view_first(shape, source) or self._transpose_first(shape, result)
 
     def reordered(self) -> tuple[int, Array] | None:
-        """The one dim whose places are in another order now, and that order; None where there is more to it."""
+        """The one dim whose indices are in another order now, and that order; None where there is more to it."""
         if len(self._dims) != len(self._source):
             return None
         changed = [axis for axis, run in enumerate(self._source) if run != self._dims[axis]]
@@ -118,18 +118,18 @@ class Moves:
         before, after = self._source[changed[0]], self._dims[changed[0]]
         if set(before) != set(after):
             return None
-        places = np.arange(int(np.prod(sizes))).reshape(sizes).transpose([before.index(factor) for factor in after])
-        return changed[0], places.reshape(-1)
+        indices = np.arange(int(np.prod(sizes))).reshape(sizes).transpose([before.index(factor) for factor in after])
+        return changed[0], indices.reshape(-1)
 
     def _permutation(self, dims: Dims) -> tuple[int, ...] | None:
         """The dim of the input that each of `dims` is; those of size 1 in their order."""
         if len(dims) != len(self._source):
             return None
         ones = iter(axis for axis, run in enumerate(self._source) if not run)
-        place = {run[0]: axis for axis, run in enumerate(self._source) if run}
+        axis_of = {run[0]: axis for axis, run in enumerate(self._source) if run}
         perm: list[int] = []
         for run in dims:
-            axis = place.get(run[0]) if run else next(ones, None)
+            axis = axis_of.get(run[0]) if run else next(ones, None)
             if axis is None or (run and run != self._source[axis]):
                 return None
             perm.append(axis)
@@ -137,7 +137,7 @@ class Moves:
 
     def _view_first(self, shape: Shape, source: list[_Factor]) -> list[Step] | None:
         """Regroup the input into the dims of the result, then move those."""
-        number = {factor: place for place, factor in enumerate(source)}
+        number = {factor: index for index, factor in enumerate(source)}
         moved = [run for run in self._dims if run]
         if not all(_is_run([number[factor] for factor in run]) for run in moved):
             return None
@@ -147,12 +147,12 @@ class Moves:
         step = view_step(self._shape, tuple(product(factor.size for factor in run) for run in middle))
         if step is None:
             return None
-        place = {run[0]: axis for axis, run in enumerate(middle) if run}
-        return [step, Step("Transpose", tuple(place[run[0]] if run else axis for axis, run in enumerate(self._dims)))]
+        axis_of = {run[0]: axis for axis, run in enumerate(middle) if run}
+        return [step, Step("Transpose", tuple(axis_of[run[0]] if run else axis for axis, run in enumerate(self._dims)))]
 
     def _transpose_first(self, shape: Shape, result: list[_Factor]) -> list[Step] | None:
         """Move the dims of the input, then regroup them."""
-        number = {factor: place for place, factor in enumerate(result)}
+        number = {factor: index for index, factor in enumerate(result)}
         if not all(_is_run([number[factor] for factor in run]) for run in self._source if run):
             return None
         moved = sorted((axis for axis, run in enumerate(self._source) if run), key=lambda a: number[self._source[a][0]])
@@ -162,7 +162,7 @@ class Moves:
         return None if step is None else [Step("Transpose", perm), step]
 
 
-def is_told(shape: Shape | None) -> bool:
+def has_named_dims(shape: Shape | None) -> bool:
     """True if every dim is a number above 0 or a size with a name."""
     return shape is not None and all(dim not in {0, UNNAMED} for dim in shape)
 
@@ -174,7 +174,7 @@ def view_step(before: Shape, after: Shape) -> Step | None:
     cannot tell: an empty batch is then refused, as the exporters' own −1 is.
     """
     target = [_target(before, axis, dim) for axis, dim in enumerate(after)]
-    if target.count(-1) <= 1 and is_told(after):
+    if target.count(-1) <= 1 and has_named_dims(after):
         return Step("Reshape", tuple(target))
     added, removed = _added_ones(before, after), _added_ones(after, before)
     if added is not None:
@@ -189,7 +189,7 @@ def _target(before: Shape, axis: int, dim: Dim) -> int:
 
 
 def _added_ones(short: Shape, long: Shape) -> tuple[int, ...] | None:
-    """The places of dims of size 1 that make the longer shape of the shorter one."""
+    """The indices of dims of size 1 that make the longer shape of the shorter one."""
     rest = list(short)[::-1]
     added = []
     for axis, dim in enumerate(long):
@@ -206,8 +206,8 @@ def _flat(dims: Dims) -> Iterator[_Factor]:
     return (factor for run in dims for factor in run)
 
 
-def _is_run(places: Sequence[int]) -> bool:
-    return list(places) == list(range(places[0], places[0] + len(places)))
+def _is_run(indices: Sequence[int]) -> bool:
+    return list(indices) == list(range(indices[0], indices[0] + len(indices)))
 
 
 def _as_list(step: Step | None) -> list[Step] | None:

@@ -65,17 +65,13 @@ class PassManager:
 
     def _options_of(self, entry: Pass) -> _StageOptions:
         options = self.options
-        match entry.stage:
-            case Stage.PREPARE:
-                return options.prepare
-            case Stage.SPLIT:
-                return options.split
-            case Stage.OPTIMIZE:
-                return options.optimize
-            case Stage.COMPILE:
-                return options.compile
-            case Stage.PARSE:
-                raise AssertionError("no pass runs while a model is read")
+        of_stage: dict[Stage, _StageOptions] = {
+            Stage.PREPARE: options.prepare,
+            Stage.SPLIT: options.split,
+            Stage.OPTIMIZE: options.optimize,
+            Stage.COMPILE: options.compile,
+        }
+        return of_stage[entry.stage]
 
     def _run(self, run: _PassRun, graph: Graph, argument: object) -> int:
         """Run a pass, perhaps once more, and return how often it applied. Matches that were left alone before are tried

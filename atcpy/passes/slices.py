@@ -21,7 +21,7 @@ def cut_of(node: Node) -> Cut | None:
     if node.op_type != "Slice" or node.domain:
         return None
     shape = node.operand(0).desc.shape
-    starts, ends, axes, steps = (_numbers(node, place) for place in (STARTS, ENDS, AXES, STEPS))
+    starts, ends, axes, steps = (_numbers(node, index) for index in (STARTS, ENDS, AXES, STEPS))
     if shape is None or starts is None or ends is None:
         return None
     if (axes is None and node.input(AXES) is not None) or (steps is None and node.input(STEPS) is not None):
@@ -36,8 +36,8 @@ def cut_of(node: Node) -> Cut | None:
     return cut
 
 
-def _numbers(node: Node, place: int) -> tuple[int, ...] | None:
-    return integers(known_constant(node.input(place)))
+def _numbers(node: Node, index: int) -> tuple[int, ...] | None:
+    return integers(known_constant(node.input(index)))
 
 
 def joined(first: Cut, second: Cut) -> Cut:
@@ -70,7 +70,7 @@ def insert_flip(rw: Rewriter, x: Value, axis: int) -> Value:
 
 
 def _end(part: Extent) -> int:
-    """The bound behind the last place, as ONNX counts: what lies before the first place is far below zero."""
+    """The bound behind the last index, as ONNX counts: what lies before the first index is far below zero."""
     if not part.count:
         return part.start
     end = part.start + (part.count - 1) * part.step + (1 if part.step > 0 else -1)

@@ -17,7 +17,7 @@ from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.opdef import ENGINE_COST
 from atcpy.options import PrepareOptions
 from atcpy.passes.prepare.fold.expand import expand
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 from tests.harness import make_node
 from tests.operators.samples import Sample
 
@@ -66,7 +66,7 @@ def _ask(
                          outputs=sample.outputs, domain=sample.domain)  # fmt: skip
     except (AtcError, *_NUMPY_REFUSES):  # this type does not go with the sample's attributes
         return
-    engine, _ = place(node)
+    engine, _ = choose_engine(node)
     if engine is not Engine.HOST_CPU and not all(value.desc.is_static for value in node.outputs):
         if find_opdef(node) is None:  # placed for what its parts will be
             found.places[dtype] = SPELLED_OUT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atcpy.ir import (
@@ -62,6 +62,24 @@ def emit(graph: Graph, identity: Identity, manager: PassManager) -> CompiledMode
     launched = (launch for launch in lowered.launches if launch is not None)
     tasks = assign_streams([_task(launch, position[launch.node], buffers) for launch in launched])
     _count_fused_copies(graph, tasks)
+    return _compiled_model(graph, identity, weights, memory, tasks)
+
+
+def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
+    """Keep a graph with unknown shapes as it is: the runtime compiles it for the shapes that it meets."""
+    weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
+    return _compiled_model(graph, identity, weights, MemoryPlan(0, 0, 0), has_unknown_shapes=True)
+
+
+def _compiled_model(
+    graph: Graph,
+    identity: Identity,
+    weights: Mapping[Value, Weight],
+    memory: MemoryPlan,
+    tasks: tuple[Task, ...] = (),
+    *,
+    has_unknown_shapes: bool = False,
+) -> CompiledModel:
     _set_port_formats(graph)
     return CompiledModel(
         graph=graph,
@@ -74,25 +92,7 @@ def emit(graph: Graph, identity: Identity, manager: PassManager) -> CompiledMode
         cmdline=identity.cmdline,
         source=identity.source,
         version=identity.version,
-    )
-
-
-def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
-    """Keep a graph with unknown shapes as it is: the runtime compiles it for the shapes that it meets."""
-    weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
-    _set_port_formats(graph)
-    return CompiledModel(
-        graph=graph,
-        inputs=tuple(Port(node.output.name, node.output.desc) for node in graph.inputs),
-        outputs=_outputs(graph),
-        tasks=(),
-        weights=tuple(weights.values()),
-        memory=MemoryPlan(0, 0, 0),
-        soc=identity.soc,
-        cmdline=identity.cmdline,
-        source=identity.source,
-        version=identity.version,
-        has_unknown_shapes=True,
+        has_unknown_shapes=has_unknown_shapes,
     )
 
 

@@ -27,13 +27,13 @@ _RANK = 4
 
 _LINEAR = op(
     "Mul", op("Sub", const("one"), op("Cast", var("t"), name="cast"), name="sub"), const("fill"), commutative=True,
-    name="made",
+    name="computed",
 )  # fmt: skip
 _ABOVE = op("Greater", var("t"), const("zero"), name="above")
 _VIEW = op(("Reshape", "Unsqueeze"), _ABOVE, const("dims"), name="view")
-_SELECTED = op("Where", either(_VIEW, _ABOVE), const("none"), const("fill"), name="made")
-_MADE = (_LINEAR, _SELECTED)
-_MASKS = (*_MADE, *(op("Add", made, const("mask"), commutative=True, name="sum") for made in _MADE))
+_SELECTED = op("Where", either(_VIEW, _ABOVE), const("none"), const("fill"), name="computed")
+_COMPUTED = (_LINEAR, _SELECTED)
+_MASKS = (*_COMPUTED, *(op("Add", part, const("mask"), commutative=True, name="sum") for part in _COMPUTED))
 _NUMBERS = {"one": 1.0, "zero": 0.0, "none": 0.0}
 
 
@@ -60,18 +60,18 @@ def _other_readers(m: Match, mask: Value) -> Iterator[Reject]:
 
 
 def _rejects(m: Match, node: Node, keys: int) -> Iterator[Reject]:
-    made = m.node("made")
+    computed = m.node("computed")
     for name in {"fill", *_NUMBERS} & m.values.keys():
         value = m[name]
         if value.desc.elements != 1 or value.array.reshape(()) != _NUMBERS.get(name, value.array.reshape(())):
-            yield Reject("other-constant", made.name, value.name)
-    tokens, shape = _tokens(m), made.output.desc.static_shape
+            yield Reject("other-constant", computed.name, value.name)
+    tokens, shape = _tokens(m), computed.output.desc.static_shape
     if tokens.desc.dtype not in INDEX_TYPES:
-        yield Reject("index-dtype", made.name, tokens.desc.dtype.long)
+        yield Reject("index-dtype", computed.name, tokens.desc.dtype.long)
     batch = node.operand(0).desc.static_shape[0]
     of_each = len(shape) == _RANK and shape == (batch, 1, 1, keys)
     if shape[-1:] != (keys,) or tokens.desc.elements != (batch * keys if of_each else keys):
-        yield Reject("broadcast", made.name, tokens.name)
+        yield Reject("broadcast", computed.name, tokens.name)
     mask = m.get("mask")
     if mask is not None and mask.desc.static_shape[-1:] != (keys,):
         yield Reject("broadcast", m.root.name, mask.name)
@@ -89,6 +89,6 @@ def _replace(rw: Rewriter, finisher: Finisher, m: Match) -> None:
     node = rw.anchor
     x, _, *past = (*node.inputs, *[None] * TOKENS)[:TOKENS]
     attrs = {**node.attrs, "fill": float(m["fill"].array.reshape(())), "linear": int("sub" in m.nodes)}
-    made = rw.ops(node.op_type, x, m.get("mask"), *past, _tokens(m), outputs=len(node.outputs), **attrs)
-    made[0].producer.engine = node.engine
-    finisher.finish(rw, list(zip(node.outputs, made, strict=True)), [node, *m.nodes.values()])
+    results = rw.ops(node.op_type, x, m.get("mask"), *past, _tokens(m), outputs=len(node.outputs), **attrs)
+    results[0].producer.engine = node.engine
+    finisher.finish(rw, list(zip(node.outputs, results, strict=True)), [node, *m.nodes.values()])

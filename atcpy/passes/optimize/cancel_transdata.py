@@ -23,16 +23,16 @@ def count_transdata(graph: Graph) -> int:
 @graph_pass(NAME, Phase.CANCEL, after=("NetOutputPass",))
 def cancel_transdata(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Remove TransData that undo or repeat each other, or move nothing."""
-    made: dict[tuple[Value, Format], Value] = {}
+    converted: dict[tuple[Value, Format], Value] = {}
     for node in graph.nodes:
         if node.op_type != "TransData":
             continue
         record.matched += 1
         value = _source(node)
         form = node.output.desc.format
-        earlier = made.get((value, form))
+        earlier = converted.get((value, form))
         if earlier is None or earlier.producer.graph is None:  # its last reader may have gone since
-            earlier = made[value, form] = node.output
+            earlier = converted[value, form] = node.output
         same = value if value.desc.format == form else earlier
         if same is node.output:
             if value is not node.operand(0):
@@ -53,7 +53,7 @@ def _source(node: Node) -> Value:
 
 
 def _make_view(graph: Graph, node: Node) -> bool:
-    """Turns a TransData into a ReFormat where all elements keep their places."""
+    """Turns a TransData into a ReFormat where no element moves."""
     value, result = node.operand(0).desc, node.output.desc
     _, c, *spatial = value.static_shape
     c0 = value.format.c0 or result.format.c0

@@ -28,15 +28,15 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
         if node.op_type == "End":  # a border takes any format
             continue
         layout = _layout_of(node, record)
-        for place, value in enumerate(node.inputs):
+        for index, value in enumerate(node.inputs):
             if value is None:
                 continue
-            wanted = layout.inputs[place] if place < len(layout.inputs) else None
+            required = layout.inputs[index] if index < len(layout.inputs) else None
             have = value.desc.format
-            if (wanted or value.desc.origin_format) != have:
-                graph.set_input(node, place, _in_format(graph, node, value, wanted, changed, record))
+            if (required or value.desc.origin_format) != have:
+                graph.set_input(node, index, _in_format(graph, node, value, required, changed, record))
                 if value.tensor is not None and value.use_count == 0:
-                    graph.take_name(node.operand(place), value)  # no reader wants it as it was
+                    graph.take_name(node.operand(index), value)  # no reader wants it as it was
                     erase_dead(graph, [value.producer])
         for result, form in zip(node.outputs, layout.outputs, strict=False):
             if form is not None:
@@ -65,14 +65,14 @@ def _in_format(
     graph: Graph,
     reader: Node,
     value: Value,
-    wanted: Format | None,
+    required: Format | None,
     changed: dict[tuple[Value, Format], Value],
     record: PassRecord,
 ) -> Value:
     """The value in another format: constants are stored so, others go through a TransData, which
     all readers that want the same share.
     """
-    form = wanted or value.desc.origin_format
+    form = required or value.desc.origin_format
     key = (value, form)
     if key not in changed:
         if value.tensor is not None:

@@ -92,20 +92,20 @@ class _Cuts:
         groups = self._groups
         words = 0
         sources: set[tuple[Value, object]] = set()
-        made: set[Node] = set()
-        unread: dict[Node, int] = {}  # how often what was made is read behind the end
+        computed: set[Node] = set()
+        unread: dict[Node, int] = {}  # how often what was computed is read behind the end
         found: list[tuple[int, int]] = []
         for end in range(start, len(self._nodes)):
             node = self._nodes[end]
             words += groups.parts[node].words
             for source, value, spans in groups.outer_reads(node):
-                if source not in made:
+                if source not in computed:
                     sources.add((value, spans))
                 elif unread[source] > 1:
                     unread[source] -= 1
                 else:
                     del unread[source]
-            made.add(node)
+            computed.add(node)
             if groups.users[node]:
                 unread[node] = len(groups.users[node])
             if words > MAX_WORDS or len(sources) > MAX_SOURCES:
@@ -149,9 +149,9 @@ def _replace(graph: Graph, groups: Groups, kernel: Kernel) -> None:
         _bring(body, node, known, keep=node not in moved)
     for value, result in zip(results, fused.outputs, strict=True):
         result.desc = value.desc
-        for user, place in value.uses:
+        for user, index in value.uses:
             if user.graph is not body:
-                graph.set_input(user, place, result)
+                graph.set_input(user, index, result)
         graph.take_name(result, value)
     body.append("NetOutput", results, name="NetOutput", outputs=())
     erase_dead(graph, [node for node in left if node.graph is graph])

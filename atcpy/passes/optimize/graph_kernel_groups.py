@@ -45,19 +45,19 @@ class Part:
     reads: tuple[tuple[int, Spans], ...]
 
     @property
-    def made(self) -> Spans:
+    def result_spans(self) -> Spans:
         """How the result is repeated within what is computed."""
         return _rows(self.row)
 
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """Who reads what, and how the value is repeated within the group of each."""
+    """A value that one group reads of another, and how it is repeated within the domain of each."""
 
     source: Node
     reader: Node
-    made: Spans
-    read: Spans | None
+    above: Spans
+    below: Spans | None
 
 
 def views_behind(value: Value) -> list[Node]:
@@ -95,7 +95,7 @@ class Groups:
     parts: the nodes that can be in a kernel.
     read: the nodes and values behind the operands of each of these, views left out, and how they are repeated within
         its result; of a reduction, within what it reads.
-    users: who reads the result of each, directly or through views; once for each place.
+    users: who reads the result of each, directly or through views; once for each use.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -140,11 +140,11 @@ class Groups:
         if part is None:
             return operand_spans(node)
         operands = node.operands
-        return [(operands[place], spans) for place, spans in part.reads]
+        return [(operands[index], spans) for index, spans in part.reads]
 
     def is_alike(self, nodes: Iterable[Node]) -> bool:
         """True if all these compute as many elements, in the group's domain alike, or some one for each of its rows."""
-        ways = {self._made(node) for node in nodes}
+        ways = {self._result_spans(node) for node in nodes}
         return len(ways) == 1 or (len(ways) == 2 and all(spans == () or _are_rows(spans) for spans in ways))
 
     def is_read_outside(self, node: Node, members: set[Node]) -> bool:
@@ -213,7 +213,7 @@ class Groups:
             return None
         members = {*parent.nodes, *child.nodes}
         read_outside = (node for node in parent.nodes if self.is_read_outside(node, members))
-        if any(not is_along_rows or self._made(node) for node in read_outside):
+        if any(not is_along_rows or self._result_spans(node) for node in read_outside):
             return Reject("second-consumer", where, detail)
         if self._recomputation(parent, reader, above) > 2 * source.output.desc.nbytes + LAUNCH_COST:
             return Reject("recomputation", where, detail)
@@ -227,11 +227,11 @@ class Groups:
         else:
             members = set(child.nodes)
             pairs = [(s, r, own) for s in parent.nodes for r, own in self._readers.get(s, ()) if r in members]
-        return [_Edge(s, r, self._made(s), within(self._spans[r], own)) for s, r, own in pairs]
+        return [_Edge(s, r, self._result_spans(s), within(self._spans[r], own)) for s, r, own in pairs]
 
-    def _made(self, node: Node) -> Spans:
+    def _result_spans(self, node: Node) -> Spans:
         """How a node's result is repeated within its group's domain."""
-        return self.parts[node].made or self._spans[node]  # a reduction computes the whole domain
+        return self.parts[node].result_spans or self._spans[node]  # a reduction computes the whole domain
 
     def _rows_of(self, cluster: Cluster) -> int:
         """How many elements a group's reductions make one of; 1 if it has none."""
@@ -254,7 +254,7 @@ class Groups:
         return len(known) == len(placed) and not cuts_rows(known, row)
 
     def _recomputation(self, parent: Cluster, reader: Node, spans: Spans) -> int:
-        """What computing the parent's values for each place where they are repeated costs more."""
+        """What computing the parent's values for each of their repetitions costs more."""
         times = repeats(spans)
         low, high = spans[0]
         if low == 1 and high > LONG_ROW:
@@ -330,8 +330,8 @@ def _part_of(node: Node) -> Part:
     add_node(program, node, dict.fromkeys((value for value, _ in spans), 0))
     if len(program.code) > MAX_WORDS:
         raise NoInstruction(Reject("too-many-instructions", node.name))
-    places = [place for place, value in enumerate(node.operands) if not is_immediate(value)]
-    reads = tuple((place, own) for place, (_, own) in zip(places, spans, strict=False))  # a move reads the first only
+    indices = [index for index, value in enumerate(node.operands) if not is_immediate(value)]
+    reads = tuple((index, own) for index, (_, own) in zip(indices, spans, strict=False))  # a move reads the first only
     return Part(len(program.code), program.cost, elements, row, reads)
 
 
@@ -346,12 +346,12 @@ def _link(edges: Sequence[_Edge]) -> tuple[Spans, Spans] | None:
     """
     links: set[tuple[Spans, Spans] | None] = set()
     for edge in edges:
-        if edge.made == edge.read:
+        if edge.above == edge.below:
             links.add(((), ()))
-        elif edge.made and edge.read:
+        elif edge.above and edge.below:
             links.add(None)
         else:
-            links.add(None if edge.read is None else (edge.read, edge.made))
+            links.add(None if edge.below is None else (edge.below, edge.above))
     return links.pop() if len(links) == 1 else None
 
 
@@ -368,7 +368,7 @@ def _producers(node: Node) -> list[Node]:
 
 
 def _final_users(node: Node) -> Iterator[Node]:
-    """Who reads a node's results, directly or through views; once for each place."""
+    """Who reads a node's results, directly or through views; once for each use."""
     pending = [(value, 0) for value in node.outputs]
     while pending:
         value, depth = pending.pop()

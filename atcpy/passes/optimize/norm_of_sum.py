@@ -53,7 +53,7 @@ class _Sum:
 def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Let a normalization add up what it normalizes."""
     finisher = Finisher(graph, record, options)
-    places = {node: place for place, node in enumerate(graph.nodes)}
+    positions = {node: index for index, node in enumerate(graph.nodes)}
     for norm in graph.nodes_of(*FUSED):
         if norm.engine is not Engine.VECTOR:
             continue
@@ -61,7 +61,7 @@ def add_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
         sums = [found for found in _sums(total) if found.nodes]
         if not sums:
             continue
-        early = list(read_before(total, norm, places))
+        early = list(read_before(total, norm, positions))
         wrong = [[*early, *_rejects(found, total, norm)] for found in sums]
         fitting = next((found for found, rejects in zip(sums, wrong, strict=True) if not rejects), None)
         nodes, rejects = (fitting.nodes, []) if fitting is not None else ([], wrong[0])
@@ -122,18 +122,18 @@ def _replace(rw: Rewriter, finisher: Finisher, terms: Sequence[_Term], total: Va
     is_read = total.use_count > 1
     rank = len(total.desc.static_shape)
     attrs: Mapping[str, object] = {**norm.attrs, "axis": norm.int_attr("axis", -1) % rank - rank}
-    made = rw.ops(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
-    made[0].producer.engine = norm.engine
+    results = rw.ops(FUSED[norm.op_type], *operands, outputs=1 + is_read, **attrs)
+    results[0].producer.engine = norm.engine
     taken = [node for term in terms for node in term.taken]
-    finisher.finish(rw, zip((norm.outputs[0], total), made, strict=False), [norm, total.producer, *taken])
+    finisher.finish(rw, zip((norm.outputs[0], total), results, strict=False), [norm, total.producer, *taken])
 
 
 def _indices(term: _Term, rw: Rewriter) -> Value | None:
     """The indices in the dims that the rows have."""
-    wanted = term.came.desc.static_shape[:-1]
-    if term.indices is None or term.indices.desc.shape == wanted:
+    shape_of_rows = term.came.desc.static_shape[:-1]
+    if term.indices is None or term.indices.desc.shape == shape_of_rows:
         return term.indices
-    shape = rw.const(wanted, name=f"{term.indices.name}_shape", dtype=DType.INT64)
+    shape = rw.const(shape_of_rows, name=f"{term.indices.name}_shape", dtype=DType.INT64)
     indices = rw.op("Reshape", term.indices, shape)
     indices.producer.engine = shape.producer.engine = Engine.GE_LOCAL
     return indices

@@ -13,12 +13,12 @@ from atcpy.passes.phase import Phase
 def plain_outputs(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
     """Give outputs their origin format."""
     net_output = graph.net_output
-    for place, value in enumerate(net_output.operands):
+    for index, value in enumerate(net_output.operands):
         record.matched += 1
         if value.desc.format == value.desc.origin_format:
             continue
         plain = insert_transdata(graph, net_output, value, value.desc.origin_format)
-        graph.set_input(net_output, place, plain)
+        graph.set_input(net_output, index, plain)
         graph.take_name(plain, value)
         value.name = graph.names.fresh_value(f"{plain.name}.{value.desc.format.kind.name}")
         record.applied += 1

@@ -21,7 +21,7 @@ def assign_engines(graph: Graph, record: PassRecord, options: SplitOptions) -> N
     problems: list[AtcError] = []
     for node in walk(graph):
         record.matched += 1
-        engine, rejects = place(node)
+        engine, rejects = choose_engine(node)
         record.reject(*rejects)
         if engine is None:
             problems.append(_no_engine(node, rejects))
@@ -31,7 +31,7 @@ def assign_engines(graph: Graph, record: PassRecord, options: SplitOptions) -> N
     raise_all(problems)
 
 
-def place(node: Node) -> tuple[Engine | None, list[Reject]]:
+def choose_engine(node: Node) -> tuple[Engine | None, list[Reject]]:
     """The engine of a node, and why the cheaper ones were passed over. Producers are placed first:
     an epilogue of a cube op asks where its producer runs. A node whose shapes are not known yet gets
     the engine that will run it when they are.

@@ -1,4 +1,4 @@
-"""Let Attention read queries, keys and values where one product made them.
+"""Let Attention read queries, keys and values where one product computed them.
 
 Attention(Split(x), mask, past)  →  FusedAttention(x, mask, past)
 """
@@ -19,7 +19,7 @@ _OTHERS = (3, 4, 5)  # the mask, keys and values of earlier steps
 
 @graph_pass(NAME, Phase.OPERANDS)
 def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
-    """Let Attention read queries, keys and values where one product made them."""
+    """Let Attention read queries, keys and values where one product computed them."""
     finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("Attention"):
         if node.operand(0).producer.op_type != "Split":
@@ -32,10 +32,10 @@ def fuse_split(graph: Graph, record: PassRecord, options: SplitOptions) -> None:
             widths = [
                 value.desc.static_shape[-1] // count for value, count in zip(node.operands[:_PARTS], heads, strict=True)
             ]
-            others = [node.input(place) for place in _OTHERS]
+            others = [node.input(index) for index in _OTHERS]
             attrs = {**node.attrs, "head_size": widths[0], "v_head_size": widths[-1]}
-            made = rw.ops("FusedAttention", split.operand(0), *others, outputs=len(node.outputs), **attrs)
-            finisher.finish(rw, list(zip(node.outputs, made, strict=True)), [node])
+            results = rw.ops("FusedAttention", split.operand(0), *others, outputs=len(node.outputs), **attrs)
+            finisher.finish(rw, list(zip(node.outputs, results, strict=True)), [node])
 
 
 def _takes_all(node: Node, split: Node) -> bool:

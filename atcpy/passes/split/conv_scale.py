@@ -15,7 +15,7 @@ from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.passes.affine import Affine, affine_of, affine_requirements, cube, joint_requirements, normalized
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 
 
 class ConvScale(Fusion, switch="ConvScaleFusionPass", phase=Phase.OPERANDS):
@@ -27,7 +27,7 @@ class ConvScale(Fusion, switch="ConvScaleFusionPass", phase=Phase.OPERANDS):
         conv, bn = m.node("cube"), m.node("affine")
         yield from joint_requirements(m, conv, bn)
         yield from affine_requirements(bn, m.once(self._affine))
-        engine, reasons = place(conv)
+        engine, reasons = choose_engine(conv)
         if engine is not Engine.AICORE:
             yield from reasons
         elif m["w"].desc.dtype not in HALF_DTYPES:

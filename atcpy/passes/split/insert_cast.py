@@ -26,7 +26,7 @@ from atcpy.ops.core.reference import infer_by_onnx
 from atcpy.options import OoLevel, SplitOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 
 NAME = "InsertCastPass"
 # A constant up to this size becomes float32 for good, as long as all of them together add no more than this; a larger
@@ -158,7 +158,7 @@ def _graph_of(node: Node) -> Graph:
 
 
 def _runs_in_c(node: Node) -> bool:
-    engine, _ = place(node)
+    engine, _ = choose_engine(node)
     return engine is not None and engine is not Engine.HOST_CPU
 
 
@@ -174,7 +174,7 @@ def _stays_narrow(node: Node) -> frozenset[int]:
     if not narrow:
         return narrow
     with _as_float32(node, narrow):
-        return narrow if place(node)[0] is Engine.AICORE else frozenset()
+        return narrow if choose_engine(node)[0] is Engine.AICORE else frozenset()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from atcpy.ir.specialization import Counted, Rest
 from atcpy.kernels import _kernels
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.reference import MAX_DATA_ELEMENTS
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def cut_known(graph: Graph) -> KnownCut:
 
 
 def count_results(graph: Graph) -> dict[str, Counted]:
-    """Gives the results whose size depends on data memory for the most that they can be, and a count beside them,
+    """Gives the results whose size depends on data memory for the largest that they can be, and a count beside them,
     which becomes an output of the graph.
     """
     counted: dict[str, Counted] = {}
@@ -68,10 +68,10 @@ def count_results(graph: Graph) -> dict[str, Counted]:
         shapes = opdef.bound.shapes(node)
         count = graph.add_output(node, f"{node.name}.count", TensorDesc.plain(DType.INT64, (1,)))
         counts.append(count)
-        for value, most in zip(node.outputs, shapes, strict=False):
+        for value, max_shape in zip(node.outputs, shapes, strict=False):
             assert value.desc.shape is not None
             counted[value.name] = Counted(value.desc.shape, count.name)
-            value.desc = TensorDesc.plain(value.desc.dtype, most)
+            value.desc = TensorDesc.plain(value.desc.dtype, max_shape)
     net_output = graph.net_output
     names = net_output.attrs["names"]
     assert isinstance(names, tuple)
@@ -131,26 +131,28 @@ class _Cut:
     def known_graph(self) -> Graph | None:
         if not self.known:
             return None
-        made = {value for node in self.known for value in node.outputs}
-        needed = [value for value in self._read_by((*self.eager, *self.later, self.graph.net_output)) if value in made]
+        computed = {value for node in self.known for value in node.outputs}
+        needed = [
+            value for value in self._read_by((*self.eager, *self.later, self.graph.net_output)) if value in computed
+        ]
         if not needed:
             return None
         return extract(self.graph, self.known, needed)
 
     def finished_outputs(self) -> tuple[tuple[int, str], ...]:
         outputs = enumerate(self.graph.outputs)
-        return tuple((place, value.name) for place, value in outputs if value in self._there)
+        return tuple((index, value.name) for index, value in outputs if value in self._there)
 
     def constants(self) -> dict[str, Tensor]:
         read = self._read_by((*self.eager, self.graph.net_output))
         return {value.name: value.tensor for value in read if value.tensor is not None}
 
     def rest(self) -> Rest | None:
-        places = tuple(place for place, value in enumerate(self.graph.outputs) if value not in self._there)
-        if not places:
+        indices = tuple(index for index, value in enumerate(self.graph.outputs) if value not in self._there)
+        if not indices:
             return None
-        graph = extract(self.graph, self.later, [self.graph.outputs[place] for place in places])
-        return Rest(graph, frozenset(value.name for value in self.by_value), places)
+        graph = extract(self.graph, self.later, [self.graph.outputs[index] for index in indices])
+        return Rest(graph, frozenset(value.name for value in self.by_value), indices)
 
     def _read_by(self, nodes: Iterable[Node]) -> list[Value]:
         return list(dict.fromkeys(value for node in nodes for value in node.operands))
@@ -167,7 +169,7 @@ def _is_counted(node: Node) -> bool:
         opdef is not None
         and opdef.bound is not None
         and all(value.desc.is_static for value in node.operands)
-        and place(node)[0] is not Engine.HOST_CPU
+        and choose_engine(node)[0] is not Engine.HOST_CPU
     )
 
 
@@ -195,5 +197,5 @@ def _decides_shapes(value: Value) -> bool:
 
 
 def _is_cheap(node: Node) -> bool:
-    """Does numpy do it as well as a plan made for the operands' elements? Users' operators it does in any case."""
+    """Does numpy do it as well as a plan computed for the operands' elements? Users' operators it does in any case."""
     return has_trait(node, Trait.VIEW | Trait.EAGER | Trait.CUSTOM)

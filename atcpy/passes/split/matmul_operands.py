@@ -1,4 +1,4 @@
-"""Fuse what stands around a product of activations into it: its scale, and the turned right operand of attention.
+"""Fuse what stands around a product of activations into it: its scale, and the transposed right operand of attention.
 
 MatMul(a, b) · s, MatMul(a, b) / (1/s)                →  FusedMatMul(a, b) {scale=s}
 MatMul(a, Transpose(x) {perm=[…, j, i]}), i or j last  →  FusedMatMul(a, Transpose(x) {perm=[…, i, j]}) {transB=1}
@@ -16,14 +16,14 @@ from atcpy.ir.pattern import const, op, var
 from atcpy.ops.move.transpose import permutation
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
-from atcpy.passes.split.assign_engines import place
+from atcpy.passes.split.assign_engines import choose_engine
 
 _PRODUCT = op("MatMul", var("a"), var("b"), name="product")
-_TURNED = op("Transpose", var("x"), name="turn")
+_TRANSPOSED = op("Transpose", var("x"), name="transpose")
 
 
 def _requirements(product: Node) -> Iterator[Reject]:
-    engine, reasons = place(product)
+    engine, reasons = choose_engine(product)
     if engine is not Engine.AICORE:
         yield from reasons
     if product.output.desc.dtype is not DType.FLOAT32:
@@ -60,19 +60,19 @@ class MatMulTranspose(
 ):
     """Let a matrix product read its right operand transposed."""
 
-    pattern = op(("MatMul", "FusedMatMul"), var("a"), _TURNED, name="product")
+    pattern = op(("MatMul", "FusedMatMul"), var("a"), _TRANSPOSED, name="product")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        product, turn = m.node("product"), m.node("turn")
-        yield from only_read_by(turn.output, product)
+        product, transpose = m.node("product"), m.node("transpose")
+        yield from only_read_by(transpose.output, product)
         yield from _requirements(product)
-        rank = len(turn.output.desc.shape or ())
-        if product.int_attr("transB", 0) or rank < 2 or permutation(turn, rank)[-2] != rank - 1:
-            yield Reject("not-transposed", turn.name)
+        rank = len(transpose.output.desc.shape or ())
+        if product.int_attr("transB", 0) or rank < 2 or permutation(transpose, rank)[-2] != rank - 1:
+            yield Reject("not-transposed", transpose.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        product, turn, x = m.node("product"), m.node("turn"), m["x"]
-        *outer, j, i = permutation(turn, len(turn.output.desc.shape or ()))
+        product, transpose, x = m.node("product"), m.node("transpose"), m["x"]
+        *outer, j, i = permutation(transpose, len(transpose.output.desc.shape or ()))
         perm = (*outer, i, j)
         if list(perm) != sorted(perm):
             x = rw.op("Transpose", x, perm=perm)

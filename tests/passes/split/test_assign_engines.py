@@ -10,7 +10,7 @@ from atcpy.ir import ND, DType, Engine, Graph, Node, PassRecord, Reject, TensorD
 from atcpy.ir.shape import Shape, Sym
 from atcpy.ops import Layout, find_opdef
 from atcpy.options import SplitOptions
-from atcpy.passes.split.assign_engines import assign_engines, place
+from atcpy.passes.split.assign_engines import assign_engines, choose_engine
 from tests.harness import make_node
 
 
@@ -26,7 +26,7 @@ def one_node(op_type: str, domain: str) -> Node:
 
 def test_an_operator_of_a_users_domain_needs_an_engine_of_its_record() -> None:
     node = one_node("Whirl", "acme")
-    assert place(node) == (None, [Reject("not-standard", "whirl")])
+    assert choose_engine(node) == (None, [Reject("not-standard", "whirl")])
     assert node.graph is not None
     record = PassRecord("EnginePlacerPass", "split")
     with pytest.raises(Unsupported) as raised:
@@ -37,7 +37,7 @@ def test_an_operator_of_a_users_domain_needs_an_engine_of_its_record() -> None:
 
 
 def test_an_operator_of_the_standard_without_a_record_runs_on_the_host() -> None:
-    assert place(one_node("Binarizer", "ai.onnx.ml"))[0] is Engine.HOST_CPU
+    assert choose_engine(one_node("Binarizer", "ai.onnx.ml"))[0] is Engine.HOST_CPU
 
 
 def convolution(x: Shape, w: tuple[int, ...], dtype: type = np.float32, *, is_constant: bool = True) -> Node:
@@ -47,7 +47,7 @@ def convolution(x: Shape, w: tuple[int, ...], dtype: type = np.float32, *, is_co
     node.operand(0).desc = TensorDesc.plain(node.operand(0).desc.dtype, x)
     if sizes != x:
         node.output.desc = TensorDesc.plain(node.output.desc.dtype, (x[0], w[0], *x[2:]))
-    node.engine, _ = place(node)
+    node.engine, _ = choose_engine(node)
     return node
 
 

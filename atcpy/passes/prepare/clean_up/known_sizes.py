@@ -19,7 +19,7 @@ from atcpy.ops.core.infer import KnownValues, infer_node, propagate
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
-from atcpy.passes.layout_chain import is_told, view_step
+from atcpy.passes.layout_chain import has_named_dims, view_step
 from atcpy.passes.phase import Phase
 
 _LARGEST = 2**63 - 1  # what a Slice to the end is written with
@@ -83,7 +83,7 @@ def _recipe(node: Node, elements: tuple[Dim, ...]) -> tuple[int, ...] | None:
     if before is None or after is None:
         return None
     if node.op_type == "Reshape":
-        step = view_step(before, after) if is_told(after) and is_told(before) else None
+        step = view_step(before, after) if has_named_dims(after) and has_named_dims(before) else None
         return step.numbers if step is not None and step.op_type == "Reshape" else None
     if node.op_type == "Expand":
         aligned = ((1,) * len(elements) + before)[-len(elements) :] if elements else ()

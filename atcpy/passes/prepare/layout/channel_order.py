@@ -21,7 +21,7 @@ from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import Fusion, only_read_by
-from atcpy.passes.layout_chain import Moves, chain_above, is_told
+from atcpy.passes.layout_chain import Moves, chain_above, has_named_dims
 from atcpy.passes.phase import Phase
 
 LONGEST_ORDER = 1 << 12  # places that are listed
@@ -58,7 +58,7 @@ def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
 def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
     """The dim whose places a chain puts into another order, and that order."""
     shape, result = chain[-1].operand(0).desc.shape, chain[0].output.desc.shape
-    if shape is None or shape != result or not is_told(shape):
+    if shape is None or shape != result or not has_named_dims(shape):
         return None
     moves = Moves(shape)
     found = moves.reordered() if all(moves.apply(node) for node in reversed(chain)) else None

@@ -16,7 +16,7 @@ from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
-from atcpy.passes.layout_chain import MOVES, Moves, Step, chain_above, is_told
+from atcpy.passes.layout_chain import MOVES, Moves, Step, chain_above, has_named_dims
 from atcpy.passes.phase import Phase
 
 LONGEST = 6  # of a chain that is looked at
@@ -40,7 +40,7 @@ def merge_moves(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
             for step in steps:
                 value = step.insert(rw, value)
             finisher.finish(rw, [(node.output, value)], part)
-        elif 2 < len(chain) < LONGEST and all(is_told(link.output.desc.shape) for link in chain):
+        elif 2 < len(chain) < LONGEST and all(has_named_dims(link.output.desc.shape) for link in chain):
             record.matched += 1
             record.reject(Reject("no-shorter-chain", node.name))
 
@@ -50,7 +50,7 @@ def _shorter(chain: Sequence[Node]) -> tuple[Sequence[Node], list[Step]] | None:
     for length in range(len(chain), 0, -1):
         part = chain[:length]
         source, result = part[-1].operand(0).desc.shape, part[0].output.desc.shape
-        if source is None or result is None or not is_told(source):
+        if source is None or result is None or not has_named_dims(source):
             continue
         moves = Moves(source)
         if not all(moves.apply(node) for node in reversed(part)):

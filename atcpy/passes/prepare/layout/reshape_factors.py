@@ -14,7 +14,7 @@ from atcpy.ir.shape import Dim, Shape
 from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.opdef import working_axis
 from atcpy.ops.core.shape_values import product, quotient
-from atcpy.passes.layout_chain import is_told
+from atcpy.passes.layout_chain import has_named_dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Regroup:
 
 def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
     """How one shape becomes another with the same elements; None where that cannot be told."""
-    if before is None or after is None or not (is_told(before) and is_told(after)):
+    if before is None or after is None or not (has_named_dims(before) and has_named_dims(after)):
         return None
     old, new = list(before[::-1]), list(after[::-1])
     runs = []
