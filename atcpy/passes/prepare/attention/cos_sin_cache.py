@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atcpy.ir import DType, Node, Rewriter, Value
+from atcpy.ir import Node, Rewriter, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
 from atcpy.passes.slices import cut_of
@@ -30,7 +30,7 @@ def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
     if once is not None:
         result = rw.const(once, like=result)
     elif interleaved:
-        result = rw.op("Squeeze", result, rw.const([-1], dtype=DType.INT64))
+        result = rw.op("Squeeze", result, rw.const([-1]))
     for node in reversed(chain):
         inputs = [result, *node.inputs[1:]]
         if node.op_type == "Mul" and node.operand(0).tensor is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from atcpy.ir import DType, Match, Reject, Rewriter, Value
+from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, op, var
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.passes.fusion import Fusion
@@ -35,8 +35,7 @@ class AttentionGroups(
             yield Reject("heads", m.root.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        operands = [m["q"], *(_once(m[name], rw) for name in ("k", "v")), *([m["mask"]] if m.get("mask") else [])]
-        return rw.op("Attention", *operands, **m.root.attrs)
+        return rw.op("Attention", m["q"], _once(m["k"], rw), _once(m["v"], rw), m.get("mask"), **m.root.attrs)
 
 
 def _repeats_heads(m: Match, name: str) -> bool:
@@ -57,4 +56,4 @@ def _once(value: Value, rw: Rewriter) -> Value:
     shape, view = value.desc.shape or (), value.producer
     if view.op_type in VIEWS and view.operand(0).desc.shape == (*shape[:2], *shape[3:]):
         return view.operand(0)
-    return rw.op("Squeeze", value, rw.const([2], dtype=DType.INT64))
+    return rw.op("Squeeze", value, rw.const([2]))

@@ -69,8 +69,8 @@ def _part(product: Node, x: Value) -> _Part | None:
     if add.op_type != "Add":
         return _Part(product, weights, None, None) if _makes_heads(add) else None
     (bias,) = (value for value in add.operands if value is not product.output)
-    takes = add.output.use_count == 1 and _makes_heads(next(add.output.users))
-    return _Part(product, weights, add, bias) if bias.tensor is not None and takes else None
+    makes_heads = add.output.use_count == 1 and _makes_heads(next(add.output.users))
+    return _Part(product, weights, add, bias) if bias.tensor is not None and makes_heads else None
 
 
 def _makes_heads(node: Node) -> bool:

@@ -43,16 +43,18 @@ _NEGATED = either(op("Neg", _B, name="negated"), op("Mul", _B, const("minus"), c
 _ROTATED = either(op("Concat", _NEGATED, _A, name="joined"), _pairs(_NEGATED, _A))
 _REAL = op("Sub", _times(_A, _COS, "a cos"), _times(_B, _SIN, "b sin"), name="real")
 _IMAGINARY = op("Add", _times(_B, _COS, "b cos"), _times(_A, _SIN, "a sin"), commutative=True, name="imaginary")
-_TURNED = op("Add", _times(var("x"), _COS, "straight"), _times(_ROTATED, _SIN, "across"), commutative=True, name="y")
+_BY_ROTATED = op(
+    "Add", _times(var("x"), _COS, "straight"), _times(_ROTATED, _SIN, "across"), commutative=True, name="y"
+)
 
 
 class Rotary(Fusion, switch="RotaryEmbeddingFusionPass", makes=("RotaryEmbedding",)):
-    """Replace x · cos + (x turned by 90°) · sin by RotaryEmbedding."""
+    """Replace x · cos + (x rotated by 90°) · sin by RotaryEmbedding."""
 
-    pattern = (_TURNED, op("Concat", _REAL, _IMAGINARY, name="joined"), _pairs(_REAL, _IMAGINARY))
+    pattern = (_BY_ROTATED, op("Concat", _REAL, _IMAGINARY, name="joined"), _pairs(_REAL, _IMAGINARY))
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        y, x = m.root, _turned(m)
+        y, x = m.root, _source_of_halves(m)
         yield from only_read_within(m, y)
         if x is None or not _joins_last(m):
             yield Reject("other-formula", y.name)
@@ -69,7 +71,7 @@ class Rotary(Fusion, switch="RotaryEmbeddingFusionPass", makes=("RotaryEmbedding
             yield Reject("broadcast", y.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        x, interleaved = _turned(m), "flat" in m.nodes
+        x, interleaved = _source_of_halves(m), "flat" in m.nodes
         assert x is not None and x.desc.shape is not None
         layout = _layout(m, x.desc.shape)
         angles = [halved(m[name], interleaved, rw) if "x" in m.values else m[name] for name in ("cos", "sin")]
@@ -84,7 +86,7 @@ class Rotary(Fusion, switch="RotaryEmbeddingFusionPass", makes=("RotaryEmbedding
             sizes, back = [1, -1, 0, 0], [-1, x.desc.shape[1], 0, 0]
         viewed = rw.op("Reshape", x, rw.const(sizes, dtype=DType.INT64))
         y = rw.op("RotaryEmbedding", viewed, *rows, **attrs)
-        return rw.op("Reshape", y, rw.const([int(str(dim)) for dim in back], dtype=DType.INT64))
+        return rw.op("Reshape", y, rw.const([int(str(dim)) for dim in back]))
 
 
 class _Layout(Enum):
@@ -97,10 +99,10 @@ class _Layout(Enum):
 
 def _layout(m: Match, shape: Shape) -> _Layout | None:
     """How the two sets of angles serve a value of this shape; None if in no way that RotaryEmbedding knows."""
-    given, other = (m[name].desc.shape for name in ("cos", "sin"))
-    if given is None or given != other or not 2 <= len(given) <= 4 or UNNAMED in (*given, *shape):
+    cos, sin = (m[name].desc.shape for name in ("cos", "sin"))
+    if cos is None or cos != sin or not 2 <= len(cos) <= 4 or UNNAMED in (*cos, *shape):
         return None
-    batch, second, third, width = [1] * (4 - len(given)) + list(given)
+    batch, second, third, width = [1] * (4 - len(cos)) + list(cos)
     head = shape[3]
     if not isinstance(head, int) or width != (head if "x" in m.values else head // 2):
         return None
@@ -108,22 +110,22 @@ def _layout(m: Match, shape: Shape) -> _Layout | None:
         if batch == shape[0]:
             return _Layout.HEADS_FIRST
         return _Layout.ONE_FOR_ALL if batch == 1 and isinstance(shape[1], int) else None
-    is_joined = len(given) > 2 and (batch, second, third) == (*shape[:2], 1) and isinstance(shape[2], int)
+    is_joined = len(cos) > 2 and (batch, second, third) == (*shape[:2], 1) and isinstance(shape[2], int)
     return _Layout.JOINED if is_joined else None
 
 
 def _rows(angle: Value, rank: int, is_joined: bool, rw: Rewriter) -> Value:
     """[batch, rows, angles] of what is combined with heads."""
     if rank == 4:
-        return rw.op("Squeeze", angle, rw.const([2 if is_joined else 1], dtype=DType.INT64))
+        return rw.op("Squeeze", angle, rw.const([2 if is_joined else 1]))
     if rank == 3 and not is_joined:
         return angle
     if rank == 3:
-        angle = rw.op("Squeeze", angle, rw.const([1], dtype=DType.INT64))
-    return rw.op("Unsqueeze", angle, rw.const([0], dtype=DType.INT64))
+        angle = rw.op("Squeeze", angle, rw.const([1]))
+    return rw.op("Unsqueeze", angle, rw.const([0]))
 
 
-def _turned(m: Match) -> Value | None:
+def _source_of_halves(m: Match) -> Value | None:
     """The value of which a and b are the halves, or the even and the odd places; None if there is none."""
     a, b = source_of(m["a"]), source_of(m["b"])
     x = m["x"] if "x" in m.values else a[0]
@@ -138,9 +140,9 @@ def _turned(m: Match) -> Value | None:
         start = taken.start
     half = width // 2
     apart, step = (1, 2) if "flat" in m.nodes else (half, 1)
-    wanted = [Extent(at, step if half > 1 else 1, half) for at in (start, start + apart)]
+    required = [Extent(at, step if half > 1 else 1, half) for at in (start, start + apart)]
     found = [taken if half > 1 else replace(taken, step=1) for _, taken in (a, b)]
-    return x if b[0] is a[0] and found == wanted else None
+    return x if b[0] is a[0] and found == required else None
 
 
 def _joins_last(m: Match) -> bool:

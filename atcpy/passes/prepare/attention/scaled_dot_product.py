@@ -71,7 +71,7 @@ class Attention(Fusion, switch="AttentionFusionPass", makes=("Attention",)):
             attrs["is_causal"] = 1
         if len(scores) == 3:  # the batch has the heads in it
             attrs |= {"q_num_heads": 1, "kv_num_heads": 1}
-        return rw.op("Attention", m["q"], _turned(m["k"], rw), m["v"], *([] if mask is None else [mask]), **attrs)
+        return rw.op("Attention", m["q"], _transposed(m["k"], rw), m["v"], mask, **attrs)
 
 
 def _are_heads(m: Match) -> bool:
@@ -99,7 +99,7 @@ def _scale(m: Match) -> float | None:
     return scale
 
 
-def _turned(k: Value, rw: Rewriter) -> Value:
+def _transposed(k: Value, rw: Rewriter) -> Value:
     """k with its last two dims swapped; where a Transpose or a view made it, from what that had."""
     shape = k.desc.shape or ()
     rank = len(shape)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from atcpy.ir import DType, Match, Node, Reject, Rewriter, Value
+from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.passes.prepare.attention.triangular_mask import Triangle, triangle_of
@@ -54,7 +54,7 @@ def mask_of(m: Match, rw: Rewriter, scores: Shape) -> tuple[Value | None, bool]:
     for name in choices:
         mask = _chosen(m, rw, name, mask)
     if mask is not None and len(scores) == 3 and any(_is_a_head(part.desc.shape) for part in parts):
-        mask = rw.op("Unsqueeze", mask, rw.const([1], dtype=DType.INT64))
+        mask = rw.op("Unsqueeze", mask, rw.const([1]))
     return mask, bool(causal)
 
 

@@ -17,9 +17,9 @@ from atcpy.ops import Trait, coefficients_of, has_trait
 from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
 
-_MOST = 64  # values of which a mask is made, that are looked at
+_MAX_VALUES = 64  # values of which a mask is made, that are looked at
 _COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
-_LARGEST = 1 << 22  # elements of a constant that are looked at
+_MAX_ELEMENTS = 1 << 22  # elements of a constant that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def triangle_of(value: Value) -> Triangle | None:
 
 def _known(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
     if value not in found:
-        if len(found) == _MOST:
+        if len(found) == _MAX_VALUES:
             return None
         found[value] = None
-        found[value] = _made(value, found)
+        found[value] = _computed(value, found)
     return found[value]
 
 
-def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
+def _computed(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle | _Ramp | None:
     node, shape = value.producer, value.desc.shape
     if value.tensor is not None:
         return _of_constant(value)
@@ -82,9 +82,9 @@ def _made(value: Value, found: dict[Value, Triangle | _Ramp | None]) -> Triangle
             return None
         above.append(known)
     if node.op_type == "Trilu":
-        return _cut(node, above[0])
+        return _trilu(node, above[0])
     if moves:
-        return _seen(node.operand(0).desc.shape, shape, above[0])
+        return _viewed(node.operand(0).desc.shape, shape, above[0])
     return _combined(node, above)
 
 
@@ -92,7 +92,7 @@ def _of_constant(value: Value) -> Triangle | None:
     array = value.array
     if array.size == 1:
         return Triangle(array.reshape(()), array.reshape(()))
-    if array.ndim < 2 or not 0 < array.size <= _LARGEST or array.size != array.shape[-1] * array.shape[-2]:
+    if array.ndim < 2 or not 0 < array.size <= _MAX_ELEMENTS or array.size != array.shape[-1] * array.shape[-2]:
         return None
     rows, columns = array.shape[-2:]
     matrix = array.reshape(rows, columns)
@@ -101,7 +101,7 @@ def _of_constant(value: Value) -> Triangle | None:
     return known if np.array_equal(matrix, np.where(low, known.low, known.high)) else None
 
 
-def _cut(node: Node, above: Triangle | _Ramp) -> Triangle | None:
+def _trilu(node: Node, above: Triangle | _Ramp) -> Triangle | None:
     """What Trilu leaves, if it cuts beside the diagonal."""
     k, upper = node.input(1), bool(node.int_attr("upper", 1))
     if not isinstance(above, Triangle) or (k is not None and k.tensor is None):
@@ -111,7 +111,7 @@ def _cut(node: Node, above: Triangle | _Ramp) -> Triangle | None:
     return replace(above, low=np.zeros_like(above.low)) if upper else replace(above, high=np.zeros_like(above.high))
 
 
-def _seen(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triangle | _Ramp | None:
+def _viewed(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triangle | _Ramp | None:
     """The same behind a view or Expand."""
     if isinstance(known, Triangle):
         return known if known.is_uniform or (before is not None and before[-2:] == after[-2:]) else None
@@ -144,7 +144,7 @@ def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | N
         return above[0] if node.output.desc.dtype in _COUNTING else None
     if len(above) != 2:
         return None
-    return _compared(node, *above) or _moved(node, *above)
+    return _compared(node, *above) or _shifted(node, *above)
 
 
 def _compared(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> Triangle | None:
@@ -159,7 +159,7 @@ def _compared(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> Triangle 
     return Triangle(np.asarray(steps[1]), np.asarray(steps[2])) if is_step else None
 
 
-def _moved(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> _Ramp | None:
+def _shifted(node: Node, a: Triangle | _Ramp, b: Triangle | _Ramp) -> _Ramp | None:
     """Add a number to a ramp, or take it away."""
     *_, sign = coefficients_of(node) or (0,)
     if sign == 1 and isinstance(a, Triangle):

@@ -54,8 +54,8 @@ class Clip(Fusion, switch="ClipFusionPass", after=("ReluFusionPass",), makes=("C
         (low, low_after), (high, high_after) = bounds
         low, high = max(low, low_after), min(high, high_after)
         if "Clip" in (m.node("inner").op_type, m.node("outer").op_type) or (-inf < low and high < inf):
-            wanted = [None if abs(bound) == inf else rw.const(bound, dtype=m["x"].desc.dtype) for bound in (low, high)]
-            return rw.op("Clip", m["x"], *wanted[: 1 if wanted[1] is None else 2])
+            limits = [None if abs(bound) == inf else rw.const(bound, dtype=m["x"].desc.dtype) for bound in (low, high)]
+            return rw.op("Clip", m["x"], *limits)
         if (low, high) == (0.0, inf):
             return rw.op("Relu", m["x"])
         kind, bound = ("Max", low) if high == inf else ("Min", high)

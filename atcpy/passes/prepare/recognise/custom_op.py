@@ -1,7 +1,7 @@
-"""Put custom operators in the place of what their patterns describe: one pass for each that has a pattern.
+"""Replace matches of custom operators' patterns by the operators: one pass for each that has a pattern.
 
-The user says that the operator computes the same. What is asked here is what no claim can mend: nobody else reads what
-vanishes, and the type of the result stays.
+The user vouches that the operator computes the same. The pass checks that nobody else reads the nodes that vanish, and
+that the type of the result stays.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from atcpy.ops.custom import CustomOp, CustomOps, parameter_names
 from atcpy.ops.custom.types import TensorType
 from atcpy.options import OoLevel
 from atcpy.passes.base import Pass
-from atcpy.passes.fusion import Fusion
+from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase
 
 
 class CustomOpFusion(Fusion):
-    """The pass of one operator. It runs before the passes of ours: what the user asks for comes first."""
+    """The pass of one operator. It runs before the built-in passes: what the user asks for comes first."""
 
     def __init__(self, operator: CustomOp) -> None:
         self.operator = operator
@@ -28,29 +28,24 @@ class CustomOpFusion(Fusion):
         self.switch = f"{operator.name}FusionPass"
 
     def as_pass(self) -> Pass:
-        """The declaration, which is not one of the registry: it belongs to the conversions that name the operator."""
+        """Return the declaration, which is not registered: it belongs to the conversions that name the operator."""
         summary = self.operator.summary or f"Put {self.operator.name} in the place of its pattern"
         return Pass(
             name=self.switch, phase=Phase.CUSTOM, run=self.run, level=OoLevel.O2, summary=summary, is_neutral=False
         )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        root, *inner = m.nodes.values()
-        inside = set(m.nodes.values())
-        for value in (value for node in inner for value in node.outputs):
-            for reader in value.users:
-                if reader not in inside:
-                    yield Reject("second-consumer", value.producer.name, reader.name)
-        yield from self._same_type(m, root)
+        yield from only_read_within(m, m.root)
+        yield from self._same_type(m, m.root)
         if "meet_requirements" in self.operator.hooks:
-            yield from self._own_requirements(m, root)
+            yield from self._own_requirements(m, m.root)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         attrs = self._attributes(m, rw.anchor)
         return rw.op(f"{self.operator.domain}::{self.operator.name}", *self._inputs(m), **attrs)
 
     def _inputs(self, m: Match) -> list[Value | None]:
-        """The values of the pattern in the order of `forward`'s parameters."""
+        """Return the values of the pattern in the order of `forward`'s parameters."""
         values = [m.get(name) for name in parameter_names(self.operator.hooks["forward"])]
         while values and values[-1] is None:
             values.pop()
@@ -59,13 +54,13 @@ class CustomOpFusion(Fusion):
     def _attributes(self, m: Match, root: Node) -> Mapping[str, object]:
         if "attributes" not in self.operator.hooks:
             return {}
-        made = self.operator.call("attributes", root, m)
-        if not isinstance(made, Mapping):
+        attrs = self.operator.call("attributes", root, m)
+        if not isinstance(attrs, Mapping):
             raise CustomOpError("C0002", f"{self.operator.name}: attributes returned no dict", where=root)
-        return {str(name): tuple(value) if isinstance(value, list) else value for name, value in made.items()}
+        return {str(name): tuple(value) if isinstance(value, list) else value for name, value in attrs.items()}
 
     def _same_type(self, m: Match, root: Node) -> Iterator[Reject]:
-        """Reasons if `infer` promises another type than the one of what would be replaced."""
+        """Yield a reason if `infer` promises another type than that of the replaced value."""
         types = [None if value is None else TensorType.of(value.desc) for value in self._inputs(m)]
         if any(found is None and value is not None for found, value in zip(types, self._inputs(m), strict=True)):
             yield Reject("shape-unknown", root.name)
@@ -86,7 +81,7 @@ class CustomOpFusion(Fusion):
 
 
 def _may_be(promised: Shape | None, actual: Shape | None, unnamed: str) -> bool:
-    """Is it the same shape, as far as `infer` says? Its sizes that begin with `unnamed` may be any that is open."""
+    """Return whether a promised shape may be the actual one: symbols named `unnamed…` match any symbol."""
     if promised is None or actual is None or len(promised) != len(actual):
         return False
     return all(

@@ -33,28 +33,26 @@ class DepthToSpace(Fusion, switch="DepthToSpaceFusionPass", makes=("DepthToSpace
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.node("after"))
-        if _form(m) is None:
+        if m.once(_form) is None:
             yield Reject("no-block-of-pixels", m.node("after").name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        form = _form(m)
+        form = m.once(_form)
         assert form is not None
         op_type, attrs, block = form
         return rw.op(op_type, m["x"], blocksize=block, **attrs)
 
 
 def _form(m: Match) -> tuple[str, dict[str, str], int] | None:
-    """The op, its attributes and the size of its blocks, if the dims are those of one."""
+    """Return the op, its attributes and the size of its blocks; None for other dims."""
     form = _FORMS.get(m.node("transpose").ints_attr("perm"))
     x, apart, y = (value.desc.shape for value in (m["x"], m.node("before").output, m.node("after").output))
     if form is None or x is None or apart is None or y is None or len(x) != 4 or len(y) != 4:
         return None
     op_type, attrs, (first, second) = form
-    block = apart[first]
-    _, c, h, w = (dim for axis, dim in enumerate(apart) if axis not in (first, second))
-    if not all(isinstance(dim, int) for dim in (block, c, h, w)):
+    block, (_, c, h, w) = apart[first], (dim for axis, dim in enumerate(apart) if axis not in (first, second))
+    if not (isinstance(block, int) and isinstance(c, int) and isinstance(h, int) and isinstance(w, int)):
         return None
-    assert isinstance(block, int) and isinstance(c, int) and isinstance(h, int) and isinstance(w, int)
     deep, wide = (x, y) if op_type == "DepthToSpace" else (y, x)
     fits = deep[1:] == (c * block * block, h, w) and wide[1:] == (c, h * block, w * block)
     return (op_type, attrs, block) if fits and apart[second] == block and x[0] == apart[0] == y[0] else None

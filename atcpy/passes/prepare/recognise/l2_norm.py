@@ -1,4 +1,4 @@
-"""Name sums of squares and their roots, and divide by what exporters multiply by the reciprocal of.
+"""Name sums of squares and their roots, and write a product with the reciprocal of such a root as a quotient.
 
 ReduceSum(x²)                   →  ReduceSumSquare(x)
 √ ReduceSum(x²)                 →  ReduceL2(x)
@@ -28,54 +28,46 @@ _AT_LEAST = either(
 )
 
 
-def _requirements(m: Match) -> Iterator[Reject]:
-    yield from only_read_within(m, m.root)
-    if m["x"].desc.dtype not in (DType.FLOAT32, DType.FLOAT64):
-        yield Reject("dtype", m.root.name, m["x"].desc.dtype.long)
-    if not m["axes"].desc.elements:
-        yield Reject("other-axes", m.node("sum").name)
-    if "two" in m.values:
-        yield from constant_is(m["two"], 2.0)
+class _OfSquares(Fusion):
+    """What the three passes below share."""
 
+    creates = "ReduceL2"
 
-def _reduced(m: Match, rw: Rewriter, op_type: str) -> Value:
-    return rw.op(op_type, m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
+    def meet_requirements(self, m: Match) -> Iterator[Reject]:
+        yield from only_read_within(m, m.root)
+        if m["x"].desc.dtype not in (DType.FLOAT32, DType.FLOAT64):
+            yield Reject("dtype", m.root.name, m["x"].desc.dtype.long)
+        if not m["axes"].desc.elements:
+            yield Reject("other-axes", m.node("sum").name)
+        for name, required in (("two", 2.0), ("half", 0.5)):
+            if name in m.values:
+                yield from constant_is(m[name], required)
+
+    def replacement(self, m: Match, rw: Rewriter) -> Value:
+        return rw.op(self.creates, m["x"], m["axes"], keepdims=m.node("sum").int_attr("keepdims", 1))
 
 
 class SumSquare(
-    Fusion,
+    _OfSquares,
     switch="ReduceSumSquareFusionPass",
     after=("RMSNormFusionPass", "L2NormalizeFusionPass", "ReduceL2FusionPass"),
     makes=("ReduceSumSquare",),
 ):
     """Replace a sum of squares by ReduceSumSquare."""
 
+    creates = "ReduceSumSquare"
     pattern = _OF_SQUARES
-
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from _requirements(m)
-
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return _reduced(m, rw, "ReduceSumSquare")
 
 
 class L2(
-    Fusion, switch="ReduceL2FusionPass", after=("RMSNormFusionPass", "L2NormalizeFusionPass"), makes=("ReduceL2",)
+    _OfSquares, switch="ReduceL2FusionPass", after=("RMSNormFusionPass", "L2NormalizeFusionPass"), makes=("ReduceL2",)
 ):
     """Replace the root of a sum of squares by ReduceL2."""
 
     pattern = op("Sqrt", _SUM, name="root"), op("Pow", _SUM, const("half"), name="root")
 
-    def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from _requirements(m)
-        if "half" in m.values:
-            yield from constant_is(m["half"], 0.5)
 
-    def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return _reduced(m, rw, "ReduceL2")
-
-
-class L2Normalize(Fusion, switch="L2NormalizeFusionPass", after=("RMSNormFusionPass",), makes=("ReduceL2",)):
+class L2Normalize(_OfSquares, switch="L2NormalizeFusionPass", after=("RMSNormFusionPass",), makes=("ReduceL2",)):
     """Divide by the root of a sum of squares instead of multiplying by its reciprocal."""
 
     pattern = op(
@@ -87,7 +79,7 @@ class L2Normalize(Fusion, switch="L2NormalizeFusionPass", after=("RMSNormFusionP
     )
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
-        yield from _requirements(m)
+        yield from super().meet_requirements(m)
         epsilon = m.get("epsilon")
         if epsilon is not None:
             adds_dims = len(epsilon.desc.static_shape) > len(m.node("sum").output.desc.shape or ())
@@ -95,7 +87,7 @@ class L2Normalize(Fusion, switch="L2NormalizeFusionPass", after=("RMSNormFusionP
                 yield Reject("other-constant", epsilon.name, "is not one number from 0 on")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        length = _reduced(m, rw, "ReduceL2")
+        length = super().replacement(m, rw)
         if "epsilon" in m.values:
             epsilon = rw.const(sqrt(number(m["epsilon"])), like=m["epsilon"])
             length = rw.op("Max", length, epsilon)

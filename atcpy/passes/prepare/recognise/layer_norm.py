@@ -7,7 +7,7 @@ x·k + (b − mean(x)·k)   →  LayerNormalization(x, g, b),   k = g / √(v + 
 Means over other dims than the last have a Transpose around them; where g and b are one a channel and the means are over
 all dims behind the channels, it is an InstanceNormalization. PyTorch, Paddle and MXNet divide by the root, TensorFlow,
 Keras and JAX multiply by its reciprocal, which has the factor g in it; a square may be Pow or Mul, √ may be Pow, and a
-v that rounding made negative may become 0. What is multiplied and added then: norm_affine.py.
+v that rounding made negative may become 0. What is multiplied and added then: affine/norm_scale_bias.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VARIANCE = either(_mean_of_squares(_APART), _DIFFERENCE, op("Relu", _DIFFERENCE
 
 
 def _normalized(x: Pattern, variance: Pattern) -> tuple[Op, ...]:
-    """x by its root, as a quotient or a product; the power of a root that is Pow tells whether it is the reciprocal."""
+    """Return the patterns of x / √(variance + ε). A root that is Pow may be the reciprocal: its exponent says so."""
     moved = op("Add", variance, const("epsilon"), commutative=True, name="moved")
     root = op(("Sqrt", "Pow"), moved, const("power", optional=True), name="root")
     inverse_root = either(
@@ -55,7 +55,7 @@ def _normalized(x: Pattern, variance: Pattern) -> tuple[Op, ...]:
 
 
 def _by_moments(scale: Pattern) -> tuple[Op, ...]:
-    """x · k + (b − mean · k), in the orders that there are."""
+    """Return the patterns of x · k + (b − mean · k), in every order."""
     term = op("Mul", _X, scale, commutative=True, name="term")
     moment = op("Mul", _MEAN, scale, commutative=True, name="moment")
     negated = either(
@@ -101,7 +101,7 @@ def _requirements(m: Match, of: Value) -> Iterator[Reject]:
 
 
 def _axes(m: Match, reduction: str) -> list[int]:
-    """Over which dims a mean is; none if it is not over dims of known size, which it keeps."""
+    """Return the axes of a mean, sorted; none unless it keeps them and their sizes are known."""
     shape, node = m["x"].desc.shape, m.node(reduction)
     if shape is None or not node.int_attr("keepdims", 1):
         return []
@@ -110,7 +110,7 @@ def _axes(m: Match, reduction: str) -> list[int]:
 
 
 def _along_axes(m: Match) -> list[Array] | None:
-    """What the formula multiplies by and adds, over the dims of the means; None if a constant is not along them."""
+    """Return the factor and the term over the axes of the means; None if a constant differs along others."""
     axes, shape = _axes(m, "variance"), m["x"].desc.shape
     if shape is None:
         return None
@@ -119,7 +119,7 @@ def _along_axes(m: Match) -> list[Array] | None:
 
 
 def _along_channels(m: Match) -> list[Array] | None:
-    """The same over the channels, if the means are over all behind them."""
+    """Return factor and term of each channel, if the means are over all axes behind the channels."""
     shape, names = m["x"].desc.shape, _CONSTANTS & m.values.keys()
     if shape is None or "mean" not in m.nodes or _axes(m, "variance") != list(range(2, len(shape))):
         return None
@@ -131,15 +131,15 @@ def _along_channels(m: Match) -> list[Array] | None:
 
 
 def _vectors(spread: Mapping[str, Array | None], ones: Array) -> list[Array] | None:
-    given = {name: array for name, array in spread.items() if array is not None}
-    if len(given) < len(spread):
+    known = {name: array for name, array in spread.items() if array is not None}
+    if len(known) < len(spread):
         return None
-    scale = given.get("numerator", ones) * given.get("scale", ones)
-    return [scale, given["bias"]] if "bias" in given else [scale]
+    scale = known.get("numerator", ones) * known.get("scale", ones)
+    return [scale, known["bias"]] if "bias" in known else [scale]
 
 
 def _insert(m: Match, rw: Rewriter, op_type: str) -> Value:
-    """The normalization; with Transposes around it, where its dims are not the last ones."""
+    """Create the normalization, between Transposes if its axes are not the last ones."""
     axes, rank = _axes(m, "variance"), len(m["x"].desc.shape or ())
     epsilon = float(m["epsilon"].array.reshape(-1)[0])
     vectors = _along_axes(m)

@@ -196,7 +196,7 @@ class _Writer:
         runs = self._as_matrix(runs, shape, 1)
         self.runs = rw.op("Not", runs) if mask.skipped else runs
         ones = rw.op("Cast", self.runs, to=DType.INT64.onnx)
-        self.counts = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)))
+        self.counts = rw.op("CumSum", ones, rw.const(0))
         total = rw.op("ReduceSum", ones, self._integers(0, 2), keepdims=0)
         self.lengths = rw.op("Cast", total, to=DType.INT32.onnx)
         _, self.order = rw.ops("TopK", ones, rw.op("Shape", ones, start=0, end=1), outputs=2, axis=0)
@@ -258,14 +258,14 @@ class _Writer:
         rw, loop = self.rw, self.layer.loop
         step = loop.step(state)
         assert loop.limit is not None and step is not None
-        count = rw.op("Reshape", self._count(loop.limit), rw.const(np.zeros(0, np.int64)))
-        moved = rw.op("Mul", count, rw.const(np.array(step, np.int64)))
+        count = rw.op("Reshape", self._count(loop.limit), rw.const([]))
+        moved = rw.op("Mul", count, rw.const(step))
         return rw.op("Add", state.start, rw.op("Cast", moved, to=state.start.desc.dtype.onnx))
 
     # --- nodes -------------------------------------------------------------------------------------
 
     def _integers(self, *numbers: int) -> Value:
-        return self.rw.const(np.array(numbers, np.int64))
+        return self.rw.const(numbers)
 
     def _view(self, value: Value, op_type: str, axes: list[int]) -> Value:
         return self.rw.op(op_type, value, self._integers(*axes)) if axes else value
