@@ -123,8 +123,8 @@ def _reproduce(
 
     model = onnx.load(str(request.model))
     values = ModelValues(
-        request.model,
-        model,
+        path=request.model,
+        model=model,
         feeds=request.feeds,
         seed=request.seed,
         shapes=convert_options({"input_shape": request.options.get("input_shape")}).parse.input_shape,

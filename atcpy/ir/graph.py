@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from atcpy.ir.decisions import Decisions
 from atcpy.ir.desc import UNKNOWN, TensorDesc
@@ -128,32 +129,16 @@ class Graph(Body):
         node.output.desc = TensorDesc.plain(tensor.dtype, tensor.shape)
         return node.output
 
-    def insert_before(
-        self,
-        anchor: Node,
-        op_type: str,
-        inputs: Iterable[Value | None] = (),
-        attrs: Mapping[str, object] | None = None,
-        *,
-        name: str = "",
-        outputs: Sequence[str] = ("",),
-        domain: str = "",
-    ) -> Node:
-        """Adds a node right before `anchor`."""
-        return self.append(op_type, inputs, attrs, name=name, outputs=outputs, domain=domain, before=anchor)
-
     def insert_after(
         self,
         anchor: Node,
         op_type: str,
-        inputs: Iterable[Value | None] = (),
+        inputs: Iterable[Value | None],
         attrs: Mapping[str, object] | None = None,
-        *,
-        name: str = "",
-        outputs: Sequence[str] = ("",),
+        **names: Any,
     ) -> Node:
-        """Adds a node right after `anchor`."""
-        return self.append(op_type, inputs, attrs, name=name, outputs=outputs, before=anchor._next)
+        """Adds a node right after `anchor`; `names` as in `append`."""
+        return self.append(op_type, inputs, attrs, before=anchor._next, **names)
 
     def change_op(self, node: Node, op_type: str) -> None:
         """Makes a node of this graph one of another op of the standard; inputs, outputs and attributes stay."""

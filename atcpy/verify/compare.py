@@ -6,8 +6,9 @@ By default atol is a share of the output's scale, its largest finite magnitude: 
 how near to zero some element happens to be.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,23 @@ def compare(name: str, actual: Array, expected: Array, tolerance: Tolerance = To
 def compare_kind(name: str, actual: Array, expected: Array) -> OutputReport:
     """Compare the type and shape of an output that depends on a random op."""
     report = compare(name, np.zeros_like(actual), np.zeros_like(expected))
-    return OutputReport(**{**{f: getattr(report, f) for f in report.__slots__}, "random": True})
+    return replace(report, random=True)
+
+
+def compare_all(
+    pairs: Iterable[tuple[str, Array, Array]],
+    tolerance: Tolerance,
+    *,
+    random: Collection[str] = (),
+    steps: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[OutputReport, ...]:
+    """Compare outputs: of those that are `random` only the kind; quantised ones have `steps`."""
+    return tuple(
+        compare_kind(name, actual, expected)
+        if name.partition("[")[0] in random
+        else compare(name, actual, expected, replace(tolerance, step=steps.get(name, 0.0)))
+        for name, actual, expected in pairs
+    )
 
 
 def paired(names: Sequence[str], actual: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[str, Array, Array]]:

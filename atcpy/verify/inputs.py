@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,17 +74,20 @@ def feeds_of(model: onnx.ModelProto, ports: Sequence[Port], trial: int) -> Feeds
     return make_feeds(ports, Fill("random", trial), integer_bounds(model) if has_integers else {})
 
 
-def model_ports(model: onnx.ModelProto) -> list[Port]:
-    """The inputs of a model that have no default; inputs that are no tensors are left out."""
-    defaults = {tensor.name for tensor in model.graph.initializer}
+def model_ports(model: onnx.ModelProto, defaults: Collection[str] = ()) -> list[Port]:
+    """The inputs of a model that have no default, in the model or by name; inputs that are no tensors are left out."""
+    known = {tensor.name for tensor in model.graph.initializer}.union(defaults)
     return [
         Port(
             value.name,
             DType.from_onnx(value.type.tensor_type.elem_type),
-            tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in value.type.tensor_type.shape.dim),
+            tuple(
+                dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+                for dim in value.type.tensor_type.shape.dim
+            ),
         )
         for value in model.graph.input
-        if value.name not in defaults and value.type.HasField("tensor_type")
+        if value.name not in known and value.type.HasField("tensor_type")
     ]
 
 

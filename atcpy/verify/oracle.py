@@ -12,8 +12,8 @@ import onnx
 
 from atcpy.errors import ModelInvalid, UsageError, Where
 from atcpy.ops.custom import CustomOps
-from atcpy.verify.arbiter import evaluate_in_float64
 from atcpy.verify.custom import with_custom_ops
+from atcpy.verify.float64 import evaluate_in_float64
 from atcpy.verify.inputs import Array, Feeds
 from atcpy.verify.ort import oracle_options
 
@@ -26,8 +26,8 @@ RANDOM = frozenset(
 
 @dataclass(frozen=True)
 class Oracle:
-    """Who computes what is right; `run` takes inputs and names of values, and gives their arrays. `run_optimised` gives
-    what its users see, who do not turn its optimiser off. `exact` gives the outputs in float64, for one who keeps them.
+    """The implementation that a package is compared with. `run` computes the values of these names with the oracle's
+    optimiser off, `run_optimised` with it on, as its users have it; `exact`, if set, computes the outputs in float64.
     """
 
     name: str
@@ -36,56 +36,54 @@ class Oracle:
     exact: Callable[[Feeds], dict[str, Array] | None] | None = None
 
 
-def find_oracle(
-    path: Path,
-    model: onnx.ModelProto,
-    outputs: Sequence[str],
-    choice: str | None,
-    threads: int,
-    custom: CustomOps = CustomOps(),  # noqa: B008
-) -> Oracle:
-    """ONNX Runtime if it can open the model, else the reference evaluator; `choice` is `ort`, `ref` or None. Nodes of
-    `custom` operators the reference evaluator computes by their `forward`.
-
-    The model itself is not changed on disk; values that are no outputs of it are made so in memory.
+@dataclass(frozen=True)
+class OracleRequest:
+    """The model in the file `path`, the values to compute, and the oracle to use: `ort`, `ref`, or None for the first
+    that can run the model. The reference evaluator runs `forward` for nodes of `custom` operators.
     """
+
+    path: Path
+    model: onnx.ModelProto
+    outputs: Sequence[str]
+    choice: str | None
+    threads: int
+    custom: CustomOps = CustomOps()  # noqa: RUF009
+
+
+def find_oracle(request: OracleRequest) -> Oracle:
+    """Return ONNX Runtime if it can open the model, else the reference evaluator. The file is not changed: values that
+    are no outputs of the model become outputs in memory.
+    """
+    path, choice = request.path, request.choice
     if choice not in (None, "ort", "ref"):
         raise UsageError("E10001", f'--oracle: "{choice}" is not ort or ref', where=Where(option="oracle"))
     if choice != "ref":
-        why = too_new(model)
+        why = too_new(request.model)
         if not why:
             try:
-                return _onnxruntime(path, model, outputs, threads)
+                return _onnxruntime(path, request.model, request.outputs, request.threads)
             except ModelInvalid:
                 if choice == "ort":
                     raise
         elif choice == "ort":
             raise _cannot(path, why)
-    return _reference(path, custom)
+    return _reference(path, request.custom)
 
 
-FindOracle = Callable[[Path, onnx.ModelProto, Sequence[str], str | None, int, CustomOps], Oracle]
+FindOracle = Callable[[OracleRequest], Oracle]
 
 
 class RememberingOracles:
-    """`find_oracle` for one who asks for the same results of one model again and again: each is computed once."""
+    """`find_oracle` that computes each result of a model once, however often it is requested."""
 
     def __init__(self) -> None:
         self._oracles: dict[tuple[Path, tuple[str, ...], str | None], Oracle] = {}
         self._results: dict[bytes, Any] = {}
 
-    def __call__(
-        self,
-        path: Path,
-        model: onnx.ModelProto,
-        outputs: Sequence[str],
-        choice: str | None,
-        threads: int,
-        custom: CustomOps,
-    ) -> Oracle:
-        key = (path, tuple(outputs), choice)
+    def __call__(self, request: OracleRequest) -> Oracle:
+        key = (request.path, tuple(request.outputs), request.choice)
         if key not in self._oracles:
-            self._oracles[key] = find_oracle(path, model, outputs, choice, threads, custom)
+            self._oracles[key] = find_oracle(request)
         found = self._oracles[key]
         return replace(
             found,
@@ -93,7 +91,9 @@ class RememberingOracles:
             run_optimised=lambda feeds, names: self._once(
                 "optimised", feeds, names, lambda: found.run_optimised(feeds, names)
             ),
-            exact=lambda feeds: self._once("exact", feeds, (), lambda: evaluate_in_float64(path, feeds, custom)),
+            exact=lambda feeds: self._once(
+                "exact", feeds, (), lambda: evaluate_in_float64(request.path, feeds, request.custom)
+            ),
         )
 
     def _once(self, kind: str, feeds: Feeds, names: Sequence[str], compute: Callable[[], Any]) -> Any:

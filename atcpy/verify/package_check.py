@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import onnx
 
 from atcpy.errors import InternalError, PackageCorrupt, Unsupported
 from atcpy.ops.custom import CustomOps
 from atcpy.verify.inputs import Feeds, Fill
-from atcpy.verify.oracle import FindOracle, Oracle, RememberingOracles, find_oracle
+from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, RememberingOracles, find_oracle
 from atcpy.verify.verification import verify
 
 
@@ -54,8 +51,6 @@ class OracleCheck:
         return "" if report.error is None else report.error.what
 
 
-def _without_float64(
-    path: Path, model: onnx.ModelProto, outputs: Sequence[str], choice: str | None, threads: int, custom: CustomOps
-) -> Oracle:
+def _without_float64(request: OracleRequest) -> Oracle:
     """An oracle for large parts: float64 is slow there, and the smaller parts that follow are judged by it."""
-    return replace(find_oracle(path, model, outputs, choice, threads, custom), exact=lambda feeds: None)
+    return replace(find_oracle(request), exact=lambda feeds: None)

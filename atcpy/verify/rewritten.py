@@ -7,19 +7,18 @@ model is written for this, and no weight is copied.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, VerifyFailed, group
-from atcpy.ir import DType, Source
+from atcpy.ir import Source
 from atcpy.options import default_threads
 from atcpy.parsers.onnx.reader import ModelFile
 from atcpy.parsers.parsed import ParsedModel
@@ -29,9 +28,9 @@ from atcpy.rewrite.options import RewriteOptions
 from atcpy.rewrite.report import Verdict
 from atcpy.rewrite.source_model import SourceModel
 from atcpy.verify import stepwise
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
-from atcpy.verify.compare import OutputReport, Tolerance, compare, compare_kind, paired
-from atcpy.verify.inputs import Feeds, Port, feeds_of
+from atcpy.verify.compare import Tolerance, compare_all, paired
+from atcpy.verify.float64 import evaluate_in_float64, recheck
+from atcpy.verify.inputs import Feeds, Port, feeds_of, model_ports
 from atcpy.verify.oracle import RANDOM, behind_random, first_line, ort_errors, too_new
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sessions import constants_of, open_session, open_whole
@@ -83,16 +82,16 @@ def _check(
     threads = options.shared.threads or default_threads()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         opening = pool.submit(_open_source, model, source, folder, threads)
-        result = pool.submit(open_whole, rewritten.model, rewritten.constants, folder, threads)
+        opening_result = pool.submit(open_whole, rewritten.model, rewritten.constants, folder, threads)
         try:
             oracle = opening.result()
         except ModelInvalid as error:
             return Verdict(verified=False, why=error.what)
         try:
-            ours = result.result()
+            result = opening_result.result()
         except ModelInvalid as error:
             raise VerifyFailed("V0001", f"the result cannot be opened: {error.what}") from error
-        return replace(_compare(model, source, rewritten, _both(oracle, ours), options), oracle=name)
+        return replace(_compare(model, source, rewritten, _both(oracle, result), options), oracle=name)
 
 
 def _open_source(model: Path | onnx.ModelProto, source: SourceModel, folder: str, threads: int) -> Any:
@@ -130,7 +129,7 @@ class _NotInSteps(Exception):
     """One of the models does not run node by node: whether it runs at all, only the whole tells."""
 
 
-def _both(oracle: Any, ours: Any) -> RunBoth:
+def _both(oracle: Any, result: Any) -> RunBoth:
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         refusals: tuple[type[Exception], ...] = (ModelInvalid, *ort_errors())
         try:
@@ -138,7 +137,7 @@ def _both(oracle: Any, ours: Any) -> RunBoth:
         except refusals as error:
             raise _Refused(first_line(error)) from error
         try:
-            return expected, ours.run(names, feeds)
+            return expected, result.run(names, feeds)
         except refusals as error:
             what = f"the result fails where the source does not: {first_line(error)}"
             raise VerifyFailed("V0001", what) from error
@@ -151,9 +150,9 @@ def _in_steps(origin: Source, source: SourceModel, rewritten: RewrittenModel, ea
     if len(source.model.graph.node) < stepwise.LARGE:
         return None
     constants = constants_of(source.model, source.inline, source.read)
-    ours = None
+    result = None
     if not is_unchanged(source.model, constants, rewritten):
-        ours = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
+        result = Stepwise(rewritten.model, {each.proto.name: each for each in rewritten.constants}, open_session)
 
     @cache
     def original() -> Stepwise:
@@ -161,7 +160,7 @@ def _in_steps(origin: Source, source: SourceModel, rewritten: RewrittenModel, ea
 
     def run(names: list[str], feeds: Feeds) -> tuple[list[Any], list[Any]]:
         try:
-            actual = ours.run(names, feeds) if ours is not None else None
+            actual = result.run(names, feeds) if result is not None else None
             expected = early.outputs(origin.sha256, names, feeds) if early is not None else None
             if expected is None:
                 expected = original().run(names, feeds)
@@ -183,7 +182,7 @@ def _compare(
     # Each of these walks the model: where no op of it asks for that, it is spared.
     random = behind_random(source.model) if RANDOM.intersection(source.ops) else frozenset()
     steps = quantization_steps(source.model) if "DequantizeLinear" in source.ops else {}
-    ports = _ports(rewritten.model, {constant.proto.name for constant in rewritten.constants})
+    ports = model_ports(rewritten.model, {constant.proto.name for constant in rewritten.constants})
     tried: list[str] = []
     worst = 0.0
     refused = ""
@@ -195,13 +194,9 @@ def _compare(
             refused = str(error)
             continue
         pairs = list(paired(names, actual, expected))
-        outputs = [
-            compare_kind(name, a, e)
-            if name.partition("[")[0] in random
-            else compare(name, a, e, Tolerance(step=steps.get(name, 0.0)))
-            for name, a, e in pairs
-        ]
-        problems = [problem for output in _arbitrated(outputs, pairs, model, feeds) if (problem := output.problem())]
+        outputs = compare_all(pairs, Tolerance(), random=random, steps=steps)
+        checked = recheck(outputs, pairs, partial(_exact, model, feeds))
+        problems = [problem for output in checked if (problem := output.problem())]
         if problems:
             return Verdict(verified=False, error=group(problems))
         worst = max([worst, *(output.max_abs for output in outputs)])
@@ -220,27 +215,11 @@ def _sizes(ports: Sequence[Port], checks: int) -> Iterator[list[Port]]:
     yield from tried * checks if len(tried) == 1 else tried
 
 
-def _arbitrated(
-    outputs: Sequence[OutputReport],
-    pairs: Sequence[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]],
-    model: Path | onnx.ModelProto,
-    feeds: Feeds,
-) -> list[OutputReport]:
-    """Outputs that differ too much, judged once more against float64."""
-    if all(output.passed or output.code != "V0001" or not output.is_float32 for output in outputs):
-        return list(outputs)
+def _exact(model: Path | onnx.ModelProto, feeds: Feeds) -> dict[str, Any] | None:
     try:
-        exact = evaluate_in_float64(model, feeds)
+        return evaluate_in_float64(model, feeds)
     except AtcError:
-        exact = None
-    if exact is None:
-        return list(outputs)
-    return [
-        replace(output, passed=True, arbitrated=True)
-        if not output.passed and name in exact and is_as_right(ours, [theirs], exact[name], output.atol)
-        else output
-        for output, (name, ours, theirs) in zip(outputs, pairs, strict=True)
-    ]
+        return None
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -253,18 +232,3 @@ def _not_fed(model: onnx.ModelProto) -> str:
         if info.type.WhichOneof("value") != "tensor_type":
             return f'input "{info.name}" is no tensor'
     return ""
-
-
-def _ports(model: onnx.ModelProto, defaults: Collection[str]) -> list[Port]:
-    return [
-        Port(info.name, DType.from_onnx(info.type.tensor_type.elem_type), tuple(_dims(info)))
-        for info in model.graph.input
-        if info.name not in defaults
-    ]
-
-
-def _dims(info: onnx.ValueInfoProto) -> list[int | str | None]:
-    return [
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-        for dim in info.type.tensor_type.shape.dim
-    ]

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions, default_threads
 from atcpy.parsers.onnx import read_model
 from atcpy.stages.parse import names_tensorflow
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
-from atcpy.verify.compare import Array, OutputReport, Tolerance, compare, compare_kind, paired
+from atcpy.verify.compare import OutputReport, Tolerance, compare_all, paired
+from atcpy.verify.float64 import evaluate_in_float64, recheck
 from atcpy.verify.inputs import Feeds, Fill, integer_bounds, make_feeds, session_ports
-from atcpy.verify.oracle import FindOracle, Oracle, behind_random, find_oracle, missing_inputs
+from atcpy.verify.oracle import FindOracle, Oracle, OracleRequest, behind_random, find_oracle, missing_inputs
 from atcpy.verify.quantization import quantization_steps
 from atcpy.verify.sizes import TRIALS, describe, is_open, trials, with_sizes
 
@@ -74,7 +74,6 @@ def verify(
         case = _Case(*find_tensorflow_oracle(path, session.model.cmdline, names, oracle))
     else:
         case = _onnx_case(session, path, names, oracle, threads or default_threads(), custom, find, allow_hardlinks)
-    judge = case.judge
     trial_reports: list[tuple[OutputReport, ...]] = []
     tried_sizes: list[str] = []
     refused: AtcError | None = None
@@ -82,21 +81,17 @@ def verify(
         fed = {**chosen_feeds, **make_feeds(sized, fill, case.bounds)}
         step(f"running the oracle {describe(sized)}")
         try:
-            expected = judge.run(fed, names)
+            expected = case.oracle.run(fed, names)
         except AtcError as error:
             refused = error
             continue
         step("running the package")
         actual = session.run(names, fed)
         pairs = list(paired(names, actual, expected))
-        outputs = tuple(
-            compare_kind(name, a, e)
-            if name.partition("[")[0] in case.random
-            else compare(name, a, e, replace(tolerance, step=case.steps.get(name, 0.0)))
-            for name, a, e in pairs
-        )
+        outputs = compare_all(pairs, tolerance, random=case.random, steps=case.steps)
         if tolerance == Tolerance():
-            outputs = _arbitrate(outputs, pairs, path, fed, judge, case.custom)
+            exact = case.oracle.exact or partial(evaluate_in_float64, path, custom=case.custom)
+            outputs = recheck(outputs, pairs, partial(exact, fed), partial(case.oracle.run_optimised, fed))
         trial_reports.append(outputs)
         tried_sizes.append(describe(sized))
         if len(trial_reports) == TRIALS:
@@ -115,14 +110,14 @@ def verify(
     )
     passed = all(output.passed for reports in trial_reports for output in reports)
     shown = tuple(tried_sizes) if any(map(is_open, ports)) else ()
-    return VerifyReport(passed, judge.name, str(path), how, case.sha256 == recorded, worst, shown)
+    return VerifyReport(passed, case.oracle.name, str(path), how, case.sha256 == recorded, worst, shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     """The oracle, the hash of the model, and what the model says about its values."""
 
-    judge: Oracle
+    oracle: Oracle
     sha256: str
     bounds: Mapping[str, int] = field(default_factory=dict)
     random: frozenset[str] = frozenset()
@@ -146,9 +141,9 @@ def _onnx_case(
         raise UsageError("E10404", what, where=Where(file=str(path)), hint="give the model it was made from")
     # The model's own functions are the reference; operators registered for them are what is verified.
     custom = custom.sparing((function.domain, function.name) for function in file.model.functions)
-    judge = (find or find_oracle)(path, file.model, names, oracle, threads, custom)
+    found = (find or find_oracle)(OracleRequest(path, file.model, names, oracle, threads, custom))
     return _Case(
-        judge,
+        found,
         file.source.sha256,
         integer_bounds(file.model),
         behind_random(file.model, custom),
@@ -168,30 +163,6 @@ def _by_output(trial_reports: Sequence[tuple[OutputReport, ...]]) -> Iterator[li
         for output in reports:
             by_name.setdefault(output.name, []).append(output)
     yield from by_name.values()
-
-
-def _arbitrate(
-    outputs: tuple[OutputReport, ...],
-    pairs: Sequence[tuple[str, Array, Array]],
-    path: Path,
-    feeds: Feeds,
-    judge: Oracle,
-    custom: CustomOps,
-) -> tuple[OutputReport, ...]:
-    """Compare outputs that differ too much from the oracle's once more, with results in float64."""
-    doubtful = {output.name for output in outputs if not output.passed and output.code == "V0001" and output.is_float32}
-    compute = judge.exact if judge.exact is not None else partial(evaluate_in_float64, path, custom=custom)
-    exact = compute(feeds) if doubtful else None
-    if exact is None:
-        return outputs
-    names = [name for name, _, _ in pairs if name in exact]
-    optimised = dict(zip(names, judge.run_optimised(feeds, names), strict=True))
-    return tuple(
-        replace(output, passed=True, arbitrated=True)
-        if name in doubtful and name in exact and is_as_right(ours, [theirs, optimised[name]], exact[name], output.atol)
-        else output
-        for output, (name, ours, theirs) in zip(outputs, pairs, strict=True)
-    )
 
 
 def find_model(package: Path, source: Source) -> Path:

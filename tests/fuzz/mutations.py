@@ -24,7 +24,7 @@ from onnx import AttributeProto, checker, helper, numpy_helper, shape_inference
 import atcpy
 from atcpy.errors import AtcError
 from atcpy.ir.tensor import Array
-from atcpy.verify.arbiter import evaluate_in_float64
+from atcpy.verify.float64 import evaluate_in_float64
 from tests.fuzz.rows import with_long_rows
 from tests.golden.golden import parse_text, read_golden
 
@@ -351,7 +351,8 @@ def _differences(
     return [
         f"{name} {problem}"
         for name, problem in problems
-        if not (name in exact and name in nudged) or not _is_as_right(*pairs[name], exact[name], nudged[name], rounding)
+        if not (name in exact and name in nudged)
+        or not _is_as_accurate(*pairs[name], exact[name], nudged[name], rounding)
     ]
 
 
@@ -382,7 +383,7 @@ def _nudged(feeds: Mapping[str, Array]) -> dict[str, Array]:
     }
 
 
-def _is_as_right(ours: Array, plain: Array, exact: Array, nudged: Array, rounding: float) -> bool:
+def _is_as_accurate(ours: Array, plain: Array, exact: Array, nudged: Array, rounding: float) -> bool:
     """No further from what is exact, where that is a number, than rounding, or eight times as far as without passes
     or as the last bits of the inputs take it.
     """

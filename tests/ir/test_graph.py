@@ -135,11 +135,11 @@ def test_any_sequence_of_changes_keeps_the_invariants(steps: list[tuple[str, int
             break
         node = inner[pick % len(inner)]
         if step == "i":
-            new = graph.insert_before(node, "Relu", [node.operand(0)])
+            new = graph.append("Relu", [node.operand(0)], before=node)
             graph.set_input(node, 0, new.output)
         elif step == "a":
             const = graph.add_const(Tensor.of([1.0]), "c", before=node)
-            graph.insert_before(node, "Add", [node.operand(0), const])
+            graph.append("Add", [node.operand(0), const], before=node)
         else:
             graph.replace_uses(node.output, node.operand(0))
             graph.erase(node)

@@ -19,7 +19,7 @@ from atcpy.ops import find_opdef
 from atcpy.options import convert_options
 from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.pipeline import compile_model
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from atcpy.verify.float64 import evaluate_in_float64, is_as_accurate
 from tests.effort import trials
 from tests.ort import open_ort
 from tests.random_models import cnn_models
@@ -60,7 +60,7 @@ def check_results(
         if not np.allclose(ours, theirs, rtol=0, atol=atol, equal_nan=True):
             exact = evaluate_in_float64(model, feeds)
             assert exact is not None
-            assert is_as_right(ours, [theirs], exact[name], atol), f"{name}: {np.abs(ours - theirs).max()} > {atol}"
+            assert is_as_accurate(ours, [theirs], exact[name], atol), f"{name}: {np.abs(ours - theirs).max()} > {atol}"
 
 
 @settings(max_examples=trials(150))

@@ -81,7 +81,7 @@ def test_a_forward_that_raises_is_told_by_the_oracle(tmp_path: Path) -> None:
 
 
 def test_a_float64_arbiter_runs_forward(tmp_path: Path) -> None:
-    from atcpy.verify.arbiter import evaluate_in_float64
+    from atcpy.verify.float64 import evaluate_in_float64
 
     exact = evaluate_in_float64(model(ONE_NODE), {"x": np.full((2, 3), 0.1, np.float32)}, custom(module(tmp_path)))
     assert exact is not None

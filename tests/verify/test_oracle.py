@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from atcpy.errors import ModelInvalid, UsageError
-from atcpy.verify.oracle import behind_random, find_oracle, missing_inputs
+from atcpy.verify.oracle import OracleRequest, behind_random, find_oracle, missing_inputs
 
 X = {"x": np.array([-1, 2], np.float32)}
 
@@ -20,37 +20,37 @@ RELU = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) 
 
 
 def test_onnxruntime_comes_first(tmp_path: Path) -> None:
-    oracle = find_oracle(*save(tmp_path, RELU), ["y"], None, 1)
+    oracle = find_oracle(OracleRequest(*save(tmp_path, RELU), ["y"], None, 1))
     assert oracle.name.startswith("onnxruntime ")
     assert oracle.run(X, ["y"])[0].tolist() == [0, -2]
 
 
 def test_the_reference_evaluator_where_onnxruntime_is_too_old(tmp_path: Path) -> None:
     path, model = save(tmp_path, RELU.replace('"" : 17', '"" : 28').replace("ir_version: 8", "ir_version: 14"))
-    oracle = find_oracle(path, model, ["y"], None, 1)
+    oracle = find_oracle(OracleRequest(path, model, ["y"], None, 1))
     assert oracle.name == f"onnx {onnx.__version__} reference evaluator"
     assert oracle.run(X, ["y"])[0].tolist() == [0, -2]
     with pytest.raises(ModelInvalid, match="opset 28 is newer than 26") as caught:
-        find_oracle(path, model, ["y"], "ort", 1)
+        find_oracle(OracleRequest(path, model, ["y"], "ort", 1))
     assert caught.value.code == "V0003"
 
 
 @pytest.mark.parametrize("choice", ["ort", "ref"])
 def test_values_that_are_no_outputs_can_be_asked_for(tmp_path: Path, choice: str) -> None:
-    oracle = find_oracle(*save(tmp_path, RELU), ["h", "y"], choice, 1)
+    oracle = find_oracle(OracleRequest(*save(tmp_path, RELU), ["h", "y"], choice, 1))
     assert [array.tolist() for array in oracle.run(X, ["h", "y"])] == [[0, 2], [0, -2]]
 
 
 def test_a_model_that_neither_can_run(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.Op(x) }'
     with pytest.raises(ModelInvalid) as caught:
-        find_oracle(*save(tmp_path, text), ["y"], None, 1).run(X, ["y"])
+        find_oracle(OracleRequest(*save(tmp_path, text), ["y"], None, 1)).run(X, ["y"])
     assert caught.value.code == "V0003"
 
 
 def test_another_oracle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not ort or ref"):
-        find_oracle(*save(tmp_path, RELU), ["y"], "tvm", 1)
+        find_oracle(OracleRequest(*save(tmp_path, RELU), ["y"], "tvm", 1))
 
 
 def test_what_lies_behind_a_random_op() -> None:

@@ -131,7 +131,7 @@ def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
         root = roots.get(value, value)
         shared = root in taken or root.producer.is_source
         if shared or root.desc.nbytes != value.desc.nbytes:
-            move = graph.insert_before(net_output, "TensorMove", [value], name=f"{value.name}_copy")
+            move = graph.append("TensorMove", [value], name=f"{value.name}_copy", before=net_output)
             move.output.desc = value.desc
             move.passes, move.engine = ("OutputCopyPass",), Engine.VECTOR
             graph.set_input(net_output, index, move.output)

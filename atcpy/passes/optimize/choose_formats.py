@@ -97,13 +97,13 @@ def _constant_in_format(graph: Graph, value: Value, form: Format) -> Value:
 
 def insert_transdata(graph: Graph, before: Node, value: Value, form: Format) -> Value:
     """Puts a TransData in front of a node; the reader's links are the caller's to set."""
-    node = graph.insert_before(
-        before,
+    node = graph.append(
         "TransData",
         [value],
         {"src_format": value.desc.format.kind.name, "dst_format": form.kind.name, "groups": 1},
         name=f"{value.name}_TransData",
         outputs=(f"{value.name}.{form.kind.name}",),
+        before=before,
     )
     node.passes, node.engine = (NAME,), Engine.VECTOR
     node.output.desc = stored(value.desc.as_plain(), form)

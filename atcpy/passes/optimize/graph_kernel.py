@@ -133,7 +133,7 @@ def _replace(graph: Graph, groups: Groups, kernel: Kernel) -> None:
     last = kernel.own[-1]
     body = Graph(last.name, names=graph.names)
     names = [value.name for value in results]
-    fused = graph.insert_before(last, OP_TYPE, operands, {BODY: body}, name=last.name, outputs=names)
+    fused = graph.append(OP_TYPE, operands, {BODY: body}, name=last.name, outputs=names, before=last)
     fused.sources = merge_names(*(node.sources for node in kernel.nodes))
     fused.passes = merge_names(*(node.passes for node in kernel.nodes), (NAME,))
     fused.engine = Engine.VECTOR

@@ -77,8 +77,7 @@ def _insert_border(value: Value, reader: Node, source: Subgraph, target: Subgrap
         name=f"{front.name}_End{number}",
         outputs=(),
     )
-    placeholder = back.insert_before(
-        next(back.nodes),
+    placeholder = back.append(
         "PlaceHolder",
         (),
         {
@@ -92,6 +91,7 @@ def _insert_border(value: Value, reader: Node, source: Subgraph, target: Subgrap
         },
         name=f"{back.name}_PlaceHolder{number}",
         outputs=(f"{value.name}@{number}",),
+        before=next(back.nodes),
     )
     placeholder.output.desc = value.desc
     return Border(end, placeholder)

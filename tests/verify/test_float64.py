@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atcpy.verify.arbiter import evaluate_in_float64, is_as_right
+from atcpy.verify.float64 import evaluate_in_float64, is_as_accurate
 from tests.models_in_text import model
 
 
@@ -24,6 +24,6 @@ def test_what_float64_cannot_judge_is_none() -> None:
 def test_who_is_nearer_than_the_oracle_is_right() -> None:
     exact = np.array([1.0, 2.0])
     oracle = np.array([1.0, 2.01], np.float32)
-    assert is_as_right(np.array([1.0, 1.99], np.float32), [oracle], exact, atol=1e-4)
-    assert not is_as_right(np.array([1.0, 1.9], np.float32), [oracle], exact, atol=1e-4)
-    assert is_as_right(np.array([1.00005, 2.0], np.float32), [np.array([1.0, 2.0], np.float32)], exact, atol=1e-4)
+    assert is_as_accurate(np.array([1.0, 1.99], np.float32), [oracle], exact, atol=1e-4)
+    assert not is_as_accurate(np.array([1.0, 1.9], np.float32), [oracle], exact, atol=1e-4)
+    assert is_as_accurate(np.array([1.00005, 2.0], np.float32), [np.array([1.0, 2.0], np.float32)], exact, atol=1e-4)
