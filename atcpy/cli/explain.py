@@ -156,8 +156,8 @@ def _engine(view: "PackageView", subject: str, name: str) -> Outcome:
 
 def _node(run: Invocation, view: "PackageView", subject: str, name: str, *, time: bool) -> Outcome:
     from atcpy.debug.explain import node_story
-    from atcpy.debug.explain_text import node_lines
-    from atcpy.report.node import node_lines as lines_of
+    from atcpy.debug.explain_text import story_lines
+    from atcpy.report.node import became_lines
 
     story = node_story(view.graph, name)
     if story is None:
@@ -178,7 +178,8 @@ def _node(run: Invocation, view: "PackageView", subject: str, name: str, *, time
         "matches": [candidate.record() for candidate in story.matches],
         "placement": [{"reason": unmet.reason, "detail": unmet.values()} for unmet in story.placement],
     }
-    return Outcome(result, list(node_lines(story, (line for record in became for line in lines_of(record, name)))))
+    nodes = (line for record in became for line in became_lines(record, name))
+    return Outcome(result, list(story_lines(story, nodes)))
 
 
 def _task_seconds(run: Invocation, view: "PackageView") -> dict[int, float]:

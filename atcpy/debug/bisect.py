@@ -13,7 +13,7 @@ The matches of one pass are numbered in the order in which it rewrites them, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log2
 
 from atcpy.ir.decisions import Decisions, Matched
@@ -51,7 +51,7 @@ Try = Callable[[Trial], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run, as it is told."""
+    """One run, as it is reported."""
 
     run: int
     what: str
@@ -80,7 +80,7 @@ class BisectReport:
     culprit: Culprit | None = None
     required: bool = False
     why: str = ""
-    pass_runs: int
+    pass_runs: int = 1
     match_runs: int = 0
     steps: tuple[Step, ...] = ()
 
@@ -117,9 +117,13 @@ class _Search:
         self._steps: list[Step] = []
 
     def run(self) -> BisectReport:
+        report = self._search()
+        return replace(report, match_runs=len(self._steps) - report.pass_runs, steps=tuple(self._steps))
+
+    def _search(self) -> BisectReport:
         whole = self._try("all passes on", Trial())
         if whole.good:
-            return self._report(broken=False)
+            return BisectReport(broken=False)
         done = whole.applied
         names = [name for name in self._order if done is None or done.get(name, Applied(0)).count]
         outcomes = {len(names): whole}
@@ -130,11 +134,10 @@ class _Search:
             return not outcomes[count].good
 
         first = first_that(breaks, 0, len(names))
-        pass_runs = len(self._steps)
+        report = BisectReport(broken=True, passes=tuple(names), why=whole.why, pass_runs=len(self._steps))
         if first == 0:
-            return self._report(broken=True, passes=names, required=True, why=outcomes[0].why, pass_runs=pass_runs)
-        culprit = self._match(names, first, outcomes[first])
-        return self._report(broken=True, passes=names, culprit=culprit, why=whole.why, pass_runs=pass_runs)
+            return replace(report, required=True, why=outcomes[0].why)
+        return replace(report, culprit=self._match(names, first, outcomes[first]))
 
     def _prefix(self, names: Sequence[str], count: int, limits: Mapping[str, int] | None = None) -> Trial:
         """The first so many of `names` on; of all passes behind them none, for what they see has changed."""
@@ -160,27 +163,6 @@ class _Search:
         self._steps.append(step)
         self._report_step(step)
         return outcome
-
-    def _report(
-        self,
-        *,
-        broken: bool,
-        passes: Sequence[str] = (),
-        culprit: Culprit | None = None,
-        required: bool = False,
-        why: str = "",
-        pass_runs: int = 1,
-    ) -> BisectReport:
-        return BisectReport(
-            broken=broken,
-            passes=tuple(passes),
-            culprit=culprit,
-            required=required,
-            why=why,
-            pass_runs=pass_runs,
-            match_runs=len(self._steps) - pass_runs,
-            steps=tuple(self._steps),
-        )
 
 
 def first_that(breaks: Callable[[int], bool], low: int, high: int) -> int:

@@ -94,15 +94,16 @@ def _names(nodes: Matched) -> tuple[str, ...]:
 def candidates_of(record: PassRecord) -> list[Candidate]:
     """All matches of a pass: those that fired, then those that did not, nearest misses first."""
     fired = [Candidate(record.name, _names(nodes), fired=True) for nodes in record.fired]
-    return fired + sorted(_misses(record), key=lambda candidate: len(candidate.unmet))
+    return fired + sorted(_misses(record.name, record.rejects), key=lambda candidate: len(candidate.unmet))
 
 
-def _misses(record: PassRecord) -> Iterator[Candidate]:
+def _misses(name: str, rejects: Iterable[Reject]) -> Iterator[Candidate]:
+    """One candidate for each match that a pass left alone."""
     by_match: dict[tuple[str, ...], list[Reject]] = {}
-    for reject in record.rejects:
+    for reject in rejects:
         by_match.setdefault(_names(reject.nodes) or (reject.where,), []).append(reject)
-    for nodes, rejects in by_match.items():
-        yield Candidate(record.name, nodes, fired=False, unmet=_unmet(rejects))
+    for nodes, reasons in by_match.items():
+        yield Candidate(name, nodes, fired=False, unmet=_unmet(reasons))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ def fusion_candidates(graph: Graph, first: str, second: str) -> list[Candidate]:
     placed = _placements(graph)
     for pair, producer, node in known.left_over(graph, first, second):
         if pair not in missed:
-            engines = _unmet([*placed.get(producer, ()), *placed.get(node, ())])
+            engines = _unmet([*placed.get(producer.name, ()), *placed.get(node.name, ())])
             unmet = (*_second_consumers(producer, node), *engines)
             missed[pair] = Candidate(able if unmet else "", pair, fired=False, unmet=unmet if able else ())
     misses = [candidate for pair, candidate in missed.items() if pair not in fired]
@@ -222,14 +223,14 @@ def _second_consumers(producer: Node, node: Node) -> Iterator[Unmet]:
             return
 
 
-def _placements(graph: Graph) -> dict[Node, list[Reject]]:
-    """Why nodes are not on a cheaper engine."""
+def _placements(graph: Graph) -> dict[str, list[Reject]]:
+    """Why nodes are not on a cheaper engine, by the name of the node."""
     by_name: dict[str, list[Reject]] = {}
     for record in graph.decisions.passes:
         if record.name == PLACER:
             for reject in record.rejects:
                 by_name.setdefault(reject.where, []).append(reject)
-    return {node: by_name[name] for node in walk(graph) for name in (node.name,) if name in by_name}
+    return by_name
 
 
 def _behind(value: Value) -> Node:
@@ -271,7 +272,10 @@ def node_story(graph: Graph, name: str) -> NodeStory | None:
     matches = tuple(_matches_with(graph.decisions.passes, name))
     if not became and not removed and not matches:
         return None
-    return NodeStory(name, tuple(became), removed, matches, _placement(graph, [name, *(node.name for node in became)]))
+    placed = _placements(graph)
+    names = dict.fromkeys((name, *(node.name for node in became)))
+    placement = _unmet(reject for known in names for reject in placed.get(known, ()))
+    return NodeStory(name, tuple(became), removed, matches, placement)
 
 
 def _matches_with(passes: Sequence[PassRecord], name: str) -> Iterator[Candidate]:
@@ -282,21 +286,11 @@ def _matches_with(passes: Sequence[PassRecord], name: str) -> Iterator[Candidate
             if _is_in(nodes, name):
                 yield Candidate(record.name, _names(nodes), fired=True)
         rejects = [reject for reject in record.rejects if _is_in(reject.nodes, name) or reject.where == name]
-        by_match: dict[tuple[str, ...], list[Reject]] = {}
-        for reject in rejects:
-            by_match.setdefault(_names(reject.nodes) or (reject.where,), []).append(reject)
-        for names, match_rejects in by_match.items():
-            yield Candidate(record.name, names, fired=False, unmet=_unmet(match_rejects))
+        yield from _misses(record.name, rejects)
 
 
 def _is_in(nodes: Matched, name: str) -> bool:
     return any(name in names for _, *names in nodes)
-
-
-def _placement(graph: Graph, names: Sequence[str]) -> tuple[Unmet, ...]:
-    node_names = frozenset(names)
-    records = [record for record in graph.decisions.passes if record.name == PLACER]
-    return _unmet(reject for record in records for reject in record.rejects if reject.where in node_names)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -314,16 +308,12 @@ class EngineGroup:
 
 def engine_groups(graph: Graph, engine: str) -> list[EngineGroup]:
     """The nodes that run on an engine, those of one op and with the same reasons together; most frequent first."""
-    reasons: dict[str, list[str]] = {}
-    for record in graph.decisions.passes:
-        if record.name == PLACER:
-            for reject in record.rejects:
-                text = reject.reason + (f" ({reject.detail})" if reject.detail else "")
-                reasons.setdefault(reject.where, []).append(text)
+    placed = _placements(graph)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for node in walk(graph):
         if node.engine is not None and node.engine.value == engine and not node.is_structural:
-            why = [text for name in dict.fromkeys((node.name, *node.sources)) for text in reasons.get(name, ())]
+            rejects = [reject for name in dict.fromkeys((node.name, *node.sources)) for reject in placed.get(name, ())]
+            why = [reject.reason + (f" ({reject.detail})" if reject.detail else "") for reject in rejects]
             groups.setdefault((node.op_type, tuple(dict.fromkeys(why))), []).append(_own_name(node))
     found = [EngineGroup(op, tuple(nodes), why) for (op, why), nodes in groups.items()]
     return sorted(found, key=lambda group: (-len(group.nodes), group.op))

@@ -131,7 +131,7 @@ def engine_lines(subject: str, engine: str, groups: Sequence[EngineGroup]) -> It
 # A node
 
 
-def node_lines(story: NodeStory, nodes: Iterable[str]) -> Iterator[str]:
+def story_lines(story: NodeStory, nodes: Iterable[str]) -> Iterator[str]:
     """What became of a node of the model; `nodes` are the lines about the nodes that stand for it."""
     yield story.name
     if story.removed:

@@ -287,13 +287,8 @@ def _check_size_and_magic(buffer: memoryview, source: str) -> None:
     if bytes(buffer[: len(MAGIC_BYTES)]) != MAGIC_BYTES[:size]:
         raise _no_package(source, f"it does not begin with {MAGIC_BYTES.decode()}")
     if size < HEADER_BYTES + TABLE_BYTES:
-        raise corrupt(
-            "P0004",
-            source,
-            size,
-            "header",
-            f"the file ends after {size} bytes, header and table need {HEADER_BYTES + TABLE_BYTES}",
-        )
+        what = f"the file ends after {size} bytes, header and table need {HEADER_BYTES + TABLE_BYTES}"
+        raise corrupt("P0004", source, size, "header", what)
 
 
 def _check_header(buffer: memoryview, source: str) -> tuple[str, str, bool]:
@@ -349,29 +344,18 @@ def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
         at = HEADER_BYTES + _TABLE_HEAD.size + i * _TABLE_ENTRY.size
         kind, zero, offset, size = _TABLE_ENTRY.unpack_from(buffer, at)
         if kind != partition or zero != 0:
-            raise corrupt(
-                "P0005",
-                source,
-                at,
-                "partition table",
-                f"entry {i} is of type {kind}, not {partition} ({partition.name})",
-            )
+            what = f"entry {i} is of type {kind}, not {partition} ({partition.name})"
+            raise corrupt("P0005", source, at, "partition table", what)
         if offset != expected:
-            raise corrupt(
-                "P0005",
-                source,
-                at + 8,
-                partition.name,
-                f"offset {offset} leaves a gap or an overlap, must be {expected}",
-            )
+            what = f"offset {offset} leaves a gap or an overlap, must be {expected}"
+            raise corrupt("P0005", source, at + 8, partition.name, what)
         if not 0 < size <= left - expected:
             raise corrupt("P0005", source, at + 16, partition.name, f"size {size} is outside 1..{left - expected}")
         extents.append(Extent(partition, HEADER_BYTES + TABLE_BYTES + offset, size))
         expected += size
     if expected != left:
-        raise corrupt(
-            "P0005", source, HEADER_BYTES, "partition table", f"{left - expected} bytes after the last partition"
-        )
+        what = f"{left - expected} bytes after the last partition"
+        raise corrupt("P0005", source, HEADER_BYTES, "partition table", what)
     weights = extents[ORDER.index(Partition.WEIGHTS_DATA)]
     if weights.offset % WEIGHTS_ALIGN:
         raise corrupt("P0005", source, weights.offset, "WEIGHTS_DATA", f"begins at no multiple of {WEIGHTS_ALIGN}")
@@ -391,14 +375,8 @@ def _check_checksum(container: Container, verify: Verify) -> None:
     blank = _with_checksum(header, bytes(CHECKSUM_BYTES))
     rest = [buffer[HEADER_BYTES : weights.offset], buffer[weights.offset + weights.size :]]
     if _feed(xxhash.xxh3_64(), [blank, *rest]) != stored[_XXH64]:
-        raise corrupt(
-            "P0003",
-            source,
-            CHECKSUM_OFFSET,
-            "header",
-            "header, graph or tasks are not as they were written: wrong checksum",
-        )
+        what = "header, graph or tasks are not as they were written: wrong checksum"
+        raise corrupt("P0003", source, CHECKSUM_OFFSET, "header", what)
     if verify is Verify.FULL:
-        raise corrupt(
-            "P0003", source, weights.offset, "WEIGHTS_DATA", "the weights are not as they were written: wrong checksum"
-        )
+        what = "the weights are not as they were written: wrong checksum"
+        raise corrupt("P0003", source, weights.offset, "WEIGHTS_DATA", what)

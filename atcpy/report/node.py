@@ -6,7 +6,7 @@ from typing import Any
 from atcpy.report.units import duration, shape
 
 
-def node_lines(record: dict[str, Any], source: str) -> Iterator[str]:
+def became_lines(record: dict[str, Any], source: str) -> Iterator[str]:
     """The record of a node of the package that stands for the model's node `source`; `tasks` are among its members."""
     others = [name for name in record["sources"] if name != source]
     together = f", together with {', '.join(others)}" if others else ""
