@@ -13,7 +13,7 @@ import onnx
 
 from atcpy.debug.bisect import BisectReport
 from atcpy.debug.reduce import reduce
-from atcpy.debug.repro import Repro, write_repro
+from atcpy.debug.repro import write_repro
 from atcpy.debug.submodel import IndexedModel
 from atcpy.debug.trials import Feeds, PackageCheck, fault_of_part
 from atcpy.errors import AtcError
@@ -101,15 +101,13 @@ class Reproduction:
         digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
         write_repro(
             directory,
-            Repro(
-                model=part,
-                inputs=feeds,
-                command=_command(options, self.command),
-                cause=f"{culprit.name} breaks a model" if culprit is not None else "A model is broken",
-                fault=fault,
-                without=without,
-                origin=f"{self.path.name} (sha256 {digest}…)",
-            ),
+            part,
+            feeds,
+            command=_command(options, self.command),
+            cause=f"{culprit.name} breaks a model" if culprit is not None else "A model is broken",
+            fault=fault,
+            without=without,
+            origin=f"{self.path.name} (sha256 {digest}…)",
         )
         return Reproducer(directory, tuple(node.op_type for node in part.graph.node), fault, without, self._parts)
 

@@ -5,7 +5,7 @@ Constants stay constants, wherever they come from; inputs get the types and size
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
+from atcpy.parsers.onnx.order import captured_names
 
 
 class IndexedModel:
@@ -30,7 +31,9 @@ class IndexedModel:
                 self.nodes.append(node)
             else:
                 self._constants[node.output[0]] = tensor
-        self._reads = [tuple(dict.fromkeys(_reads(node))) for node in self.nodes]
+        self._reads = [
+            tuple(dict.fromkeys(filter(None, (*node.input, *sorted(captured_names(node)))))) for node in self.nodes
+        ]
         self._maker = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
         self._readers: dict[str, list[int]] = {}
         for index, names in enumerate(self._reads):
@@ -128,25 +131,3 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
     named.CopyFrom(tensor)
     named.name = node.output[0]
     return named
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The values that a node reads, those that its bodies take from outside with them."""
-    yield from (name for name in node.input if name)
-    pending: list[tuple[onnx.GraphProto, frozenset[str]]] = [(body, frozenset()) for body in _bodies(node)]
-    while pending:
-        body, outer = pending.pop()
-        own = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
-        own |= {name for inner in body.node for name in inner.output}
-        known = outer | own
-        yield from (name for inner in body.node for name in inner.input if name and name not in known)
-        yield from (value.name for value in body.output if value.name not in known)
-        pending.extend((deeper, known) for inner in body.node for deeper in _bodies(inner))
-
-
-def _bodies(node: onnx.NodeProto) -> Sequence[onnx.GraphProto]:
-    return [
-        graph
-        for attribute in node.attribute
-        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs)
-    ]

@@ -44,6 +44,8 @@ class Builder:
         self.name = name
         self.sources = sources
         self.passes = passes
+        self.const_sources = sources  # of constants that are like no other
+        self.const_passes: tuple[str, ...] = ()
         self.created: dict[Node, None] = {}  # in order; a dict for fast lookups
         self.infer = infer
 
@@ -97,7 +99,8 @@ class Builder:
             elements = elements.astype(np.int64)
         name = name or (like.name if like is not None else self._const_name(label))
         value = self.graph.add_const(Tensor.of(elements, dtype), name, before=self.anchor)
-        value.producer.sources = self.sources if like is None else like.producer.sources
+        value.producer.sources = self.const_sources if like is None else like.producer.sources
+        value.producer.passes = self.const_passes
         self.created[value.producer] = None
         return value
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy.typing as npt
-
 from atcpy.ir.barrier import may_vanish
 from atcpy.ir.builder import Builder
-from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
 
 
 class Rewriter(Builder):
     """Creates nodes before `anchor` on behalf of one pass and replaces values by their outputs. The new nodes get the
-    sources and passes of the nodes that they replace, and the pass itself. Types are inferred after the rewrite, or by
-    `infer` at once.
+    sources and passes of the nodes that they replace, and the pass itself; new constants get the pass alone. Types are
+    inferred after the rewrite, or by `infer` at once.
     """
 
     anchor: Node
@@ -40,22 +37,7 @@ class Rewriter(Builder):
             infer=infer,
         )
         self.pass_name = pass_name
-
-    def const(
-        self,
-        array: npt.ArrayLike,
-        dtype: DType | None = None,
-        *,
-        like: Value | None = None,
-        name: str = "",
-        label: str = "const",
-    ) -> Value:
-        """Create a constant of this pass; it has sources only where `like` has some."""
-        value = super().const(array, dtype, like=like, name=name, label=label)
-        value.producer.passes = (self.pass_name,)
-        if like is None:
-            value.producer.sources = ()
-        return value
+        self.const_sources, self.const_passes = (), (pass_name,)
 
     def replace(self, old: Value, new: Value) -> None:
         """Make the readers of `old` read `new`; a value created here takes over the name."""

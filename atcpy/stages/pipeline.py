@@ -19,7 +19,7 @@ from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.collector import collector_paused
-from atcpy.ir.decisions import Moment
+from atcpy.ir.decisions import Moment, PassCount
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.ops.collectives import WORLD
@@ -140,20 +140,21 @@ def convert(
     start = time.perf_counter()
     writer.write(target, compiled)
     written = reporting.StageTime("write", time.perf_counter() - start)
-    digest, size = _digest(target)
-    return _with_file(report, str(target), size, digest, written)
+    with target.open("rb") as file:
+        digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+    return replace(report, output=str(target), bytes=size, sha256=digest, stages=(*report.stages, written))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """What `check` found: problems as errors, ops by engine, shapes by how much is known."""
 
-    problems: tuple[AtcError, ...]
-    warnings: tuple[AtcWarning, ...]
-    ops: tuple[tuple[str, int, str], ...]
-    known_shapes: int
-    unknown_shapes: int
-    nodes: int
+    problems: tuple[AtcError, ...] = ()
+    warnings: tuple[AtcWarning, ...] = ()
+    ops: tuple[tuple[str, int, str], ...] = ()
+    known_shapes: int = 0
+    unknown_shapes: int = 0
+    nodes: int = 0
 
 
 @collector_paused()
@@ -168,9 +169,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
         _check_values(parsed.graph, options.limits.memory())
         place(parsed.graph, manager)
     except AtcError as error:
-        return CheckReport(
-            problems=tuple(error.problems), warnings=(), ops=(), known_shapes=0, unknown_shapes=0, nodes=0
-        )
+        return CheckReport(problems=tuple(error.problems))
     counts: dict[tuple[str, str], int] = {}
     known = unknown = 0
     for node in parsed.graph.nodes:
@@ -181,7 +180,6 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
             counts[key] = counts.get(key, 0) + 1
     ops = tuple((op, count, engine) for (op, engine), count in sorted(counts.items()))
     return CheckReport(
-        problems=(),
         warnings=(*parsed.warnings, *_host_warnings(parsed.graph, reporting.count_host_ops(parsed.graph))),
         ops=ops,
         known_shapes=known,
@@ -243,7 +241,7 @@ def _report(
         engines=reporting.count_engines(compiled.graph),
         host_cpu_ops=host_ops,
         custom_ops=custom_ops_in(compiled.graph),
-        passes=reporting.pass_counts(decisions.counts()),
+        passes=tuple(PassCount(*count) for count in decisions.counts()),
         allreduce=decisions.allreduce,
         memory=reporting.Memory(
             compiled.memory.arena_bytes,
@@ -260,15 +258,3 @@ def _report(
             *_host_warnings(compiled.graph, host_ops),
         ),
     )
-
-
-def _with_file(
-    report: ConvertReport, output: str, size: int, digest: str, written: reporting.StageTime
-) -> ConvertReport:
-    return replace(report, output=output, bytes=size, sha256=digest, stages=(*report.stages, written))
-
-
-def _digest(path: Path) -> tuple[str, int]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-        return digest.hexdigest(), file.tell()

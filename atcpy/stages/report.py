@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
@@ -124,8 +123,3 @@ def port_info(port: Port) -> PortInfo:
 def weights_bytes(compiled: CompiledModel) -> int:
     """Bytes of the distinct constants, as stored."""
     return sum({weight.offset: weight.nbytes for weight in compiled.weights}.values())
-
-
-def pass_counts(counts: Sequence[tuple[str, int, int]]) -> tuple[PassCount, ...]:
-    """The decisions' counts as records."""
-    return tuple(PassCount(*count) for count in counts)

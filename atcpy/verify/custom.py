@@ -9,13 +9,15 @@ from onnx.reference.op_run import OpRun
 
 from atcpy.ir import Graph, Tensor
 from atcpy.ops.custom import CustomOp, CustomOps
+from atcpy.parsers.onnx.order import bodies_of
 
 
 def with_custom_ops(model: onnx.ModelProto, custom: CustomOps) -> tuple[onnx.ModelProto, list[type[OpRun]]]:
     """A model that the evaluator can run, and a class of the evaluator for each kind of node that an operator stands
     for; the model's functions are put in where they are called.
     """
-    kinds = {(node.domain, node.op_type) for nodes in _node_lists(model) for node in _nodes(nodes)}
+    lists = [model.graph.node, *(function.node for function in model.functions)]
+    kinds = {(node.domain, node.op_type) for nodes in lists for node in _nodes(nodes)}
     found = {kind: operator for kind in sorted(kinds) if (operator := custom.find(*kind)) is not None}
     if not found:
         return model, []
@@ -26,17 +28,10 @@ def with_custom_ops(model: onnx.ModelProto, custom: CustomOps) -> tuple[onnx.Mod
     ]
 
 
-def _node_lists(model: onnx.ModelProto) -> list[Any]:
-    return [model.graph.node, *(function.node for function in model.functions)]
-
-
 def _nodes(nodes: Any) -> list[onnx.NodeProto]:
     found = list(nodes)
     for node in found:  # grows while it is walked: the bodies' nodes come behind
-        for attr in node.attribute:
-            found.extend(attr.g.node)
-            for graph in attr.graphs:
-                found.extend(graph.node)
+        found.extend(inner for body in bodies_of(node) for inner in body.node)
     return found
 
 

@@ -12,6 +12,7 @@ import onnx
 
 from atcpy.errors import ModelInvalid, UsageError, Where
 from atcpy.ops.custom import CustomOps
+from atcpy.parsers.onnx.order import bodies_of
 from atcpy.verify.custom import with_custom_ops
 from atcpy.verify.float64 import evaluate_in_float64
 from atcpy.verify.inputs import Array, Feeds
@@ -227,10 +228,7 @@ def _draws(node: onnx.NodeProto, custom: CustomOps) -> bool:
         own = custom.find(node.domain, node.op_type)
         if node.op_type in RANDOM or (own is not None and own.random):
             return True
-        for attribute in node.attribute:
-            pending.extend(attribute.g.node)
-            for graph in attribute.graphs:
-                pending.extend(graph.node)
+        pending.extend(inner for body in bodies_of(node) for inner in body.node)
     return False
 
 

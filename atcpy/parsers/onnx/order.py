@@ -68,12 +68,12 @@ def captured_names(node: onnx.NodeProto) -> set[str]:
     """The names that the graphs in a node's attributes read from outside."""
     graphs: list[onnx.GraphProto] = []
     parents: list[int] = []
-    pending = [(graph, -1) for graph in _bodies(node)]
+    pending = [(graph, -1) for graph in bodies_of(node)]
     while pending:
         graph, parent = pending.pop()
         graphs.append(graph)
         parents.append(parent)
-        pending.extend((body, len(graphs) - 1) for inner in graph.node for body in _bodies(inner))
+        pending.extend((body, len(graphs) - 1) for inner in graph.node for body in bodies_of(inner))
     free: list[set[str]] = [set() for _ in graphs]
     captured: set[str] = set()
     for index in range(len(graphs) - 1, -1, -1):  # bodies come after the graph that holds them
@@ -91,7 +91,8 @@ def captured_names(node: onnx.NodeProto) -> set[str]:
     return {name for name in captured if name and are_texts((name,))}
 
 
-def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs in the attributes of a node."""
     found: list[onnx.GraphProto] = []
     for attr in node.attribute:
         if attr.type == onnx.AttributeProto.GRAPH:
