@@ -255,19 +255,19 @@ class Importer:
             node.output.desc = read_desc(info)
             if info.name in scope.constants:
                 node.attrs["default"] = self._read_stored(scope.constants.pop(info.name), scope, info.name)
+            what, hint, shape = "", "", node.output.desc.shape
             if info.type.WhichOneof("value") is None and scope.parent is None:
-                what = f'input "{info.name}" has no type'
-                where = Where(graph=scope.path, value=info.name)
-                self.problems.append(ModelInvalid("E13014", what, where=where, hint="export the model again"))
+                what, hint = "no type", "export the model again"
             elif info.type.HasField("tensor_type") and info.type.tensor_type.elem_type not in _ELEMENT_TYPES:
-                what = f'input "{info.name}" has elements of type {info.type.tensor_type.elem_type}, which is none'
-                self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
-            elif (shape := node.output.desc.shape) is not None and not fits_limits(shape):
-                what = f'input "{info.name}" has the shape {format_shape(shape)}, which is out of bounds'
-                self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=info.name)))
+                what = f"elements of type {info.type.tensor_type.elem_type}, which is none"
+            elif shape is not None and not fits_limits(shape):
+                what = f"the shape {format_shape(shape)}, which is out of bounds"
                 self._inference.give_up(node)
             elif text := type_text(info.type):
                 node.attrs["type"] = text
+            if what:
+                where = Where(graph=scope.path, value=info.name)
+                self.problems.append(ModelInvalid("E13014", f'input "{info.name}" has {what}', where=where, hint=hint))
             scope.values[info.name] = node.output
             index += 1
 

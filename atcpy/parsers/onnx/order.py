@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 
@@ -110,38 +111,23 @@ def _reads(item: Item, captures: dict[int, set[str]]) -> list[str]:
 def _sorted(
     items: list[Item], made: dict[str, int], captures: dict[int, set[str]], path: str, problems: list[AtcError]
 ) -> list[Item]:
-    """Kahn's algorithm; of the nodes that are ready, the model's first goes first."""
+    """Sort topologically; of the nodes that are ready, the model's first goes first. Those of a cycle come last."""
     position = {item.index: at for at, item in enumerate(items)}
-    makers = [{position[made[name]] for name in _reads(item, captures) if name in made} for item in items]
-    readers: list[list[int]] = [[] for _ in items]
-    for index, own in enumerate(makers):
-        for maker in own:
-            readers[maker].append(index)
-    waiting = [len(own) for own in makers]
-    ready = [index for index, count in enumerate(waiting) if not count]
-    result: list[Item] = []
-    while ready:
-        index = heapq.heappop(ready)
-        result.append(items[index])
-        for reader in readers[index]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                heapq.heappush(ready, reader)
-    if len(result) < len(items):
-        cycle = _cycle(makers, waiting)
-        names = " → ".join(place(items[index], path).node for index in [*cycle, cycle[0]])
-        problems.append(ModelInvalid("E2100C", f"the graph has a cycle: {names}", where=place(items[cycle[0]], path)))
-        result.extend(items[index] for index, count in enumerate(waiting) if count)
-    return result
-
-
-def _cycle(makers: list[set[int]], waiting: list[int]) -> list[int]:
-    """Nodes of one cycle, in the order in which values flow."""
-    index = next(i for i, count in enumerate(waiting) if count)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while index not in seen:
-        seen[index] = len(path)
-        path.append(index)
-        index = min(maker for maker in makers[index] if waiting[maker])
-    return path[seen[index] :][::-1]
+    sorter = TopologicalSorter(
+        {at: {position[made[name]] for name in _reads(item, captures) if name in made} for at, item in enumerate(items)}
+    )
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle = [place(items[at], path) for at in error.args[1]]  # in the order in which values flow
+        names = " → ".join(where.node for where in cycle)
+        problems.append(ModelInvalid("E2100C", f"the graph has a cycle: {names}", where=cycle[0]))
+    order: dict[int, None] = {}
+    ready: list[int] = []
+    while True:
+        for at in sorter.get_ready():
+            heapq.heappush(ready, at)
+        if not ready:
+            return [items[at] for at in (*order, *(at for at in range(len(items)) if at not in order))]
+        order[at := heapq.heappop(ready)] = None
+        sorter.done(at)

@@ -48,7 +48,7 @@ def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     mask ONNX Runtime does not broadcast over the queries.
     """
     model = export_model(graph)
-    if model.opset_import[0].version <= 26 and not graph.has_any(["Attention"]):
+    if model.opset_import[0].version <= 26 and not list(graph.nodes_of("Attention")):
         return run_ort(model, feeds)
     return run_reference(model, feeds)
 

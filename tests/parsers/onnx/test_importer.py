@@ -281,7 +281,7 @@ def test_a_cycle_is_told_with_its_nodes() -> None:
     ]
     error = refusal(model_of(nodes))
     assert error.code == "E2100C"
-    assert error.what == "the graph has a cycle: second → third → first → second"
+    assert error.what == "the graph has a cycle: first → second → third → first"
 
 
 def test_all_problems_are_told_at_once() -> None:
