@@ -199,54 +199,24 @@ def evaluate_identity(node: Node, arrays: Sequence[Array | None]) -> Sequence[Ar
     return [x]
 
 
-register_operator(
-    OpDef(
-        name="Reshape",
-        ge_type="Reshape",
-        infer=infer_reshape,
-        propagate=propagate_view,
-        evaluate=evaluate_reshape,
-        engines={Engine.GE_LOCAL: supports_view},
-        layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
+for _name, _ge_type, _infer, _evaluate in (
+    ("Reshape", "Reshape", infer_reshape, evaluate_reshape),
+    ("Squeeze", "Squeeze", infer_squeeze, evaluate_squeeze),
+    ("Unsqueeze", "Unsqueeze", infer_unsqueeze, evaluate_unsqueeze),
+    ("Flatten", "FlattenV2", infer_flatten, evaluate_flatten),
+):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_ge_type,
+            infer=_infer,
+            propagate=propagate_view,
+            evaluate=_evaluate,
+            engines={Engine.GE_LOCAL: supports_view},
+            layout=layout_view,
+            traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
+        )
     )
-)
-register_operator(
-    OpDef(
-        name="Squeeze",
-        ge_type="Squeeze",
-        infer=infer_squeeze,
-        propagate=propagate_view,
-        evaluate=evaluate_squeeze,
-        engines={Engine.GE_LOCAL: supports_view},
-        layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
-    )
-)
-register_operator(
-    OpDef(
-        name="Unsqueeze",
-        ge_type="Unsqueeze",
-        infer=infer_unsqueeze,
-        propagate=propagate_view,
-        evaluate=evaluate_unsqueeze,
-        engines={Engine.GE_LOCAL: supports_view},
-        layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
-    )
-)
-register_operator(
-    OpDef(
-        name="Flatten",
-        ge_type="FlattenV2",
-        infer=infer_flatten,
-        propagate=propagate_view,
-        evaluate=evaluate_flatten,
-        engines={Engine.GE_LOCAL: supports_view},
-        layout=layout_view,
-        traits=Trait.VIEW | Trait.RESHAPE | Trait.CONVERSION,
-    )
-)
 register_operator(
     OpDef(
         name="Identity",

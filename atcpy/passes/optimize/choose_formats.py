@@ -32,15 +32,21 @@ def choose_formats(graph: Graph, record: PassRecord, options: OptimizeOptions) -
             if value is None:
                 continue
             required = layout.inputs[index] if index < len(layout.inputs) else None
-            have = value.desc.format
-            if (required or value.desc.origin_format) != have:
-                graph.set_input(node, index, _in_format(graph, node, value, required, changed, record))
-                if value.tensor is not None and value.use_count == 0:
-                    graph.take_name(node.operand(index), value)  # no reader wants it as it was
-                    erase_dead(graph, [value.producer])
-        for result, form in zip(node.outputs, layout.outputs, strict=False):
-            if form is not None:
-                result.desc = stored(result.desc, form)
+            form = required or value.desc.origin_format
+            if form == value.desc.format:
+                continue
+            if (value, form) not in changed:  # which all readers that want the same share
+                if value.tensor is not None:
+                    changed[value, form] = _constant_in_format(graph, value, form)
+                else:
+                    changed[value, form] = insert_transdata(graph, node, value, form)
+            graph.set_input(node, index, changed[value, form])
+            if value.tensor is not None and value.use_count == 0:
+                graph.take_name(node.operand(index), value)  # no reader wants it as it was
+                erase_dead(graph, [value.producer])
+        for result, chosen in zip(node.outputs, layout.outputs, strict=False):
+            if chosen is not None:
+                result.desc = stored(result.desc, chosen)
 
 
 def _layout_of(node: Node, record: PassRecord) -> Layout:
@@ -59,27 +65,6 @@ def _layout_of(node: Node, record: PassRecord) -> Layout:
     else:
         record.reject(layout.plain_because)
     return layout
-
-
-def _in_format(
-    graph: Graph,
-    reader: Node,
-    value: Value,
-    required: Format | None,
-    changed: dict[tuple[Value, Format], Value],
-    record: PassRecord,
-) -> Value:
-    """The value in another format: constants are stored so, others go through a TransData, which
-    all readers that want the same share.
-    """
-    form = required or value.desc.origin_format
-    key = (value, form)
-    if key not in changed:
-        if value.tensor is not None:
-            changed[key] = _constant_in_format(graph, value, form)
-        else:
-            changed[key] = insert_transdata(graph, reader, value, form)
-    return changed[key]
 
 
 def _constant_in_format(graph: Graph, value: Value, form: Format) -> Value:

@@ -14,7 +14,7 @@ from atcpy.ir.pattern import op, var
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase
 
-# (bits that a number may have, the exponent of the least and of the greatest)
+# (bits that a number may have, the exponents of the smallest and of the largest)
 _FLOATS = {
     DType.FLOAT16: (11, -24, 15),
     DType.BFLOAT16: (8, -133, 127),
@@ -45,8 +45,8 @@ def holds(kind: DType, wide: DType) -> bool:
     if kind is wide or (kind is DType.BOOL and (wide.is_int or wide in _FLOATS)):
         return True
     if kind in _FLOATS and wide in _FLOATS:
-        (bits, low, high), (room, least, most) = _FLOATS[kind], _FLOATS[wide]
-        return bits <= room and low >= least and high <= most
+        (bits, low, high), (room, wide_low, wide_high) = _FLOATS[kind], _FLOATS[wide]
+        return bits <= room and low >= wide_low and high <= wide_high
     if not kind.is_int or kind.bits < 8:
         return False
     signed = kind.name.startswith("INT")

@@ -60,15 +60,15 @@ def _replace_operand(graph: Graph, node: Node, index: int, known: KnownValues, r
     if node.domain or sizes is None or sizes.tensor is not None or elements is None:
         return
     record.matched += 1
-    wanted = _recipe(node, elements)
-    if wanted is None:
+    recipe = _recipe(node, elements)
+    if recipe is None:
         record.reject(Reject("sizes-differ", node.name))
         return
     if not record.may_apply():
         return
     record.fire([node, sizes.producer])
     rw = Rewriter(graph, node, record.name, [node])
-    graph.set_input(node, index, rw.const(np.array(wanted, np.int64), name=f"{node.name}_sizes"))
+    graph.set_input(node, index, rw.const(np.array(recipe, np.int64), name=f"{node.name}_sizes"))
     node.attrs.pop("allowzero", None)
     node.passes = (*node.passes, record.name)
     declared = node.output.desc
@@ -87,15 +87,15 @@ def _recipe(node: Node, elements: tuple[Dim, ...]) -> tuple[int, ...] | None:
         return step.numbers if step is not None and step.op_type == "Reshape" else None
     if node.op_type == "Expand":
         aligned = ((1,) * len(elements) + before)[-len(elements) :] if elements else ()
-        wanted = [1 if item == have != UNNAMED else item for item, have in zip(elements, aligned, strict=True)]
+        recipe = [1 if item == have != UNNAMED else item for item, have in zip(elements, aligned, strict=True)]
     else:
         axes = known_axes(node, len(elements))
         if axes is None:
             return None
-        wanted = [
+        recipe = [
             _LARGEST if item == before[axis] != UNNAMED else item for item, axis in zip(elements, axes, strict=True)
         ]
-    numbers = tuple(item for item in wanted if isinstance(item, int))
+    numbers = tuple(item for item in recipe if isinstance(item, int))
     return numbers if len(numbers) == len(elements) else None
 
 

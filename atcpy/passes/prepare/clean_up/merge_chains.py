@@ -122,7 +122,7 @@ class ReduceReduce(Fusion, switch="ReduceReduceFusionPass", phase=Phase.MERGE):
         rank = len(m["x"].desc.shape or ())
         first = _axes(m, "a", rank)
         rest = list(range(rank)) if _keeps(m, "inner") else [axis for axis in range(rank) if axis not in first]
-        axes = sorted({*first, *(rest[place] for place in _axes(m, "b", len(rest)))})
+        axes = sorted({*first, *(rest[axis] for axis in _axes(m, "b", len(rest)))})
         if not axes:
             return m["x"]
         operand = rw.const(np.array(axes, np.int64), name=f"{m.root.name}_axes")
@@ -135,8 +135,8 @@ def _keeps(m: Match, name: str) -> int:
 
 def _axes(m: Match, name: str, rank: int) -> list[int]:
     """The dims that are reduced."""
-    given = m.get(name)
-    if given is None or not given.desc.elements:
+    axes = m.get(name)
+    if axes is None or not axes.desc.elements:
         noop = m.node("inner" if name == "a" else "outer").int_attr("noop_with_empty_axes", 0)
         return [] if noop else list(range(rank))
-    return [int(axis) % rank for axis in given.array]
+    return [int(axis) % rank for axis in axes.array]

@@ -58,8 +58,8 @@ class PadPad(Fusion, switch="PadPadFusionPass", phase=Phase.MOVE, after=("Concat
 def _all_pads(pads: Value, axes: Value | None, rank: int) -> Array:
     """The borders of each dim, begins before ends."""
     whole = np.zeros((2, rank), np.int64)
-    places = np.arange(rank) if axes is None else axes.array % rank
-    whole[:, places] = pads.array.reshape(2, -1)
+    padded = np.arange(rank) if axes is None else axes.array % rank
+    whole[:, padded] = pads.array.reshape(2, -1)
     return whole.reshape(-1)
 
 
@@ -82,8 +82,8 @@ def _fill(value: Value) -> Array | None:
     """The number that each element is; None for others."""
     maker = value.producer
     if maker.op_type == "ConstantOfShape" and not maker.domain:
-        given = maker.attrs.get("value")
-        return given.array.reshape(()) if isinstance(given, Tensor) else np.zeros((), np.float32)
+        fill = maker.attrs.get("value")
+        return fill.array.reshape(()) if isinstance(fill, Tensor) else np.zeros((), np.float32)
     if value.tensor is None or not 0 < value.desc.elements <= MAX_FILL or value.desc.dtype not in _PADDED:
         return None
     bits = value.array.reshape(-1).view(f"u{value.desc.dtype.bits // 8}")
@@ -106,15 +106,15 @@ def _sizes(node: Node) -> list[object]:
 
 
 def _padded(node: Node, fills: Sequence[Array | None], rw: Rewriter) -> Value:
-    place, rank = fills.index(None), len(node.output.desc.shape or ())
+    index, rank = fills.index(None), len(node.output.desc.shape or ())
     sizes = _sizes(node)
     axis = node.int_attr("axis", 0) % rank
     pads = np.zeros(2 * rank, np.int64)
     for at, (size, fill) in enumerate(zip(sizes, fills, strict=True)):
         if fill is not None and isinstance(size, int):
-            pads[axis if at < place else rank + axis] += size
+            pads[axis if at < index else rank + axis] += size
     number = next(fill for fill in fills if fill is not None)
     operands = [rw.const(pads, name=f"{node.name}_pads")]
     if number != 0 or np.signbit(number):
         operands.append(rw.const(number, dtype=node.output.desc.dtype, name=f"{node.name}_value"))
-    return rw.op("Pad", node.operand(place), *operands)
+    return rw.op("Pad", node.operand(index), *operands)

@@ -64,8 +64,8 @@ def _take_from_parts(node: Node, cut: Cut, concat: Node, finisher: Finisher) -> 
     if taken is None or not taken.count or not all(isinstance(size, int) for size in sizes):
         return
     ends = list(accumulate(size for size in sizes if isinstance(size, int)))
-    places = taken.start, taken.start + (taken.count - 1) * taken.step
-    first, last = (next(at for at, end in enumerate(ends) if place < end) for place in (min(places), max(places)))
+    bounds = taken.start, taken.start + (taken.count - 1) * taken.step
+    first, last = (next(at for at, end in enumerate(ends) if index < end) for index in (min(bounds), max(bounds)))
     begin = ends[first - 1] if first else 0
     whole = taken.step == 1 and taken.start == begin and taken.count == ends[last] - begin
     rejects = []
@@ -99,7 +99,7 @@ def _take_one_part(node: Node, finisher: Finisher) -> None:
 
 @graph_pass("GatherSliceFusionPass", Phase.FINISH, makes=("Slice",))
 def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
-    """Replace Gather by Slice where the places follow each other in equal steps."""
+    """Replace Gather by Slice where the indices follow each other in equal steps."""
     finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("Gather"):
         cut = _run_of(node)
@@ -109,15 +109,15 @@ def slice_for_gather(graph: Graph, record: PassRecord, options: PrepareOptions) 
 
 
 def _run_of(node: Node) -> Cut | None:
-    """What a Gather takes, if its places, two at least, follow each other in equal steps."""
-    shape, places = node.operand(0).desc.shape, node.operand(1)
-    if shape is None or places.tensor is None or len(places.desc.shape or ()) != 1 or places.desc.elements < 2:
+    """What a Gather takes, if its indices, two at least, follow each other in equal steps."""
+    shape, indices = node.operand(0).desc.shape, node.operand(1)
+    if shape is None or indices.tensor is None or len(indices.desc.shape or ()) != 1 or indices.desc.elements < 2:
         return None
     axis = node.int_attr("axis", 0) % len(shape)
     size = shape[axis]
     if not isinstance(size, int):
         return None
-    numbers = np.where(places.array < 0, places.array.astype(np.int64) + size, places.array)
+    numbers = np.where(indices.array < 0, indices.array.astype(np.int64) + size, indices.array)
     step = int(numbers[1] - numbers[0])
     if step == 0 or (np.diff(numbers) != step).any():
         return None

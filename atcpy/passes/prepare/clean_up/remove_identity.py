@@ -95,7 +95,7 @@ _CANDIDATES = (
 
 
 def _chosen(node: Node) -> Value | None:
-    condition, yes, no = (node.operand(place) for place in range(3))
+    condition, yes, no = (node.operand(index) for index in range(3))
     if yes is no or _holds(condition, 1):
         return yes
     return no if _holds(condition, 0) else None

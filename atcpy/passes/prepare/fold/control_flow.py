@@ -1,7 +1,7 @@
 """What passes the border of a body: types and small values into If, Loop and Scan, types out of them.
 
 A body is inferred and folded as the graph around it is, by the same sweep. What a Loop carries may
-change its shape from turn to turn: dims that a turn changes become symbols before the body is folded.
+change its shape from one iteration to the next: such dims become symbols before the body is folded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from atcpy.ops.core.shape_values import UNNAMED
 Sweep = Callable[[Graph], None]
 
 ROUNDS = 4  # until the dims that a Loop changes are all found; then nothing is believed of any
-MAX_TRIED = 3  # Loops in Loops whose turns are tried: each level sweeps the bodies in it twice or more
+MAX_TRIED = 3  # Loops in Loops whose iterations are tried: each level sweeps the bodies in it twice or more
 
 
 def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep, depth: int) -> None:
@@ -40,7 +40,7 @@ def infer_through_bodies(node: Node, known: KnownValues, sweep: Sweep, depth: in
         case "If":
             _infer_if(node, sweep)
         case "Loop":
-            _infer_loop(node, known, sweep, tried=depth < MAX_TRIED)
+            _infer_loop(node, known, sweep, is_tried=depth < MAX_TRIED)
         case "Scan":
             _infer_scan(node, sweep)
         case _:
@@ -60,7 +60,7 @@ def branch(node: Node, condition: bool) -> Graph:
 
 
 def inline(node: Node, body: Graph) -> list[Node]:
-    """Puts the nodes of a body in the place of the If that it belongs to; returns them."""
+    """Move the nodes of a body to where the If that it belongs to stands; return them."""
     graph = node.graph
     assert graph is not None
     moved: list[Node] = []
@@ -105,14 +105,14 @@ def _either(value: Value, a: TensorDesc, b: TensorDesc) -> TensorDesc:
     return common_desc(value.name, a, b)
 
 
-def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, tried: bool) -> None:
+def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, is_tried: bool) -> None:
     body = next(node.subgraphs)
     number, condition, *carried = [data.output for data in formal_inputs(body)]
     number.desc = TensorDesc.plain(DType.INT64, _one_element(number))
     condition.desc = TensorDesc.plain(DType.BOOL, _one_element(condition))
     descs = [UNKNOWN if value is None else value.desc for value in node.inputs[2 : 2 + len(carried)]]
-    if tried:
-        descs = _types_of_all_turns(body, carried, descs, sweep)
+    if is_tried:
+        descs = _types_of_all_iterations(body, carried, descs, sweep)
     else:
         descs = [TensorDesc.plain(desc.dtype, None) for desc in descs]
     for value, desc in zip(carried, descs, strict=True):
@@ -121,13 +121,13 @@ def _infer_loop(node: Node, known: KnownValues, sweep: Sweep, *, tried: bool) ->
     results = body.outputs
     for value, desc in zip(node.outputs, descs, strict=False):
         value.desc = desc
-    turns = _number_of_turns(node, body, known)
-    for value, made in zip(node.outputs[len(carried) :], results[1 + len(carried) :], strict=False):
-        value.desc = _stacked(made.desc, turns, 0)
+    trip_count = _trip_count(node, body, known)
+    for value, result in zip(node.outputs[len(carried) :], results[1 + len(carried) :], strict=False):
+        value.desc = _stacked(result.desc, trip_count, 0)
 
 
-def _number_of_turns(node: Node, body: Graph, known: KnownValues) -> Dim:
-    """How often a Loop turns, if it only counts, and to a number that is known or has a name of its own."""
+def _trip_count(node: Node, body: Graph, known: KnownValues) -> Dim:
+    """The trip count of a Loop that only counts, to a number that is known or has a name; else a symbol."""
     elements, condition = known(node.input(0)), node.input(1)
     again = body.outputs[0]
     while again.producer.op_type == "Identity":
@@ -145,11 +145,11 @@ def _is_true(value: Value) -> bool:
     return value.tensor is not None and value.array.size == 1 and bool(value.array.item())
 
 
-def _types_of_all_turns(
+def _types_of_all_iterations(
     body: Graph, carried: Sequence[Value], descs: list[TensorDesc], sweep: Sweep
 ) -> list[TensorDesc]:
-    """Types that hold before and after every turn: those before the first, made wider until a turn keeps them."""
-    for turn in range(2 * ROUNDS):
+    """Types that hold in every iteration: those before the first one, widened until an iteration keeps them."""
+    for iteration in range(2 * ROUNDS):
         trial = clone(body)
         inputs = [data.output for data in formal_inputs(trial)[2:]]
         for value, desc in zip(inputs, descs, strict=True):
@@ -159,13 +159,13 @@ def _types_of_all_turns(
         wider = [common_desc(value.name, *each) for value, *each in zip(carried, descs, after, strict=True)]
         if wider == descs:
             return descs
-        # A change may need as many turns as values are carried to get around.
-        descs = wider if turn < ROUNDS else [TensorDesc.plain(desc.dtype, None) for desc in wider]
+        # A change may need as many iterations as values are carried to reach all of them.
+        descs = wider if iteration < ROUNDS else [TensorDesc.plain(desc.dtype, None) for desc in wider]
     return [UNKNOWN] * len(carried)
 
 
 def _one_element(value: Value) -> StaticShape:
-    """The number of the turn and the condition are scalars, or what a body declares of one element."""
+    """The iteration number and the condition are scalars, or what a body declares of one element."""
     return (1,) if value.desc.shape == (1,) else ()
 
 
@@ -175,28 +175,28 @@ def _infer_scan(node: Node, sweep: Sweep) -> None:
     scanned = node.int_attr("num_scan_inputs", 0)
     states = len(data) - scanned
     axes = node.ints_attr("scan_input_axes", (0,) * scanned)
-    turns: Dim = unnamed_dim(node, 0)
+    trip_count: Dim = unnamed_dim(node, 0)
     for value, operand in zip(data[:states], node.operands, strict=False):
         value.desc = operand.desc
-    for value, operand, wanted in zip(data[states:], node.operands[states:], axes, strict=False):
+    for value, operand, axis_attr in zip(data[states:], node.operands[states:], axes, strict=False):
         shape = operand.desc.shape
         if shape is None:
             value.desc = TensorDesc.plain(operand.desc.dtype, None)
             continue
-        axis = normal_axis(node, wanted, len(shape), name="scan_input_axes")
-        turns = shape[axis] if isinstance(shape[axis], int) else turns
+        axis = normal_axis(node, axis_attr, len(shape), name="scan_input_axes")
+        trip_count = shape[axis] if isinstance(shape[axis], int) else trip_count
         value.desc = TensorDesc.plain(operand.desc.dtype, (*shape[:axis], *shape[axis + 1 :]))
     sweep(body)
     results = body.outputs
-    for value, made in zip(node.outputs[:states], results, strict=False):
-        value.desc = made.desc
+    for value, result in zip(node.outputs[:states], results, strict=False):
+        value.desc = result.desc
     out_axes: Sequence[int] = node.ints_attr("scan_output_axes", (0,) * (len(results) - states))
-    for value, made, axis in zip(node.outputs[states:], results[states:], out_axes, strict=False):
-        value.desc = _stacked(made.desc, turns, axis)
+    for value, result, axis in zip(node.outputs[states:], results[states:], out_axes, strict=False):
+        value.desc = _stacked(result.desc, trip_count, axis)
 
 
-def _stacked(desc: TensorDesc, turns: Dim, axis: int) -> TensorDesc:
+def _stacked(desc: TensorDesc, trip_count: Dim, axis: int) -> TensorDesc:
     if desc.shape is None:
         return TensorDesc.plain(desc.dtype, None)
-    place = axis if axis >= 0 else axis + len(desc.shape) + 1
-    return TensorDesc.plain(desc.dtype, (*desc.shape[:place], turns, *desc.shape[place:]))
+    index = axis if axis >= 0 else axis + len(desc.shape) + 1
+    return TensorDesc.plain(desc.dtype, (*desc.shape[:index], trip_count, *desc.shape[index:]))

@@ -65,10 +65,10 @@ def _pays(part: Sequence[Node], steps: Sequence[Step]) -> bool:
     dying = 1
     while dying < len(part) and part[dying].output.use_count == 1:
         dying += 1
-    turns = sum(node.op_type == "Transpose" for node in part[:dying])
-    new_turns = sum(step.op_type == "Transpose" for step in steps)
+    transposes = sum(node.op_type == "Transpose" for node in part[:dying])
+    new_transposes = sum(step.op_type == "Transpose" for step in steps)
     if len(steps) < dying:
         return True
-    if len(steps) > 1 or new_turns > turns:
+    if len(steps) > 1 or new_transposes > transposes:
         return False
-    return len(part) > 1 or new_turns < turns
+    return len(part) > 1 or new_transposes < transposes

@@ -131,7 +131,7 @@ def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
         return None if axis is None else {"axis": axis}
     if len(node.outputs) > 1:
         return None
-    places = [change.axis(axis) for axis in range(first, rank)]
+    axes = [change.axis(axis) for axis in range(first, rank)]
     last = sum(len(run.after) for run in change.runs)
-    begin = last - len(places)
-    return {"axis": begin} if places == list(range(begin, last)) else None
+    begin = last - len(axes)
+    return {"axis": begin} if axes == list(range(begin, last)) else None

@@ -11,12 +11,13 @@ from __future__ import annotations
 from atcpy.ir import Graph, Node, PassRecord, Reject
 from atcpy.ir.shape import Shape
 from atcpy.ops import Trait, find_opdef, has_trait
-from atcpy.ops.core.opdef import data_inputs, working_axis
+from atcpy.ops.core.opdef import working_axis
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.layout_chain import MOVES, VIEWS
 from atcpy.passes.phase import Phase
+from atcpy.passes.prepare.layout.regions import data_of
 
 LONGEST = 8  # of a chain of ops to the next view
 
@@ -64,9 +65,10 @@ def _above(node: Node) -> Node | None:
         return None
     if not _has_axis(node) and not has_trait(node, Trait.ELEMENTWISE):
         return None
-    data = [value for place in data_inputs(node) if (value := node.input(place)) is not None]
     feeders = {
-        value.producer for value in data if value.desc.shape is None or any(dim != 1 for dim in value.desc.shape)
+        value.producer
+        for value in data_of(node)
+        if value.desc.shape is None or any(dim != 1 for dim in value.desc.shape)
     }
     return feeders.pop() if len(feeders) == 1 else None
 
