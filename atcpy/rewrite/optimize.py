@@ -19,6 +19,7 @@ from atcpy.ir.decisions import PassCount
 from atcpy.om.atomic import atomic_write
 from atcpy.options import Stage
 from atcpy.parsers.onnx import import_onnx
+from atcpy.parsers.onnx.functions import all_nodes
 from atcpy.parsers.onnx.reader import ModelFile, read_model
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.passes import prepare as _passes  # registers them
@@ -195,14 +196,8 @@ def _count_source(source: SourceModel) -> ModelCount:
 
 
 def _count_ops(model: onnx.ModelProto) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    pending = [model.graph]
-    while pending:
-        for node in pending.pop().node:
-            counts[node.op_type] += 1
-            for attr in node.attribute:
-                pending += [attr.g] if attr.type == onnx.AttributeProto.GRAPH else attr.graphs
-    counts.pop("Constant", None)
+    counts = Counter(node.op_type for node in all_nodes(model.graph.node))
+    del counts["Constant"]
     return counts
 
 

@@ -16,7 +16,7 @@ from atcpy.errors import Unsupported
 from atcpy.exporters.onnx.types import type_from_text
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value, walk
 from atcpy.ir.closure import captured_value, own_operands
-from atcpy.ops.core.reference import canonical_opset
+from atcpy.ops.core.reference import canonical_opset, type_name
 
 OLDEST_OPSET = 21  # below, GroupNormalization means something else
 _ATTR = onnx.AttributeProto
@@ -128,9 +128,7 @@ def _means_the_same(node: Node, opset: int) -> bool:
 
 def _allows(schema: onnx.defs.OpSchema, value: Value, index: int) -> bool:
     param = schema.inputs[min(index, len(schema.inputs) - 1)]
-    name = value.desc.dtype.long
-    onnx_name = {"float32": "float", "float64": "double"}.get(name, name)
-    return value.desc.dtype is DType.UNDEFINED or f"tensor({onnx_name})" in param.types
+    return value.desc.dtype is DType.UNDEFINED or type_name(value.desc.dtype) in param.types
 
 
 def _domains(nodes: Iterable[Node]) -> list[str]:

@@ -53,7 +53,7 @@ class Functions:
         depths: dict[FunctionKey, int] = {}
         try:
             for key in TopologicalSorter(calls).static_order():  # a function comes after those that it calls
-                own = sum(1 for _ in _all_nodes(self._protos[key].node))
+                own = sum(1 for _ in all_nodes(self._protos[key].node))
                 sizes[key] = own + sum(sizes[called] for called in calls[key])
                 depths[key] = 1 + max((depths[called] for called in calls[key]), default=0)
         except CycleError as error:
@@ -61,7 +61,7 @@ class Functions:
             raise ModelInvalid("E2100C", f"functions call each other in a cycle: {names}") from error
         if max(depths.values()) > MAX_DEPTH:
             raise ResourceLimit("R0001", f"functions are nested {max(depths.values())} deep, the limit is {MAX_DEPTH}")
-        total = sum(1 for _ in _all_nodes(graph.node)) + sum(sizes[key] for key in self._calls(graph.node))
+        total = sum(1 for _ in all_nodes(graph.node)) + sum(sizes[key] for key in self._calls(graph.node))
         if total > MAX_NODES:
             raise ResourceLimit(
                 "R0001",
@@ -70,13 +70,13 @@ class Functions:
             )
 
     def _calls(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[FunctionKey]:
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             key = _key(node)
             if key in self._protos:
                 yield key
 
 
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes and those of all graphs in their attributes."""
     pending = [nodes]
     while pending:

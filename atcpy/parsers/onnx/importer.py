@@ -171,19 +171,9 @@ class Importer:
             body = self._bodies.popleft()
             assert body.scope is not None
             above = body.scope
-            self._read_graph(
-                body,
-                _Scope(
-                    body.graph,
-                    above.opsets,
-                    body.path,
-                    above,
-                    body.depth,
-                    above.prefix,
-                    above.bindings,
-                    ops=above.ops,
-                ),
-            )
+            scope = _Scope(body.graph, above.opsets, body.path, above, body.depth, above.prefix, above.bindings)
+            scope.ops = above.ops
+            self._read_graph(body, scope)
         self._inference.drop_preliminary()
         graph.inferred = self._inference.inferred
         self.problems.extend(self._external.problems())

@@ -1,4 +1,4 @@
 """Changes of ops between opsets: `changes.py` lists them, each with its step up and its step down.
 
-`upgrade.py` brings a node to the canonical opset while a model is read; `downgrade.py` writes one at an older opset.
+`parsers/onnx/upgrade.py` takes the steps up while a model is read, `downgrade.py` those down when one is written.
 """
