@@ -12,10 +12,12 @@ Weights of 16 bits would be rounded a second time: `ConvScaleFusionPass` gives t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Unpack
 
 from atcpy.ir import Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import var
 from atcpy.passes.affine import added, cube, joint_requirements, multiplied, normalized
+from atcpy.passes.base import Declared
 from atcpy.passes.fusion import Fusion
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.affine.product_weights import (
@@ -38,6 +40,10 @@ _CONV, _MATRIX_PRODUCT = cube(CONVS, var("x")), cube(MATRICES, var("x"))
 class _Output(Fusion):
     """What the six passes below share."""
 
+    def __init_subclass__(cls, *, switch: str, **declared: Unpack[Declared]) -> None:
+        declared["repeats"] = True
+        super().__init_subclass__(switch=switch, phase=Phase.ABSORB, **declared)
+
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from joint_requirements(m, m.node("cube"), m.node("affine"))
         yield from product_requirements(m, output_affine)
@@ -52,53 +58,37 @@ class _Output(Fusion):
         return insert_product(m, rw, w, affine.k * bias_of(m) + affine.c)
 
 
-class ConvBatchnorm(_Output, switch="ConvBatchnormFusionPass", phase=Phase.ABSORB, repeats=True):
+class ConvBatchnorm(_Output, switch="ConvBatchnormFusionPass"):
     """Fold BatchNormalization into Conv."""
 
     pattern = normalized(_CONV)
 
 
-class ConvMul(
-    _Output, switch="ConvMulFusionPass", phase=Phase.ABSORB, after=("ConvBatchnormFusionPass",), repeats=True
-):
+class ConvMul(_Output, switch="ConvMulFusionPass", after=("ConvBatchnormFusionPass",)):
     """Fold a constant factor per channel into the Conv's weights."""
 
     pattern = multiplied(_CONV)
 
 
-class ConvBias(_Output, switch="ConvBiasAddFusionPass", phase=Phase.ABSORB, after=("ConvMulFusionPass",), repeats=True):
+class ConvBias(_Output, switch="ConvBiasAddFusionPass", after=("ConvMulFusionPass",)):
     """Fold a constant added per channel into the Conv's bias."""
 
     pattern = added(_CONV)
 
 
-class MatMulBatchnorm(_Output, switch="MatMulBatchnormFusionPass", phase=Phase.ABSORB, makes=("Gemm",), repeats=True):
+class MatMulBatchnorm(_Output, switch="MatMulBatchnormFusionPass", makes=("Gemm",)):
     """Fold BatchNormalization into the matrix product before it."""
 
     pattern = normalized(_MATRIX_PRODUCT)
 
 
-class MatMulMul(
-    _Output,
-    switch="MatMulMulFusionPass",
-    phase=Phase.ABSORB,
-    after=("MatMulBatchnormFusionPass",),
-    makes=("Gemm",),
-    repeats=True,
-):
+class MatMulMul(_Output, switch="MatMulMulFusionPass", after=("MatMulBatchnormFusionPass",), makes=("Gemm",)):
     """Fold a constant factor per column into the weights of the matrix product before it."""
 
     pattern = multiplied(_MATRIX_PRODUCT)
 
 
-class GemmBias(
-    _Output,
-    switch="GemmBiasAddFusionPass",
-    phase=Phase.ABSORB,
-    after=("MatMulMulFusionPass",),
-    makes=("Gemm",),
-    repeats=True,
-):
+class GemmBias(_Output, switch="GemmBiasAddFusionPass", after=("MatMulMulFusionPass",), makes=("Gemm",)):
     """Make MatMul and the addition of a constant per column one Gemm."""
 
     pattern = added(_MATRIX_PRODUCT)

@@ -10,19 +10,19 @@ later, constant or computed, is `is_causal`. More on masks: passes/prepare/atten
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import numpy as np
+from math import inf, prod
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
 from atcpy.ops.attention.attention import MOST_OF_HEAD
+from atcpy.passes.formula import factor_of, scaled
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.layout_chain import VIEWS, view_step
 from atcpy.passes.prepare.attention.score_masks import mask_of, meets_mask
 
 
-def _times(x: Pattern, name: str) -> Op:
-    return op(("Mul", "Div"), x, const(f"{name} factor"), commutative=True, name=name)
+def _times(x: Pattern, name: str) -> Pattern:
+    return either(*scaled(x, f"{name} factor", f"{name} divisor", name=name))
 
 
 def _product(q: Pattern, k: Pattern) -> Op:
@@ -57,8 +57,7 @@ class Attention(Fusion, switch="AttentionFusionPass", makes=("Attention",)):
             return
         if softmax.int_attr("axis", -1) % len(scores) != len(scores) - 1:
             yield Reject("other-axes", softmax.name)
-        scale = _scale(m)
-        if scale is None or not 0 < scale < np.inf:
+        if not 0 < _scale(m) < inf:
             yield Reject("other-constant", m.node("scores").name, "a scale is not one number above 0")
         yield from meets_mask(m, scores)
 
@@ -83,20 +82,9 @@ def _are_heads(m: Match) -> bool:
     return q[:-2] == k[:-2] == v[:-2] and len(widths) == 2 and max(widths) <= MOST_OF_HEAD
 
 
-def _scale(m: Match) -> float | None:
-    """The product of all factors; None if one is no single number."""
-    scale = 1.0
-    for name in ("scaled", "scaled q", "scaled k"):
-        if name not in m.nodes:
-            continue
-        node, factor = m.node(name), m[f"{name} factor"]
-        if factor.desc.elements != 1 or (node.op_type == "Div" and node.operand(1) is not factor):
-            return None
-        number = float(factor.array.reshape(-1)[0])
-        if node.op_type == "Div":
-            number = 1 / number if number else np.inf
-        scale *= number
-    return scale
+def _scale(m: Match) -> float:
+    """Return the product of all factors; NaN if one is no single number."""
+    return prod(factor_of(m, f"{name} factor", f"{name} divisor") for name in ("scaled", "scaled q", "scaled k"))
 
 
 def _transposed(k: Value, rw: Rewriter) -> Value:

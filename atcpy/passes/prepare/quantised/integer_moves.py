@@ -14,9 +14,9 @@ from atcpy.ir import Match, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.graph import Graph
 from atcpy.ir.pattern import op, var
 from atcpy.ops import Trait, op_types
-from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
+from atcpy.passes.folding import Finisher
 from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.phase import Phase
 from atcpy.passes.quantization_params import rejects_bytes, rejects_steps
@@ -54,6 +54,7 @@ class QuantizedMove(
 @graph_pass("QuantizedConcatPass", Phase.QUANTISE, is_neutral=False)
 def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Quantise what is joined before it is joined."""
+    finisher = Finisher(graph, record, options)
     for node in graph.nodes_of("QuantizeLinear"):
         if node.operand(0).producer.op_type != "Concat":
             continue
@@ -67,8 +68,4 @@ def quantize_before_concat(graph: Graph, record: PassRecord, options: PrepareOpt
         scale, zero = node.operand(1), node.input(2)
         parts = [rw.op("QuantizeLinear", value, scale, zero, **node.attrs) for value in concat.operands]
         joined = rw.op("Concat", *parts, **concat.attrs)
-        for created in rw.created:
-            infer_node(created, KnownValues())
-        rw.replace(node.output, joined)
-        graph.erase(node)
-        graph.erase(concat)
+        finisher.finish(rw, [(node.output, joined)], [node, concat])

@@ -291,9 +291,7 @@ class Polynomials:
         dividend, divisor = (self._operand(node, value, begin, end, depth) for value in node.operands)
         if set(divisor) != {()} or not np.all(divisor[()]):
             raise NotACell(Reject("other-formula", node.name, "divided by what is computed"))
-        total: dict[Monomial, Coefficient] = {}
-        _add(total, dividend, 1 / divisor[()])
-        return total
+        return self._multiply(node, dividend, {(): 1 / divisor[()]})
 
 
 def _add(total: dict[Monomial, Coefficient], terms: Polynomial, factor: float | Coefficient) -> None:
