@@ -130,7 +130,7 @@ def attend(
         added.append(causal_mask(e, q, queries, keys, length))
     given = [each for each in (*added, bias) if each is not None]
     total = e.sum(*given) if given else None
-    if _has_kernel(e, q, k, v, past, is_joined=is_joined) and _is_plain(total, bias, _size(k, axis), past):
+    if has_kernel(e, q, k, v, past, is_joined=is_joined) and reads_masks(total, bias, _size(k, axis), past):
         count, scale = e.count("num_heads"), e.node.float_attr("scale", 0.0)
         attrs: dict[str, object] = {"is_causal": 1} if by_attribute else {}
         attrs |= {"scale": scale} if scale else {}
@@ -153,7 +153,7 @@ def _size(value: Value, axis: int) -> Dim | None:
     return value.desc.shape[axis] if value.desc.shape is not None else None
 
 
-def _has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value], *, is_joined: bool) -> bool:
+def has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value], *, is_joined: bool) -> bool:
     """Whether the kernel of Attention takes these types, scale and sizes of heads."""
     count = e.count("num_heads") if is_joined else 1
     sizes = [_size(x, -1) for x in (q, k, v)]
@@ -166,7 +166,7 @@ def _has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value
     )
 
 
-def _is_plain(total: Value | None, bias: Value | None, new: Dim | None, past: Sequence[Value]) -> bool:
+def reads_masks(total: Value | None, bias: Value | None, new: Dim | None, past: Sequence[Value]) -> bool:
     """Whether Attention reads these masks as they are: they have a number for each key, and none hides all keys of a
     query, for which the standard gives zeros and ONNX Runtime's op NaN.
     """

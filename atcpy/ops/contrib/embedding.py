@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
-from atcpy.ir.builder import INT64_MAX
+from atcpy.ops.contrib.attention import joined_heads
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.quantized import dequantized
 from atcpy.ops.contrib.record import contrib
@@ -81,44 +81,19 @@ def _lengths(e: Expansion) -> Value:
     return e.op("ReduceSum", e.cast(ones, DType.INT32), e.const([1]), keepdims=0)
 
 
-def rotated(e: Expansion, x: Value, cos: Value, sin: Value, *, interleaved: bool, partial: int) -> Value:
-    """Pairs of x along the last axis, turned by the angles of cos and sin.
-
-    The pairs are neighbours, or the two halves; `partial` is how many elements are turned if not all are.
-    """
-    rest = None
-    if partial:
-        rest = e.slice(x, partial, INT64_MAX, -1)
-        x = e.slice(x, 0, partial, -1)
-    if interleaved:
-        shape = e.op("Shape", x)
-        pairs = e.op("Reshape", x, e.op("Concat", e.slice(shape, 0, -1, 0), e.const([-1, 2]), axis=0))
-        parts = e.ops("Split", pairs, outputs=2, axis=-1, num_outputs=2)
-        a, b = (e.squeeze(part, -1) for part in parts)
-    else:
-        a, b = e.ops("Split", x, outputs=2, axis=-1, num_outputs=2)
-    real = e.op("Sub", e.op("Mul", a, cos), e.op("Mul", b, sin))
-    imaginary = e.op("Add", e.op("Mul", a, sin), e.op("Mul", b, cos))
-    if interleaved:
-        pairs = e.op("Concat", e.unsqueeze(real, -1), e.unsqueeze(imaginary, -1), axis=-1)
-        turned = e.op("Reshape", pairs, shape)
-    else:
-        turned = e.op("Concat", real, imaginary, axis=-1)
-    return turned if rest is None else e.op("Concat", turned, rest, axis=-1)
+def rotated(e: Expansion, x: Value, positions: Value, **attrs: object) -> Value:
+    """RotaryEmbedding of x, [B, S, N·H] of `num_heads` heads or [B, N, S, H], by the angles at the positions [B, S]."""
+    caches = e.operand("cos_cache"), e.operand("sin_cache")
+    return e.op("RotaryEmbedding", x, *caches, positions, **attrs)
 
 
-def turned_elements(e: Expansion) -> int:
-    """How many elements of a head are turned: twice the width of the caches."""
+def rotated_elements(e: Expansion) -> int:
+    """How many elements of a head are rotated: twice the width of the caches."""
     shape = e.operand("cos_cache").desc.shape
     width = shape[1] if shape is not None and len(shape) == 2 else None
     if not isinstance(width, int):
         raise e.unsupported("the width of cos_cache is not known", "give cos_cache a known shape")
     return 2 * width
-
-
-def angles_at(e: Expansion, places: Value) -> list[Value]:
-    """The rows of the caches of cosines and sines at these positions."""
-    return [e.op("Gather", e.operand(f"{name}_cache"), places, axis=0) for name in ("cos", "sin")]
 
 
 @contrib(
@@ -127,21 +102,16 @@ def angles_at(e: Expansion, places: Value) -> list[Value]:
     "interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f",
 )
 def rotary_embedding(e: Expansion) -> Value:
-    """Each head of x turned by the angles of its position."""
+    """RotaryEmbedding of the standard, where all sequences may begin at one position."""
     e.refuse_attrs("is_packed_batching", "export the model without packed batches")
-    x = e.operand("input")
-    width, heads = e.node.int_attr("rotary_embedding_dim", 0), e.node.int_attr("num_heads", 0)
+    x, positions = e.operand("input"), e.operand("position_ids")
+    attrs = {name: e.node.int_attr(name, 0) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}
     is_flat = e.rank_of(x) == 3
-    if is_flat and heads:
-        x4 = e.reshape(x, (0, 0, heads, -1))
-    elif is_flat:
-        x4 = e.reshape(x, (0, 0, -1, turned_elements(e)))
-    else:
-        x4 = x
-    places = e.operand("position_ids")
-    sequence = e.dim(x, 1 if is_flat else 2)
-    if e.rank_of(places) == 1:  # where all sequences begin
-        places = e.unsqueeze(e.iota(sequence, places), 0)
-    angles = [e.unsqueeze(angle, 2 if is_flat else 1) for angle in angles_at(e, places)]
-    turned = rotated(e, x4, *angles, interleaved=bool(e.node.int_attr("interleaved", 0)), partial=width)
-    return e.reshape(turned, (0, 0, -1)) if is_flat else turned
+    if e.rank_of(positions) == 1:
+        sequence = e.dim(x, 1 if is_flat else 2)
+        shape = e.op("Concat", e.dim(x, 0), sequence, axis=0)
+        positions = e.op("Expand", e.iota(sequence, positions), shape)
+    if not is_flat or attrs["num_heads"]:
+        return rotated(e, x, positions, **attrs)
+    apart = e.transpose(e.reshape(x, (0, 0, -1, rotated_elements(e))), (0, 2, 1, 3))
+    return joined_heads(e, rotated(e, apart, positions, **attrs))

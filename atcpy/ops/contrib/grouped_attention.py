@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
-from atcpy.ops.contrib.attention import filtered, lowest, scores_of
-from atcpy.ops.contrib.embedding import angles_at, rotated, turned_elements
+from atcpy.ops.contrib.attention import filtered, has_kernel, heads, joined_heads, lowest, reads_masks, scores_of
+from atcpy.ops.contrib.embedding import rotated, rotated_elements
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.record import contrib
 
@@ -36,45 +36,33 @@ def group_query_attention(e: Expansion) -> Sequence[Value | str]:
     past = e.op("Max", e.op("Sub", e.op("Add", ends, e.const(1)), sequence), e.const(0))
     rows = e.op("Add", e.unsqueeze(past, 1), e.iota(sequence))  # [B, S]: where the new ones stand
     if e.node.int_attr("do_rotary", 0):
-        q, k = _rotated(e, q, k, e.input("position_ids") or rows)
+        positions = e.input("position_ids") or rows
+        attrs = {
+            "interleaved": e.node.int_attr("rotary_interleaved", 0), "rotary_embedding_dim": rotated_elements(e),
+        }  # fmt: skip
+        q = rotated(e, q, positions, num_heads=e.count("num_heads"), **attrs)
+        k = rotated(e, k, positions, num_heads=e.count("kv_num_heads"), **attrs)
     keys, values = _cached(e, k, past, sequence, "key"), _cached(e, v, past, sequence, "value")
-    y = _attend(e, e.transpose(q, (0, 2, 3, 1, 4)), keys, values, _mask(e, q, keys, rows, ends))
-    return [e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1)), keys, values, "scores are not kept"]
+    return [_attend(e, q, keys, values, _mask(e, q, keys, rows, ends)), keys, values, "scores are not kept"]
 
 
 def _projections(e: Expansion) -> tuple[Value, Value, Value]:
-    """q as [B, S, M, G, H], k and v as [B, S, M, H]."""
-    heads, groups = e.count("num_heads"), e.count("kv_num_heads")
-    if heads % groups:
-        raise e.invalid(f"{heads} heads in {groups} groups")
+    """q as [B, S, M·G·H], k and v as [B, S, M·H]."""
+    count, groups = e.count("num_heads"), e.count("kv_num_heads")
+    if count % groups:
+        raise e.invalid(f"{count} heads in {groups} groups")
     q, k, v = e.operand("query"), e.input("key"), e.input("value")
     if k is None or v is None:
-        packed = e.reshape(q, (0, 0, heads + 2 * groups, -1))
-        q, k, v = e.ops("Split", packed, e.const([heads, groups, groups]), outputs=3, axis=2)
-        return e.op("Reshape", q, _grouped(e, q, groups)), k, v
-    return (
-        e.reshape(q, (0, 0, groups, heads // groups, -1)),
-        e.reshape(k, (0, 0, groups, -1)),
-        e.reshape(v, (0, 0, groups, -1)),
-    )
-
-
-def _grouped(e: Expansion, q: Value, groups: int) -> Value:
-    heads = e.count("num_heads")
-    return e.op("Concat", e.const([0, 0, groups, heads // groups]), e.dim(q, 3), axis=0)
-
-
-def _rotated(e: Expansion, q: Value, k: Value, places: Value) -> tuple[Value, Value]:
-    interleaved = bool(e.node.int_attr("rotary_interleaved", 0))
-    angles = angles_at(e, places)
-    partial = turned_elements(e)
-    q = rotated(e, q, *(e.unsqueeze(a, 2, 3) for a in angles), interleaved=interleaved, partial=partial)
-    return q, rotated(e, k, *(e.unsqueeze(a, 2) for a in angles), interleaved=interleaved, partial=partial)
+        packed = e.reshape(q, (0, 0, count + 2 * groups, -1))
+        parts = e.ops("Split", packed, e.const([count, groups, groups]), outputs=3, axis=2)
+        q, k, v = (e.reshape(part, (0, 0, -1)) for part in parts)
+    return q, k, v
 
 
 def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -> Value:
     """[B, M, T, H]: the rows of the cache up to `past`, then the new ones, then zeros."""
     cache = e.input(f"past_{name}")
+    new = e.reshape(new, (0, 0, e.count("kv_num_heads"), -1))
     if cache is None:
         return e.transpose(new, (0, 2, 1, 3))
     size = e.dim(cache, 2)
@@ -91,7 +79,7 @@ def _cached(e: Expansion, new: Value, past: Value, sequence: Value, name: str) -
 
 
 def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Value:
-    """[B, 1, 1, S, T]: a query sees the keys up to its own, in a window if there is one."""
+    """[B, 1, S, T]: a query sees the keys up to its own, in a window if there is one."""
     columns = e.iota(e.dim(keys, 2))
     window = e.node.int_attr("local_window_size", -1)
     if not e.node.int_attr("causal", 1):
@@ -102,20 +90,33 @@ def _mask(e: Expansion, q: Value, keys: Value, rows: Value, ends: Value) -> Valu
         if window >= 0:
             start = e.op("Sub", own, e.const(window))
             keep = e.op("And", keep, e.op("Greater", columns, start))
-    return e.unsqueeze(filtered(e, keep, q, lowest(e, q)), 1, 2)
+    return e.unsqueeze(filtered(e, keep, q, lowest(e, q)), 1)
 
 
 def _attend(e: Expansion, q: Value, keys: Value, values: Value, mask: Value) -> Value:
+    """[B, S, M·G·H]: by Attention of the standard; spelled out where that cannot say it or has no kernel."""
+    count, groups, cap = e.count("num_heads"), e.count("kv_num_heads"), e.node.float_attr("softcap", 0.0)
+    has_sink = e.input("head_sink") is not None or e.node.int_attr("smooth_softmax", -1) == 1
+    if not cap and not has_sink and all(value.desc.is_static for value in (q, keys, values, mask)):
+        bias, joined = e.input("attention_bias"), heads(e, q, count)
+        total = e.sum(mask, bias)
+        is_plain = reads_masks(total, bias, keys.desc.static_shape[2], ())
+        if is_plain and has_kernel(e, joined, keys, values, (), is_joined=False):
+            scale = e.node.float_attr("scale", 0.0)
+            attrs = {"scale": scale} if scale else {}
+            return joined_heads(e, e.op("Attention", joined, keys, values, total, **attrs))
+    q = e.transpose(e.reshape(q, (0, 0, groups, count // groups, -1)), (0, 2, 3, 1, 4))
     scores = scores_of(e, q, e.unsqueeze(keys, 2), 5)
-    if cap := e.node.float_attr("softcap", 0.0):
+    if cap:
         scores = e.scale(e.op("Tanh", e.scale(scores, 1 / cap)), cap)
-    scores = e.sum(scores, _bias(e), mask)
-    sink = _sink(e, scores)
-    if sink is None:
-        probabilities = e.op("Softmax", scores, axis=-1)
+    scores = e.sum(scores, _bias(e), e.unsqueeze(mask, 1))
+    if has_sink:
+        probabilities = e.op("Softmax", e.op("Concat", scores, _sink(e, scores), axis=-1), axis=-1)
+        probabilities = e.slice(probabilities, 0, -1, -1)
     else:
-        probabilities = e.slice(e.op("Softmax", e.op("Concat", scores, sink, axis=-1), axis=-1), 0, -1, -1)
-    return e.op("MatMul", probabilities, e.unsqueeze(values, 2))
+        probabilities = e.op("Softmax", scores, axis=-1)
+    y = e.op("MatMul", probabilities, e.unsqueeze(values, 2))
+    return e.reshape(e.transpose(y, (0, 3, 1, 2, 4)), (0, 0, -1))
 
 
 def _bias(e: Expansion) -> Value | None:
@@ -125,17 +126,15 @@ def _bias(e: Expansion) -> Value | None:
     shape = bias.desc.shape
     if shape is not None and len(shape) == 4 and shape[1] == 1:
         return e.unsqueeze(bias, 1)
-    groups, heads = e.count("kv_num_heads"), e.count("num_heads")
-    if shape is None or len(shape) != 4 or shape[1] != heads:
+    groups, count = e.count("kv_num_heads"), e.count("num_heads")
+    if shape is None or len(shape) != 4 or shape[1] != count:
         raise e.unsupported("the heads of attention_bias are not known", "give attention_bias a known shape")
-    sizes = [e.dim(bias, 0), e.const([groups, heads // groups]), e.dim(bias, 2), e.dim(bias, 3)]
+    sizes = [e.dim(bias, 0), e.const([groups, count // groups]), e.dim(bias, 2), e.dim(bias, 3)]
     return e.op("Reshape", bias, e.op("Concat", *sizes, axis=0))
 
 
-def _sink(e: Expansion, scores: Value) -> Value | None:
+def _sink(e: Expansion, scores: Value) -> Value:
     """What stands in each Softmax beside the scores and takes a share that goes nowhere."""
     sink, groups = e.input("head_sink"), e.count("kv_num_heads")
-    if sink is None and e.node.int_attr("smooth_softmax", -1) != 1:
-        return None
     column = e.like(0.0, scores) if sink is None else e.unsqueeze(e.reshape(sink, (groups, -1)), 0, 3, 4)
     return e.op("Expand", column, e.op("Shape", e.slice(scores, 0, 1, -1)))

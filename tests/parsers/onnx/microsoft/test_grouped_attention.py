@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
-from tests.parsers.onnx.canonical import Array, run_ort
+from tests.parsers.onnx.canonical import Array, ops_of, run_ort
 from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, feeds_of, floats, make_model, results_of
 
 B, N, M, H = 2, 4, 2, 16
@@ -70,3 +70,16 @@ def test_what_only_gpus_do_is_refused() -> None:
     for attrs in ({"sliding_window_cache": 1}, {"qk_output": 1}):
         with pytest.raises(Unsupported):
             expanded(make_model("GroupQueryAttention", case(*STEP), {**ATTRS, **attrs}))
+
+
+@pytest.mark.parametrize(
+    ("attrs", "symbolic", "is_direct"),
+    [({}, False, True), ({"softcap": 0.5}, False, False), ({"smooth_softmax": 1}, False, False), ({}, True, False)],
+)
+def test_known_sizes_become_attention_of_the_standard(attrs: dict[str, Any], symbolic: bool, is_direct: bool) -> None:
+    arrays = [*case(*STEP), *CACHES]
+    model = make_model("GroupQueryAttention", arrays, {**ATTRS, "do_rotary": 1, **attrs}, constants=(6, 7, 8),
+                       symbolic=symbolic)  # fmt: skip
+    ops = ops_of(expanded(model))
+    assert ops.count("RotaryEmbedding") == 2
+    assert (ops.count("Attention"), ops.count("Softmax")) == ((1, 0) if is_direct else (0, 1))
