@@ -35,10 +35,10 @@ class Prepared(BackendRep):
         return namedtupledict("Outputs", self._outputs)(*results)
 
     def _named(self, inputs: Any) -> dict[str, Array]:
-        given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if len(given) != len(self._inputs):
-            raise UsageError("E13025", f"run: {len(given)} inputs are given, the model has {len(self._inputs)}")
-        return dict(zip(self._inputs, given, strict=True))
+        arrays = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if len(arrays) != len(self._inputs):
+            raise UsageError("E13025", f"run: {len(arrays)} inputs are given, the model has {len(self._inputs)}")
+        return dict(zip(self._inputs, arrays, strict=True))
 
 
 class AtcpyBackend(Backend):

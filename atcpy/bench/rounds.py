@@ -88,9 +88,9 @@ def _summary(side: Side, rounds: Sequence[Sequence[float]], first: float) -> Sid
     return SideTimes(side.name, median, p90, float(seconds.min()), side.load_seconds, first, seconds.size)
 
 
-def compare_rounds(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Ratio:
+def compare_rounds(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> Ratio:
     """The median over the rounds of their median time divided by ours."""
-    ratios = np.array([np.median(b) / np.median(a) for a, b in zip(ours, theirs, strict=True)])
+    ratios = np.array([np.median(b) / np.median(a) for a, b in zip(first, second, strict=True)])
     rng = np.random.default_rng(0)
     resampled = np.median(rng.choice(ratios, (_RESAMPLES, ratios.size)), axis=1)
     low, high = (float(np.quantile(resampled, q)) for q in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))

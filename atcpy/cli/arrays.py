@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, make_directory
 from atcpy.options import MAX_DIM, read_int
 from atcpy.verify.inputs import Array, Feeds, Fill, Port, make_array
 
@@ -189,10 +189,7 @@ def safe_names(names: Iterable[str]) -> dict[str, str]:
 
 def save_folder(folder: Path, arrays: Mapping[str, Array]) -> dict[str, str]:
     """Each array as `.npy`, and `outputs.json` that tells which is which; the paths by name."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise_os_error(error, str(folder), writing=True)
+    make_directory(folder)
     files = {name: stem + ".npy" for name, stem in safe_names(arrays).items()}
     for name, array in arrays.items():
         buffer = io.BytesIO()

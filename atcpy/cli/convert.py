@@ -1,10 +1,9 @@
 """`atcpy convert`: a model becomes a package."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,12 +12,7 @@ from atcpy.cli.invocation import Invocation
 from atcpy.cli.outcome import Outcome
 from atcpy.cli.verify import compare_with_model, verdict_lines
 from atcpy.errors import UsageError, Where
-from atcpy.options import OPTIONS, ConvertOptions, Stage, convert_options
-from atcpy.report.units import duration
-
-if TYPE_CHECKING:
-    from atcpy.ir import Graph
-    from atcpy.ir.decisions import Moment
+from atcpy.options import OPTIONS, ConvertOptions, convert_options
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set",
@@ -52,6 +46,7 @@ def convert(
     target = package_path(model, output)
     if not overwrite and target.exists():
         raise UsageError("E13004", f"{target} exists", where=Where(file=str(target)), hint="drop --no-overwrite")
+    from atcpy.cli.watcher import Watcher
     from atcpy.report.compile_stat import CompileStatistics
     from atcpy.report.summary import convert_result, convert_summary
     from atcpy.stages import pipeline
@@ -59,7 +54,7 @@ def convert(
     statistics = CompileStatistics(parsed.export_compile_stat)
     started = time.perf_counter()
     written = rejected_path(target) if verify else target
-    report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed))
+    report = pipeline.convert(Path(model), written, parsed, Watcher(run, parsed.dump))
     seconds = time.perf_counter() - started
     statistics.compiled(report)
     verdict = None
@@ -101,27 +96,3 @@ def package_path(model: str, output: str | None) -> Path:
         hint = f"--output={output.rstrip('/')}/{Path(model).stem}"
         raise UsageError("E10022", f'--output: "{output}" names a directory', where=Where(option="output"), hint=hint)
     return Path(output if output.endswith(".om") else output + ".om")
-
-
-class Watcher:
-    """An observer of the pipeline: tells the progress, writes the dumps."""
-
-    def __init__(self, run: Invocation, options: ConvertOptions) -> None:
-        from atcpy.report.graph_dump import Dumper
-
-        self._run = run
-        self._dumper = Dumper(options.dump)
-
-    def stage(self, stage: Stage) -> None:
-        """A stage begins."""
-        self._run.progress.step(stage.value)
-
-    def stage_done(self, stage: Stage, seconds: float, graphs: "Sequence[Graph]") -> None:
-        """A stage ended."""
-        nodes = sum(len(graph) for graph in graphs)
-        self._run.say(f"{stage.value}: {duration(seconds)}, {nodes} nodes", level=2)
-        self._dumper.stage_done(stage, seconds, graphs)
-
-    def passing(self, name: str, graph: "Graph", moment: "Moment") -> None:
-        """A pass runs."""
-        self._dumper.passing(name, graph, moment)

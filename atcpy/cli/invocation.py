@@ -54,8 +54,8 @@ class Invocation:
 
     def option(self, name: str) -> Any:
         """The value of a common option of the table, read and checked."""
-        given = self.common.get(name)
-        return OPTIONS[name].default if given is None else OPTIONS[name].read(name, given)
+        value = self.common.get(name)
+        return OPTIONS[name].default if value is None else OPTIONS[name].read(name, value)
 
     @property
     def threads(self) -> int:
@@ -275,10 +275,10 @@ def usage_error(error: Any, arguments: Sequence[str], known_options: Iterable[st
     parameter = getattr(error, "param", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
-        asked = option.lstrip("-").replace("-", "_")
-        near = nearest(asked, [name.lstrip("-") for name in known_options])
+        normalized = option.lstrip("-").replace("-", "_")
+        near = nearest(normalized, [name.lstrip("-") for name in known_options])
         hint = f"did you mean {' or '.join('--' + name for name in near)}?" if near else ""
-        if asked in near:
+        if normalized in near:
             hint = "other commands have it; --help lists the options of this one"
         written = (word.partition("=")[0] for word in arguments)
         option = next((word for word in written if word.replace("-", "_") == option.replace("-", "_")), option)

@@ -10,9 +10,8 @@ import numpy as np
 import onnx
 
 from atcpy import __version__
-from atcpy.errors import raise_os_error
 from atcpy.ir.tensor import Array
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, make_directory
 
 MODEL, INPUTS, COMMAND, PAGE = "model.onnx", "inputs.npz", "command.sh", "README.md"
 
@@ -31,10 +30,7 @@ def write_repro(
     """Write the four files. `cause` is the title of the page, `without` says what happens without the culprit, and
     `origin` names the whole model.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise_os_error(error, str(directory), writing=True)
+    make_directory(directory)
     arrays = io.BytesIO()
     np.savez(arrays, **dict(inputs))  # type: ignore[arg-type]
     ops = " → ".join(node.op_type for node in model.graph.node)

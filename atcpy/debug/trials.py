@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,9 +18,9 @@ from atcpy.ir import Decisions, Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.tensor import Array
 from atcpy.om import writer
-from atcpy.om.atomic import atomic_write
-from atcpy.options import OPTIONS, Stage, convert_options
-from atcpy.stages.pipeline import compile_model
+from atcpy.om.atomic import atomic_write, make_directory
+from atcpy.options import OPTIONS, convert_options
+from atcpy.stages.pipeline import Observer, compile_model
 
 _STATE = "bisect.json"
 _STDERR = 2
@@ -66,18 +66,12 @@ class CommandCheck:
         return f"{words[0]} ended with {code}" if code else ""
 
 
-class _PassWatch:
+class _PassWatch(Observer):
     """Observes what the passes did, and which one is running, in a conversion that may fail."""
 
     def __init__(self) -> None:
         self.decisions = Decisions()
         self.running = ""
-
-    def stage(self, stage: Stage) -> None:
-        """Do nothing at the begin of a stage."""
-
-    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
-        """Do nothing at the end of a stage."""
 
     def passing(self, name: str, graph: Graph, moment: Moment) -> None:
         """Keep the decisions of the graph."""
@@ -185,7 +179,7 @@ class TrialMemory:
     def keep(self, trial: Trial, outcome: Outcome) -> Outcome:
         """Store an outcome, and return it."""
         self._outcomes[_key(trial)] = asdict(outcome)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self._path.parent)
         atomic_write(self._path, [json.dumps({"of": self._identity, "outcomes": self._outcomes}).encode()])
         return outcome
 

@@ -50,10 +50,10 @@ class Graph(Body):
     def nodes_of(self, *op_types: str) -> Iterator[Node]:
         """Those of some ops of the standard; else as `nodes`. A graph without any is not walked."""
         node = self._first if self.has_any(op_types) else None
-        wanted = frozenset(op_types)
+        requested = frozenset(op_types)
         while node is not None:
             following = node._next
-            if node.op_type in wanted and not node.domain:
+            if node.op_type in requested and not node.domain:
                 yield node
                 following = self._next_of(node, following)
             node = following
@@ -113,11 +113,11 @@ class Graph(Body):
         if attrs:
             node.attrs.update(attrs)
         if len(outputs) == 1:  # nearly every node
-            made = names.fresh_value(outputs[0] or node.name)
-            node.outputs.append(Value(made, node, 0))
+            value_name = names.fresh_value(outputs[0] or node.name)
+            node.outputs.append(Value(value_name, node, 0))
         else:
-            given = [names.fresh_value(output) if output else "" for output in outputs]  # these choose first
-            for index, output in enumerate(given):
+            value_names = [names.fresh_value(output) if output else "" for output in outputs]  # these choose first
+            for index, output in enumerate(value_names):
                 node.outputs.append(Value(output or names.fresh_value(node.name), node, index))
         _add_inputs(node, inputs)
         self._link(node, before)
@@ -147,7 +147,7 @@ class Graph(Body):
         self._count_by_op[op_type] = self._count_by_op.get(op_type, 0) + 1
 
     def move_before(self, node: Node, anchor: Node) -> None:
-        """Moves a node of this graph to another place in the order."""
+        """Moves a node of this graph to another position in the order."""
         self._unlink(node)
         self._link(node, anchor)
 
@@ -192,7 +192,7 @@ class Graph(Body):
         """Makes every reader of `old` read `new`."""
         assert old is not new
         for use in old._uses:
-            use.node._inputs[use.place] = new
+            use.node._inputs[use.input_index] = new
         new._uses.update(old._uses)
         old._uses.clear()
 
@@ -258,33 +258,33 @@ class Names:
         self._nodes: dict[str, int] = {}
         self._values: dict[str, int] = {}
 
-    def fresh_node(self, wanted: str) -> str:
+    def fresh_node(self, requested: str) -> str:
         """A node name nobody has yet."""
-        if wanted in self._nodes:
-            return _fresh(self._nodes, wanted)
-        self._nodes[wanted] = 0
-        return wanted
+        if requested in self._nodes:
+            return _fresh(self._nodes, requested)
+        self._nodes[requested] = 0
+        return requested
 
-    def fresh_value(self, wanted: str) -> str:
+    def fresh_value(self, requested: str) -> str:
         """A value name nobody has yet."""
-        if wanted in self._values:
-            return _fresh(self._values, wanted)
-        self._values[wanted] = 0
-        return wanted
+        if requested in self._values:
+            return _fresh(self._values, requested)
+        self._values[requested] = 0
+        return requested
 
 
-def _fresh(taken: dict[str, int], wanted: str) -> str:
-    number = taken[wanted]
+def _fresh(taken: dict[str, int], requested: str) -> str:
+    number = taken[requested]
     while True:
         number += 1
-        name = f"{wanted}.{number}"
+        name = f"{requested}.{number}"
         if name not in taken:
-            taken[wanted] = number
+            taken[requested] = number
             taken[name] = 0
             return name
 
 
-# A place where a value is read, without the call of Python that `Use(…)` is.
+# Makes a Use without the call of Python that `Use(…)` is.
 _use: Callable[[tuple[Node, int]], Use] = partial(tuple.__new__, Use)
 
 

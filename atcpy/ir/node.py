@@ -26,10 +26,10 @@ class Body:
 
 
 class Use(NamedTuple):
-    """One place where a value is read: input number `place` of `node`."""
+    """A read of a value, by input `input_index` of `node`."""
 
     node: Node
-    place: int
+    input_index: int
 
 
 class Value:

@@ -33,9 +33,9 @@ class Tensor:
     @staticmethod
     def of(array: npt.ArrayLike, dtype: DType | None = None) -> Tensor:
         """A constant with the elements of `array`, which must not be written to any more."""
-        held = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)
-        tensor = Tensor(dtype or DType.from_numpy(held.dtype), held.shape, lambda: held)
-        tensor._array = held
+        elements = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)
+        tensor = Tensor(dtype or DType.from_numpy(elements.dtype), elements.shape, lambda: elements)
+        tensor._array = elements
         return tensor
 
     @property

@@ -52,5 +52,5 @@ def _output_violations(node: Node, index: int, value: Value) -> Iterator[str]:
     for use in value._uses:
         if use.node.graph is None:
             yield f"{value.name} is read by {use.node.name}, which is erased"
-        elif use.node.input(use.place) is not value:
+        elif use.node.input(use.input_index) is not value:
             yield f"{value.name} believes that {use.node.name} reads it"

@@ -52,6 +52,14 @@ def atomic_write(
         raise UsageError("E13004", f"{shown} is no path: {error}", where=Where(file=shown)) from error
 
 
+def make_directory(path: Path) -> None:
+    """Create a directory, and those above it, where they are missing."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise_os_error(error, str(path), writing=True)
+
+
 def _check_target(path: Path, shown: str) -> int | None:
     """Permissions of the file that is there, or None; refuses what must not be replaced."""
     try:

@@ -59,8 +59,8 @@ def _set_list(target: _LIST, items: Sequence[Any]) -> None:
         raise TypeError(f"a list of {sorted(kind.__name__ for kind in kinds)} is no attribute of a package")
 
 
-def _are(kinds: set[type], wanted: type | UnionType) -> bool:
-    return all(issubclass(kind, wanted) for kind in kinds)
+def _are(kinds: set[type], expected: type | UnionType) -> bool:
+    return all(issubclass(kind, expected) for kind in kinds)
 
 
 def get_attr(attr: AttrDef) -> object:

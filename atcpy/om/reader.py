@@ -348,28 +348,28 @@ def _matched(nodes: Iterable[Any]) -> Matched:
 
 def _decisions(record: Mapping[str, Any]) -> Decisions:
     decisions = Decisions(removed={_str(name): _str(why) for name, why in dict(record["removed"]).items()})
-    for made in record["passes"]:
-        entry = PassRecord(_str(made["name"]), _str(made["stage"]), _int(made["matched"]), _int(made["applied"]))
+    for saved in record["passes"]:
+        entry = PassRecord(_str(saved["name"]), _str(saved["stage"]), _int(saved["matched"]), _int(saved["applied"]))
         entry.rejects = [
             Reject(_str(reason), _str(where), _str(detail), _matched(nodes))
-            for reason, where, detail, nodes in made["rejects"]
+            for reason, where, detail, nodes in saved["rejects"]
         ]
-        entry.fired = [_matched(nodes) for nodes in made["fired"]]
+        entry.fired = [_matched(nodes) for nodes in saved["fired"]]
         decisions.passes.append(entry)
     if "allreduce" in record:
         decisions.allreduce = _allreduce(record["allreduce"])
     return decisions
 
 
-def _allreduce(made: Mapping[str, Any]) -> AllReducePlan:
+def _allreduce(saved: Mapping[str, Any]) -> AllReducePlan:
     return AllReducePlan(
-        allreduces=_int(made["allreduces"]),
-        collectives=_int(made["collectives"]),
-        ranks=_int(made["ranks"]),
-        seconds=_float(made["seconds"]),
-        seconds_alone=_float(made["seconds_alone"]),
-        seconds_default=_float(made["seconds_default"]),
-        algorithms={_str(name): _int(count) for name, count in dict(made["algorithms"]).items()},
-        fused_copies=None if made["fused_copies"] is None else _int(made["fused_copies"]),
-        port_copies=None if made["port_copies"] is None else _int(made["port_copies"]),
+        allreduces=_int(saved["allreduces"]),
+        collectives=_int(saved["collectives"]),
+        ranks=_int(saved["ranks"]),
+        seconds=_float(saved["seconds"]),
+        seconds_alone=_float(saved["seconds_alone"]),
+        seconds_default=_float(saved["seconds_default"]),
+        algorithms={_str(name): _int(count) for name, count in dict(saved["algorithms"]).items()},
+        fused_copies=None if saved["fused_copies"] is None else _int(saved["fused_copies"]),
+        port_copies=None if saved["port_copies"] is None else _int(saved["port_copies"]),
     )

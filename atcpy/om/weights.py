@@ -24,9 +24,9 @@ def partition_bytes(weights: Iterable[Weight]) -> int:
 
 def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
     """The partition in pieces, each packed when it is asked for: a model's weights are never in memory twice."""
-    held = list(weights)
+    ordered = sorted(weights, key=lambda weight: (weight.offset, weight.nbytes))
     at = 0
-    for weight in sorted(held, key=lambda w: (w.offset, w.nbytes)):
+    for weight in ordered:
         if weight.offset + weight.nbytes <= at:
             continue  # equal constants share their place
         if weight.offset < at:
@@ -37,7 +37,7 @@ def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
             raise InternalError(f"weight {weight.name} has {packed.nbytes} bytes, {weight.nbytes} are planned")
         yield packed
         at = weight.offset + weight.nbytes
-    yield memoryview(bytes(partition_bytes(held) - at))
+    yield memoryview(bytes(partition_bytes(ordered) - at))
 
 
 def tensor_to_bytes(tensor: Tensor, desc: TensorDesc) -> memoryview:

@@ -263,7 +263,7 @@ class _GraphWriter:
             self._add_desc(op.output_desc.add(), value)
             readers = value.uses
             op.dst_name.append(":".join(use.node.name for use in readers))
-            op.dst_index.extend(use.place for use in readers)
+            op.dst_index.extend(use.input_index for use in readers)
 
     def _write_attrs(self, node: Node, op: OpDef, graphs: list[Graph]) -> None:
         notes: dict[str, list[str]] = defaultdict(list)

@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from atcpy.errors import raise_os_error
-from atcpy.om.atomic import atomic_write
+from atcpy.om.atomic import atomic_write, make_directory
 from atcpy.passes.pass_set import built_in_passes
 from atcpy.stages.report import ConvertReport
 
@@ -61,8 +60,5 @@ class CompileStatistics:
         }
         if fusions:
             content[f"session_and_graph_id_0_{len(content)}"] = {"graph_fusion": fusions, "ub_fusion": {}}
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise_os_error(error, str(self._path), writing=True)
+        make_directory(self._path.parent)
         atomic_write(self._path, [json.dumps(content, indent=4, sort_keys=True).encode() + b"\n"])

@@ -7,8 +7,9 @@ from atcpy.errors import raise_os_error
 from atcpy.ir import Graph
 from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
+from atcpy.om.atomic import make_directory
 from atcpy.options import DumpOptions, Stage
-from atcpy.stages.pipeline import GE_STAGE
+from atcpy.stages.pipeline import GE_STAGE, Observer
 
 
 def dump_path(directory: Path, stage: Stage) -> Path:
@@ -16,26 +17,17 @@ def dump_path(directory: Path, stage: Stage) -> Path:
     return directory / f"{list(Stage).index(stage):02}_{GE_STAGE[stage]}.txt"
 
 
-def write_dump(options: DumpOptions, stage: Stage, graphs: Sequence[Graph]) -> None:
-    """Write the graph, or its pieces one after the other, if it is asked for after this stage."""
-    if options.directory is None or stage not in options.stages:
-        return
-    _write(dump_path(options.directory, stage), graphs)
-
-
-class Dumper:
+class Dumper(Observer):
     """An observer of the pipeline that writes what is asked for."""
 
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
         self._runs = 0
 
-    def stage(self, stage: Stage) -> None:
-        """A stage begins: nothing to write."""
-
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
-        """A stage ended."""
-        write_dump(self._options, stage, graphs)
+        """Write the graph, or its pieces one after the other, if it is asked for after this stage."""
+        if self._options.directory is not None and stage in self._options.stages:
+            _write(dump_path(self._options.directory, stage), graphs)
 
     def passing(self, name: str, graph: Graph, moment: Moment) -> None:
         """`NN_before_<pass>.txt` and `NN_after_<pass>.txt`, numbered in the order in which the passes run."""
@@ -46,8 +38,8 @@ class Dumper:
 
 
 def _write(path: Path, graphs: Sequence[Graph]) -> None:
+    make_directory(path.parent)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_text(graphs), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise_os_error(error, str(path), writing=True)

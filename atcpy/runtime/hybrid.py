@@ -160,11 +160,11 @@ class HybridGraph:
 
     def _compile(self, values: Sequence[RuntimeValue]) -> _Variant:
         cache = self._cache
-        given = [
+        types = [
             np.asarray(value) if name in self._by_value else _desc(value)
             for name, value in zip(self.inputs, values, strict=True)
         ]
-        steps = cache.specialize(self.graph, given)
+        steps = cache.specialize(self.graph, types)
         plan = None if steps.known is None else cache.bind(steps.known)
         rest = None if steps.rest is None else HybridGraph(steps.rest.graph, cache, steps.rest.by_value)
         bodies = {body: HybridGraph(body, cache) for node in steps.eager for body in node.subgraphs}

@@ -178,8 +178,8 @@ class InferenceSession:
         if self._hybrid is None:
             results = self._run_plan(values, None)
             return [results[index] for index in chosen]
-        made = self._hybrid.run(values)
-        return owned([made[index] for index in chosen], values)
+        results = self._hybrid.run(values)
+        return owned([results[index] for index in chosen], values)
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""
@@ -248,12 +248,12 @@ def _misfit(port: NodeArg, shape: tuple[int, ...], sizes: dict[str, int]) -> str
         return ""
     if len(shape) != len(port.shape):
         return " "
-    for axis, (size, wanted) in enumerate(zip(shape, port.shape, strict=True)):
-        if isinstance(wanted, int):
-            if size != wanted:
+    for axis, (size, expected) in enumerate(zip(shape, port.shape, strict=True)):
+        if isinstance(expected, int):
+            if size != expected:
                 return " "
-        elif sizes.setdefault(wanted, size) != size:
-            return f": {wanted} is {sizes[wanted]} elsewhere"
+        elif sizes.setdefault(expected, size) != size:
+            return f": {expected} is {sizes[expected]} elsewhere"
         low, high = port.ranges[axis] if port.ranges else (0, -1)
         if size < low or (high >= 0 and size > high):
             return f": dimension {axis} may be {low} to {high}"

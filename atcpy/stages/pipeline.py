@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import onnx
 
@@ -48,8 +47,8 @@ GE_STAGE = {
 }
 
 
-class Observer(Protocol):
-    """Who watches a conversion: progress, dumps."""
+class Observer:
+    """Watches a conversion: progress, dumps. Its methods do nothing until a subclass overrides them."""
 
     def stage(self, stage: Stage) -> None:
         """A stage begins."""

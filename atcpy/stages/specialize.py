@@ -28,11 +28,11 @@ def specialize(graph: Graph, inputs: Sequence[TensorDesc | Array], options: Conv
     """
     manager = PassManager(options, deadline=options.limits.deadline())
     copy = clone(graph)
-    for data, given in zip(copy.inputs, inputs, strict=True):
-        if isinstance(given, TensorDesc):
-            data.output.desc = given
+    for data, source in zip(copy.inputs, inputs, strict=True):
+        if isinstance(source, TensorDesc):
+            data.output.desc = source
         else:
-            const = copy.add_const(Tensor.of(given.copy()), data.output.name)
+            const = copy.add_const(Tensor.of(source.copy()), data.output.name)
             copy.replace_uses(data.output, const)
     prepare(copy, manager)
     cut = cut_known(copy)

@@ -26,7 +26,7 @@ from atcpy.verify.sessions import constants_of, open_session
 from atcpy.verify.sizes import is_open
 from atcpy.verify.stepwise import Stepwise
 
-_INPUTS, _OUTPUTS, _WORDS = "inputs.npz", "outputs.npz", "words.json"
+_INPUTS, _OUTPUTS, _RECORD = "inputs.npz", "outputs.npz", "words.json"
 _PLAIN_KINDS = "biufc"  # of numpy's types, those that a file holds as they are
 
 
@@ -42,8 +42,8 @@ class EarlyRun:
         if self.process.wait() != 0:
             return None
         with suppress(OSError, ValueError, KeyError):
-            words = json.loads((self.folder / _WORDS).read_bytes())
-            if words != {"sha256": sha256, "inputs": [*feeds], "outputs": list(names)}:
+            record = json.loads((self.folder / _RECORD).read_bytes())
+            if record != {"sha256": sha256, "inputs": [*feeds], "outputs": list(names)}:
                 return None
             with np.load(self.folder / _INPUTS) as arrays:
                 if not all(np.array_equal(arrays[name], fed) for name, fed in _numbered(feeds.values()).items()):
@@ -77,7 +77,7 @@ def running(model: Path, allow_hardlinks: bool) -> Iterator[EarlyRun | None]:
 
 @collector_paused()
 def _run(model: str, folder: str, allow_hardlinks: str) -> None:
-    place = Path(folder)
+    directory = Path(folder)
     file = read_model(Path(model), allow_hardlinks=allow_hardlinks == "1")
     ports = model_ports(file.model)
     assert not any(map(is_open, ports))
@@ -88,10 +88,10 @@ def _run(model: str, folder: str, allow_hardlinks: str) -> None:
     assert all(
         isinstance(array, np.ndarray) and array.dtype.kind in _PLAIN_KINDS for array in (*results, *feeds.values())
     )
-    np.savez(place / _INPUTS, **_numbered(feeds.values()))
-    np.savez(place / _OUTPUTS, **_numbered(results))
-    words = {"sha256": file.source.sha256, "inputs": [*feeds], "outputs": outputs}
-    (place / _WORDS).write_text(json.dumps(words))
+    np.savez(directory / _INPUTS, **_numbered(feeds.values()))
+    np.savez(directory / _OUTPUTS, **_numbered(results))
+    record = {"sha256": file.source.sha256, "inputs": [*feeds], "outputs": outputs}
+    (directory / _RECORD).write_text(json.dumps(record))
 
 
 def _numbered(items: Iterable[Any]) -> dict[str, Any]:

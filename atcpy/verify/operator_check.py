@@ -73,10 +73,10 @@ def _check_package(
     package = writer.to_bytes(compile_model(_model_of(custom, node, inputs, attrs), options)[0])
     feeds = {f"x{index}": array for index, array in enumerate(inputs) if array is not None}
     form = "the kernel" if custom.kernel is not None else "decompose" if "decompose" in custom.hooks else "the package"
-    for index, (ours, theirs) in enumerate(
+    for index, (actual, expected_array) in enumerate(
         zip(InferenceSession(package, threads=1).run(None, feeds), expected, strict=True)
     ):
-        report = compare(f"output {index}", ours, theirs)
+        report = compare(f"output {index}", actual, expected_array)
         if not report.passed:
             raise _differs(custom, f"{form} does not compute what forward does: output {index} {report.why}")
 
@@ -172,4 +172,4 @@ def _tuple(returned: Any) -> tuple[Any, ...]:
 
 
 def _differs(custom: CustomOp, what: str) -> CustomOpError:
-    return CustomOpError("C0002", f"{custom.name}: {what}", where=custom.place)
+    return CustomOpError("C0002", f"{custom.name}: {what}", where=custom.where)

@@ -179,10 +179,10 @@ def build(text: str, *, seed: int) -> onnx.ModelProto:
     of_op = next((number for op, number in _OPSET_OF.items() if f"{op}<" in text), _OPSET)
     opset, body = (int(stated), rest) if stated.isdigit() else (of_op, text)
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> selftest {body}')
-    made = {name for node in model.graph.node for name in node.output}
+    result = {name for node in model.graph.node for name in node.output}
     rng = np.random.default_rng(seed)
     for value in model.graph.value_info:
-        if value.name not in made:
+        if value.name not in result:
             dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
             array = (rng.standard_normal(dims) / max(1, math.prod(dims[1:])) ** 0.5).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(array, value.name))
@@ -200,8 +200,8 @@ def _run_program() -> CaseReport:
     ]
     rng = np.random.default_rng(0)
     feeds = [rng.standard_normal(shape).astype(np.float32) for shape in ((7, 150), (7, 1))]
-    made = np.empty((7, 150), np.float32)
-    arrays = [*feeds, made]
+    result = np.empty((7, 150), np.float32)
+    arrays = [*feeds, result]
     slots = [
         Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
         for array, region, index in zip(arrays, (Region.INPUT, Region.INPUT, Region.OUTPUT), (0, 1, 0), strict=True)
@@ -209,9 +209,9 @@ def _run_program() -> CaseReport:
     params: dict[str, ParamValue] = {"dims": [1, 1, 1, 7, 150], "masks": 16 << 5, "types": 1 | 1 << 5 | 1 << 10}
     params |= {"n_src": 2, "n_dst": 1, "results": 2, "n_code": len(code), "code": code}
     record = pack_task("graph_kernel", slots[:2], slots[2:], pack_params("graph_kernel", params))
-    plan = _kernels.Plan(record, None, 0, [array.nbytes for array in feeds], [made.nbytes], 1)
-    plan.start([array.reshape(-1).view(np.uint8) for array in feeds], [made.reshape(-1).view(np.uint8)]).execute(0, 1)
-    report = compare("y", made, np.maximum(feeds[0] * feeds[1] + 1, 0))
+    plan = _kernels.Plan(record, None, 0, [array.nbytes for array in feeds], [result.nbytes], 1)
+    plan.start([array.reshape(-1).view(np.uint8) for array in feeds], [result.reshape(-1).view(np.uint8)]).execute(0, 1)
+    report = compare("y", result, np.maximum(feeds[0] * feeds[1] + 1, 0))
     problem = "" if report.passed else f"{report.name} {report.why}"
     return CaseReport("Mul Add Relu", ("graph_kernel",), report.max_abs, problem)
 

@@ -41,13 +41,12 @@ from onnx import helper, numpy_helper, parser
 
 from atcpy.errors import AtcError, render
 from atcpy.ir import CompiledModel, Decisions, Graph, Region, Slot, Task
-from atcpy.ir.decisions import Moment
 from atcpy.ir.dump import dump
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ConvertOptions, Stage, convert_options
 from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.parse import parse
-from atcpy.stages.pipeline import compile_model
+from atcpy.stages.pipeline import Observer, compile_model
 from atcpy.stages.prepare import prepare
 from atcpy.stages.split import place
 
@@ -127,21 +126,15 @@ def _fill(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
 
 
 @dataclass
-class Recorder:
+class Recorder(Observer):
     """An observer that keeps what each stage prints."""
 
     dumps: dict[str, str]
-
-    def stage(self, stage: Stage) -> None:
-        """Nothing to do at a stage's begin."""
 
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
         """Prints the graph, unless it is in pieces."""
         if len(graphs) == 1:
             self.dumps[stage.value] = dump(graphs[0])
-
-    def passing(self, name: str, graph: Graph, moment: Moment) -> None:
-        """Nothing to do around a pass."""
 
 
 def compile_text(golden: GoldenFile) -> tuple[onnx.ModelProto, CompiledModel | None, dict[str, str]]:

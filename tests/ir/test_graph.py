@@ -42,7 +42,7 @@ def test_a_value_read_twice_has_two_uses() -> None:
     graph = chain(1)
     r0 = list(graph.nodes)[1]
     add = graph.insert_after(r0, "Add", [r0.output, r0.output])
-    assert [use.place for use in r0.output.uses if use.node is add] == [0, 1]
+    assert [use.input_index for use in r0.output.uses if use.node is add] == [0, 1]
 
 
 def test_erasing_while_walking_skips_nothing() -> None:

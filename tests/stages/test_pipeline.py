@@ -1,4 +1,4 @@
-"""The stages together: what an observer sees, what is told at the end, what reaches the package."""
+"""The stages together: what an observer sees, what the report says at the end, what reaches the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from atcpy.ir.decisions import Moment
 from atcpy.om import writer
 from atcpy.om.reader import parse_package, read_model
 from atcpy.options import Stage, convert_options
-from atcpy.stages.pipeline import compile_model, convert
+from atcpy.stages.pipeline import Observer, compile_model, convert
 from atcpy.stages.report import ConvertReport
 from tests.models_in_text import model
 
@@ -110,19 +110,19 @@ def test_the_report_of_a_file_names_it(tmp_path: Path) -> None:
 
 
 @dataclass
-class Recorder:
-    """Notes what an observer is told."""
+class Recorder(Observer):
+    """Records the calls of an observer."""
 
-    told: list[tuple[str, Stage]] = field(default_factory=list)
+    calls: list[tuple[str, Stage]] = field(default_factory=list)
     graphs: dict[Stage, int] = field(default_factory=dict)
     passes: list[tuple[str, Moment]] = field(default_factory=list)
 
     def stage(self, stage: Stage) -> None:
-        self.told.append(("begins", stage))
+        self.calls.append(("begins", stage))
 
     def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
         assert seconds >= 0
-        self.told.append(("done", stage))
+        self.calls.append(("done", stage))
         self.graphs[stage] = len(graphs)
 
     def passing(self, name: str, graph: Graph, moment: Moment) -> None:
@@ -132,7 +132,7 @@ class Recorder:
 def test_an_observer_sees_each_stage_begin_and_end_in_order() -> None:
     recorder = Recorder()
     compile_model(model(BLOCK), convert_options({}), recorder)
-    assert recorder.told == [(what, stage) for stage in SPEC for what in ("begins", "done")]
+    assert recorder.calls == [(what, stage) for stage in SPEC for what in ("begins", "done")]
     assert {stage: count for stage, count in recorder.graphs.items() if count != 1}.keys() == {Stage.SPLIT}
 
 
@@ -150,4 +150,4 @@ def test_a_stage_that_fails_is_not_done() -> None:
     broken = "m (float[4] x, float[3] z) => (float[4] y) { y = Add(x, z) }"
     with pytest.raises(AtcError):
         compile_model(model(broken), convert_options({}), recorder)
-    assert recorder.told[-1] == ("begins", Stage.PARSE)
+    assert recorder.calls[-1] == ("begins", Stage.PARSE)

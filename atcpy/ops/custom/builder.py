@@ -31,8 +31,8 @@ class Builder:
             raise AttributeError(f"the ONNX standard has no op {op_type}")
 
         def insert(*inputs: Any, outputs: int = 1, **attrs: Any) -> Value | list[Value]:
-            made = self._rw.ops(op_type, *self._operands(inputs), outputs=outputs, **_frozen(attrs))
-            return made[0] if outputs == 1 else made
+            results = self._rw.ops(op_type, *self._operands(inputs), outputs=outputs, **_frozen(attrs))
+            return results[0] if outputs == 1 else results
 
         return insert
 

@@ -93,15 +93,15 @@ class CKernel:
     def run(self, inputs: Sequence[Array | None], outputs: Sequence[Array], attrs: Mapping[str, Any]) -> str:
         """Calls the kernel, without Python's lock; why it failed, or nothing. Arrays are contiguous and aligned."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        given = [attr for name, value in attrs.items() if (attr := _attr(name, value)) is not None]
+        c_attrs = [attr for name, value in attrs.items() if (attr := _attr(name, value)) is not None]
         call = _Call(
             abi=ABI,
             n_inputs=len(inputs),
             n_outputs=len(outputs),
-            n_attrs=len(given),
+            n_attrs=len(c_attrs),
             inputs=(_Tensor * len(inputs))(*map(_tensor, inputs)),
             outputs=(_Tensor * len(outputs))(*map(_tensor, outputs)),
-            attrs=(_Attr * len(given))(*given),
+            attrs=(_Attr * len(c_attrs))(*c_attrs),
             message=ctypes.cast(message, ctypes.c_char_p),
             message_bytes=_MESSAGE_BYTES,
         )

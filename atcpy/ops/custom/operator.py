@@ -58,7 +58,7 @@ class CustomOp:
         return f"{self.domain}::{self.name}"
 
     @property
-    def place(self) -> Where:
+    def where(self) -> Where:
         """Where it is written."""
         return Where(file=self.file, line=self.line or None, op=self.name)
 
@@ -183,9 +183,9 @@ class CustomOp:
     def _as_results(self, hook: str, node: Node, returned: Any) -> list[Any]:
         """One result for each of the node's outputs."""
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
-        wanted = len(node.outputs) if self.outputs is None else self.outputs
-        if len(results) != wanted:
-            raise self._broken(node, f"{hook} returned {len(results)} results, {wanted} are promised")
+        expected = len(node.outputs) if self.outputs is None else self.outputs
+        if len(results) != expected:
+            raise self._broken(node, f"{hook} returned {len(results)} results, {expected} are promised")
         return results[: len(node.outputs)]
 
     def _checked(self, node: Node, index: int, result: Any) -> Array:
@@ -246,11 +246,11 @@ def line_in(file: str, trace: TracebackType | None) -> int | None:
 
 def arity(function: Hook) -> tuple[int, int]:
     """How many inputs a function takes at least and at most, its context left out."""
-    least = most = 0
+    lowest = highest = 0
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            return least, ANY_NUMBER
+            return lowest, ANY_NUMBER
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            most += 1
-            least = most if parameter.default is parameter.empty else least
-    return least, most
+            highest += 1
+            lowest = highest if parameter.default is parameter.empty else lowest
+    return lowest, highest

@@ -100,8 +100,8 @@ def register_operator(
     """
 
     def register(cls: Class) -> Class:
-        held = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
-        file = os.path.realpath(held) if held else ""
+        found = getattr(sys.modules.get(getattr(cls, "__module__", "")), "__file__", None)
+        file = os.path.realpath(found) if found else ""
         try:
             with _STATE.lock:
                 operator = _operator_of(cls, name, domain, outputs, tuple(inplace), random, file)
@@ -136,7 +136,7 @@ def _operator_of(
     for hook in ("infer", "decompose"):
         if hook in hooks and arity(hooks[hook]) != inputs:
             raise _refused(name, f"{hook} takes other inputs than forward")
-    if any(not isinstance(place, int) or not 0 <= place < inputs[1] for place in inplace):
+    if any(not isinstance(location, int) or not 0 <= location < inputs[1] for location in inplace):
         raise _refused(name, f"inplace={inplace}: these are no inputs of forward")
     spec = getattr(cls, "kernel", None)
     return CustomOp(
@@ -161,10 +161,10 @@ def _hooks_of(cls: type, name: str) -> dict[str, Callable[..., Any]]:
     own: list[Any] = []
     hooks: dict[str, Callable[..., Any]] = {}
     for hook in HOOKS:
-        held = getattr_static(cls, hook, None)
-        if held is None:
+        found = getattr_static(cls, hook, None)
+        if found is None:
             continue
-        code = getattr(held, "__code__", None)
+        code = getattr(found, "__code__", None)
         if code is not None and code.co_varnames[:1] == ("self",):
             own = own or [_object_of(cls, name)]
             hooks[hook] = getattr(own[0], hook)
@@ -183,8 +183,8 @@ def _object_of(cls: type, name: str) -> Any:
 
 
 def _patterns_of(cls: type, name: str, hooks: Mapping[str, Callable[..., Any]], outputs: int | None) -> tuple[Op, ...]:
-    held = getattr(cls, "pattern", ())
-    patterns = held if isinstance(held, tuple) else (held,)
+    found = getattr(cls, "pattern", ())
+    patterns = found if isinstance(found, tuple) else (found,)
     parameters = parameter_names(hooks["forward"])
     if patterns and outputs != 1:
         raise _refused(name, "only an operator of one output can replace a pattern")
@@ -219,8 +219,8 @@ def _make_way_for(operator: CustomOp, cls: type) -> None:
         operator.file and (other.file, other.line) == (operator.file, operator.line) and cls not in _STATE.classes
     )
     if not is_rerun:
-        place = f", by {other.file}:{other.line}" if other.file else ""
-        raise _refused(operator.full_name, f"it is registered already{place}", "keep one of the two")
+        location = f", by {other.file}:{other.line}" if other.file else ""
+        raise _refused(operator.full_name, f"it is registered already{location}", "keep one of the two")
     _forget(operator.domain, operator.name)
 
 

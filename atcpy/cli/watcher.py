@@ -1,0 +1,27 @@
+"""What a conversion shows while it runs."""
+
+from collections.abc import Sequence
+
+from atcpy.cli.invocation import Invocation
+from atcpy.ir import Graph
+from atcpy.options import DumpOptions, Stage
+from atcpy.report.graph_dump import Dumper
+from atcpy.report.units import duration
+
+
+class Watcher(Dumper):
+    """Reports the progress, and writes the dumps."""
+
+    def __init__(self, run: Invocation, options: DumpOptions) -> None:
+        super().__init__(options)
+        self._run = run
+
+    def stage(self, stage: Stage) -> None:
+        """Report that a stage begins."""
+        self._run.progress.step(stage.value)
+
+    def stage_done(self, stage: Stage, seconds: float, graphs: Sequence[Graph]) -> None:
+        """Report the time of a stage, and write the dump."""
+        nodes = sum(len(graph) for graph in graphs)
+        self._run.say(f"{stage.value}: {duration(seconds)}, {nodes} nodes", level=2)
+        super().stage_done(stage, seconds, graphs)
