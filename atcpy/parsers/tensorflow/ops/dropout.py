@@ -20,9 +20,9 @@ from atcpy.parsers.tensorflow.op import OpBuilder, maps
 def random_uniform(b: OpBuilder) -> Value:
     """Nothing where a dropout reads it that drops nothing; else refused, as all that is random"""
     dtype = b.dtype_attr("dtype")
-    made = b.op("Expand", b.const(0, dtype), b.int64_input(0))
-    b.bodies.random[made] = (0.0, 1.0)
-    return made
+    drawn = b.op("Expand", b.const(0, dtype), b.int64_input(0))
+    b.bodies.random[drawn] = (0.0, 1.0)
+    return drawn
 
 
 # What asks for the shape of a number alone, or hands it to graphs of its own.
@@ -30,30 +30,31 @@ _APART = frozenset({"Shape", "Size", "Rank", "ZerosLike", "OnesLike"}) | BRANCHE
 
 
 def is_random(b: OpBuilder) -> bool:
-    """Does it compute with a random number?"""
+    """Whether a node computes with a random number."""
     drawn = b.bodies.random
     return bool(drawn) and b.node.op not in _APART and any(value in drawn for value in b.inputs)
 
 
 def of_random(b: OpBuilder) -> Value:
-    """What a node makes of a random number below an end that it never reaches."""
-    drawn, place = b.bodies.random, [value in b.bodies.random for value in b.inputs].index(True)
-    low, high = drawn[b.inputs[place]]
+    """Compute a node from the range [low, high) of the random number that it reads."""
+    drawn, index = b.bodies.random, [value in b.bodies.random for value in b.inputs].index(True)
+    value = b.inputs[index]
+    low, high = drawn[value]
     if b.node.op == "Identity":
-        return b.inputs[place]
+        return value
     if b.node.op == "Floor" and high <= math.floor(low) + 1:
-        return b.like(math.floor(low), b.inputs[place])
-    other = find_constant(b.input(1 - place), b.known) if len(b.inputs) == 2 else None
+        return b.like(math.floor(low), value)
+    other = find_constant(b.input(1 - index), b.known) if len(b.inputs) == 2 else None
     if other is not None and other.size == 1:
         number = float(other.reshape(-1)[0])
-        if b.node.op == "GreaterEqual" and place == 0 and (number <= low or number >= high):
+        if b.node.op == "GreaterEqual" and index == 0 and (number <= low or number >= high):
             return b.const(number <= low, DType.BOOL)
         steps = {"Add": (low + number, high + number), "Mul": (low * number, high * number)}
         ends = steps.get(b.node.op.removesuffix("V2"))
         if ends is not None and ends[0] <= ends[1]:
-            made = b.op("Identity", b.inputs[place])
-            drawn[made] = ends
-            return made
+            shifted = b.op("Identity", value)
+            drawn[shifted] = ends
+            return shifted
     raise refusal(b)
 
 

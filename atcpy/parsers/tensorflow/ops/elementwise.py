@@ -152,7 +152,7 @@ def cast(b: OpBuilder) -> Value:
 @maps("ClipByValue")
 def clip(b: OpBuilder) -> Value:
     """Clip; Min and Max where the bounds are no scalars, or may cross"""
-    x, low, high = (b.input(place) for place in range(3))
+    x, low, high = (b.input(index) for index in range(3))
     if _are_ordered(low, high):
         return b.op("Clip", x, low, high)
     return b.op("Max", b.op("Min", x, high), low)
@@ -194,12 +194,12 @@ def bias_add(b: OpBuilder) -> Value:
     if b.node.op == "BiasAdd" and b.text_attr("data_format").startswith("NC"):
         bias = b.reshape(bias, [-1, *[1] * (b.rank(0) - 2)])
         return b.op("Add", x, bias)
-    made, rank = x.producer, len(x.desc.shape or ())
-    if made.op_type != "Transpose" or rank < 3 or made.ints_attr("perm") != (0, *range(2, rank), 1):
+    last, rank = x.producer, len(x.desc.shape or ())
+    if last.op_type != "Transpose" or rank < 3 or last.ints_attr("perm") != (0, *range(2, rank), 1):
         return b.op("Add", x, bias)
-    # Before the Transpose of what convolves, so that they become one.
-    added = b.op("Add", made.operand(0), b.reshape(bias, [-1, *[1] * (rank - 2)]))
-    return b.transpose(added, made.ints_attr("perm"))
+    # In front of the Transpose behind a convolution, so that the bias becomes the convolution's.
+    added = b.op("Add", last.operand(0), b.reshape(bias, [-1, *[1] * (rank - 2)]))
+    return b.transpose(added, last.ints_attr("perm"))
 
 
 @maps("Equal", "NotEqual")

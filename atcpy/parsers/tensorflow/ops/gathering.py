@@ -1,19 +1,11 @@
-"""Elements read and written at computed places."""
+"""Elements read and written at computed indices."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import IndexExpr, product, reshape_to, sizes_of
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-
-
-def _at_places(b: OpBuilder) -> Value:
-    """The places as integers of 32 or 64 bits."""
-    places = b.input(1)
-    return places if places.desc.dtype in (DType.INT32, DType.INT64) else b.cast(places, DType.INT64)
 
 
 @maps("Gather", "GatherV2", "ResourceGather")
@@ -27,13 +19,14 @@ def gather(b: OpBuilder) -> Value:
     if not -rank <= axis < rank or not 0 <= batch <= (axis := axis % rank):
         raise b.invalid(f"axis {axis}, {batch} batch_dims of {rank} dims")
     if not batch:
-        return b.op("Gather", x, _at_places(b), axis=axis)
+        indices = b.input(1) if b.dtype(1) in (DType.INT32, DType.INT64) else b.int64_input(1)
+        return b.op("Gather", x, indices, axis=axis)
     if batch > b.rank(1):
-        raise b.invalid(f"{batch} batch_dims of places with {b.rank(1)} dims")
+        raise b.invalid(f"{batch} batch_dims of indices with {b.rank(1)} dims")
     front = b.transpose(x, [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)])
-    places = b.unsqueeze(b.int64_input(1), -1)
-    picked = b.op("GatherND", front, places, batch_dims=batch)
-    end = b.rank(1)  # of the dims of the places
+    indices = b.unsqueeze(b.int64_input(1), -1)
+    picked = b.op("GatherND", front, indices, batch_dims=batch)
+    end = b.rank(1)
     between = range(end, end + axis - batch)
     return b.transpose(
         picked, [*range(batch), *between, *range(batch, end), *range(between.stop, rank + end - batch - 1)]
@@ -43,36 +36,36 @@ def gather(b: OpBuilder) -> Value:
 @maps("GatherNd", "ResourceGatherNd")
 def gather_nd(b: OpBuilder) -> Value:
     """GatherND"""
-    x, places = b.input(0), b.int64_input(1)
+    x, indices = b.input(0), b.int64_input(1)
     depth = b.shape(1)[-1]
     if not isinstance(depth, int):
-        raise b.unsupported("places of which it is not known how many numbers each has")
+        raise b.unsupported("indices of unknown depth")
     if depth == 0:
-        sizes = b.op("Concat", b.op("Shape", places, end=-1), b.op("Shape", x), axis=0)
+        sizes = b.op("Concat", b.op("Shape", indices, end=-1), b.op("Shape", x), axis=0)
         return b.op("Expand", x, sizes)
     if not _ignores(b):
-        return b.op("GatherND", x, places)
-    valid = _inside(b, places, b.op("Shape", x, end=depth))
-    picked = b.op("GatherND", x, _or_zeros(b, valid, places))
-    behind = b.rank(0) - depth
-    mask = b.unsqueeze(valid, *range(-behind, 0)) if behind else valid
-    return b.op("Where", mask, picked, b.like(0, x))
+        return b.op("GatherND", x, indices)
+    indices, valid = _valid(b, indices, b.op("Shape", x, end=depth))
+    return _or_zeros(b, valid, b.op("GatherND", x, indices))
 
 
 def _ignores(b: OpBuilder) -> bool:
-    """True if places outside are asked to be left out instead of an error."""
+    """Whether the node leaves out indices that are outside, instead of failing."""
     return b.attr("bad_indices_policy") == b"IGNORE"
 
 
-def _inside(b: OpBuilder, places: Value, sizes: Value) -> Value:
-    """Which places are inside all of the dims."""
-    inside = b.op("And", b.op("GreaterOrEqual", places, b.const(0)), b.op("Less", places, sizes))
-    worst = b.op("ReduceMin", b.cast(inside, DType.INT32), b.const([-1]), keepdims=0)
-    return b.cast(worst, DType.BOOL)
+def _valid(b: OpBuilder, indices: Value, sizes: Value) -> tuple[Value, Value]:
+    """The indices, 0 where they are outside, and which of them are inside."""
+    inside = b.op("And", b.op("GreaterOrEqual", indices, b.const(0)), b.op("Less", indices, sizes))
+    valid = b.cast(b.op("ReduceMin", b.cast(inside, DType.INT32), b.const([-1]), keepdims=0), DType.BOOL)
+    return b.op("Where", b.unsqueeze(valid, -1), indices, b.const(0)), valid
 
 
-def _or_zeros(b: OpBuilder, valid: Value, places: Value) -> Value:
-    return b.op("Where", b.unsqueeze(valid, -1), places, b.const(0))
+def _or_zeros(b: OpBuilder, valid: Value, rows: Value) -> Value:
+    """Rows, 0 where the index of one is not valid."""
+    inner = len(b.shape_of(rows)) - len(b.shape_of(valid))
+    mask = b.unsqueeze(valid, *range(-inner, 0)) if inner else valid
+    return b.op("Where", mask, rows, b.like(0, rows))
 
 
 # --- Scatter -----------------------------------------------------------------------------------------------
@@ -89,7 +82,7 @@ _REDUCTIONS = {
 
 @maps("ScatterNd")
 def scatter_nd(b: OpBuilder) -> Value:
-    """ScatterND into zeros; what meets at one place is added up"""
+    """ScatterND into zeros; updates of one index are added up"""
     zeros = b.op("Expand", b.like(0, b.input(1)), b.int64_input(2))
     return _scatter(b, zeros, b.int64_input(0), b.input(1), "add")
 
@@ -105,30 +98,19 @@ def _tensor_scatter(b: OpBuilder) -> Value:
 maps(*_REDUCTIONS)(_tensor_scatter)
 
 
-def _scatter(b: OpBuilder, target: Value, places: Value, updates: Value, reduction: str) -> Value:
-    depth = b.shape_of(places)[-1]
+def _scatter(b: OpBuilder, target: Value, indices: Value, updates: Value, reduction: str) -> Value:
+    depth = b.shape_of(indices)[-1]
     if not isinstance(depth, int) or depth == 0:
-        raise b.unsupported(
-            "places of which it is not known how many numbers each has" if depth else "places without numbers"
-        )
+        raise b.unsupported("indices of unknown depth" if depth else "indices without numbers")
     dtype = updates.desc.dtype
     if _ignores(b):
         if reduction != "add":
             raise b.unsupported("bad_indices_policy IGNORE")
-        valid = _inside(b, places, b.op("Shape", target, end=depth))
-        places = _or_zeros(b, valid, places)
-        behind = len(b.shape_of(updates)) - len(b.shape_of(valid))
-        mask = b.unsqueeze(valid, *range(-behind, 0)) if behind else valid
-        updates = b.op("Where", mask, updates, b.like(0, updates))
-    if dtype is DType.BOOL and reduction == "add":
-        added = b.op("ScatterND", *_as(b, DType.INT32, target), places, *_as(b, DType.INT32, updates), reduction="add")
-        return b.cast(added, DType.BOOL)
+        indices, valid = _valid(b, indices, b.op("Shape", target, end=depth))
+        updates = _or_zeros(b, valid, updates)
     attrs = {} if reduction == "none" else {"reduction": reduction}
-    return b.op("ScatterND", target, places, updates, **attrs)
-
-
-def _as(b: OpBuilder, dtype: DType, *values: Value) -> Sequence[Value]:
-    return [b.cast(value, dtype) for value in values]
+    wide = DType.INT32 if dtype is DType.BOOL and reduction == "add" else dtype  # ScatterND adds up no truth values
+    return b.cast(b.op("ScatterND", b.cast(target, wide), indices, b.cast(updates, wide), **attrs), dtype)
 
 
 @maps("InplaceUpdate", "InplaceAdd", "InplaceSub")
@@ -143,25 +125,25 @@ def inplace(b: OpBuilder) -> Value:
 
 @maps("DynamicStitch", "ParallelDynamicStitch")
 def dynamic_stitch(b: OpBuilder) -> Value:
-    """ScatterND; Gather where the places are constant"""
+    """ScatterND; Gather where the indices are constant"""
     count = b.int_attr("N")
     if count < 1 or len(b.inputs) != 2 * count:
         raise ModelInvalid("E12009", f"{len(b.inputs)} inputs for N = {count}", where=b.where)
-    rows = [_rows(b, b.input(count + place), b.rank(place)) for place in range(count)]
+    rows = [_rows(b, b.input(count + index), b.rank(index)) for index in range(count)]
     values = b.op("Concat", *rows, axis=0) if count > 1 else rows[0]
-    if all(b.is_constant(place) for place in range(count)):
-        numbers = [number for place in range(count) for number in b.ints(place)]
+    if all(b.is_constant(index) for index in range(count)):
+        numbers = [number for index in range(count) for number in b.ints(index)]
         if min(numbers, default=0) < 0:
-            raise b.invalid(f"the place {min(numbers)}")
+            raise b.invalid(f"the index {min(numbers)}")
         sources = {number: row for row, number in enumerate(numbers)}  # the last of equals
         length = max(numbers, default=-1) + 1
         if length == len(sources):
             return b.op("Gather", values, b.const([sources[number] for number in range(length)]), axis=0)
-    flat = [b.reshape(b.int64_input(place), (-1,)) for place in range(count)]
-    places = b.op("Concat", *flat, axis=0) if count > 1 else flat[0]
-    last = b.op("ReduceMax", b.op("Concat", b.const([-1]), places, axis=0), b.const([0]), keepdims=1)
+    flat = [b.reshape(b.int64_input(index), (-1,)) for index in range(count)]
+    indices = b.op("Concat", *flat, axis=0) if count > 1 else flat[0]
+    last = b.op("ReduceMax", b.op("Concat", b.const([-1]), indices, axis=0), b.const([0]), keepdims=1)
     sizes = b.op("Concat", b.op("Add", last, b.const([1])), b.op("Shape", values, start=1), axis=0)
-    return b.op("ScatterND", b.op("Expand", b.like(0, values), sizes), b.unsqueeze(places, 1), values)
+    return b.op("ScatterND", b.op("Expand", b.like(0, values), sizes), b.unsqueeze(indices, 1), values)
 
 
 def _rows(b: OpBuilder, value: Value, dims: int) -> Value:
@@ -185,52 +167,51 @@ def dynamic_partition(b: OpBuilder) -> list[Value | None]:
 @maps("UnravelIndex")
 def unravel_index(b: OpBuilder) -> Value:
     """Div and Mod by the sizes"""
-    places, sizes = IndexExpr(b, b.int64_input(0)), b.index_items(1)
+    indices, sizes = IndexExpr(b, b.int64_input(0)), b.index_items(1)
     rows = []
     for axis, size in enumerate(sizes):
         step, whole = (item.reshape() for item in (product(b, sizes[axis + 1 :]), size))
-        rows.append(b.unsqueeze(((places // step) % whole).value, 0))
+        rows.append(b.unsqueeze(((indices // step) % whole).value, 0))
     return b.cast(b.op("Concat", *rows, axis=0), b.dtype(0))
 
 
 @maps("SparseToDense")
 def sparse_to_dense(b: OpBuilder) -> Value:
     """ScatterND into the default value"""
-    places, values = b.int64_input(0), b.input(2)
+    indices, values = b.int64_input(0), b.input(2)
     match b.rank(0):
         case 0:
-            places = b.reshape(places, (1, 1))
+            indices = b.reshape(indices, (1, 1))
         case 1:
-            places = b.unsqueeze(places, 1)
-    count = b.op("Shape", places, end=1)
+            indices = b.unsqueeze(indices, 1)
+    count = b.op("Shape", indices, end=1)
     filled = b.op("Expand", b.input(3), b.int64_input(1))
-    return b.op("ScatterND", filled, places, b.op("Expand", values, count))
+    return b.op("ScatterND", filled, indices, b.op("Expand", values, count))
 
 
 @maps("OneHot")
 def one_hot(b: OpBuilder) -> Value:
-    """OneHot, where negative places are all off"""
-    places, depth = b.int64_input(0), b.int64_input(1)
+    """OneHot, where negative indices are all off"""
+    indices, depth = b.int64_input(0), b.int64_input(1)
     on, off = b.input(2), b.input(3)
-    known = b.known(places) if b.rank(0) <= 1 else None
+    known = b.known(indices) if b.rank(0) <= 1 else None
     if known is None or any(not isinstance(item, int) or item < 0 for item in known):
-        places = b.op("Where", b.op("Less", places, b.const(0)), depth, places)
+        indices = b.op("Where", b.op("Less", indices, b.const(0)), depth, indices)
     values = b.op("Concat", b.unsqueeze(off, 0), b.unsqueeze(on, 0), axis=0)
     if b.rank(0) == 0:
-        return b.squeeze(b.op("OneHot", b.unsqueeze(places, 0), depth, values, axis=-1), 0)
-    return b.op("OneHot", places, depth, values, axis=b.int_attr("axis"))
+        return b.squeeze(b.op("OneHot", b.unsqueeze(indices, 0), depth, values, axis=-1), 0)
+    return b.op("OneHot", indices, depth, values, axis=b.int_attr("axis"))
 
 
 @maps("InvertPermutation")
 def invert_permutation(b: OpBuilder) -> Value:
     """Where each number stands; ScatterND if they are computed"""
-    places, dtype = b.int64_input(0), b.dtype(0)
+    indices, dtype = b.int64_input(0), b.dtype(0)
     if b.is_constant(0):
         order = sorted(range(len(b.ints(0))), key=b.ints(0).__getitem__)
         return b.const(order, dtype)
-    count = b.op("Squeeze", b.op("Shape", places))
-    numbers = b.op("Range", b.const(0), count, b.const(1))
-    return b.cast(b.op("ScatterND", numbers, b.unsqueeze(places, 1), numbers), dtype)
+    numbers = b.iota(b.op("Shape", indices))
+    return b.cast(b.op("ScatterND", numbers, b.unsqueeze(indices, 1), numbers), dtype)
 
 
 @maps("Where")

@@ -11,30 +11,30 @@ def to_tensor(b: OpBuilder) -> Value:
     """Gather of rows that are filled up; of one dim of rows, given by where they begin (ROW_SPLITS)"""
     kinds = b.attr("row_partition_types")
     if kinds != (b"ROW_SPLITS",):
-        told = ", ".join(str(kind, "utf-8", "replace") for kind in kinds) if isinstance(kinds, tuple) else "nothing"
-        raise b.unsupported(f"rows that are given by {told}")
+        names = ", ".join(str(kind, "utf-8", "replace") for kind in kinds) if isinstance(kinds, tuple) else "nothing"
+        raise b.unsupported(f"rows that are given by {names}")
     values, splits = b.input(1), b.int64_input(3)
-    wanted = _wanted(b)
+    sizes = _required_sizes(b)
     starts = b.op("Slice", splits, b.const([0]), b.const([-1]))
     lengths = b.op("Sub", b.op("Slice", splits, b.const([1]), b.const([2**63 - 1])), starts)
-    if wanted[1] < 0:
+    if sizes[1] < 0:
         width = b.squeeze(b.op("ReduceMax", b.op("Concat", b.const([0]), lengths, axis=0), b.const([0])), 0)
     else:
-        width = b.const(wanted[1])
-    places = b.op("Range", b.const(0), width, b.const(1))
+        width = b.const(sizes[1])
+    columns = b.iota(width)
     count, inner = b.op("Shape", values, start=0, end=1), b.op("Shape", values, start=1)
     # What is missing is read from one row more, of the default.
-    is_there = b.op("Less", places, b.unsqueeze(lengths, 1))
-    at = b.op("Where", is_there, b.op("Add", b.unsqueeze(starts, 1), places), count)
-    if wanted[0] >= 0:
-        more = b.op("Sub", b.const([wanted[0]]), b.op("Shape", lengths))
+    is_there = b.op("Less", columns, b.unsqueeze(lengths, 1))
+    at = b.op("Where", is_there, b.op("Add", b.unsqueeze(starts, 1), columns), count)
+    if sizes[0] >= 0:
+        more = b.op("Sub", b.const([sizes[0]]), b.op("Shape", lengths))
         pads = b.op("Concat", b.const([0, 0]), more, b.const([0]), axis=0)
         at = b.op("Pad", at, pads, b.squeeze(count, 0))
     default = b.op("Expand", b.input(2), b.op("Concat", b.const([1]), inner, axis=0))
     return b.op("Gather", b.op("Concat", values, default, axis=0), at, axis=0)
 
 
-def _wanted(b: OpBuilder) -> tuple[int, int]:
+def _required_sizes(b: OpBuilder) -> tuple[int, int]:
     """How many rows are asked for, and how long; −1 for as many as there are, as long as the longest."""
     if not b.rank(0):
         return -1, -1

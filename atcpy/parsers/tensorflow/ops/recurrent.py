@@ -68,23 +68,20 @@ def lstm_cell(b: OpBuilder) -> list[Value | None]:
     """MatMul of input and state, and the gates; every output is there"""
     x, cs, h, w, *peepholes = [b.input(index) for index in range(7)]
     sums = b.op("Add", b.op("MatMul", b.op("Concat", x, h, axis=1), w), b.input(7))
-    made = _Lstm.of(b).step(b, sums, cs, peepholes)
-    return [made[name] for name in _OUTPUTS]
+    return list(_Lstm.of(b).step(b, sums, cs, peepholes).values())
 
 
 @maps("BlockLSTM", "BlockLSTMV2")
 def lstm_block(b: OpBuilder) -> list[Value | None]:
     """LSTM; a Scan where more than h is read or the cell is clipped"""
     cell = _Lstm.of(b)
-    wanted = [name for place, name in enumerate(_OUTPUTS) if b.is_read(place)]
+    names = [name for index, name in enumerate(_OUTPUTS) if b.is_read(index)]
     x, rest = _used_steps(b)
-    if cell.clip <= 0 and wanted == ["h"]:
-        made = {"h": _standard(b, cell, x)}
-    else:
-        made = _scanned(b, cell, x, wanted)
+    is_standard = cell.clip <= 0 and names == ["h"]
+    outputs = {"h": _standard(b, cell, x)} if is_standard else _scanned(b, cell, x, names)
     if rest is not None:
-        made = {name: _with_zeros(b, value, rest) for name, value in made.items()}
-    return [made.get(name) for name in _OUTPUTS]
+        outputs = {name: _with_zeros(b, value, rest) for name, value in outputs.items()}
+    return [outputs.get(name) for name in _OUTPUTS]
 
 
 def _used_steps(b: OpBuilder) -> tuple[Value, Value | None]:
@@ -133,8 +130,8 @@ def _standard(b: OpBuilder, cell: _Lstm, x: Value) -> Value:
     return b.squeeze(y, 1)
 
 
-def _scanned(b: OpBuilder, cell: _Lstm, x: Value, wanted: Sequence[str]) -> dict[str, Value]:
-    """What is wanted of all steps: the product with the inputs at once, the rest in a Scan."""
+def _scanned(b: OpBuilder, cell: _Lstm, x: Value, names: Sequence[str]) -> dict[str, Value]:
+    """The outputs of all steps: the product with the inputs at once, the rest in a Scan."""
     cs, h, w, *peepholes = [b.input(index) for index in range(2, 8)]
     inputs, _ = _sizes(b, w)
     of_input, of_state = _rows(b, w, inputs)
@@ -148,19 +145,19 @@ def _scanned(b: OpBuilder, cell: _Lstm, x: Value, wanted: Sequence[str]) -> dict
         fed.append(data.output)
     inner = b.changed(graph=body)
     gates = inner.op("Add", fed[2], inner.op("MatMul", fed[1], of_state))
-    made = cell.step(inner, gates, fed[0], peepholes)
+    outputs = cell.step(inner, gates, fed[0], peepholes)
     # A graph returns each value once.
-    results = [made["cs"], made["h"], *[inner.op("Identity", made[name]) for name in wanted]]
+    results = [outputs["cs"], outputs["h"], *[inner.op("Identity", outputs[name]) for name in names]]
     body.append("NetOutput", results, name="NetOutput", outputs=())
-    names = ("",) * len(results)
     attrs = {"body": body, "num_scan_inputs": 1}
-    node = b.graph.append("Scan", [cs, h, sums], attrs, name=f"{b.node.name}/Scan", outputs=names)
+    outs = ("",) * len(results)
+    node = b.graph.append("Scan", [cs, h, sums], attrs, name=f"{b.node.name}/Scan", outputs=outs)
     node.sources = (b.node.name,)
     steps = b.shape_of(x)[0]
     for value, result in zip(node.outputs, results, strict=True):
         shape = inner.shape_of(result)
         value.desc = TensorDesc.plain(result.desc.dtype, shape if value.index < 2 else (steps, *shape))
-    return dict(zip(wanted, node.outputs[2:], strict=True))
+    return dict(zip(names, node.outputs[2:], strict=True))
 
 
 @maps("GRUBlockCell")

@@ -19,7 +19,7 @@ _LARGEST = {
 
 
 def _limits(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest finite number of a type."""
+    """The lowest and the highest finite number of a type."""
     if dtype in _LARGEST:
         return -_LARGEST[dtype], _LARGEST[dtype]
     if dtype.name.startswith("UINT"):
@@ -44,11 +44,11 @@ _KINDS = {
 }
 
 
-def scatter_rows(b: OpBuilder, initial: Value, count: Value, places: Value, rows: Value, reduction: str) -> Value:
-    """A table of `count` rows, each the initial number folded with the rows that go to its place."""
+def scatter_rows(b: OpBuilder, initial: Value, count: Value, indices: Value, rows: Value, reduction: str) -> Value:
+    """A table of `count` rows, each the initial number folded with the rows of its index."""
     shape = b.op("Concat", count, b.op("Shape", rows, start=1), axis=0)
     table = b.op("Expand", initial, shape)
-    return b.op("ScatterND", table, b.unsqueeze(places, 1), rows, reduction=reduction)
+    return b.op("ScatterND", table, b.unsqueeze(indices, 1), rows, reduction=reduction)
 
 
 @maps("SegmentSum", "SegmentProd", "SegmentMax", "SegmentMin", "SegmentMean")
@@ -73,20 +73,20 @@ def _folded(b: OpBuilder, rows: Value, ids: Value, kind: str, count: Value | Non
     dtype = rows.desc.dtype
     if ids.tensor is not None and np.any(np.diff(ids.array.reshape(-1)) < 0):
         raise b.invalid("the ids of the segments do not increase")
-    places = b.cast(ids, DType.INT64)
+    indices = b.cast(ids, DType.INT64)
     if count is None:
         # The last id and one; none of no rows.
-        ends = b.op("Concat", b.const([-1]), places, axis=0)
+        ends = b.op("Concat", b.const([-1]), indices, axis=0)
         count = b.op("Add", b.op("ReduceMax", ends, b.const([0]), keepdims=1), b.const([1]))
     fold = _KINDS.get(kind, _KINDS["Sum"])
     initial = fold.initial(dtype)
     if fold.is_extreme and dtype.is_float:
         initial = np.copysign(np.inf, initial)
-    folded = scatter_rows(b, b.const(initial, dtype), count, places, rows, fold.reduction)
+    folded = scatter_rows(b, b.const(initial, dtype), count, indices, rows, fold.reduction)
     if kind in ("Sum", "Prod"):
         return folded
-    ones = b.op("Expand", b.const(1, DType.INT32), b.op("Shape", places))
-    sizes = scatter_rows(b, b.const(0, DType.INT32), count, places, ones, "add")
+    ones = b.op("Expand", b.const(1, DType.INT32), b.op("Shape", indices))
+    sizes = scatter_rows(b, b.const(0, DType.INT32), count, indices, ones, "add")
     if (rank := len(b.shape_of(rows))) > 1:
         sizes = b.unsqueeze(sizes, *range(1, rank))
     if fold.is_extreme:
@@ -104,13 +104,13 @@ def unsorted_segment(b: OpBuilder) -> Value:
     rows = b.input(0)
     kind = _KINDS[b.node.op.removeprefix("Unsorted").removeprefix("Segment").removesuffix("V2")]
     dtype, ids_rank = rows.desc.dtype, b.rank(1)
-    places = b.reshape(b.int64_input(1), [-1])
+    indices = b.reshape(b.int64_input(1), [-1])
     if ids_rank != 1:
         inner = b.op("Shape", rows, start=ids_rank)
-        rows = b.op("Reshape", rows, b.op("Concat", b.op("Shape", places), inner, axis=0), allowzero=1)
+        rows = b.op("Reshape", rows, b.op("Concat", b.op("Shape", indices), inner, axis=0), allowzero=1)
     count = b.size_input(2)
     # One row more takes what is dropped.
-    places = b.op("Where", b.op("Less", places, b.const(0)), count, places)
+    indices = b.op("Where", b.op("Less", indices, b.const(0)), count, indices)
     more = b.op("Add", count, b.const([1]))
-    table = scatter_rows(b, b.const(kind.initial(dtype), dtype), more, places, rows, kind.reduction)
+    table = scatter_rows(b, b.const(kind.initial(dtype), dtype), more, indices, rows, kind.reduction)
     return b.op("Slice", table, b.const([0]), count, b.const([0]))

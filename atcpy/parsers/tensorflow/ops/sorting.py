@@ -1,10 +1,11 @@
-"""Order, equality and membership: top k, unique elements, places among boundaries, counts."""
+"""Order, equality and membership: top k, unique elements, positions among boundaries, counts."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from atcpy.ir import DType, Value
+from atcpy.ir.arithmetic import Expr
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.segments import scatter_rows
 
@@ -16,8 +17,8 @@ def top_k(b: OpBuilder) -> list[Value | None]:
         k, index_type = b.const([b.int_attr("k")]), DType.INT32
     else:
         k, index_type = b.size_input(1), b.dtype_attr("index_type")
-    values, places = b.ops("TopK", b.input(0), k, outputs=2, axis=-1, largest=1, sorted=1)
-    return [values, b.cast(places, index_type)]
+    values, indices = b.ops("TopK", b.input(0), k, outputs=2, axis=-1, largest=1, sorted=1)
+    return [values, b.cast(indices, index_type)]
 
 
 @maps("NthElement")
@@ -36,8 +37,8 @@ def in_top_k(b: OpBuilder) -> Value:
     k = b.const(b.int_attr("k"), DType.INT64) if b.node.op == "InTopK" else b.int64_input(2)
     classes = b.op("Shape", x, start=1)
     in_range = b.op("And", b.op("GreaterOrEqual", targets, b.const(0)), b.op("Less", targets, classes))
-    places = b.unsqueeze(b.op("Where", in_range, targets, b.const(0)), 1)
-    target = b.op("GatherElements", x, places, axis=1)
+    indices = b.unsqueeze(b.op("Where", in_range, targets, b.const(0)), 1)
+    target = b.op("GatherElements", x, indices, axis=1)
     above = b.cast(b.op("Greater", x, target), DType.INT64)
     few = b.op("Less", b.op("ReduceSum", above, b.const([1]), keepdims=0), k)
     finite = b.op("Less", b.op("ReduceMax", b.op("Abs", x), b.const([1]), keepdims=0), b.like(np.inf, x))
@@ -52,9 +53,9 @@ def unique(b: OpBuilder) -> list[Value | None]:
         attrs["axis"] = axes[0]
     elif b.rank(0) != 1:
         raise b.invalid(f"the unique elements of {b.rank(0)} dims, and no axis")
-    y, _, places, counts = b.ops("Unique", b.input(0), outputs=4, sorted=0, **attrs)
+    y, _, indices, counts = b.ops("Unique", b.input(0), outputs=4, sorted=0, **attrs)
     index_type = b.dtype_attr("out_idx")
-    return [y, b.cast(places, index_type), b.cast(counts, index_type)]
+    return [y, b.cast(indices, index_type), b.cast(counts, index_type)]
 
 
 @maps("ListDiff")
@@ -63,8 +64,8 @@ def list_difference(b: OpBuilder) -> list[Value | None]:
     x, y = b.input(0), b.input(1)
     found = b.cast(b.op("Equal", b.unsqueeze(x, 1), b.unsqueeze(y, 0)), DType.INT32)
     is_new = b.op("Equal", b.op("ReduceSum", found, b.const([1]), keepdims=0), b.const(0, DType.INT32))
-    places = b.squeeze(b.op("NonZero", is_new), 0)
-    return [b.op("Gather", x, places, axis=0), b.cast(places, b.dtype_attr("out_idx"))]
+    indices = b.squeeze(b.op("NonZero", is_new), 0)
+    return [b.op("Gather", x, indices, axis=0), b.cast(indices, b.dtype_attr("out_idx"))]
 
 
 @maps("Bucketize")
@@ -95,21 +96,20 @@ def _count(b: OpBuilder, condition: Value, dtype: DType) -> Value:
 @maps("Bincount")
 def bincount(b: OpBuilder) -> Value:
     """How often each number comes, or the sum of its weights"""
-    flat = b.reshape(b.input(0), [-1])
-    return _bins(b, flat, b.input(2), is_binary=False)
+    return _bins(b, b.reshape(b.input(0), [-1]), b.input(2), is_binary=False)
 
 
 @maps("HistogramFixedWidth")
 def histogram(b: OpBuilder) -> Value:
     """How many fall into each of equal parts of a range; what is outside falls into the ends"""
-    x, limits = b.reshape(b.cast(b.input(0), DType.FLOAT64), [-1]), b.cast(b.input(1), DType.FLOAT64)
+    x = Expr(b, b.reshape(b.cast(b.input(0), DType.FLOAT64), [-1]))
+    limits = b.cast(b.input(1), DType.FLOAT64)
     parts, dtype = b.size_input(2), b.dtype_attr("dtype")
-    low, high = (b.op("Gather", limits, b.const([place])) for place in (0, 1))
-    width = b.op("Div", b.op("Sub", high, low), b.cast(parts, DType.FLOAT64))
-    last = b.cast(b.op("Sub", parts, b.const([1])), DType.FLOAT64)
-    places = b.op("Max", b.op("Min", b.op("Div", b.op("Sub", x, low), width), last), b.like(0, x))
-    ones = b.op("Expand", b.const(1, dtype), b.op("Shape", x))
-    return scatter_rows(b, b.const(0, dtype), parts, b.cast(places, DType.INT64), ones, "add")
+    low, high = (Expr(b, b.op("Gather", limits, b.const([index]))) for index in (0, 1))
+    count = Expr(b, parts).cast(DType.FLOAT64)
+    indices = ((x - low) / ((high - low) / count)).min(count - 1).max(0).cast(DType.INT64).value
+    ones = b.op("Expand", b.const(1, dtype), b.op("Shape", x.value))
+    return scatter_rows(b, b.const(0, dtype), parts, indices, ones, "add")
 
 
 @maps("DenseBincount")
@@ -121,12 +121,10 @@ def dense_bincount(b: OpBuilder) -> Value:
     # Each row has bins of its own, behind those of the rows before it.
     size = b.size_input(1)
     rows = b.op("Shape", x, start=0, end=1)
-    starts = b.op("Range", b.const(0), b.squeeze(rows, 0), b.const(1))
-    numbers = b.cast(x, DType.INT64)
-    limit = b.op("Mul", rows, size)
-    own = b.op("Add", numbers, b.unsqueeze(b.op("Mul", starts, size), 1))
-    places = b.reshape(b.op("Where", b.op("Less", numbers, size), own, limit), [-1])
-    bins = _scattered(b, places, limit, weights, is_binary=is_binary)
+    numbers, limit = b.cast(x, DType.INT64), b.op("Mul", rows, size)
+    own = b.op("Add", numbers, b.unsqueeze(b.op("Mul", b.iota(rows), size), 1))
+    indices = b.reshape(b.op("Where", b.op("Less", numbers, size), own, limit), [-1])
+    bins = _scattered(b, indices, limit, weights, is_binary=is_binary)
     return b.op("Reshape", bins, b.op("Concat", rows, size, axis=0), allowzero=1)
 
 
@@ -135,14 +133,14 @@ def _bins(b: OpBuilder, numbers: Value, weights: Value, *, is_binary: bool) -> V
     return _scattered(b, b.op("Min", b.cast(numbers, DType.INT64), size), size, weights, is_binary=is_binary)
 
 
-def _scattered(b: OpBuilder, places: Value, size: Value, weights: Value, *, is_binary: bool) -> Value:
-    """What comes at each place up to `size`, which is where all others go."""
+def _scattered(b: OpBuilder, indices: Value, size: Value, weights: Value, *, is_binary: bool) -> Value:
+    """Count or add up the weights of each index below `size`, which stands for all others."""
     dtype = weights.desc.dtype
     counts = b.shape_of(weights) == (0,) or 0 in b.shape_of(weights)
     if counts or is_binary:
-        updates = b.op("Expand", b.const(1, dtype), b.op("Shape", places))
+        updates = b.op("Expand", b.const(1, dtype), b.op("Shape", indices))
     else:
         updates = b.reshape(weights, [-1])
-    table = scatter_rows(b, b.const(0, dtype), b.op("Add", size, b.const(1)), places, updates,
-                         "max" if is_binary else "add")  # fmt: skip
+    reduction = "max" if is_binary else "add"
+    table = scatter_rows(b, b.const(0, dtype), b.op("Add", size, b.const(1)), indices, updates, reduction)
     return b.op("Slice", table, b.const([0]), size, b.const([0]))

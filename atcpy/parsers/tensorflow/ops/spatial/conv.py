@@ -92,8 +92,8 @@ class Steps:
         return {"strides": self.strides, "dilations": self.dilations, **where}
 
 
-def _without(items: Sequence[int], place: int) -> tuple[int, ...]:
-    return (*items[:place], *items[place + 1 :])
+def _without(items: Sequence[int], index: int) -> tuple[int, ...]:
+    return (*items[:index], *items[index + 1 :])
 
 
 def steps_of(b: OpBuilder, layout: Layout, strides: Sequence[int] = (), *, dilations: str = "dilations") -> Steps:
@@ -278,19 +278,19 @@ def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value
     # All that it can be, cut to the sizes asked for when these are known.
     beyond = tuple(stride - 1 for stride in steps.strides)
     whole_result = b.op("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
-    wanted = b.int64_input(0)
+    sizes_input = b.int64_input(0)
     length = b.shape(0)[0]
     if length != len(spatial):
         first = layout.spatial(range(layout.rank))[0]
-        wanted = b.op("Slice", wanted, b.const([first]), b.const([first + len(spatial)]))
+        sizes_input = b.op("Slice", sizes_input, b.const([first]), b.const([first + len(spatial)]))
     if steps.pads is None:
         before = b.op("Mul", b.op("Sub", b.op("Shape", x, start=2), b.const(1)), b.const(steps.strides))
-        total = b.op("Sub", b.op("Add", before, b.const(reach)), wanted)
+        total = b.op("Sub", b.op("Add", before, b.const(reach)), sizes_input)
         start = b.op("Div", b.op("Max", total, b.const(0)), b.const(2))
     else:
         start = b.const(steps.pads[: len(spatial)])
     axes = b.const([axis + 2 for axis in spatial])
-    return layout.leave(b, b.op("Slice", whole_result, start, b.op("Add", start, wanted), axes))
+    return layout.leave(b, b.op("Slice", whole_result, start, b.op("Add", start, sizes_input), axes))
 
 
 # --- pooling -----------------------------------------------------------------------------------------

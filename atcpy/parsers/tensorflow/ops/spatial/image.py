@@ -34,13 +34,13 @@ def resize(b: OpBuilder) -> Value:
             attrs = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}
         case _:
             attrs = {"mode": "cubic", "cubic_coeff_a": -0.75}
-    places = "tf_align_corners" if corners else "tf_asymmetric"
+    mode = "tf_align_corners" if corners else "tf_asymmetric"
     if centers:
-        places = "tf_half_pixel_for_nn" if attrs["mode"] == "nearest" else "tf_half_pixel"
+        mode = "tf_half_pixel_for_nn" if attrs["mode"] == "nearest" else "tf_half_pixel"
     x = b.transpose(_image(b), _TO_FIRST)
     if attrs["mode"] != "nearest":
         x = b.cast(x, DType.FLOAT32)
-    return b.transpose(_resized(b, x, {"coordinate_transformation_mode": places, **attrs}), _TO_LAST)
+    return b.transpose(_resized(b, x, {"coordinate_transformation_mode": mode, **attrs}), _TO_LAST)
 
 
 def _image(b: OpBuilder) -> Value:
@@ -148,7 +148,7 @@ def scale_and_translate(b: OpBuilder) -> Value:
         raise b.invalid(f"kernel_type: {b.text_attr('kernel_type')}")
 
     def weights(axis: int, length: Expr, result: Expr) -> Expr:
-        scale, shift = (Expr(b, b.op("Gather", b.input(place), b.const(axis))) for place in (2, 3))
+        scale, shift = (Expr(b, b.op("Gather", b.input(index), b.const(axis))) for index in (2, 3))
         inverse = 1 / scale
         at = (arange(b, result.value).unsqueeze(1) + 0.5) * inverse - inverse * shift
         stretch = inverse.max(1) if b.bool_attr("antialias") else inverse * 0 + 1

@@ -25,6 +25,6 @@ def padded_conv(b: OpBuilder) -> Value:
 def _as(b: OpBuilder, kind: str, function: MappingFunction, *inputs: Value, **attrs: object) -> Value:
     """What the node would be as one of another op."""
     node = replace(b.node, op=kind, attrs={**b.node.attrs, **attrs})
-    made = function(b.changed(node=node, inputs=list(inputs)))
-    assert isinstance(made, Value)
-    return made
+    value = function(b.changed(node=node, inputs=list(inputs)))
+    assert isinstance(value, Value)
+    return value

@@ -29,7 +29,7 @@ def space_to_batch(b: OpBuilder) -> Value:
     if not isinstance(borders.elements, Value) and not borders.elements.any():
         padded = x
     else:
-        begins, ends = (borders.column(place) for place in range(2))
+        begins, ends = (borders.column(index) for index in range(2))
         before, behind = IndexExpr.of(b, [0]), IndexExpr.of(b, [0] * (rank - 1 - count))
         padded = b.op("Pad", x, join(b, [before, begins, behind, before, ends, behind]).value)
     if prod(blocks) == 1:
@@ -59,7 +59,7 @@ def batch_to_space(b: OpBuilder) -> Value:
     if factor == 1:
         return _cropped(b, x, borders, sizes[1 : count + 1])
     cut = reshape_to(b, x, [*[IndexExpr.of(b, [block]) for block in blocks], batch, *sizes[1:]])
-    pairs = [axis for place in range(count) for axis in (count + 1 + place, place)]
+    pairs = [axis for index in range(count) for axis in (count + 1 + index, index)]
     moved = b.transpose(cut, [count, *pairs, *range(2 * count + 1, rank + count)])
     whole = [size * block for size, block in zip(sizes[1:], blocks, strict=False)]
     joined = reshape_to(b, moved, [batch, *whole, *sizes[count + 1 :]])
@@ -70,6 +70,6 @@ def _cropped(b: OpBuilder, x: Value, borders: IndexExpr, sizes: Sequence[IndexEx
     """The dims behind the batch, of these sizes, without their borders."""
     if not isinstance(borders.elements, Value) and not borders.elements.any():
         return x
-    begins, crops = (borders.column(place) for place in range(2))
+    begins, crops = (borders.column(index) for index in range(2))
     ends = join(b, sizes) - crops
     return b.op("Slice", x, begins.value, ends.value, b.const(list(range(1, len(sizes) + 1))))

@@ -26,17 +26,17 @@ def enlarged(b: OpBuilder, columns: Value) -> Value | None:
 
 def _repeated(b: OpBuilder, value: Value, axis: int) -> tuple[Value, int] | None:
     """What is repeated along a dim of four, and how often."""
-    made = value.producer
-    tile = made.operand(0).producer if made.op_type == "Reshape" else made
-    unsqueeze = tile.operand(0).producer if tile.op_type == "Tile" else made
+    last = value.producer
+    tile = last.operand(0).producer if last.op_type == "Reshape" else last
+    unsqueeze = tile.operand(0).producer if tile.op_type == "Tile" else last
     if unsqueeze.op_type != "Unsqueeze" or unsqueeze.operand(1).tensor is None:
         return None
-    x, places = unsqueeze.operand(0), unsqueeze.operand(1).array.reshape(-1).tolist()
+    x, axes = unsqueeze.operand(0), unsqueeze.operand(1).array.reshape(-1).tolist()
     before, after = x.desc.shape or (), value.desc.shape or ()
-    if len(before) != 4 or len(after) != 4 or places not in ([axis + 1], [axis - 4]):
+    if len(before) != 4 or len(after) != 4 or axes not in ([axis + 1], [axis - 4]):
         return None
     # With all other dims as they were, the copies can only have gone into this one.
     counts = find_constant(tile.operand(1), b.known)
-    same = all(left == right for place, (left, right) in enumerate(zip(before, after, strict=True)) if place != axis)
-    others = counts is not None and [count for place, count in enumerate(counts.tolist()) if place != axis + 1]
+    same = all(left == right for other, (left, right) in enumerate(zip(before, after, strict=True)) if other != axis)
+    others = counts is not None and [count for other, count in enumerate(counts.tolist()) if other != axis + 1]
     return (x, int(counts[axis + 1])) if same and counts is not None and others == [1] * 4 else None
