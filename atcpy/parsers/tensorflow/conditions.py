@@ -1,5 +1,5 @@
-"""Conditions of TensorFlow 1: what lies between Switches and the Merges where both sides meet becomes an If, from the
-inside; what lies between those of a lowered Case becomes a Case.
+"""Conditions of TensorFlow 1: the nodes between Switches and the Merges of their branches become an If, inner
+conditions first; those of a lowered Case become a Case.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from atcpy.errors import AtcError, ModelInvalid, Where, raise_all
-from atcpy.parsers.tensorflow.graph import ARGUMENT, SWITCHES, Ref, TfGraph, TfNode, find_marks, needed
+from atcpy.parsers.tensorflow.graph import ARGUMENT, SWITCHES, Ref, TfGraph, TfNode, find_pivots, needed
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType
 
-_HANDED_ON = frozenset({"Identity", "IdentityN", "StopGradient"})
+_IDENTITIES = frozenset({"Identity", "IdentityN", "StopGradient"})
 
 
 def origin(nodes: Mapping[str, TfNode], ref: Ref) -> Ref:
-    """Where a value comes from that nodes only hand on."""
+    """Return the value that a chain of Identity nodes begins with."""
     seen = {ref}
-    while (node := nodes.get(ref.node)) is not None and node.op in _HANDED_ON and ref.output < len(node.inputs):
+    while (node := nodes.get(ref.node)) is not None and node.op in _IDENTITIES and ref.output < len(node.inputs):
         ref = node.inputs[ref.output]
         if ref in seen:
             break
@@ -27,23 +27,23 @@ def origin(nodes: Mapping[str, TfNode], ref: Ref) -> Ref:
     return ref
 
 
-# --- graphs that are cut out ---------------------------------------------------------------------
+# --- extraction of bodies ------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Cut:
-    """Collects the nodes that some values need, and the `marks` on which constants among them hang by control edges.
-    `stop` says for a reference what stands for it: the name of an argument, or None if the node belongs to what is cut
-    out.
+    """Collects the nodes of a body: those that some values depend on. `stop` returns the name of the argument that
+    replaces a reference, or None if its node belongs to the body. Constants with control edges from `pivots` depend on
+    these.
     """
 
     nodes: Mapping[str, TfNode]
     stop: Callable[[Ref], str | None]
-    marks: Collection[str] = ()
+    pivots: Collection[str] = ()
     found: dict[str, TfNode] = field(default_factory=dict)
 
     def run(self, roots: Iterable[Ref]) -> None:
-        """Collects."""
+        """Collect all that these values depend on."""
         stack = list(roots)
         while stack:
             ref = stack.pop()
@@ -51,17 +51,17 @@ class Cut:
                 continue
             node = self.nodes.get(ref.node)
             if node is None:
-                raise ModelInvalid("E12009", f'nothing makes "{ref.node}"', where=Where(node=ref.node))
+                raise ModelInvalid("E12009", f'no node is named "{ref.node}"', where=Where(node=ref.node))
             self.found[ref.node] = node
-            stack.extend(node.inputs or [Ref(name, 0) for name in node.controls if name in self.marks])
+            stack.extend(node.inputs or [Ref(name, 0) for name in node.controls if name in self.pivots])
 
     def graph(self, arguments: Sequence[str], outputs: Iterable[Ref]) -> TfGraph:
-        """What was collected, as a graph with these arguments."""
-        made = {name: TfNode(name, ARGUMENT, (), {"index": index}) for index, name in enumerate(arguments)}
+        """Return the collected nodes as a graph with these arguments."""
+        nodes = {name: TfNode(name, ARGUMENT, (), {"index": index}) for index, name in enumerate(arguments)}
         for node in self.found.values():
             inputs = tuple([self._inside(ref) for ref in node.inputs])
-            made[node.name] = TfNode(node.name, node.op, inputs, node.attrs, node.controls, node.bodies, node.called)
-        graph = with_conditions(TfGraph(made, list(arguments), [self._inside(ref) for ref in outputs]))
+            nodes[node.name] = TfNode(node.name, node.op, inputs, node.attrs, node.controls, node.bodies, node.called)
+        graph = with_conditions(TfGraph(nodes, list(arguments), [self._inside(ref) for ref in outputs]))
         problems: list[AtcError] = []
         flat = needed(graph, problems)
         raise_all(problems)
@@ -72,12 +72,12 @@ class Cut:
         return ref if argument is None else Ref(argument, 0)
 
 
-def free_name(nodes: Mapping[str, TfNode], wanted: str) -> str:
-    """A name that no node has yet."""
-    name, number = wanted, 0
+def free_name(nodes: Mapping[str, TfNode], stem: str) -> str:
+    """Return a name that no node has yet."""
+    name, number = stem, 0
     while name in nodes:
         number += 1
-        name = f"{wanted}.{number}"
+        name = f"{stem}.{number}"
     return name
 
 
@@ -85,7 +85,7 @@ def free_name(nodes: Mapping[str, TfNode], wanted: str) -> str:
 
 
 def with_conditions(graph: TfGraph) -> TfGraph:
-    """The graph with an If for all Merges of one condition that do not need each other, from the inside."""
+    """Return the graph with one If for all Merges of a condition that do not depend on each other."""
     if not any(node.op == "Merge" for node in graph.nodes.values()):
         return graph
     conditions = _Conditions(TfGraph(dict(graph.nodes), graph.inputs, list(graph.outputs)))
@@ -95,21 +95,21 @@ def with_conditions(graph: TfGraph) -> TfGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A Merge: its condition, and what it returns for each value of that: false and true, or 0, 1, …"""
+    """A Merge: its condition, and its input for each value of that: false and true, or 0, 1, …"""
 
     merge: TfNode
     condition: Ref
     sides: tuple[Ref, ...]
 
 
-_Side = tuple[Ref, int]  # a condition, and for which of its values something is there
+_Side = tuple[Ref, int]  # a condition, and the value for which a node runs
 
 
 class _Conditions:
-    """The conditions of a graph without loops of version 1.
+    """The conditions of a graph without frames.
 
-    Each node is looked at once, after what it reads. A Merge waits until nothing else can be looked at: then Merges of
-    one condition that wait become one If, those of conditions inside of others first.
+    Each node is visited once, after its inputs. A Merge waits until no other node can be visited: then the waiting
+    Merges of one condition become one If, inner conditions first.
     """
 
     def __init__(self, graph: TfGraph) -> None:
@@ -118,35 +118,35 @@ class _Conditions:
         self._kept = {*graph.inputs, *(ref.node for ref in graph.outputs)}
         self._ends = self._unread()
         self._readers: dict[str, list[str]] = {}
-        self._missing: dict[str, int] = {}  # how many of what a node reads are not looked at yet
-        self._sides: dict[str, tuple[_Side, ...]] = {}  # of the nearest Switches behind a node
+        self._missing: dict[str, int] = {}  # the number of inputs that are not visited yet
+        self._sides: dict[str, tuple[_Side, ...]] = {}  # of the nearest Switches that a node depends on
         self._conditions: dict[str, Ref] = {}  # by Switch
         self._around: dict[Ref, dict[Ref, None]] = {}  # the conditions around the Switches of one
-        self._indices: set[Ref] = set()  # the conditions that are numbers of branches
+        self._indices: set[Ref] = set()  # conditions that are branch indices
 
     def rebuild(self) -> None:
-        """Rebuilds all; what has no condition stays, for the mapping to refuse it."""
+        """Rebuild all conditions. A Merge without one stays, and its mapping refuses it."""
         waiting = self._begin()
-        held: dict[tuple[Ref, int], list[_Choice]] = {}
-        while waiting or held:
+        pending: dict[tuple[Ref, int], list[_Choice]] = {}
+        while waiting or pending:
             while waiting:
                 node = self._nodes[waiting.pop()]
                 choice = self._choice(node) if node.op == "Merge" else None
                 if choice is None:
-                    waiting.extend(self._look_at(node))
+                    waiting.extend(self._visit(node))
                 else:
-                    held.setdefault((choice.condition, len(choice.sides)), []).append(choice)
-            for key in self._innermost(held):
-                choices = held.pop(key)
+                    pending.setdefault((choice.condition, len(choice.sides)), []).append(choice)
+            for key in self._innermost(pending):
+                choices = pending.pop(key)
                 self._replace(key[0], choices)
                 for choice in choices:
                     waiting.extend(self._released(choice.merge.name))
-        self._drop_what_nobody_reads()
+        self._remove_unread()
 
-    # --- in which order -----------------------------------------------------------------------------
+    # --- order of visits ----------------------------------------------------------------------------
 
     def _begin(self) -> list[str]:
-        """The nodes that read nothing; a constant comes after what it hangs on by control edges."""
+        """The nodes without inputs; a constant comes after the nodes that it has control edges from."""
         for node in self._nodes.values():
             above = [ref.node for ref in node.inputs] or list(node.controls)
             above = [name for name in above if name in self._nodes]
@@ -156,14 +156,14 @@ class _Conditions:
         return [name for name, count in reversed(self._missing.items()) if not count]
 
     def _released(self, name: str) -> Iterator[str]:
-        """The nodes that waited for nothing else."""
+        """Yield the nodes that waited for this one last."""
         for reader in self._readers.get(name, ()):
             self._missing[reader] -= 1
             if not self._missing[reader]:
                 yield reader
 
-    def _look_at(self, node: TfNode) -> Iterator[str]:
-        """Notes on which sides of conditions a node is; the nodes that waited for it."""
+    def _visit(self, node: TfNode) -> Iterator[str]:
+        """Record the sides of conditions that a node is on; return the nodes that can be visited now."""
         self._sides[node.name] = self._union(self._behind(ref) for ref in node.inputs)
         if node.op in SWITCHES:
             condition = origin(self._nodes, node.inputs[1])
@@ -185,34 +185,34 @@ class _Conditions:
         different = list(dict.fromkeys(part for part in parts if part))
         return different[0] if len(different) == 1 else tuple(dict.fromkeys(chain.from_iterable(different)))
 
-    def _innermost(self, held: Mapping[tuple[Ref, int], object]) -> list[tuple[Ref, int]]:
-        """The Merges of those conditions that are around no other; all of them if each is around one."""
+    def _innermost(self, pending: Mapping[tuple[Ref, int], object]) -> list[tuple[Ref, int]]:
+        """The keys of conditions that have no other inside; all of them if each has one."""
         around: set[Ref] = set()
-        stack = [outer for condition, _ in held for outer in self._around.get(condition, ())]
+        stack = [outer for condition, _ in pending for outer in self._around.get(condition, ())]
         while stack:
             condition = stack.pop()
             if condition not in around:
                 around.add(condition)
                 stack.extend(self._around.get(condition, ()))
-        return [key for key in held if key[0] not in around] or list(held)
+        return [key for key in pending if key[0] not in around] or list(pending)
 
     def _choice(self, merge: TfNode) -> _Choice | None:
-        """What a Merge chooses between; None if that cannot be told."""
-        places = [self._behind(ref) for ref in merge.inputs]
-        count = len(places)
+        """The choice of a Merge; None if its inputs cannot be assigned to values of one condition."""
+        by_input = [self._behind(ref) for ref in merge.inputs]
+        count = len(by_input)
         if count < 2:
             return None
-        for condition in {condition: None for sides in places for condition, _ in sides}:
-            numbers = [{number for other, number in sides if other == condition} for sides in places]
-            told = [next(iter(each)) if len(each) == 1 else -1 for each in numbers]
-            if count == 2 and () in places:  # where nothing is told, it is the other side
-                told = [number if sides else 1 - max(told) for number, sides in zip(told, places, strict=True)]
-            if sorted(told) == list(range(count)):
-                by_number = dict(zip(told, merge.inputs, strict=True))
-                return _Choice(merge, condition, tuple([by_number[number] for number in range(count)]))
+        for condition in {condition: None for sides in by_input for condition, _ in sides}:
+            numbers = [{number for other, number in sides if other == condition} for sides in by_input]
+            values = [next(iter(each)) if len(each) == 1 else -1 for each in numbers]
+            if count == 2 and () in by_input:  # an input without a Switch is the other side
+                values = [value if sides else 1 - max(values) for value, sides in zip(values, by_input, strict=True)]
+            if sorted(values) == list(range(count)):
+                by_value = dict(zip(values, merge.inputs, strict=True))
+                return _Choice(merge, condition, tuple([by_value[value] for value in range(count)]))
         return None
 
-    # --- what becomes of them -----------------------------------------------------------------------
+    # --- replacement --------------------------------------------------------------------------------
 
     def _replace(self, condition: Ref, choices: Sequence[_Choice]) -> None:
         captured: dict[str, Ref] = {}
@@ -251,7 +251,7 @@ class _Conditions:
         self._sides[node.name] = sides
 
     def _number_of_input(self, choice: _Choice) -> Ref:
-        """Output 1 of a Merge, the number of the input that was there: the condition as a number."""
+        """Output 1 of a Merge, `value_index`: the condition as a number."""
         called, condition = choice.merge.called, choice.condition
         if choice.sides[0] != choice.merge.inputs[0]:
             name = free_name(self._nodes, f"{choice.merge.name}/not")
@@ -262,19 +262,19 @@ class _Conditions:
         self._put(TfNode(name, "Cast", (condition,), attrs, called=called), self._behind(condition))
         return Ref(name, 0)
 
-    # --- what is left over ----------------------------------------------------------------------------
+    # --- removal -------------------------------------------------------------------------------------
 
     def _unread(self) -> set[str]:
         return self._nodes.keys() - {ref.node for node in self._nodes.values() for ref in node.inputs} - self._kept
 
-    def _drop_what_nobody_reads(self) -> None:
-        """Drops what now stands in bodies alone, and the marks of a side on which only control edges hang."""
-        nodes, marks = self._nodes, find_marks(self._nodes)
+    def _remove_unread(self) -> None:
+        """Remove nodes that only bodies need, and pivots that have only control edges."""
+        nodes, pivots = self._nodes, find_pivots(self._nodes)
         readers = Counter(ref.node for node in nodes.values() for ref in node.inputs)
         waiting = list(self._unread())
         while waiting:
             name = waiting.pop()
-            if name in nodes and (name not in self._ends or name in marks):
+            if name in nodes and (name not in self._ends or name in pivots):
                 for ref in nodes.pop(name).inputs:
                     readers[ref.node] -= 1
                     if not readers[ref.node] and ref.node not in self._kept:

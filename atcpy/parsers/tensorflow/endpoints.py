@@ -11,7 +11,7 @@ from itertools import islice
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow.functions import CALLS
-from atcpy.parsers.tensorflow.graph import BRANCHES, Ref, TfNode, find_marks, main_ref
+from atcpy.parsers.tensorflow.graph import BRANCHES, Ref, TfNode, find_pivots, main_ref
 from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
 from atcpy.parsers.tensorflow.locate import Kind
 from atcpy.parsers.tensorflow.reader import TfFile
@@ -118,11 +118,11 @@ def _ends_of(outputs: Iterable[str]) -> str:
 
 def _leaves(nodes: Mapping[str, TfNode]) -> dict[str, Ref]:
     read = {ref.node for node in nodes.values() for ref in node.inputs}
-    marks = find_marks(nodes)
+    pivots = find_pivots(nodes)
     ends = [
         node
         for node in nodes.values()
-        if node.name not in read and node.op not in _NO_RESULT and node.name not in marks
+        if node.name not in read and node.op not in _NO_RESULT and node.name not in pivots
     ]
     return {f"{node.name}:{index}": Ref(node.name, index) for node in ends for index in range(_result_count(node))}
 

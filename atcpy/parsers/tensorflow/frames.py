@@ -1,7 +1,7 @@
-"""Loops of TensorFlow 1 → nodes that run graphs: what v2 has from the start.
+"""Loops of TensorFlow 1, written in frames, become While nodes as in TensorFlow 2.
 
-A loop is a ring of nodes: Enter → Merge → Switch → … → NextIteration → Merge, and Switch → Exit. It becomes a While.
-Loops come first, those inside of others before them, then conditions (`conditions.py`).
+Each loop variable is a cycle Enter → Merge → Switch → … → NextIteration → Merge, left by Switch → Exit. Loops are
+rebuilt first, inner ones before outer ones, then conditions (`conditions.py`).
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from dataclasses import replace
 
 from atcpy.errors import ModelInvalid, Where
 from atcpy.parsers.tensorflow.conditions import Cut, free_name, origin, with_conditions
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, find_marks
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, find_pivots
 
-# How many inputs the parts of rings have at least.
-_INPUTS = {"Switch": 2, "_SwitchN": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
+# The inputs that the ops of frames have at least.
+_MIN_INPUTS = {"Switch": 2, "_SwitchN": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
 
 
 def structured(graph: TfGraph) -> TfGraph:
-    """The graph with loops and conditions as nodes that have graphs of their own."""
+    """Return the graph with loops and conditions as functional nodes, which have bodies."""
     if not any(node.op in ("Merge", "LoopCond") for node in graph.nodes.values()):
         return graph
     nodes = dict(graph.nodes)
     for node in nodes.values():
-        if len(node.inputs) < _INPUTS.get(node.op, 0):
-            what = f"it has {len(node.inputs)} inputs, {_INPUTS[node.op]} are needed"
+        if len(node.inputs) < _MIN_INPUTS.get(node.op, 0):
+            what = f"it has {len(node.inputs)} inputs, {_MIN_INPUTS[node.op]} are needed"
             raise ModelInvalid("E12009", what, where=Where(node=node.name, op=node.op))
-    _rebuild_loops(_Rings(nodes))
+    _rebuild_loops(_Frames(nodes))
     return with_conditions(TfGraph(nodes, graph.inputs, graph.outputs))
 
 
-class _Rings:
-    """The nodes of a graph as loops see them: who reads a node, and which loop an Enter belongs to."""
+class _Frames:
+    """The loops of a graph, the readers of each node, and the loop that each Enter belongs to."""
 
     def __init__(self, nodes: dict[str, TfNode]) -> None:
         self.nodes = nodes
-        self.marks = find_marks(nodes)
-        self.hanging: dict[str, list[str]] = {}  # by the mark on which they hang by control edges
-        self.readers: dict[str, list[str]] = {}  # loops that became nodes are added, what they were made of stays
-        self.switches: dict[str, list[TfNode]] = {}  # by the node that decides
+        self.pivots = find_pivots(nodes)
+        self.controlled: dict[str, list[str]] = {}  # constants with control edges from a pivot, by its name
+        self.readers: dict[str, list[str]] = {}  # of nodes that were replaced, too
+        self.switches: dict[str, list[TfNode]] = {}  # by the name of their predicate
         self.loops: list[_Loop] = []
         self.loop_of: dict[str, _Loop] = {}  # by the name of an Enter
         enters: dict[bytes, list[TfNode]] = {}
@@ -46,15 +46,15 @@ class _Rings:
             for ref in node.inputs:
                 self.readers.setdefault(ref.node, []).append(node.name)
             for name in () if node.inputs else node.controls:
-                if name in self.marks:
-                    self.hanging.setdefault(name, []).append(node.name)
+                if name in self.pivots:
+                    self.controlled.setdefault(name, []).append(node.name)
             if node.op == "Enter":
                 enters.setdefault(_frame(node), []).append(node)
             elif node.op == "Switch":
                 self.switches.setdefault(node.inputs[1].node, []).append(node)
         by_frame: dict[bytes, list[_Loop]] = {}
         for node in nodes.values():
-            if node.op == "LoopCond" and node.name in self.switches:  # else nobody asks it
+            if node.op == "LoopCond" and node.name in self.switches:
                 loop = _Loop(self, node)
                 self.loops.append(loop)
                 by_frame.setdefault(loop.frame, []).append(loop)
@@ -67,25 +67,25 @@ class _Rings:
                 if len(loops) == 1:
                     loops[0].add_enter(enter)
                     self.loop_of[enter.name] = loops[0]
-                else:  # a graph that was imported twice: what does not vary is as good outside
+                else:  # a graph that was imported twice: a loop invariant can as well be read from outside
                     nodes[enter.name] = replace(enter, op="Identity")
 
     def read_by(self, name: str) -> Iterator[TfNode]:
-        """The nodes that read one, and those that come to read it meanwhile."""
+        """Yield the readers of a node, and those that are added in the meantime."""
         for reader in self.readers.get(name, ()):
             if reader in self.nodes:
                 yield self.nodes[reader]
 
     def put(self, node: TfNode) -> None:
-        """Adds a node, or replaces one that read nothing but loops."""
+        """Add a node, or replace one that read only loops."""
         self.nodes[node.name] = node
         for ref in node.inputs:
             self.readers.setdefault(ref.node, []).append(node.name)
 
 
-def _rebuild_loops(rings: _Rings) -> None:
-    """Puts a While in the place of each loop, those inside before it."""
-    for outermost in rings.loops:
+def _rebuild_loops(frames: _Frames) -> None:
+    """Replace each loop by a While, inner loops first."""
+    for outermost in frames.loops:
         path = {} if outermost.is_done else {outermost: outermost.find()}
         while path:
             loop, search = next(reversed(path.items()))
@@ -102,26 +102,26 @@ def _rebuild_loops(rings: _Rings) -> None:
 class _Loop:
     """The loop of one LoopCond."""
 
-    def __init__(self, rings: _Rings, cond: TfNode) -> None:
-        self._rings = rings
-        self._nodes = rings.nodes
+    def __init__(self, frames: _Frames, cond: TfNode) -> None:
+        self._frames = frames
+        self._nodes = frames.nodes
         self._cond = cond
         self.frame = b""
-        self.enters: list[str] = []  # first those of what varies
+        self.enters: list[str] = []  # those of loop variables first
         self.is_done = False
-        self._switches: dict[str, TfNode] = {}  # by the name of their Merge, which stands for one that was pruned
-        self._places: dict[str, str] = {}  # the Merge of a Switch
+        self._switches: dict[str, TfNode] = {}  # by their Merge, which stands for a Switch that was pruned
+        self._merges: dict[str, str] = {}  # by Switch
         self._entered: list[Ref] = []
         self._next: list[Ref] = []
         self._inside: set[str] = set()
         self._captured: dict[str, Ref] = {}
         self.where = Where(node=cond.name, op=cond.op)
-        for switch in rings.switches[cond.name]:
+        for switch in frames.switches[cond.name]:
             self._add(switch)
 
     def add_enter(self, enter: TfNode) -> None:
-        """Adds what enters without a Switch: what does not vary, or what the condition alone asks for."""
-        for merge in self._rings.read_by(enter.name):
+        """Add an Enter without a Switch: of a loop invariant, or of a variable that only the condition reads."""
+        for merge in self._frames.read_by(enter.name):
             sources = self._sources(merge)
             if "NextIteration" in sources:
                 self._switches[merge.name] = merge
@@ -130,7 +130,7 @@ class _Loop:
         self.enters.append(enter.name)
 
     def _sources(self, merge: TfNode | None) -> dict[str, TfNode]:
-        """What a Merge reads, by its op."""
+        """The nodes that a Merge reads, by their ops."""
         if merge is None or merge.op != "Merge":
             return {}
         return {node.op: node for ref in merge.inputs if (node := self._nodes.get(ref.node)) is not None}
@@ -146,7 +146,7 @@ class _Loop:
             names = " and ".join(f'"{name.decode("utf-8", "replace")}"' for name in (self.frame, frame))
             raise ModelInvalid("E13014", f"a Switch of two loops: {names}", where=where)
         self.frame = frame
-        self._places[switch.name] = merge.name
+        self._merges[switch.name] = merge.name
         if merge.name not in self._switches:
             self._switches[merge.name] = switch
             self.enters.append(sources["Enter"].name)
@@ -154,8 +154,8 @@ class _Loop:
             self._next.append(sources["NextIteration"].inputs[0])
 
     def find(self) -> Iterator[_Loop]:
-        """Finds what reads, at any distance, what enters the loop, or hangs on it: all that runs in its turns. Yields
-        each loop that stands inside, which must be a node when the search goes on.
+        """Find the nodes of the body and the condition: all that depend on an Enter, by data or control edges. Yields
+        each inner loop, which must have been replaced when the search goes on.
         """
         stack = list(self.enters)
         while stack:
@@ -163,26 +163,26 @@ class _Loop:
             if name in self._inside:
                 continue
             self._inside.add(name)
-            stack.extend(self._rings.hanging.get(name, ()))
-            for reader in self._rings.read_by(name):
-                inner = self._rings.loop_of.get(reader.name)
+            stack.extend(self._frames.controlled.get(name, ()))
+            for reader in self._frames.read_by(name):
+                inner = self._frames.loop_of.get(reader.name)
                 if inner is not None and inner is not self:
                     yield inner
                 elif not self._leaves(reader):
                     stack.append(reader.name)
 
     def _leaves(self, node: TfNode) -> bool:
-        return node.op == "Exit" and node.inputs[0].node in self._places
+        return node.op == "Exit" and node.inputs[0].node in self._merges
 
     def _stop(self, ref: Ref) -> str | None:
         node = self._nodes.get(ref.node)
-        if ref.node in self._places:
-            return self._places[ref.node]
+        if ref.node in self._merges:
+            return self._merges[ref.node]
         if ref.node in self._switches:
             return ref.node
         if node is None or (ref.node not in self._inside and node.op == "Const"):
             return None
-        if self._rings.loop_of.get(ref.node) is self:
+        if self._frames.loop_of.get(ref.node) is self:
             return self._capture(node.inputs[0])
         return None if ref.node in self._inside else self._capture(ref)
 
@@ -192,35 +192,35 @@ class _Loop:
         return name
 
     def replace(self) -> None:
-        """Puts a While in the place of the nodes of the loop."""
-        marks = self._rings.marks & self._inside
-        cond, body = Cut(self._nodes, self._stop, marks), Cut(self._nodes, self._stop, marks)
+        """Replace the nodes of the loop by a While."""
+        pivots = self._frames.pivots & self._inside
+        cond, body = Cut(self._nodes, self._stop, pivots), Cut(self._nodes, self._stop, pivots)
         cond.run(self._cond.inputs[:1])
         body.run(self._next)
         if any(node.op == "Exit" for part in (cond, body) for node in part.found.values()):
             raise ModelInvalid("E13014", "its loop has no end", where=self.where)
         arguments = [*self._switches, *self._captured]
-        handed_on = [Ref(name, 0) for name in self._captured]
+        invariants = [Ref(name, 0) for name in self._captured]
         bodies = {
             "cond": cond.graph(arguments, self._cond.inputs[:1]),
-            "body": body.graph(arguments, [*self._next, *handed_on]),
+            "body": body.graph(arguments, [*self._next, *invariants]),
         }
-        leaving = [(node, merge) for switch, merge in self._places.items() for node in self._rings.read_by(switch)]
+        leaving = [(node, merge) for switch, merge in self._merges.items() for node in self._frames.read_by(switch)]
         for name in self._inside:
             self._nodes.pop(name, None)
         self.is_done = True
         scope = self._cond.name.rpartition("/")[0]
         name = free_name(self._nodes, self._cond.name if scope in self._nodes else scope or self._cond.name)
         inputs = (*self._entered, *self._captured.values())
-        self._rings.put(TfNode(name, "While", inputs, {}, (), bodies, self._cond.called))
+        self._frames.put(TfNode(name, "While", inputs, {}, (), bodies, self._cond.called))
         order = {merge: index for index, merge in enumerate(self._switches)}
         for node, merge in leaving:
             if self._leaves(node):
                 result = (Ref(name, order[merge]),)
-                self._rings.put(TfNode(node.name, "Identity", result, node.attrs, called=node.called))
+                self._frames.put(TfNode(node.name, "Identity", result, node.attrs, called=node.called))
 
 
 def _frame(enter: TfNode) -> bytes:
-    """The name of the loop that an Enter belongs to."""
+    """The name of the frame of an Enter."""
     name = enter.attrs.get("frame_name")
     return name if isinstance(name, bytes) else b""

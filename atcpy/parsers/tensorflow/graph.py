@@ -92,12 +92,11 @@ def read_graph(proto: GraphDef, problems: list[AtcError]) -> dict[str, TfNode]:
 
 
 def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] = ()) -> TfGraph:
-    """The part that the outputs depend on by data, in an order in which nodes come after what they read; calls of
-    functions are put in place by `inline_calls` before. Cycles are left to those who rebuild loops of TensorFlow 1,
-    and the Switches on which constants hang by control edges stay for them. So do, where there are Switches, nodes of
-    the ops `pivots` on which anything hangs.
+    """Return the part that the outputs depend on by data, in topological order but for the cycles of frames; calls are
+    inlined before. Control edges count only where loops and conditions need them later: those from Switches to
+    constants, and those from nodes of the ops `pivots`.
     """
-    marks = find_marks(graph.nodes)
+    switch_pivots = find_pivots(graph.nodes)
     order: dict[str, TfNode] = {}
     entered: set[str] = set()
     missing: set[str] = set()
@@ -106,7 +105,7 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
     def above(node: TfNode) -> Iterator[str]:
         names = [ref.node for ref in node.inputs]
         for name in node.controls:
-            if (name in marks and not node.inputs) or (name in graph.nodes and graph.nodes[name].op in pivots):
+            if (name in switch_pivots and not node.inputs) or (name in graph.nodes and graph.nodes[name].op in pivots):
                 names.append(name)
         return iter(names)
 
@@ -141,28 +140,30 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
 
 
 def part(graph: TfGraph, inputs: Sequence[int], outputs: Sequence[int]) -> TfGraph:
-    """What some outputs of a graph depend on, which are some of its inputs."""
-    names, refs = [graph.inputs[place] for place in inputs], [graph.outputs[place] for place in outputs]
+    """Return the part of a graph that has only these of its inputs and outputs."""
+    names, refs = [graph.inputs[index] for index in inputs], [graph.outputs[index] for index in outputs]
     problems: list[AtcError] = []
     cut = needed(TfGraph(graph.nodes, names, refs), problems)
     raise_all(problems)
     return cut
 
 
-def find_marks(nodes: Mapping[str, TfNode]) -> set[str]:
-    """The Switches, and what does nothing but stand for one of their sides: constants hang on it by control edges."""
+def find_pivots(nodes: Mapping[str, TfNode]) -> set[str]:
+    """Return the pivots of conditions: Switches, and the Identity and NoOp nodes that stand for one of their sides.
+    Constants of a branch have control edges from them.
+    """
     waiting = [node.name for node in nodes.values() if node.op in SWITCHES]
     if not waiting:
         return set()
-    behind: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for node in nodes.values():
         if node.op in ("Identity", "NoOp"):
             for name in node.controls if node.op == "NoOp" else [ref.node for ref in node.inputs[:1]]:
-                behind.setdefault(name, []).append(node.name)
-    marks: set[str] = set()
+                readers.setdefault(name, []).append(node.name)
+    pivots: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in marks:
-            marks.add(name)
-            waiting.extend(behind.get(name, ()))
-    return marks
+        if name not in pivots:
+            pivots.add(name)
+            waiting.extend(readers.get(name, ()))
+    return pivots

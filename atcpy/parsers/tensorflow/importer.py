@@ -1,4 +1,4 @@
-"""A TensorFlow graph → ir.Graph, one mapping function a node, every problem told at once."""
+"""A TensorFlow graph → ir.Graph, by one mapping function a node. All problems are reported at once."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 @dataclass(slots=True)
 class _Scope:
-    """What references mean in one graph, which nodes were looked at, which of them have no value for an error that is
-    told already, and which outputs are read.
+    """One graph while it is read: the values of references, the nodes that were visited, those of them that failed with
+    an error that is reported already, and the outputs that are read.
     """
 
     graph: Graph
@@ -46,7 +46,7 @@ class _Scope:
 
 
 class Importer:
-    """Reads graphs into the IR; `problems` has all that is wrong with them."""
+    """Reads graphs into the IR; `problems` collects their errors."""
 
     def __init__(self, library: Library, variables: Variables) -> None:
         self.problems: list[AtcError] = []
@@ -65,8 +65,8 @@ class Importer:
         self._text_inputs: list[str] = []
 
     def read_inputs(self, inputs: Mapping[str, TfNode], graph: Graph) -> dict[str, Value]:
-        """Makes the inputs of the main graph, by the names that they are known by."""
-        made: dict[str, Value] = {}
+        """Create the inputs of the main graph; return them by the names that users know them by."""
+        values: dict[str, Value] = {}
         for index, (name, node) in enumerate(inputs.items()):
             where = Where(node=node.name, op=node.op)
             number = node.attrs.get("dtype")
@@ -79,8 +79,8 @@ class Importer:
                 self._text_inputs.append(f'"{name}"')
             data = graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
             data.output.desc = TensorDesc.plain(dtype, self._input_shape(name, node, where))
-            made[name] = data.output
-        return made
+            values[name] = data.output
+        return values
 
     def _input_shape(self, name: str, node: TfNode, where: Where) -> Shape | None:
         proto = node.attrs.get("shape")
@@ -93,7 +93,7 @@ class Importer:
         return shape
 
     def read_main(self, nodes: TfGraph, values: Mapping[Ref, Value], graph: Graph) -> list[Value | None]:
-        """Reads the main graph, of whose nodes some have values already; what it returns."""
+        """Read the main graph, some of whose nodes have values already; return its outputs."""
         scope = _Scope(graph, graph.name, values=dict(values))
         self._read(nodes, scope)
         if self._unknown:
@@ -134,7 +134,7 @@ class Importer:
         if self._depth >= MAX_NESTING:
             raise ResourceLimit("R0001", f"graphs are nested more than {MAX_NESTING} deep", where=b.where)
         if len(body.inputs) != len(arguments):
-            what = f"{label} takes {len(body.inputs)} values, {len(arguments)} are given"
+            what = f"{label} takes {len(body.inputs)} values, not {len(arguments)}"
             raise ModelInvalid("E12009", what, where=b.where)
         values = {Ref(name, 0): value for name, value in zip(body.inputs, arguments, strict=True)}
         before = len(self.problems) + len(self._unknown)
@@ -146,8 +146,8 @@ class Importer:
         found = [value for value in results if value is not None]
         if len(found) < len(results):
             if len(self.problems) + len(self._unknown) == before:
-                raise ModelInvalid("E12009", f"{label} returns what nothing in it makes", where=b.where)
-            raise _ToldAlready
+                raise ModelInvalid("E12009", f"{label} returns a value that no node of it has", where=b.where)
+            raise _AlreadyReported
         if any(value in self.imaginary for value in found):
             raise b.unsupported(f"complex numbers that {label} returns")
         if any(value in self.random for value in found if value not in arguments):
@@ -183,12 +183,12 @@ class Importer:
                 self._unknown.setdefault(node.op, []).append(node.name)
                 scope.failed.add(node.name)
             elif any(ref.node in scope.failed or ref not in scope.values for ref in node.inputs):
-                self._read_nothing(node, scope, nodes.nodes)
+                self._fail(node, scope, nodes.nodes)
             else:
                 self._read_node(node, scope)
 
-    def _read_nothing(self, node: TfNode, scope: _Scope, nodes: Mapping[str, TfNode]) -> None:
-        """A node that reads what has no value: told already, or an output that its maker does not have."""
+    def _fail(self, node: TfNode, scope: _Scope, nodes: Mapping[str, TfNode]) -> None:
+        """Report a node that reads what has no value: an output that the other node does not have, or a cycle."""
         where = Where(graph=scope.path, node=node.name, op=node.op)
         for ref in node.inputs:
             if ref.node in scope.failed or ref in scope.values:
@@ -197,9 +197,9 @@ class Importer:
                 what = f'it reads "{ref.node}", which needs it: a cycle, but no loop'
                 self.problems.append(ModelInvalid("E13014", what, where=where))
                 continue
-            maker = nodes[ref.node].op if ref.node in nodes else ""
-            signature = self._library.signature(maker)
-            what = f'it reads output {ref.output} of "{ref.node}"' + (f" ({maker})" if maker else "")
+            op = nodes[ref.node].op if ref.node in nodes else ""
+            signature = self._library.signature(op)
+            what = f'it reads output {ref.output} of "{ref.node}"' + (f" ({op})" if op else "")
             if signature is not None and signature.output_count is not None and ref.output >= signature.output_count:
                 what += f", which has {signature.output_count}"
                 self.problems.append(ModelInvalid("E12009", what, where=where))
@@ -211,9 +211,9 @@ class Importer:
         signature = self._library.signature(node.op)
         defaults = signature.defaults if signature is not None else {}
         if signature is not None:
-            count, most = len(node.inputs), signature.most_inputs
-            if count < signature.least_inputs or (most is not None and count > most):
-                what = f"it has {count} inputs, {most or signature.least_inputs} are needed"
+            count, limit = len(node.inputs), signature.max_inputs
+            if count < signature.min_inputs or (limit is not None and count > limit):
+                what = f"it has {count} inputs, {limit or signature.min_inputs} are needed"
                 where = Where(graph=scope.path, node=node.name, op=node.op)
                 self.problems.append(ModelInvalid("E12009", what, where=where))
                 scope.failed.add(node.name)
@@ -226,7 +226,7 @@ class Importer:
             self.problems.append(error.located(graph=scope.path, node=node.name, op=node.op))
             scope.failed.add(node.name)
             return
-        except _ToldAlready:
+        except _AlreadyReported:
             scope.failed.add(node.name)
             return
         except EVALUATION_ERRORS as error:
@@ -237,7 +237,7 @@ class Importer:
                 self._name(value, b, index)
 
     def _mapping(self, b: OpBuilder) -> MappingFunction:
-        """The function that says a node, whose inputs may be complex."""
+        """The mapping function of a node, which depends on whether its inputs are complex or random."""
         if is_random(b):
             return of_random
         if not any(value in self.imaginary for value in b.inputs):
@@ -247,12 +247,12 @@ class Importer:
         return _refuse_complex if any(value.desc.dtype in _COMPLEX for value in b.inputs) else function
 
     def _name(self, value: Value, b: OpBuilder, index: int) -> None:
-        """Gives what was made for a node the node's name."""
-        made = value.producer
-        if made.sources == (b.node.name,) and value not in b.inputs:
+        """Give an output of a node, and the op that computes it, the name of the node."""
+        producer = value.producer
+        if producer.sources == (b.node.name,) and value not in b.inputs:
             names = b.graph.names
-            if made.name.startswith(f"{b.node.name}/"):
-                made.name = names.fresh_node(b.node.name)
+            if producer.name.startswith(f"{b.node.name}/"):
+                producer.name = names.fresh_node(b.node.name)
             value.name = names.fresh_value(f"{b.node.name}:{index}")
 
     def _unknown_ops(self) -> Unsupported:
@@ -276,5 +276,5 @@ def _refuse_complex(b: OpBuilder) -> NoReturn:
     raise b.unsupported("complex numbers")
 
 
-class _ToldAlready(Exception):
-    """What a node needs has an error that is among the problems."""
+class _AlreadyReported(Exception):
+    """An input of a node failed with an error that is among the problems."""

@@ -1,11 +1,11 @@
-"""What a mapping function sees: one node of a TensorFlow graph, and the means to say it in ops of ONNX.
+"""OpBuilder: what a mapping function sees of a node of a TensorFlow graph, and how it creates the ops of ONNX for it.
 
     @maps("BiasAdd")
     def bias_add(b: OpBuilder) -> Value:
         '''Add along the channels'''
 
-A function returns the value, or the values, of the node's outputs. What it adds has its type at once, so that it may
-ask for the shapes of what it reads: sizes are numbers or symbols.
+A function returns the value, or the values, of the node's outputs. Types are inferred as nodes are created, so that a
+function may ask for the shape of any value: sizes are numbers or symbols.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _Attr = TypeVar("_Attr")
 
 
 class Bodies(Protocol):
-    """Who reads the graphs that a node of control flow runs, and the constants that variables are. `lists` has the
-    lists whose elements have no shape yet, with their element types: the value is their size. `growing` has the arrays
-    that grow when they are written behind their end. `imaginary` has what makes a value complex: the value is the real
-    part only. `devices` has the first device of each collective. `random` has the numbers that are drawn, with the
-    range that they are in.
+    """What mapping functions share: the importer, which reads bodies and variables, and what is known of values.
+
+    `lists` has the tensor lists whose elements have no shape yet, with their element types; such a value is the size of
+    the list. `growing` has the TensorArrays that grow when an element is written behind their end. `imaginary` has the
+    imaginary parts of complex values. `devices` has the first device of each collective. `random` has the range of
+    each random number.
     """
 
     lists: dict[Value, DType]
@@ -61,8 +62,8 @@ class Bodies(Protocol):
 
 
 class OpBuilder(Builder):
-    """Builds what one node of a TensorFlow graph becomes. `inputs` are the values that its data inputs have become, and
-    `read` the outputs that something in its graph reads.
+    """Creates the nodes for one node of a TensorFlow graph. `inputs` are the values of its data inputs, and `read` the
+    outputs that are read in its graph.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class OpBuilder(Builder):
         other.graph = graph or self.graph
         return other
 
-    # --- what the node says ----------------------------------------------------------------
+    # --- the node --------------------------------------------------------------------------
 
     @property
     def where(self) -> Where:
-        """Its place, for errors."""
+        """The node that errors name."""
         return Where(graph=self.graph.name, node=self.node.name, op=self.node.op)
 
     def input(self, index: int) -> Value:
@@ -154,7 +155,7 @@ class OpBuilder(Builder):
         return body if body is not None else self.bodies.find_body(self, self.attr(name))
 
     def is_read(self, output: int) -> bool:
-        """Does anyone read this output?"""
+        """Whether this output is read."""
         return Ref(self.node.name, output) in self._read
 
     # --- what is known of its inputs ---------------------------------------------------------
@@ -180,7 +181,7 @@ class OpBuilder(Builder):
         return array
 
     def is_constant(self, index: int) -> bool:
-        """True if `array` has an answer."""
+        """Whether `array` can return the elements of an input."""
         return find_constant(self.input(index), self.known) is not None
 
     def ints(self, index: int) -> tuple[int, ...]:
@@ -249,7 +250,7 @@ class OpBuilder(Builder):
             raise self.invalid(f"{name}: one number, not {len(numbers)}")
         return numbers[0]
 
-    # --- what becomes of it --------------------------------------------------------------------
+    # --- values --------------------------------------------------------------------------------
 
     def reshape(self, value: Value, shape: Sequence[int], *, allowzero: bool = True) -> Value:
         """Change the shape. One −1 stands for the size that is left; TensorFlow's 0 is a size."""
@@ -268,14 +269,14 @@ class OpBuilder(Builder):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How an op of TensorFlow is said: the function, and the sentence of the page of operators."""
+    """The mapping function of an op, and its sentence on the page of operators."""
 
     function: MappingFunction
     note: str
 
 
 MAPPINGS: dict[str, Rule] = {}
-COMPLEX: dict[str, MappingFunction] = {}  # how an op is said where an input is complex
+COMPLEX: dict[str, MappingFunction] = {}  # of ops with a complex input
 
 
 def maps(*ops: str, note: str = "") -> Callable[[MappingFunction], MappingFunction]:

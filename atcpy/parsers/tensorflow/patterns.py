@@ -1,4 +1,4 @@
-"""What a graph says by several nodes, and is known for what it is before they are mapped one by one."""
+"""Patterns of several nodes that are mapped as one node."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from atcpy.parsers.tensorflow.graph import TfGraph, needed
 
 
 def recognized(graph: TfGraph, problems: list[AtcError]) -> TfGraph:
-    """The graph with loops and branches of TensorFlow 1, convolutions with dilations and Gelu as one node each, in
-    those loops and branches, too; what they were said by is gone.
+    """Return the graph with loops and conditions of TensorFlow 1, dilated convolutions and Gelu as one node each, in
+    bodies, too. The nodes that they replace are removed.
     """
     found = structured(graph)
     whole = TfGraph(found.nodes, found.inputs, found.outputs)
-    graphs = [whole]
-    while graphs:
-        part = graphs.pop()
-        made = needed(with_gelu(with_dilations(part)), problems)
-        part.nodes, part.outputs = made.nodes, made.outputs
-        graphs += [body for node in part.nodes.values() for body in node.bodies.values()]
+    waiting = [whole]
+    while waiting:
+        body = waiting.pop()
+        reduced = needed(with_gelu(with_dilations(body)), problems)
+        body.nodes, body.outputs = reduced.nodes, reduced.outputs
+        waiting += [inner for node in body.nodes.values() for inner in node.bodies.values()]
     return whole

@@ -15,14 +15,14 @@ Argument = tuple[str, str]  # its name, and the attribute that says how many the
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The outputs of an op, in order, and the defaults of its attributes as plain Python values. Its nodes have at
-    least so many inputs, and at most so many if that is known.
+    """The outputs of an op, in order, the defaults of its attributes as plain Python values, and how many inputs its
+    nodes may have.
     """
 
     outputs: tuple[Argument, ...]
     defaults: Mapping[str, object]
-    least_inputs: int = 0
-    most_inputs: int | None = None
+    min_inputs: int = 0
+    max_inputs: int | None = None
 
     @property
     def output_count(self) -> int | None:
