@@ -1,7 +1,7 @@
 """Checkpoints of version 2: `P.index`, a table of what there is, and the elements in `P.data-00000-of-00002`, ….
 
-Elements stay in the mapped files: an array is a view of them. Only a variable that was saved in parts and is wanted as
-a whole is put together in memory.
+Elements stay in the mapped files: an array is a view of them. Only a variable that was saved in parts and is read as a
+whole is assembled in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Slice:
     sizes: tuple[int, ...]
 
     @property
-    def places(self) -> tuple[slice, ...]:
+    def slices(self) -> tuple[slice, ...]:
         """The same for numpy."""
         return tuple(slice(start, start + size) for start, size in zip(self.starts, self.sizes, strict=True))
 
@@ -63,8 +63,8 @@ class Slice:
         return Slice(starts, sizes) if all(size > 0 for size in sizes) else None
 
     def seen_from(self, starts: Sequence[int]) -> tuple[slice, ...]:
-        """Its places in an array that begins at `starts`."""
-        return Slice(tuple(a - b for a, b in zip(self.starts, starts, strict=True)), self.sizes).places
+        """The same in an array that begins at `starts`."""
+        return Slice(tuple(a - b for a, b in zip(self.starts, starts, strict=True)), self.sizes).slices
 
 
 class Checkpoint:
@@ -88,7 +88,7 @@ class Checkpoint:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """What there is, but for parts."""
+        """The keys of whole tensors."""
         return tuple(key.decode("utf-8", "surrogateescape") for key in self._table if key and key[0])
 
     def __contains__(self, key: str) -> bool:
@@ -99,12 +99,12 @@ class Checkpoint:
 
         Raises ModelInvalid that names key and file.
         """
-        place = where.filled(file=self.file)
+        location = where.filled(file=self.file)
         if key not in self:
             hint = did_you_mean(key, self.keys) or "is it the checkpoint of this graph?"
-            raise ModelInvalid("E12009", f'the checkpoint has no "{key}"', where=place, hint=hint)
+            raise ModelInvalid("E12009", f'the checkpoint has no "{key}"', where=location, hint=hint)
         try:
-            return self._tensor(key, box, place)
+            return self._tensor(key, box, location)
         except AtcError as error:
             raise error.located(file=self.file) from error.__cause__
 
@@ -116,15 +116,15 @@ class Checkpoint:
             raise ModelInvalid("E13014", what, where=where)
         if not entry.slices:
             whole = self._read(key, entry, dtype, shape, where)
-            return whole if box is None else _cut(whole, box.places, box.sizes)
+            return whole if box is None else _cut(whole, box.slices, box.sizes)
         if key not in self._parts:
             self._parts[key] = self._find_parts(key, entry, shape, where)
         parts = self._parts[key]
-        wanted = box or Slice((0,) * len(shape), shape)
-        if wanted in parts:
-            return self._read_part(key, wanted, dtype, where)
-        needed = [part for part in parts if wanted.common(part) is not None]
-        return _assembled(dtype, wanted, [(part, self._read_part(key, part, dtype, where)) for part in needed])
+        requested = box or Slice((0,) * len(shape), shape)
+        if requested in parts:
+            return self._read_part(key, requested, dtype, where)
+        needed = [part for part in parts if requested.common(part) is not None]
+        return _assembled(dtype, requested, [(part, self._read_part(key, part, dtype, where)) for part in needed])
 
     def _type(self, key: str, entry: BundleEntryProto, where: Where) -> tuple[DType, StaticShape]:
         dtype = find_dtype(entry.dtype)
@@ -252,20 +252,20 @@ def _view(content: memoryview, dtype: DType, shape: StaticShape, aligned: bool) 
     return array if aligned else array.copy()
 
 
-def _cut(whole: Tensor, places: tuple[slice, ...], sizes: StaticShape) -> Tensor:
-    return Tensor(whole.dtype, sizes, lambda: whole.array[places])
+def _cut(whole: Tensor, slices: tuple[slice, ...], sizes: StaticShape) -> Tensor:
+    return Tensor(whole.dtype, sizes, lambda: whole.array[slices])
 
 
-def _assembled(dtype: DType, wanted: Slice, parts: Sequence[tuple[Slice, Tensor]]) -> Tensor:
+def _assembled(dtype: DType, requested: Slice, parts: Sequence[tuple[Slice, Tensor]]) -> Tensor:
     def read() -> Array:
-        whole = np.zeros(wanted.sizes, dtype.numpy)
+        whole = np.zeros(requested.sizes, dtype.numpy)
         for part, tensor in parts:
-            both = wanted.common(part)
+            both = requested.common(part)
             if both is not None:
-                whole[both.seen_from(wanted.starts)] = tensor.array[both.seen_from(part.starts)]
+                whole[both.seen_from(requested.starts)] = tensor.array[both.seen_from(part.starts)]
         return whole
 
-    return Tensor(dtype, wanted.sizes, read)
+    return Tensor(dtype, requested.sizes, read)
 
 
 def _box(proto: Any, shape: StaticShape) -> Slice:

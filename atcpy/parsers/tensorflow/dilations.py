@@ -1,9 +1,9 @@
-"""Convolutions with dilations, as TensorFlow says many of them: on blocks of space that are put into the batch.
+"""Dilated convolutions that a graph writes as plain ones on blocks of space that are moved into the batch.
 
     SpaceToBatchND → Conv2D → BatchToSpaceND     becomes     Conv2D with dilations
 
-What is padded before and cut afterwards becomes the padding of the convolution where both are constants. Else the two
-ops stay, with blocks of one place: they pad and cut, and move nothing.
+Padding and cropping become the padding of the convolution where both are constants. Else the two ops stay with blocks
+of size 1: they pad and crop, and move nothing.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atcpy.errors import Where
 from atcpy.ir.tensor import Array
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, constant_of
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType, TensorProto
-from atcpy.parsers.tensorflow.tensors import read_tensor
 
 _CONVOLUTIONS = frozenset({"Conv2D", "Conv3D", "DepthwiseConv2dNative"})
-_ONE_PLACE = "atcpy/blocks_of_one"  # in front of the names of constants
+_UNIT_BLOCKS = "atcpy/blocks_of_one"  # in front of the names of constants
 
 
 def with_dilations(graph: TfGraph) -> TfGraph:
-    """The graph, whose convolutions on blocks have dilations instead; what is not needed any more is still in it."""
+    """Return the graph with dilated convolutions; the nodes that they replace are still in it."""
     nodes = dict(graph.nodes)
     for node in graph.nodes.values():
         if node.op == "BatchToSpaceND" and len(node.inputs) == 3:
             found = _find(graph.nodes, node)
             if found is not None:
-                nodes.update({made.name: made for made in found.made()})
+                nodes.update({node.name: node for node in found.replacement()})
     return TfGraph(nodes, graph.inputs, graph.outputs)
 
 
@@ -46,37 +44,37 @@ class _Blocks:
     blocks: tuple[int, ...]
     borders: Array | None  # [dims, 2], for each dim that has blocks; None if they are not constant
 
-    def made(self) -> list[TfNode]:
-        """The nodes that take their place. The last has the name of the op that ends it."""
+    def replacement(self) -> list[TfNode]:
+        """The nodes that replace the pattern. The last has the name of its BatchToSpaceND."""
         name, x = self.together.name, self.apart.inputs[0]
-        made: list[TfNode] = []
+        nodes: list[TfNode] = []
         if self.borders is None:
-            ones = _constant(f"{_ONE_PLACE}/{len(self.blocks)}", np.ones(len(self.blocks), np.int32))
+            ones = _constant(f"{_UNIT_BLOCKS}/{len(self.blocks)}", np.ones(len(self.blocks), np.int32))
             padded = TfNode(f"{name}/padded", "SpaceToBatchND", (x, Ref(ones.name, 0), self.apart.inputs[2]), {})
-            made += [ones, padded]
+            nodes += [ones, padded]
             x = Ref(padded.name, 0)
         if self.expand is not None:
-            made.append(TfNode(f"{name}/expanded", self.expand.op, (x, self.expand.inputs[1]), self.expand.attrs))
-            x = Ref(made[-1].name, 0)
-        made.append(TfNode(f"{name}/convolution", self.conv.op, (x, self.conv.inputs[1]), self._attrs()))
+            nodes.append(TfNode(f"{name}/expanded", self.expand.op, (x, self.expand.inputs[1]), self.expand.attrs))
+            x = Ref(nodes[-1].name, 0)
+        nodes.append(TfNode(f"{name}/convolution", self.conv.op, (x, self.conv.inputs[1]), self._attrs()))
         if self.squeeze is not None:
-            last = Ref(made[-1].name, 0)
-            made.append(TfNode(f"{name}/squeezed", self.squeeze.op, (last,), self.squeeze.attrs))
+            last = Ref(nodes[-1].name, 0)
+            nodes.append(TfNode(f"{name}/squeezed", self.squeeze.op, (last,), self.squeeze.attrs))
         if self.borders is None:
-            last = Ref(made[-1].name, 0)
-            made.append(TfNode(name, "BatchToSpaceND", (last, Ref(ones.name, 0), self.together.inputs[2]), {}))
-        made[-1].name, made[-1].called = name, self.together.called
-        return made
+            last = Ref(nodes[-1].name, 0)
+            nodes.append(TfNode(name, "BatchToSpaceND", (last, Ref(ones.name, 0), self.together.inputs[2]), {}))
+        nodes[-1].name, nodes[-1].called = name, self.together.called
+        return nodes
 
     def _attrs(self) -> dict[str, object]:
-        """Those of the convolution."""
+        """The attributes of the dilated convolution."""
         dilations, pads = _for_dims(self.conv, self.blocks, self.borders, self.axis)
         attrs = {**self.conv.attrs, "dilations": dilations}
         return attrs if self.borders is None else {**attrs, "padding": b"EXPLICIT", "explicit_paddings": pads}
 
 
 def _find(nodes: dict[str, TfNode], together: TfNode) -> _Blocks | None:
-    """The pattern that ends here; None if this is none, or one that is no convolution with dilations."""
+    """The pattern that ends with a BatchToSpaceND; None if it is another one."""
     squeeze = expand = axis = None
     conv = nodes.get(together.inputs[0].node)
     if conv is not None and conv.op == "Squeeze" and conv.inputs:
@@ -114,17 +112,17 @@ def _rank(conv: TfNode) -> int:
 
 
 def _is_plain(conv: TfNode) -> bool:
-    """True if it takes every place of its input once, without borders."""
+    """Whether a convolution has no strides, dilations or padding."""
     steps = (conv.attrs.get("strides"), conv.attrs.get("dilations") or (1,))
     return conv.attrs.get("padding") == b"VALID" and all(isinstance(item, tuple) and set(item) == {1} for item in steps)
 
 
 def _axis(nodes: dict[str, TfNode], expand: TfNode, squeeze: TfNode, rank: int) -> int | None:
-    """The dim that comes and goes, if it is one."""
-    given, dropped = constant_of(nodes, expand.inputs[1]), squeeze.attrs.get("squeeze_dims")
-    if given is None or given.size != 1 or not isinstance(dropped, tuple) or len(dropped) != 1:
+    """The dim that ExpandDims inserts, if it is the one that Squeeze drops."""
+    inserted, dropped = constant_of(nodes, expand.inputs[1]), squeeze.attrs.get("squeeze_dims")
+    if inserted is None or inserted.size != 1 or not isinstance(dropped, tuple) or len(dropped) != 1:
         return None
-    axis = int(given.reshape(-1)[0]) % rank
+    axis = int(inserted.reshape(-1)[0]) % rank
     return axis if dropped[0] % rank == axis else None
 
 
@@ -153,17 +151,6 @@ def _for_dims(
         pads.insert(axis, (0, 0))
     rest = _rank(conv) - len(dilations)
     return (*dilations, *[1] * rest), tuple(side for pair in (*pads, *[(0, 0)] * rest) for side in pair)
-
-
-def constant_of(nodes: dict[str, TfNode], ref: Ref) -> Array | None:
-    """The content of a constant, also behind an Identity."""
-    node = nodes.get(ref.node)
-    for _ in range(len(nodes)):
-        if node is None or node.op != "Identity" or not node.inputs:
-            break
-        node = nodes.get(node.inputs[0].node)
-    proto = node.attrs.get("value") if node is not None and node.op == "Const" else None
-    return read_tensor(proto, Where(node=ref.node)).array if isinstance(proto, TensorProto) else None
 
 
 def _constant(name: str, array: Array) -> TfNode:

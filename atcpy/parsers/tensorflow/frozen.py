@@ -1,7 +1,6 @@
-"""A graph whose variables are constants: what `atcpy freeze` writes, piece by piece, weights straight from the files.
+"""Frozen graphs for `atcpy freeze`: variables become constants, whose elements are copied from the checkpoint files.
 
-VarHandleOp → Const, ReadVariableOp → Identity, ResourceGather → GatherV2, and so on through the functions that
-handles of variables are given to
+VarHandleOp → Const, ReadVariableOp → Identity, ResourceGather → GatherV2, in the functions that get handles, too.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Buffer = bytes | memoryview
 
 @dataclass(slots=True)
 class FrozenGraph:
-    """The pieces of the file in order, how long they are, and what the graph has."""
+    """The pieces of the file in order, their size, and what the graph has."""
 
     pieces: list[bytes | Tensor] = field(default_factory=list)
     nbytes: int = 0
@@ -47,7 +46,7 @@ class FrozenGraph:
     outputs: list[str] = field(default_factory=list)
 
     def buffers(self) -> Iterator[Buffer]:
-        """The bytes of the file; weights are read now."""
+        """Yield the bytes of the file; weights are read only now."""
         for kind, pieces in groupby(self.pieces, type):
             if kind is bytes:
                 yield b"".join(pieces)  # type: ignore[arg-type]
@@ -55,13 +54,13 @@ class FrozenGraph:
                 yield from map(_content, pieces)  # type: ignore[arg-type]
 
     def put(self, piece: bytes | Tensor) -> None:
-        """One more piece."""
+        """Append a piece."""
         self.pieces.append(piece)
         self.nbytes += len(piece) if isinstance(piece, bytes) else _size(piece)
 
 
 def freeze_graph(model: TfModel) -> FrozenGraph:
-    """Makes constants of the variables of a model; raises all problems at once."""
+    """Turn the variables of a model into constants; raise all problems at once."""
     return _Freezer(model).run()
 
 
@@ -72,14 +71,14 @@ class _Freezer:
         self._functions = Functions(model.library, self._problems)
         self._graph = FrozenGraph()
         self._names = {node.name: node.name for node in model.graph.nodes.values()}
-        self._taken = set(self._names)
+        self._used = set(self._names)
 
     def run(self) -> FrozenGraph:
         model = self._model
         for name, node in model.ends.inputs.items():  # by the names that users know
             if self._is_free(name):
                 self._names[node.name] = name
-                self._taken.add(name)
+                self._used.add(name)
             self._graph.inputs.append(self._names[node.name])
         nodes = model.graph.nodes
         protos = [(node, self._proto(node)) for node in nodes.values()]
@@ -88,8 +87,8 @@ class _Freezer:
             if node.op in VARIABLES:
                 self._variable(node, proto)
             else:
-                for made in rewriter.rewrite(proto):
-                    self._message(b"\x0a", made.SerializeToString())
+                for rewritten in rewriter.rewrite(proto):
+                    self._message(b"\x0a", rewritten.SerializeToString())
                     self._graph.node_count += 1
         for name, ref in model.ends.outputs.items():
             self._output(name, ref)
@@ -103,35 +102,35 @@ class _Freezer:
         return self._graph
 
     def _is_free(self, name: str) -> bool:
-        return name not in self._taken and _NAME.fullmatch(name) is not None
+        return name not in self._used and _NAME.fullmatch(name) is not None
 
     def _text(self, ref: Ref) -> str:
         name = self._names.get(ref.node, ref.node)
         return main_text(name, "", ref.output)
 
     def _proto(self, node: TfNode) -> NodeDef:
-        """The node under its new names, without what binds it to devices and to nodes that are gone."""
-        made = NodeDef()
+        """The node under its new names, without devices, and without control edges from nodes that are removed."""
+        proto = NodeDef()
         if node.proto is not None:
-            made.CopyFrom(node.proto)
-        made.name, made.op, made.device = self._names[node.name], node.op, ""
-        del made.input[:]
-        made.input.extend(self._text(ref) for ref in node.inputs)
-        made.input.extend(f"^{self._names[name]}" for name in node.controls if name in self._names)
+            proto.CopyFrom(node.proto)
+        proto.name, proto.op, proto.device = self._names[node.name], node.op, ""
+        del proto.input[:]
+        proto.input.extend(self._text(ref) for ref in node.inputs)
+        proto.input.extend(f"^{self._names[name]}" for name in node.controls if name in self._names)
         for name in NO_LONGER_TRUE:
-            made.attr.pop(name, None)
+            proto.attr.pop(name, None)
         if node.proto is None:  # an input of the signature
-            made.attr["dtype"].type = as_type(node.attrs["dtype"])
+            proto.attr["dtype"].type = as_type(node.attrs["dtype"])
             shape = node.attrs.get("shape")
             if isinstance(shape, TensorShapeProto):
-                made.attr["shape"].shape.CopyFrom(shape)
+                proto.attr["shape"].shape.CopyFrom(shape)
         frame = node.attrs.get("frame_name")
         if isinstance(frame, bytes):
-            made.attr["frame_name"].s = frame
-        if any(value.WhichOneof("value") == "placeholder" for value in made.attr.values()):
+            proto.attr["frame_name"].s = frame
+        if any(value.WhichOneof("value") == "placeholder" for value in proto.attr.values()):
             where = Where(node=node.name, op=node.op)
             self._problems.append(Unsupported("E10055", "a function with attributes of its own", where=where))
-        return made
+        return proto
 
     def _variable(self, node: TfNode, proto: NodeDef) -> None:
         try:
@@ -145,14 +144,14 @@ class _Freezer:
         self._graph.node_count += 1
         value = TensorProto(dtype=number)
         value.tensor_shape.dim.extend(TensorShapeProto.Dim(size=size) for size in tensor.shape)
-        made = NodeDef(name=proto.name, op="Const")
-        made.attr["dtype"].type = number
+        const = NodeDef(name=proto.name, op="Const")
+        const.attr["dtype"].type = number
         if tensor.dtype is DType.STRING:
             value.string_val.extend(text.encode("utf-8", "surrogateescape") for text in tensor.array.reshape(-1))
-            made.attr["value"].tensor.CopyFrom(value)
-            self._message(b"\x0a", made.SerializeToString())
+            const.attr["value"].tensor.CopyFrom(value)
+            self._message(b"\x0a", const.SerializeToString())
         else:
-            self._constant(made.SerializeToString(), value.SerializeToString(), tensor)
+            self._constant(const.SerializeToString(), value.SerializeToString(), tensor)
 
     def _constant(self, node: bytes, value: bytes, tensor: Tensor) -> None:
         """A node whose attribute `value` ends in the elements: node { attr { key, value { tensor { content }}}}."""
@@ -168,22 +167,22 @@ class _Freezer:
         self._graph.put(tag + _varint(len(content)) + content)
 
     def _output(self, name: str, ref: Ref) -> None:
-        """An output keeps its name; where that is not a node's, one that only passes it on gets it."""
+        """Give an output its name: where no node has it, an Identity is added that has."""
         text = self._text(ref)
         if name in (text, f"{text}:0"):
             self._graph.outputs.append(text if ":" in text else f"{text}:0")
             return
-        asked = name.removesuffix(":0")
+        requested = name.removesuffix(":0")
         number = self._type_of(name)
-        if number is None or not self._is_free(asked.replace(":", "_")):
+        if number is None or not self._is_free(requested.replace(":", "_")):
             self._graph.outputs.append(text if ":" in text else f"{text}:0")
             return
-        made = NodeDef(name=asked.replace(":", "_"), op="Identity", input=[text])
-        made.attr["T"].type = as_type(number)
-        self._taken.add(made.name)
-        self._message(b"\x0a", made.SerializeToString())
+        identity = NodeDef(name=requested.replace(":", "_"), op="Identity", input=[text])
+        identity.attr["T"].type = as_type(number)
+        self._used.add(identity.name)
+        self._message(b"\x0a", identity.SerializeToString())
         self._graph.node_count += 1
-        self._graph.outputs.append(f"{made.name}:0")
+        self._graph.outputs.append(f"{identity.name}:0")
 
     def _type_of(self, name: str) -> int | None:
         """The type of an output, by the signature, or by the call whose result it is."""

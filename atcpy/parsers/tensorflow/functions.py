@@ -22,9 +22,7 @@ CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A function as the file has it: its graph, and the attributes of nodes that have the value of an attribute of the
-    function.
-    """
+    """A function of the file: its graph, and the attributes of nodes that refer to an attribute of the function."""
 
     graph: TfGraph
     open_attrs: Mapping[str, Mapping[str, str]]  # by node
@@ -63,8 +61,8 @@ class Library:
         return self._signatures.get(op) or find_signature(op)
 
     def body(self, name: str, called: tuple[str, ...], bindings: Mapping[str, object], where: Where) -> TfGraph:
-        """The graph of a function whose open attributes are bound; its arguments are nodes of op `_Arg`. `called` are
-        the functions that this stands in, the outermost first.
+        """Return the graph of a function with its open attributes bound; its arguments are nodes of op `_Arg`. `called`
+        are the functions in whose calls it is, the outermost first.
         """
         body = self._body(name, where)
         if name in called:
@@ -75,8 +73,8 @@ class Library:
         nodes: dict[str, TfNode] = {}
         for node in body.graph.nodes.values():
             attrs = node.attrs
-            if (holes := body.open_attrs.get(node.name)) is not None:
-                attrs = {**attrs, **{key: bindings[hole] for key, hole in holes.items() if hole in bindings}}
+            if (open_attrs := body.open_attrs.get(node.name)) is not None:
+                attrs = {**attrs, **{key: bindings[source] for key, source in open_attrs.items() if source in bindings}}
             nodes[node.name] = TfNode(
                 node.name, node.op, node.inputs, attrs, node.controls, called=inside, proto=node.proto
             )
@@ -88,7 +86,7 @@ class Library:
             found = self._bodies[name] = _read_body(self, self.find(name, where))
         return found
 
-    # --- how much a call becomes -------------------------------------------------------------------
+    # --- the size of inlined calls -----------------------------------------------------------------
 
     def check_size(self, graph: TfGraph) -> None:
         """Refuse calls that never end, and those that exceed the limits, before they are inlined."""
@@ -137,8 +135,8 @@ class Library:
         """The functions that a branch or loop runs, as far as the file has them."""
         if node.op not in BRANCHES and node.op not in LOOPS:
             return []
-        given = chain(*[value if isinstance(value, tuple) else (value,) for value in node.attrs.values()])
-        return [name for value in given if (name := function_name(value)) in self._functions]
+        values = chain(*[value if isinstance(value, tuple) else (value,) for value in node.attrs.values()])
+        return [name for value in values if (name := function_name(value)) in self._functions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +208,10 @@ class _BodyReader:
 def _count(proto: NodeDef, counted_by: str, signature: Signature | None) -> int:
     if not counted_by:
         return 1
-    given = plain_attr(proto.attr[counted_by]) if counted_by in proto.attr else None
-    if given is None and signature is not None:
-        given = signature.defaults.get(counted_by)
-    return given if isinstance(given, int) else len(given) if isinstance(given, tuple) else 1
+    count = plain_attr(proto.attr[counted_by]) if counted_by in proto.attr else None
+    if count is None and signature is not None:
+        count = signature.defaults.get(counted_by)
+    return count if isinstance(count, int) else len(count) if isinstance(count, tuple) else 1
 
 
 # --- inlining --------------------------------------------------------------------------------------

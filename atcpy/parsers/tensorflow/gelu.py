@@ -1,16 +1,15 @@
-"""Gelu as TensorFlow says it.
+"""Gelu as TensorFlow writes it.
 
 ½ · x · Erfc(−x · √½)     becomes     _Gelu(x)
 
-Erfc is exact where it is tiny, which costs much and is not seen in the product.
+Erfc alone must be exact where it is tiny, which costs much and is not seen in the product.
 """
 
 from __future__ import annotations
 
 from math import isclose, sqrt
 
-from atcpy.parsers.tensorflow.dilations import constant_of
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, constant_of
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType
 
 GELU = "_Gelu"  # the op that it becomes
@@ -18,7 +17,7 @@ _NARROW = frozenset({DataType.DT_HALF, DataType.DT_BFLOAT16})
 
 
 def with_gelu(graph: TfGraph) -> TfGraph:
-    """The graph, with one node for each Gelu; what is not needed any more is still in it."""
+    """Return the graph with one node for each Gelu; the nodes that it replaces are still in it."""
     nodes = dict(graph.nodes)
     for node in graph.nodes.values():
         if node.op == "Mul" and len(node.inputs) == 2:

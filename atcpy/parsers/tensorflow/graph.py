@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from atcpy.errors import AtcError, ModelInvalid, Where, did_you_mean, raise_all
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef, NodeDef
+from atcpy.ir.tensor import Array
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef, NodeDef, TensorProto
 from atcpy.parsers.tensorflow.signatures import plain_attr
+from atcpy.parsers.tensorflow.tensors import read_tensor
 
 SWITCHES: Final = frozenset({"Switch", "_SwitchN"})
 _OF_REFERENCES: Final = frozenset({"RefEnter", "RefMerge", "RefSwitch", "RefNextIteration", "RefExit", "RefIdentity"})
@@ -137,6 +139,17 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
         if name in graph.nodes:
             order.setdefault(name, graph.nodes[name])
     return TfGraph(order, graph.inputs, graph.outputs)
+
+
+def constant_of(nodes: Mapping[str, TfNode], ref: Ref) -> Array | None:
+    """Return the elements of a constant, also behind Identity nodes; None if it is no constant."""
+    node = nodes.get(ref.node)
+    for _ in range(len(nodes)):
+        if node is None or node.op != "Identity" or not node.inputs:
+            break
+        node = nodes.get(node.inputs[0].node)
+    proto = node.attrs.get("value") if node is not None and node.op == "Const" else None
+    return read_tensor(proto, Where(node=ref.node)).array if isinstance(proto, TensorProto) else None
 
 
 def part(graph: TfGraph, inputs: Sequence[int], outputs: Sequence[int]) -> TfGraph:

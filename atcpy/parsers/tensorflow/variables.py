@@ -18,15 +18,14 @@ from atcpy.errors import ModelInvalid, Unsupported, Where
 from atcpy.ir import Tensor
 from atcpy.parsers.tensorflow.bundle import INDEX, Checkpoint, Slice
 from atcpy.parsers.tensorflow.functions import Library, function_of, inline_calls
-from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, main_ref
+from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode, constant_of, main_ref
 from atcpy.parsers.tensorflow.reader import TfFile
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
-    TensorProto,
     TensorShapeProto,
     TrackableObjectGraph,
     VariableDef,
 )
-from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, read_tensor
+from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape
 
 VARIABLES: Final = frozenset({"VariableV2", "Variable", "VarHandleOp"})
 _PASSES_ON: Final = frozenset({"Identity", "IdentityN", "Snapshot", "Enter"})
@@ -53,7 +52,7 @@ class Variables:
             raise Unsupported("E10055", what, where=where, hint=hint)
         if not isinstance(node.attrs.get("dtype"), int):
             raise ModelInvalid("E13014", f'the variable "{node.name}" has no dtype', where=where)
-        key, box = self._place_of(node, where)
+        key, box = self._location_of(node, where)
         tensor = self._checkpoint.tensor(key, box, where)
         number = node.attrs.get("dtype")
         dtype = find_dtype(number) if isinstance(number, int) else None
@@ -82,12 +81,12 @@ class Variables:
         what = f"{name} is missing, which says where the variables of the graph are"
         raise ModelInvalid("E13015", what, where=Where(file=f"{prefix}{INDEX}"), hint=f"copy {name} and its data files")
 
-    def _place_of(self, node: TfNode, where: Where) -> tuple[str, Slice | None]:
-        """The key and the box, as the restoring nodes say them; else the first name that the checkpoint has."""
-        told = self._restored.get(node.name, ())
+    def _location_of(self, node: TfNode, where: Where) -> tuple[str, Slice | None]:
+        """The key and slice by the nodes that restore the variable; else the first of its names in the checkpoint."""
+        restored = self._restored.get(node.name, ())
         shared = node.attrs.get("shared_name")
         names = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
-        places = [(key, _read_slice(text, where)) for key, text in told] or [
+        places = [(key, _read_slice(text, where)) for key, text in restored] or [
             *((name, None) for name in names),
             *self._collected.get(node.name, ()),
             *((self._by_full_name.get(name, ""), None) for name in names),
@@ -150,9 +149,7 @@ def _origin(ref: Ref, nodes: Mapping[str, TfNode]) -> Ref:
 def _texts(name: str, nodes: Mapping[str, TfNode], known: dict[str, Sequence[str]]) -> Sequence[str]:
     """The texts of a constant; none if it is no constant."""
     if name not in known:
-        node = nodes.get(name)
-        proto = node.attrs.get("value") if node is not None and node.op == "Const" else None
-        array = read_tensor(proto, Where(node=name)).array if isinstance(proto, TensorProto) else None
+        array = constant_of(nodes, Ref(name, 0))
         known[name] = [str(item) for item in array.reshape(-1)] if array is not None else []
     return known[name]
 
@@ -177,7 +174,7 @@ def _read_slice(text: str, where: Where) -> Slice | None:
     return Slice(tuple(start for start, _ in pairs), tuple(size for _, size in pairs))
 
 
-def _fits(shape: tuple[int, ...] | None, held: tuple[int, ...]) -> bool:
-    if shape is None:
+def _fits(declared: tuple[int, ...] | None, shape: tuple[int, ...]) -> bool:
+    if declared is None:
         return True
-    return len(shape) == len(held) and all(size in (-1, own) for size, own in zip(shape, held, strict=True))
+    return len(declared) == len(shape) and all(size in (-1, own) for size, own in zip(declared, shape, strict=True))
