@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where a model lies: the file of its graph, and the prefix of the files of its variables."""
 
     kind: Kind
@@ -52,7 +52,7 @@ def is_tensorflow(path: Path) -> bool:
     its name says so.
     """
     try:
-        return find_place(path) is not None or path.suffix in _SUFFIXES
+        return find_location(path) is not None or path.suffix in _SUFFIXES
     except (OSError, AtcError):
         return is_state(path)  # whose reader says why it cannot be read
 
@@ -62,7 +62,7 @@ def is_state(path: Path) -> bool:
     return (path / STATE).is_file()
 
 
-def find_place(path: Path) -> Place | None:
+def find_location(path: Path) -> Location | None:
     """Where the model lies that a path leads to; None if it is none of TensorFlow's."""
     if path.is_dir():
         return _find_in_folder(path)
@@ -76,13 +76,13 @@ def find_place(path: Path) -> Place | None:
     if is_text(head):
         if _TEXT_SAVED_MODEL.match(head):
             return _saved_model(path)
-        return Place(Kind.GRAPH, path) if is_tensorflow_text(head) or path.suffix == TEXT_SUFFIX else None
+        return Location(Kind.GRAPH, path) if is_tensorflow_text(head) or path.suffix == TEXT_SUFFIX else None
     if is_graphdef(head):
-        return Place(Kind.GRAPH, path)
+        return Location(Kind.GRAPH, path)
     return _saved_model(path) if head[:3] == b"\x08\x01\x12" else None
 
 
-def _find_in_folder(path: Path) -> Place | None:
+def _find_in_folder(path: Path) -> Location | None:
     for name in (f"{_SAVED_MODEL}.pb", f"{_SAVED_MODEL}.pbtxt"):
         if (path / name).is_file():
             return _saved_model(path / name)
@@ -111,9 +111,9 @@ def _in_folder(folder: Path, said: str) -> Path | None:
     return None
 
 
-def _checkpoint(prefix: Path) -> Place:
-    return Place(Kind.CHECKPOINT, prefix.with_name(prefix.name + META), prefix)
+def _checkpoint(prefix: Path) -> Location:
+    return Location(Kind.CHECKPOINT, prefix.with_name(prefix.name + META), prefix)
 
 
-def _saved_model(file: Path) -> Place:
-    return Place(Kind.SAVED_MODEL, file, file.parent / "variables" / "variables")
+def _saved_model(file: Path) -> Location:
+    return Location(Kind.SAVED_MODEL, file, file.parent / "variables" / "variables")

@@ -17,7 +17,7 @@ from inspect import signature
 from typing import NoReturn, Protocol, TypeVar
 
 from atcpy.errors import ModelInvalid, Where
-from atcpy.ir import Builder, DType, Graph, Node, Tensor, Value
+from atcpy.ir import Builder, DType, Graph, Node, Tensor, TensorDesc, Value
 from atcpy.ir.arithmetic import Expr, IndexExpr
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
@@ -28,6 +28,7 @@ from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
 MappingFunction = Callable[["OpBuilder"], Results]
+ScanStep = Callable[["OpBuilder", list[Value]], tuple[Sequence[Value], Sequence[Value]]]
 _Attr = TypeVar("_Attr")
 
 
@@ -259,6 +260,34 @@ class OpBuilder(Builder):
     def filled_like(self, value: Value, number: float) -> Value:
         """Create a tensor of the shape and element type of a value whose elements are all this number."""
         return self.op("Expand", self.like(number, value), self.op("Shape", value))
+
+    def scan(self, states: Mapping[str, Value], items: Mapping[str, Value], step: ScanStep) -> list[Value]:
+        """Create a Scan; return the final states and the stacked outputs. `step` gets the states and one element of
+        each of the items, and returns the new states and the outputs of one iteration.
+        """
+        body = Graph(f"{self.node.name}/body", names=self.graph.names)
+        arguments: list[Value] = []
+        for index, (name, value) in enumerate({**states, **items}.items()):
+            data = body.append("Data", (), {"index": index}, name=f"{self.node.name}/{name}")
+            shape = self.shape_of(value)
+            data.output.desc = TensorDesc.plain(value.desc.dtype, shape if name in states else shape[1:])
+            arguments.append(data.output)
+        inner = self.changed(graph=body)
+        new_states, outputs = step(inner, arguments)
+        results = [
+            *new_states,
+            *[inner.op("Identity", output) for output in outputs],
+        ]  # a graph returns each value once
+        body.append("NetOutput", results, name="NetOutput", outputs=())
+        inputs, attrs = [*states.values(), *items.values()], {"body": body, "num_scan_inputs": len(items)}
+        names = ("",) * len(results)
+        node = self.graph.append("Scan", inputs, attrs, name=f"{self.node.name}/Scan", outputs=names)
+        node.sources = self.sources
+        count = self.shape_of(inputs[-1])[0]
+        for value, result in zip(node.outputs, results, strict=True):
+            shape = self.shape_of(result)
+            value.desc = TensorDesc.plain(result.desc.dtype, shape if value.index < len(states) else (count, *shape))
+        return list(node.outputs)
 
     def complex_of(self, real: Value, imaginary: Value) -> Value:
         """Return a complex value of these parts."""

@@ -18,7 +18,7 @@ from atcpy.options import ParseOptions
 from atcpy.parsers.files import map_file, no_model
 from atcpy.parsers.sniff import TENSORFLOW_TEXT, TEXT, what_file
 from atcpy.parsers.tensorflow.bundle import INDEX
-from atcpy.parsers.tensorflow.locate import META, TEXT_SUFFIX, Kind, Place, find_place
+from atcpy.parsers.tensorflow.locate import META, TEXT_SUFFIX, Kind, Location, find_location
 from atcpy.parsers.tensorflow.messages import AGAIN, parse_message
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     GraphDef,
@@ -60,52 +60,52 @@ class TfFile:
 
 def read_file(path: Path, options: ParseOptions) -> TfFile:
     """Reads a graph, frozen or with the variables of a SavedModel or a checkpoint."""
-    place = find_place(path) or Place(Kind.GRAPH, path)
-    data = _map_graph(place, path)
-    _refuse_others(place.file, data)
-    if place.kind is Kind.GRAPH:
-        graph = parse_message(place.file, data, GraphDef())
-        _check_nodes(place.file, graph)
-        return TfFile(place.kind, graph, _source(graph, _digest(place, data), ""), files=(place.file,))
-    if place.kind is Kind.SAVED_MODEL:
-        meta = _choose_graph(place.file, parse_message(place.file, data, SavedModel()), options)
+    location = find_location(path) or Location(Kind.GRAPH, path)
+    data = _map_graph(location, path)
+    _refuse_others(location.file, data)
+    if location.kind is Kind.GRAPH:
+        graph = parse_message(location.file, data, GraphDef())
+        _check_nodes(location.file, graph)
+        return TfFile(location.kind, graph, _source(graph, _digest(location, data), ""), files=(location.file,))
+    if location.kind is Kind.SAVED_MODEL:
+        meta = _choose_graph(location.file, parse_message(location.file, data, SavedModel()), options)
     else:
-        meta = parse_message(place.file, data, MetaGraphDef())
-    _check_nodes(place.file, meta.graph_def)
+        meta = parse_message(location.file, data, MetaGraphDef())
+    _check_nodes(location.file, meta.graph_def)
     return TfFile(
-        place.kind,
+        location.kind,
         meta.graph_def,
-        _source(meta.graph_def, _digest(place, data), meta.meta_info_def.tensorflow_version),
-        _choose_signature(place.file, meta, options),
+        _source(meta.graph_def, _digest(location, data), meta.meta_info_def.tensorflow_version),
+        _choose_signature(location.file, meta, options),
         {op.name: read_signature(op) for op in meta.meta_info_def.stripped_op_list.op},
         dict(meta.meta_info_def.function_aliases),
         meta.saver_def.restore_op_name,
         list(_variables(meta)),
-        place.prefix,
-        place.root,
-        [place.file, *_files_of(place.prefix)] if place.prefix is not None else (),
+        location.prefix,
+        location.root,
+        [location.file, *_files_of(location.prefix)] if location.prefix is not None else (),
         options.allow_hardlinks,
     )
 
 
 def digest_of(path: Path) -> str:
     """The hash by which a package knows the model that it was made from."""
-    place = find_place(path) or Place(Kind.GRAPH, path)
-    return _digest(place, _map_graph(place, path))
+    location = find_location(path) or Location(Kind.GRAPH, path)
+    return _digest(location, _map_graph(location, path))
 
 
-def _map_graph(place: Place, path: Path) -> memoryview:
-    if place.kind is Kind.CHECKPOINT and not place.file.exists():
-        what = f"{place.file.name} is missing: a checkpoint alone has no graph"
+def _map_graph(location: Location, path: Path) -> memoryview:
+    if location.kind is Kind.CHECKPOINT and not location.file.exists():
+        what = f"{location.file.name} is missing: a checkpoint alone has no graph"
         hint = "give the SavedModel, or copy the .meta file beside the checkpoint"
         raise ModelInvalid("E13015", what, where=Where(file=str(path)), hint=hint)
-    return map_file(place.file, _KIND)
+    return map_file(location.file, _KIND)
 
 
-def _digest(place: Place, graph: memoryview) -> str:
+def _digest(location: Location, graph: memoryview) -> str:
     digest = hashlib.sha256(graph)
-    index = Path(f"{place.prefix}{INDEX}")
-    if place.prefix is not None and index.exists():
+    index = Path(f"{location.prefix}{INDEX}")
+    if location.prefix is not None and index.exists():
         digest.update(map_file(index, "a checkpoint"))  # which has the checksums of all elements
     return digest.hexdigest()
 

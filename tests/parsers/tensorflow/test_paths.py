@@ -14,7 +14,7 @@ import atcpy
 from atcpy.errors import AtcError
 from atcpy.options import convert_options
 from atcpy.parsers.tensorflow import import_tensorflow, is_tensorflow
-from atcpy.parsers.tensorflow.locate import Kind, find_place
+from atcpy.parsers.tensorflow.locate import Kind, find_location
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import MetaGraphDef, SavedModel
 from tests.parsers.tensorflow.checkpoints import signature, tensor_info, write_saved_model
 from tests.parsers.tensorflow.graphs import TfBuilder, tensor_proto
@@ -94,7 +94,7 @@ def test_texts_are_known_by_their_content(tmp_path: Path) -> None:
     model = SavedModel.FromString(binary.read_bytes())
     write_text(folder / "saved_model.pbtxt", model)
     binary.unlink()
-    assert find_place(folder / "saved_model.pbtxt") == find_place(folder)
+    assert find_location(folder / "saved_model.pbtxt") == find_location(folder)
     assert "prob" in run(folder, tmp_path, {"features": X})
     prefix = write_old(tmp_path / "old", old_graph(), TENSORS)
     meta = tmp_path / "old" / "m.ckpt.meta"
@@ -133,7 +133,7 @@ def test_a_first_node_with_a_long_name_is_known(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("Relu", g.input("x" * 300, "float32", (1, 3)), name="y")
     (tmp_path / "m.pb").write_bytes(g.graph.SerializeToString())
-    assert find_place(tmp_path / "m.pb").kind is Kind.GRAPH  # type: ignore[union-attr]
+    assert find_location(tmp_path / "m.pb").kind is Kind.GRAPH  # type: ignore[union-attr]
 
 
 def test_models_of_keras_are_called_by_their_name(tmp_path: Path) -> None:

@@ -60,24 +60,24 @@ class _Band:
         return (self.rows + diagonal.min(0)).min(self.columns - diagonal.max(0))
 
     def of_matrix(self) -> tuple[IndexExpr, IndexExpr]:
-        """For each place of a matrix the number among the elements of the band, and whether it is in the band."""
+        """For each element of a matrix its index among the elements of the band, and whether it is in the band."""
         row, column = index_range(self.b, self.rows).reshape(-1, 1), index_range(self.b, self.columns).reshape(1, -1)
         diagonal = column - row
         inside = (diagonal >= self.low) & (diagonal < self.high + 1)
         near = diagonal.max(self.low).min(self.high)
-        place = row.min(column) + self._shift(near)
-        number = (IndexExpr.of(self.b, self.high) - near) * self.longest + place
+        offset = row.min(column) + self._shift(near)
+        number = (IndexExpr.of(self.b, self.high) - near) * self.longest + offset
         return inside.choose(number, 0), inside
 
     def of_band(self) -> tuple[IndexExpr, IndexExpr]:
-        """For each place of the band the number among the elements of a matrix, and whether it is on a diagonal."""
+        """For each element of the band its index among the elements of a matrix, and whether it is on a diagonal."""
         diagonal = (
             IndexExpr.of(self.b, self.high) - index_range(self.b, IndexExpr.of(self.b, self.high - self.low + 1))
         ).reshape(-1, 1)
-        place = index_range(self.b, self.longest).reshape(1, -1) - self._shift(diagonal)
-        inside = (place >= 0) & (place < self.length(diagonal))
-        row = place + (IndexExpr.of(self.b, 0) - diagonal).max(0)
-        number = row * self.columns + place + diagonal.max(0)
+        offset = index_range(self.b, self.longest).reshape(1, -1) - self._shift(diagonal)
+        inside = (offset >= 0) & (offset < self.length(diagonal))
+        row = offset + (IndexExpr.of(self.b, 0) - diagonal).max(0)
+        number = row * self.columns + offset + diagonal.max(0)
         return inside.choose(number, 0), inside
 
 
@@ -109,27 +109,27 @@ def matrix_diag(b: OpBuilder) -> Value:
     filler = b.like(0, x)
     if b.node.op[-2] == "V":
         low, high = _diagonals(b, 1)
-        least = longest - min(high, 0), longest + max(low, 0)
-        given = b.number(2, "num_rows"), b.number(3, "num_cols")
+        required = longest - min(high, 0), longest + max(low, 0)
+        sizes = b.number(2, "num_rows"), b.number(3, "num_cols")
         rows, columns = (
-            IndexExpr.of(b, [number]) if number >= 0 else size for number, size in zip(given, least, strict=True)
+            IndexExpr.of(b, [number]) if number >= 0 else size for number, size in zip(sizes, required, strict=True)
         )
-        if given[0] < 0 and given[1] < 0:
-            rows = columns = least[0].max(least[1])
-        _check_size(b, (rows, columns), least)
+        if sizes[0] < 0 and sizes[1] < 0:
+            rows = columns = required[0].max(required[1])
+        _check_size(b, (rows, columns), required)
         filler = b.input(4)
     band = _Band(b, low, high, rows, columns, longest)
     _check(band, x)
     return _pick(b, x, 1 if band.is_vector else 2, *band.of_matrix(), filler)
 
 
-def _check_size(b: OpBuilder, size: Sequence[IndexExpr], least: Sequence[IndexExpr]) -> None:
+def _check_size(b: OpBuilder, size: Sequence[IndexExpr], required: Sequence[IndexExpr]) -> None:
     """Raises where the longest diagonal does not end at a border of the matrix."""
-    beyond = [(given - needed).number for given, needed in zip(size, least, strict=True)]
+    beyond = [(own - needed).number for own, needed in zip(size, required, strict=True)]
     known = [gap for gap in beyond if gap is not None]
     if len(known) == 2 and min(known) != 0:
         raise b.invalid(
-            f"{size[0].number} rows, {size[1].number} columns; {least[0].number} and {least[1].number} are needed"
+            f"{size[0].number} rows, {size[1].number} columns; {required[0].number} and {required[1].number} are needed"
         )
 
 

@@ -19,7 +19,7 @@ def _range(b: OpBuilder, low: Value, high: Value) -> tuple[Expr, Expr]:
 
 
 def _beside(b: OpBuilder, x: Value, *numbers: Expr, axis: int) -> list[Expr]:
-    """Numbers for each place of an axis of x, so that they broadcast; an axis of −1: numbers for all."""
+    """Numbers for each index of an axis of x, so that they broadcast; with axis −1 they are for all."""
     if axis < 0:
         return list(numbers)
     after = len(b.shape_of(x)) - axis - 1
@@ -132,12 +132,12 @@ def quantize(b: OpBuilder) -> list[Value]:
         first += b.bool_attr("narrow_range")
         scale, _ = _scale(low, high, first, last)
         low, high = first / scale, last / scale
-        least, most, factor = _beside(b, x.value, low, high, scale, axis=axis)
-        steps = x.min(most).max(least) * factor
+        lowest, highest, factor = _beside(b, x.value, low, high, scale, axis=axis)
+        steps = x.min(highest).max(lowest) * factor
         is_even = b.text_attr("round_mode") == "HALF_TO_EVEN"
         steps = steps.round_half_even() if is_even else steps.round_half_away()
     elif axis >= 0:
-        raise b.unsupported(f"mode {mode} with a range for each place of axis {axis}")
+        raise b.unsupported(f"mode {mode} with a range for each index of axis {axis}")
     elif mode == "MIN_COMBINED":
         steps = (x.min(high).max(low) - low) * ((last - first) / (high - low))
         steps = (steps - (last - first + 1) / 2).round_half_away() if first else (steps + 0.5).floor()
@@ -165,7 +165,7 @@ def dequantize(b: OpBuilder) -> Value:
         (scale,) = _beside(b, x.value, scale, axis=axis)
         y = x * scale
     elif axis >= 0 and mode == "MIN_FIRST":
-        raise b.unsupported(f"mode {mode} with a range for each place of axis {axis}")
+        raise b.unsupported(f"mode {mode} with a range for each index of axis {axis}")
     elif mode == "MIN_COMBINED":
         scale = (high - low) / (last - first)
         low, scale = _beside(b, x.value, low, scale, axis=axis)

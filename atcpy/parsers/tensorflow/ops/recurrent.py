@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from atcpy.ir import Graph, TensorDesc, Value
+from atcpy.ir import Value
 from atcpy.ir.arithmetic import Expr
 from atcpy.parsers.tensorflow.op import OpBuilder, maps, refused
 
@@ -136,28 +136,14 @@ def _scanned(b: OpBuilder, cell: _Lstm, x: Value, names: Sequence[str]) -> dict[
     inputs, _ = _sizes(b, w)
     of_input, of_state = _rows(b, w, inputs)
     sums = b.op("Add", b.op("MatMul", x, of_input), b.input(8))
-    body = Graph(f"{b.node.name}/body", names=b.graph.names)
-    fed: list[Value] = []
-    for index, (name, value) in enumerate((("cs", cs), ("h", h), ("sums", sums))):
-        data = body.append("Data", (), {"index": index}, name=f"{b.node.name}/{name}")
-        shape = b.shape_of(value)
-        data.output.desc = TensorDesc.plain(value.desc.dtype, shape[1:] if value is sums else shape)
-        fed.append(data.output)
-    inner = b.changed(graph=body)
-    gates = inner.op("Add", fed[2], inner.op("MatMul", fed[1], of_state))
-    outputs = cell.step(inner, gates, fed[0], peepholes)
-    # A graph returns each value once.
-    results = [outputs["cs"], outputs["h"], *[inner.op("Identity", outputs[name]) for name in names]]
-    body.append("NetOutput", results, name="NetOutput", outputs=())
-    attrs = {"body": body, "num_scan_inputs": 1}
-    outs = ("",) * len(results)
-    node = b.graph.append("Scan", [cs, h, sums], attrs, name=f"{b.node.name}/Scan", outputs=outs)
-    node.sources = (b.node.name,)
-    steps = b.shape_of(x)[0]
-    for value, result in zip(node.outputs, results, strict=True):
-        shape = inner.shape_of(result)
-        value.desc = TensorDesc.plain(result.desc.dtype, shape if value.index < 2 else (steps, *shape))
-    return dict(zip(names, node.outputs[2:], strict=True))
+
+    def step(inner: OpBuilder, values: list[Value]) -> tuple[list[Value], list[Value]]:
+        state, hidden, of_x = values
+        gates = inner.op("Add", of_x, inner.op("MatMul", hidden, of_state))
+        outputs = cell.step(inner, gates, state, peepholes)
+        return [outputs["cs"], outputs["h"]], [outputs[name] for name in names]
+
+    return dict(zip(names, b.scan({"cs": cs, "h": h}, {"sums": sums}, step)[2:], strict=True))
 
 
 @maps("GRUBlockCell")

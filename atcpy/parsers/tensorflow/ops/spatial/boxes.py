@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Graph, TensorDesc, Value
+from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import Expr, arange, dim
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-
-_CARRIED: Final = 2  # values that go from box to box: which are kept, and how many more may be
 
 
 def _best(b: OpBuilder, iou: Value, score: Value | None) -> Value:
@@ -23,11 +19,11 @@ def _best(b: OpBuilder, iou: Value, score: Value | None) -> Value:
 
 def _filled(b: OpBuilder, values: Value) -> Value:
     """The values, and zeros up to the number of input 2."""
-    most = b.size_input(2)
-    zeros = b.cast(b.op("ConstantOfShape", most), values.desc.dtype)
-    joined = b.op("Slice", b.op("Concat", values, zeros, axis=0), b.const([0]), most, b.const([0]))
-    stated = b.known(b.input(2))
-    return b.reshape(joined, [stated[0]]) if stated and isinstance(stated[0], int) else joined
+    count = b.size_input(2)
+    zeros = b.cast(b.op("ConstantOfShape", count), values.desc.dtype)
+    joined = b.op("Slice", b.op("Concat", values, zeros, axis=0), b.const([0]), count, b.const([0]))
+    known = b.known(b.input(2))
+    return b.reshape(joined, [known[0]]) if known and isinstance(known[0], int) else joined
 
 
 @maps("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3")
@@ -61,32 +57,21 @@ def suppressed_by_overlaps(b: OpBuilder) -> Value:
     overlaps, scores = b.input(0), b.input(1)
     count = b.op("Shape", scores)
     ranked, order = b.ops("TopK", scores, count, outputs=2, axis=0)
-    rows = b.op("Gather", overlaps, order)
-    near = b.op("Greater", rows, b.input(3))
+    near = b.op("Greater", b.op("Gather", overlaps, order), b.input(3))
     is_apt = b.op("Greater", ranked, b.input(4))
-    most = b.cast(b.reshape(b.input(2), []), DType.INT64)
-    nothing = b.op("Expand", b.const(False, DType.BOOL), count)
-    body = Graph(f"{b.node.name}/body", names=b.graph.names)
-    fed: list[Value] = []
-    starts = {"kept": nothing, "left": most, "place": order, "near": near, "apt": is_apt}
-    for index, (name, value) in enumerate(starts.items()):
-        data = body.append("Data", (), {"index": index}, name=f"{b.node.name}/{name}")
-        shape = b.shape_of(value)
-        data.output.desc = TensorDesc.plain(value.desc.dtype, shape if index < _CARRIED else shape[1:])
-        fed.append(data.output)
-    inner, (kept, left, place, close, apt) = b.changed(graph=body), fed
-    met = inner.op("ReduceMax", inner.cast(inner.op("And", kept, close), DType.UINT8), keepdims=0)
-    is_new = inner.op("And", inner.op("Not", inner.cast(met, DType.BOOL)), apt)
-    is_new = inner.op("And", is_new, inner.op("Greater", left, inner.const(0)))
-    marked = inner.op("ScatterElements", kept, inner.reshape(place, [1]), inner.reshape(is_new, [1]), axis=0)
-    rest = inner.op("Sub", left, inner.cast(is_new, DType.INT64))
-    body.append("NetOutput", [marked, rest, inner.op("Identity", is_new)], name="NetOutput", outputs=())
-    attrs = {"body": body, "num_scan_inputs": len(starts) - _CARRIED}
-    node = b.graph.append("Scan", list(starts.values()), attrs, name=f"{b.node.name}/Scan", outputs=("",) * 3)
-    node.sources = (b.node.name,)
-    for made, desc in zip(node.outputs, (nothing.desc, most.desc, is_apt.desc), strict=True):
-        made.desc = desc
-    return b.cast(b.op("Compress", order, node.outputs[2], axis=0), DType.INT32)
+    limit = b.reshape(b.int64_input(2), [])
+    none = b.op("Expand", b.const(False, DType.BOOL), count)
+
+    def step(inner: OpBuilder, values: list[Value]) -> tuple[list[Value], list[Value]]:
+        kept, left, index, close, apt = values
+        overlapped = inner.op("ReduceMax", inner.cast(inner.op("And", kept, close), DType.UINT8), keepdims=0)
+        is_new = inner.op("And", inner.op("Not", inner.cast(overlapped, DType.BOOL)), apt)
+        is_new = inner.op("And", is_new, inner.op("Greater", left, inner.const(0)))
+        marked = inner.op("ScatterElements", kept, inner.reshape(index, [1]), inner.reshape(is_new, [1]), axis=0)
+        return [marked, inner.op("Sub", left, inner.cast(is_new, DType.INT64))], [is_new]
+
+    states, items = {"kept": none, "left": limit}, {"index": order, "near": near, "apt": is_apt}
+    return b.cast(b.op("Compress", order, b.scan(states, items, step)[2], axis=0), DType.INT32)
 
 
 @maps("CombinedNonMaxSuppression")
@@ -106,20 +91,20 @@ def suppressed_by_class(b: OpBuilder) -> list[Value]:
     by_class = scores if variants == 1 else b.reshape(scores, (-1, 1, n))
     chosen = b.op("NonMaxSuppression", boxes, by_class, b.int64_input(2), *b.inputs[4:6])
     image, group, box = (Expr(b, b.op("Gather", chosen, b.const(part), axis=1)) for part in range(3))
-    place = (image * (classes if variants == 1 else 1) + group) * n + box
+    index = (image * (classes if variants == 1 else 1) + group) * n + box
     flat = b.reshape(scores, [-1])
     low = float("-inf")
     nothing = b.op("Expand", b.const(low, DType.FLOAT32), b.op("Shape", flat))
-    kept = b.op("ScatterND", nothing, b.unsqueeze(place.value, 1), b.op("Gather", flat, place.value))
+    kept = b.op("ScatterND", nothing, b.unsqueeze(index.value, 1), b.op("Gather", flat, index.value))
     kept = b.reshape(kept, (-1, classes * n))
-    most = b.ints(3)[0]
+    limit = b.ints(3)[0]
     if b.bool_attr("pad_per_class"):
-        most = min(most, b.ints(2)[0] * classes)
-    if most > classes * n:
-        pads = b.const([0, 0, 0, most - classes * n])
+        limit = min(limit, b.ints(2)[0] * classes)
+    if limit > classes * n:
+        pads = b.const([0, 0, 0, limit - classes * n])
         kept = b.op("Pad", kept, pads, b.const(low, DType.FLOAT32))
-    best, found = b.ops("TopK", kept, b.const([most]), outputs=2, axis=1)
-    held = Expr(b, best) > low
+    best, found = b.ops("TopK", kept, b.const([limit]), outputs=2, axis=1)
+    is_box = Expr(b, best) > low
     at = Expr(b, found).min(classes * n - 1)
     last = at % n if variants == 1 else at
     rows = boxes if variants == 1 else b.reshape(boxes, (-1, classes * n, 4))
@@ -127,8 +112,8 @@ def suppressed_by_class(b: OpBuilder) -> list[Value]:
     if b.bool_attr("clip_boxes"):
         picked = picked.clip(0, 1)
     of_class = (at / n).cast(DType.FLOAT32)
-    numbers = [picked.where(held.unsqueeze(2), 0), Expr(b, best).where(held, 0), of_class.where(held, 0)]
-    count = b.op("ReduceSum", b.cast(held.value, DType.INT32), b.const([1]), keepdims=0)
+    numbers = [picked.where(is_box.unsqueeze(2), 0), Expr(b, best).where(is_box, 0), of_class.where(is_box, 0)]
+    count = b.op("ReduceSum", b.cast(is_box.value, DType.INT32), b.const([1]), keepdims=0)
     return [*[number.value for number in numbers], count]
 
 
@@ -140,18 +125,18 @@ def crop_and_resize(b: OpBuilder) -> Value:
     if b.rank(0) != 4 or b.rank(1) != 2 or method not in {"bilinear", "nearest"}:
         raise b.invalid(f"method {method}, {b.rank(0)} and {b.rank(1)} dims")
     ends = [Expr(b, part) for part in b.ops("Split", boxes, outputs=4, axis=1, num_outputs=4)]
-    places = []
+    positions = []
     for axis, result in enumerate(b.ints(3)):
         first, last = ends[axis], ends[axis + 2]
         span = dim(b, image, axis + 1).cast(DType.FLOAT32) - 1
         if result > 1:
             step = (last - first) * span / float(result - 1)
-            places.append(first * span + arange(b, result) * step)
+            positions.append(first * span + arange(b, result) * step)
         else:
-            places.append((first + last) * 0.5 * span)
+            positions.append((first + last) * 0.5 * span)
     spans = [dim(b, image, axis).cast(DType.FLOAT32) - 1 for axis in (1, 2)]
-    outside = [(at < 0) | (at > span) for at, span in zip(places, spans, strict=True)]
-    y, x = (at.max(0).min(span) for at, span in zip(places, spans, strict=True))
+    outside = [(at < 0) | (at > span) for at, span in zip(positions, spans, strict=True)]
+    y, x = (at.max(0).min(span) for at, span in zip(positions, spans, strict=True))
     y, x = y.unsqueeze(2), x.unsqueeze(1)
     rows = b.op("Flatten", image, axis=3)
     first_row = Expr(b, b.unsqueeze(b.int64_input(2), 1, 2)) * dim(b, image, 1)
