@@ -1,4 +1,4 @@
-"""onnx.ModelProto → ir.Graph at the canonical opset, with every problem of the model told at once.
+"""onnx.ModelProto → ir.Graph at the canonical opset, with every problem of the model reported at once.
 
 Graphs in attributes wait in a queue until the graph that holds them is complete, and calls of the
 model's functions are frames on a stack: nothing recurses, and the main graph's names come first.
@@ -113,7 +113,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A graph, and what is to be said about it."""
+    """The imported graph and the warnings collected while importing it."""
 
     named: NamedGraph
     warnings: tuple[AtcWarning, ...]
@@ -124,7 +124,7 @@ class Imported:
 
 
 class Importer:
-    """Reads one model; `problems` has all that is wrong with it, `shape_problems` what is wrong with --input_shape.
+    """Reads one model. `problems` collects what is wrong with it, `shape_problems` what is wrong with --input_shape.
     A `recorder` takes part in reading a graph that is to be written as ONNX again.
     """
 
@@ -282,14 +282,14 @@ class Importer:
                 self._return(frame)
                 continue
             function = self._functions.find(item.proto) if has_functions else None
-            # What the user registered says better than the model's own function what is meant.
+            # An operator that the user registered wins over the model's function of that name.
             if function is not None and self._custom.find(item.domain, item.op_type) is None:
                 frames.append(self._call(item, function, frame.scope))
             else:
                 self._read_node(item, frame.scope)
 
     def _read_node(self, item: Item, scope: _Scope) -> None:
-        told_before = len(self.problems)
+        problems_before = len(self.problems)
         op = scope.ops.get((item.domain, item.op_type))
         if op is None:
             op = scope.ops[item.domain, item.op_type] = self._find_op(item, scope)
@@ -301,7 +301,7 @@ class Importer:
             return
         results: list[Value | None] = [*node.outputs]
         # What breaks the rule of its op cannot be changed by rules.
-        is_valid = len(self.problems) == told_before
+        is_valid = len(self.problems) == problems_before
         must_change = op.must_change and is_valid
         if self._recorder is not None:
             proto = self._as_inlined(node, item, scope) if scope.prefix else item.proto
@@ -461,12 +461,12 @@ class Importer:
         else:
             hint = did_you_mean(name, [*scope.values, *scope.constants]) or "is this a part cut out of a model?"
             self.problems.append(ModelInvalid("E12009", f'nothing makes the value "{name}"', where=where, hint=hint))
-        # Told once; who reads it next gets a value that stands for it.
+        # Reported once: later readers get a value that stands for it.
         scope.values[name] = scope.graph.append("Data", name=name).output
         return scope.values[name]
 
     def _make_constant(self, name: str, scope: _Scope) -> Value | None:
-        """An initializer becomes a Const when somebody reads it, in front of all ops: a body may read it later."""
+        """Create the Const of an initializer when it is first read, in front of all ops: a body may read it later."""
         tensor = self._read_stored(scope.constants[name], scope, name)
         if tensor is None:
             scope.values[name] = scope.graph.append("Data", name=name).output
@@ -476,7 +476,7 @@ class Importer:
         return value
 
     def _read_stored(self, constant: _Constant, scope: _Scope, name: str) -> Tensor | None:
-        """The tensor of an initializer; None where it cannot be read, which is told."""
+        """Return the tensor of an initializer; None if it cannot be read, which is reported."""
         try:
             if not isinstance(constant.proto, onnx.TensorProto):
                 return read_sparse(constant.proto, self._external, scope.where)
@@ -489,7 +489,7 @@ class Importer:
         return tensor
 
     def _add_const(self, tensor: Tensor, name: str, scope: _Scope, *, before: Node | None) -> Value:
-        # Ops keep the model's names: a constant of the same name stands back.
+        # Ops keep the model's names: a constant of the same name gets another.
         node_name = f"{name}.const" if name in self._node_outputs else name
         node = scope.graph.append("Const", (), {"value": tensor}, name=node_name, outputs=(name,), before=before)
         node.output.desc = TensorDesc.plain(tensor.dtype, tensor.shape)
@@ -545,7 +545,7 @@ class Importer:
         return attrs
 
     def _bound(self, item: Item, scope: _Scope) -> list[onnx.AttributeProto]:
-        """The attributes of a node in a function, those of the call put in."""
+        """Return the attributes of a node of a function, with the values that the call gives."""
         found: list[onnx.AttributeProto] = []
         for attr in item.attrs:
             if not attr.ref_attr_name or not are_texts((attr.name, attr.ref_attr_name)):

@@ -1,4 +1,4 @@
-"""The order of a graph's nodes: ONNX asks that a value is made before it is read."""
+"""The order of a graph's nodes: ONNX requires that a value is produced before it is read."""
 
 import heapq
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Item:
 def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[AtcError]) -> list[Item]:
     """The nodes, sorted if they are not; two makers of one value and cycles are problems."""
     items: list[Item] = []
-    made: dict[str, int] = {}
+    producers: dict[str, int] = {}
     read: set[str] = set()
     captures: dict[int, set[str]] = {}
     is_sorted = True
@@ -50,13 +50,13 @@ def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[Atc
         for name in outputs:
             if name in read and name:
                 is_sorted = False
-            if made.setdefault(name, index) != index and name:
+            if producers.setdefault(name, index) != index and name:
                 what = f'two nodes make the value "{name}"'
                 problems.append(ModelInvalid("E13009", what, where=place(item, path), hint="a value has one producer"))
     if is_sorted:
         return items
-    made.pop("", None)
-    return _sorted(items, made, captures, path, problems)
+    producers.pop("", None)
+    return _sorted(items, producers, captures, path, problems)
 
 
 def place(item: Item, path: str) -> Where:
@@ -109,12 +109,15 @@ def _reads(item: Item, captures: dict[int, set[str]]) -> list[str]:
 
 
 def _sorted(
-    items: list[Item], made: dict[str, int], captures: dict[int, set[str]], path: str, problems: list[AtcError]
+    items: list[Item], producers: dict[str, int], captures: dict[int, set[str]], path: str, problems: list[AtcError]
 ) -> list[Item]:
     """Sort topologically; of the nodes that are ready, the model's first goes first. Those of a cycle come last."""
     position = {item.index: at for at, item in enumerate(items)}
     sorter = TopologicalSorter(
-        {at: {position[made[name]] for name in _reads(item, captures) if name in made} for at, item in enumerate(items)}
+        {
+            at: {position[producers[name]] for name in _reads(item, captures) if name in producers}
+            for at, item in enumerate(items)
+        }
     )
     try:
         sorter.prepare()
