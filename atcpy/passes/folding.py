@@ -146,13 +146,9 @@ class Finisher:
         """Count a match of these nodes, and return the rewriter that replaces them, in front of `anchor` (the first of
         them by default); None where a reason stands against it, or the pass has reached its limit.
         """
-        reasons, record = list(rejects), self._record
-        record.matched += 1
-        record.reject(*reasons)
-        if reasons or not record.may_apply():
+        if not self._record.accept(nodes, *rejects):
             return None
-        record.fire(nodes)
-        return Rewriter(self._graph, anchor or nodes[0], record.name, nodes)
+        return Rewriter(self._graph, anchor or nodes[0], self._record.name, nodes)
 
     def finish(self, rw: Rewriter, replaced: Iterable[tuple[Value, Value]], dead: Iterable[Node]) -> None:
         """Puts the new value of each pair in the place of the old one. What turned out to be constant is folded, and

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, Rewriter, Value, erase_dead
+from atcpy.ir import Engine, Graph, Node, PassRecord, Rewriter, Value, erase_dead
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.infer import KnownValues, infer_node
@@ -33,17 +33,9 @@ def look_up(graph: Graph, record: PassRecord, options: OptimizeOptions) -> None:
         source = chain[0].operand(0).producer if chain else node.operand(0).producer
         if source.op_type != "DequantizeLinear" or source.engine is not Engine.VECTOR:
             continue
-        record.matched += 1
-        rejects: list[Reject] = [
-            reject for end in (source, node) for reasons in (rejects_bytes, rejects_steps) for reject in reasons(end)
-        ]
-        if rejects:
-            record.reject(*rejects)
-            continue
-        if not record.may_apply():
-            break
-        record.fire([node, *reversed(chain), source])
-        _replace(graph, [source, *chain, node])
+        rejects = (r for end in (source, node) for reasons in (rejects_bytes, rejects_steps) for r in reasons(end))
+        if record.accept([node, *reversed(chain), source], *rejects):
+            _replace(graph, [source, *chain, node])
 
 
 def _chain_before(node: Node) -> list[Node]:

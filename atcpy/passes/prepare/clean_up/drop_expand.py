@@ -32,14 +32,10 @@ def drop_expand(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
                 continue
             if node.op_type == "PRelu" and index == 0:  # which has the shape of the result
                 continue
-            record.matched += 1
-            if not _covers(node, index, _small_shape(value)):
-                record.reject(Reject("broadcast", node.name))
-                continue
-            if not record.may_apply():
-                return
             expand = value.producer
-            record.fire([node, expand])
+            rejects = [] if _covers(node, index, _small_shape(value)) else [Reject("broadcast", node.name)]
+            if not record.accept([node, expand], *rejects):
+                continue
             graph.set_input(node, index, _small(graph, node, value, record.name))
             node.passes = (*node.passes, record.name)
             erase_dead(graph, [expand])

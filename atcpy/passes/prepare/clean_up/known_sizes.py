@@ -59,14 +59,10 @@ def _replace_operand(graph: Graph, node: Node, index: int, known: KnownValues, r
     elements = known(sizes)
     if node.domain or sizes is None or sizes.tensor is not None or elements is None:
         return
-    record.matched += 1
     recipe = _recipe(node, elements)
-    if recipe is None:
-        record.reject(Reject("sizes-differ", node.name))
+    rejects = [Reject("sizes-differ", node.name)] if recipe is None else []
+    if not record.accept([node, sizes.producer], *rejects):
         return
-    if not record.may_apply():
-        return
-    record.fire([node, sizes.producer])
     rw = Rewriter(graph, node, record.name, [node])
     graph.set_input(node, index, rw.const(np.array(recipe, np.int64), name=f"{node.name}_sizes"))
     node.attrs.pop("allowzero", None)

@@ -87,9 +87,7 @@ def _unsplit(graph: Graph, node: Node, record: PassRecord) -> None:
     count = concat.input_count
     if axis != _axis(node) or sizes[:count] != sizes[count:] or not all(isinstance(size, int) for size in sizes):
         return
-    record.matched += 1
-    if record.may_apply():
-        record.fire([node, concat])
+    if record.accept([node, concat]):
         for old, new in zip(node.outputs, concat.operands, strict=True):
             graph.replace_uses(old, new)
         erase_dead(graph, [node], "identity")

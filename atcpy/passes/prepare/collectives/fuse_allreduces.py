@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ir.decisions import ALLREDUCE_FUSION, AllReducePlan, matched_nodes
@@ -57,9 +58,7 @@ def fuse_allreduces(graph: Graph, record: PassRecord, options: PrepareOptions) -
             _note_alone(record, segment[0], members[numbers[0]])
             issued.append(numbers)
             continue
-        record.matched += 1
-        if record.may_apply():
-            record.fire(segment)
+        if record.accept(segment):
             _join(graph, segment, record.name, finisher)
             issued.append(numbers)
         else:
@@ -156,16 +155,15 @@ def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:
 
 
 def _note_alone(record: PassRecord, node: Node, member: Member) -> None:
-    record.matched += 1
-    nodes = matched_nodes([node])
     if not node.operand(0).desc.is_static:
-        record.reject(Reject("shape-unknown", node.name, nodes=nodes))
+        reject = Reject("shape-unknown", node.name)
     elif not member.may_meet:
-        record.reject(Reject("other-reduction", node.name, nodes=nodes))
+        reject = Reject("other-reduction", node.name)
     elif member.fusion == 0:
-        record.reject(Reject("not-fused", node.name, nodes=nodes))
+        reject = Reject("not-fused", node.name)
     else:
-        record.reject(Reject("alone", node.name, nodes=nodes))
+        reject = Reject("alone", node.name)
+    record.accept([node], replace(reject, nodes=matched_nodes([node])))
 
 
 def _join(graph: Graph, segment: Sequence[Node], name: str, finisher: Finisher) -> None:

@@ -10,6 +10,7 @@ Gather(Conv(x, w, b), some channels)                                 →  Conv(x
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,14 +42,8 @@ def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
         found = _reordered(chain)
         if found is None:
             continue
-        record.matched += 1
-        other = next(
-            (other for a, b in zip(chain[1:], chain, strict=False) if (other := a.output.user_beyond((b,)))), None
-        )
-        if other is not None:
-            record.reject(Reject("second-consumer", node.name, other.name))
-        elif record.may_apply():
-            record.fire(chain)
+        others = [other for a, b in pairwise(chain[::-1]) if (other := a.output.user_beyond((b,)))]
+        if record.accept(chain, *(Reject("second-consumer", node.name, other.name) for other in others[-1:])):
             axis, order = found
             rw = Rewriter(graph, node, record.name, chain[::-1])
             indices = rw.const(order, name=f"{node.name}_order")
@@ -77,12 +72,8 @@ def order_parts(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
         order = _order_of_parts(node, split)
         if order is None:
             continue
-        record.matched += 1
-        other = next((other for value in split.outputs if (other := value.user_beyond((node,))) is not None), None)
-        if other is not None:
-            record.reject(Reject("second-consumer", split.name, other.name))
-        elif record.may_apply():
-            record.fire([node, split])
+        others = [other for value in split.outputs if (other := value.user_beyond((node,)))]
+        if record.accept([node, split], *(Reject("second-consumer", split.name, other.name) for other in others[:1])):
             rw = Rewriter(graph, node, record.name, [split, node])
             indices = rw.const(order, name=f"{node.name}_order")
             axis = node.int_attr("axis", 0)

@@ -40,16 +40,13 @@ def flip_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
             if change is None:
                 waiting.append(nodes)
                 continue
-            record.matched += 1
-            if record.may_apply():
-                record.fire(nodes)
+            if record.accept(nodes):
                 carry_out(graph, record.name, nodes, change)
         if len(waiting) == len(regions):
             break
     for nodes in waiting:
         if _orders(nodes):
-            record.matched += 1
-            record.reject(Reject("as-many-transposes", nodes[0].name))
+            record.accept(nodes, Reject("as-many-transposes", nodes[0].name))
 
 
 def _orders(nodes: Sequence[Node]) -> list[Perm]:

@@ -34,14 +34,8 @@ def add_spatial_dim(graph: Graph, record: PassRecord, options: PrepareOptions) -
     for node in graph.nodes:
         if not _is_candidate(node, lifted):
             continue
-        record.matched += 1
-        rejects = list(_requirements(node))
-        if rejects:
-            record.reject(*rejects)
+        if not record.accept([node], *_requirements(node)):
             continue
-        if not record.may_apply():
-            break
-        record.fire([node])
         rw = Rewriter(graph, node, NAME, [node])
         result = _insert(rw, node.op_type, _operands(rw, node, lifted), _attrs(node))
         squeezed = _insert(rw, "Squeeze", [result, rw.const(np.array([NEW_DIM]), name="axes")], {})

@@ -34,12 +34,9 @@ def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -
         ways = _ways(nodes)
         if not ways:
             continue
-        record.matched += 1
         plans = next(filter(None, (_plans(nodes, way) for way in ways)), [])
-        if not plans:
-            record.reject(Reject("as-many-views", nodes[0].name))
-        elif record.may_apply():
-            record.fire([node for part, _ in plans for node in part])
+        rejects = [] if plans else [Reject("as-many-views", nodes[0].name)]
+        if record.accept([node for part, _ in plans for node in part], *rejects):
             for part, change in plans:
                 carry_out(graph, record.name, part, change)
 
