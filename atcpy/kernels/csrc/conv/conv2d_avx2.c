@@ -1,6 +1,7 @@
 /* conv2d on AVX2: up to 6 results of one output block in 12 accumulators, inputs broadcast. */
 #include "simd/activation_vector.h"
 #include "conv/conv2d.h"
+#include "simd/count_up.h"
 
 enum { MAX_BLOCKS = 1, MAX_WIDTH = 6, HALVES = 2, LANES = 8 };
 
@@ -61,19 +62,18 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
         }
 }
 
-#define WIDTHS(M, c0) M(1, c0) M(2, c0) M(3, c0) M(4, c0) M(5, c0) M(6, c0)
-#define DEFINE(width, c0)                                                                          \
-    static void micro_##width##_##c0(const struct conv2d_tile *tile)                               \
+#define DEFINE(c0, width)                                                                          \
+    static void micro_##c0##_##width(const struct conv2d_tile *tile)                               \
     {                                                                                              \
         micro(tile, width, c0);                                                                    \
     }
-#define NAME(width, c0) micro_##width##_##c0,
+#define NAME(c0, width) micro_##c0##_##width,
 
-WIDTHS(DEFINE, 16)
-WIDTHS(DEFINE, 1)
+COUNT_TO_6(DEFINE, 16)
+COUNT_TO_6(DEFINE, 1)
 
-static const conv2d_micro blocked[] = {WIDTHS(NAME, 16)};
-static const conv2d_micro plain[] = {WIDTHS(NAME, 1)};
+static const conv2d_micro blocked[] = {COUNT_TO_6(NAME, 16)};
+static const conv2d_micro plain[] = {COUNT_TO_6(NAME, 1)};
 const struct conv2d_isa conv2d_isa_avx2 = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx2};
 
 void conv2d_f32_avx2(const struct kernel_args *args)

@@ -1,6 +1,7 @@
 /* conv2d on AVX-512: up to 14 results of two output blocks in 28 accumulators, inputs broadcast. */
 #include "simd/activation_vector.h"
 #include "conv/conv2d.h"
+#include "simd/count_up.h"
 
 enum { MAX_BLOCKS = 2, MAX_WIDTH = 14 };
 
@@ -63,35 +64,20 @@ static inline __attribute__((always_inline)) void micro(const struct conv2d_tile
             _mm512_storeu_ps(t->dst + b * t->dst_stride + i * t->dst_step, acc[b][i]);
 }
 
-#define WIDTHS(M, blocks, c0)                                                                      \
-    M(blocks, 1, c0)                                                                               \
-    M(blocks, 2, c0)                                                                               \
-    M(blocks, 3, c0)                                                                               \
-    M(blocks, 4, c0)                                                                               \
-    M(blocks, 5, c0)                                                                               \
-    M(blocks, 6, c0)                                                                               \
-    M(blocks, 7, c0)                                                                               \
-    M(blocks, 8, c0)                                                                               \
-    M(blocks, 9, c0)                                                                               \
-    M(blocks, 10, c0)                                                                              \
-    M(blocks, 11, c0)                                                                              \
-    M(blocks, 12, c0)                                                                              \
-    M(blocks, 13, c0)                                                                              \
-    M(blocks, 14, c0)
-#define DEFINE(blocks, width, c0)                                                                  \
-    static void micro_##blocks##_##width##_##c0(const struct conv2d_tile *tile)                    \
+#define DEFINE(blocks, c0, width)                                                                  \
+    static void micro_##blocks##_##c0##_##width(const struct conv2d_tile *tile)                    \
     {                                                                                              \
         micro(tile, blocks, width, c0);                                                            \
     }
-#define NAME(blocks, width, c0) micro_##blocks##_##width##_##c0,
+#define NAME(blocks, c0, width) micro_##blocks##_##c0##_##width,
 
-WIDTHS(DEFINE, 1, 16)
-WIDTHS(DEFINE, 2, 16)
-WIDTHS(DEFINE, 1, 1)
-WIDTHS(DEFINE, 2, 1)
+COUNT_TO_14(DEFINE, 1, 16)
+COUNT_TO_14(DEFINE, 2, 16)
+COUNT_TO_14(DEFINE, 1, 1)
+COUNT_TO_14(DEFINE, 2, 1)
 
-static const conv2d_micro blocked[] = {WIDTHS(NAME, 1, 16) WIDTHS(NAME, 2, 16)};
-static const conv2d_micro plain[] = {WIDTHS(NAME, 1, 1) WIDTHS(NAME, 2, 1)};
+static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1, 16) COUNT_TO_14(NAME, 2, 16)};
+static const conv2d_micro plain[] = {COUNT_TO_14(NAME, 1, 1) COUNT_TO_14(NAME, 2, 1)};
 const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx512f};
 
 void conv2d_f32_avx512f(const struct kernel_args *args)

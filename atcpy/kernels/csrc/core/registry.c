@@ -11,16 +11,6 @@
 #undef KERNEL
 #undef FITS
 
-static const struct kernel_family *const families[] = {
-#define FAMILY(name) &family_##name,
-#define KERNEL(symbol, family, dtype, isa, fits)
-#define FITS(name)
-#include "core/kernels.inc"
-#undef FAMILY
-#undef KERNEL
-#undef FITS
-};
-
 const struct kernel_row kernel_table[] = {
 #define FAMILY(name)
 #define FITS(name)
@@ -35,8 +25,12 @@ const int kernel_table_rows = (int)(sizeof kernel_table / sizeof kernel_table[0]
 
 const struct kernel_family *atc_find_family(const char *name)
 {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        if (strcmp(families[i]->name, name) == 0)
-            return families[i];
+    const struct kernel_family *last = NULL;
+    for (int i = 0; i < kernel_table_rows; i++) {
+        const struct kernel_family *family = kernel_table[i].family;
+        if (family != last && strcmp(family->name, name) == 0)
+            return family;
+        last = family;
+    }
     return NULL;
 }

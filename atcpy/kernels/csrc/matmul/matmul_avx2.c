@@ -1,6 +1,7 @@
 /* matmul on AVX2: up to 6 rows of one panel in 12 accumulators, a broadcast. */
 #include "simd/activation_vector.h"
 #include "matmul/matmul.h"
+#include "simd/transpose_avx2.h"
 
 enum { MAX_BLOCKS = 1, MAX_ROWS = 6, LANES = 8, HALVES = 2, ROW_SUMS = 4 };
 
@@ -129,32 +130,6 @@ static void micro_1(const struct matmul_tile *t)
         finish(t, 1);
 }
 
-/* 8 rows of 8 floats, transposed in registers: pairs, then fours, then halves change places. */
-static inline void transpose_block(const float *src, int64_t src_row, float *dst, int64_t dst_row)
-{
-    __m256 r[LANES], s[LANES];
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i++)
-        r[i] = _mm256_loadu_ps(src + i * src_row);
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i += 2) {
-        s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < LANES; i += 4) {
-        r[i] = _mm256_shuffle_ps(s[i], s[i + 2], 0x44);
-        r[i + 1] = _mm256_shuffle_ps(s[i], s[i + 2], 0xee);
-        r[i + 2] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0x44);
-        r[i + 3] = _mm256_shuffle_ps(s[i + 1], s[i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(dst + i * dst_row, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-        _mm256_storeu_ps(dst + (i + 4) * dst_row, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-    }
-}
-
 static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns)
 {
@@ -162,27 +137,27 @@ static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst
         for (int64_t c = 0; c < columns; c += LANES) {
             const float *from = src + r * src_row + c;
             float *to = dst + c * dst_row + r;
-            if (rows - r >= LANES && columns - c >= LANES) {
-                transpose_block(from, src_row, to, dst_row);
-                continue;
-            }
-            for (int64_t i = 0; i < min_i64(LANES, rows - r); i++)
-                for (int64_t j = 0; j < min_i64(LANES, columns - c); j++)
-                    to[j * dst_row + i] = from[i * src_row + j];
+            const int64_t high = min_i64(LANES, rows - r), wide = min_i64(LANES, columns - c);
+            if (high == LANES && wide == LANES)
+                transpose_tile8(from, src_row, LANES, LANES, to, dst_row, LANES, LANES);
+            else
+                transpose_tile8(from, src_row, high, wide, to, dst_row, wide, high);
         }
 }
 
-#define ROWS(M) M(2) M(3) M(4) M(5) M(6)
 #define DEFINE(rows)                                                                               \
     static void micro_##rows(const struct matmul_tile *tile)                                       \
     {                                                                                              \
         micro(tile, rows);                                                                         \
     }
-#define NAME(rows) micro_##rows,
 
-ROWS(DEFINE)
+DEFINE(2)
+DEFINE(3)
+DEFINE(4)
+DEFINE(5)
+DEFINE(6)
 
-static const matmul_micro micros[] = {micro_1, ROWS(NAME)};
+static const matmul_micro micros[] = {micro_1, micro_2, micro_3, micro_4, micro_5, micro_6};
 const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx2};
 
 void matmul_f32_avx2(const struct kernel_args *args)

@@ -1,6 +1,8 @@
 /* matmul on AVX-512: up to 14 rows of two panels in 28 accumulators, a broadcast. */
 #include "simd/activation_vector.h"
 #include "matmul/matmul.h"
+#include "simd/count_up.h"
+#include "simd/transpose_avx512.h"
 
 enum { MAX_BLOCKS = 2, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
 
@@ -151,43 +153,6 @@ static inline __attribute__((always_inline)) void row_micro(const struct matmul_
         activate_tile(t, blocks, 1);
 }
 
-/* 16 rows of 16 floats, transposed in registers: pairs, then fours, then quarters change places. */
-static inline void transpose_block(const float *src, int64_t src_row, float *dst, int64_t dst_row)
-{
-    __m512 r[LANES], s[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++)
-        r[i] = _mm512_loadu_ps(src + i * src_row);
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i += 2) {
-        s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i += 4) {
-        r[i] = _mm512_castpd_ps(
-            _mm512_unpacklo_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
-        r[i + 1] = _mm512_castpd_ps(
-            _mm512_unpackhi_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
-        r[i + 2] = _mm512_castpd_ps(
-            _mm512_unpacklo_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
-        r[i + 3] = _mm512_castpd_ps(
-            _mm512_unpackhi_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
-    }
-    /* r[4g + c] holds columns c, c + 4, c + 8, c + 12 of rows 4g … 4g + 3, a quarter each. */
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-        const __m512 even_low = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
-        const __m512 odd_low = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
-        const __m512 even_high = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);
-        const __m512 odd_high = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
-        _mm512_storeu_ps(dst + c * dst_row, _mm512_shuffle_f32x4(even_low, even_high, 0x88));
-        _mm512_storeu_ps(dst + (c + 4) * dst_row, _mm512_shuffle_f32x4(odd_low, odd_high, 0x88));
-        _mm512_storeu_ps(dst + (c + 8) * dst_row, _mm512_shuffle_f32x4(even_low, even_high, 0xdd));
-        _mm512_storeu_ps(dst + (c + 12) * dst_row, _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd));
-    }
-}
-
 static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns)
 {
@@ -195,51 +160,29 @@ static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst
         for (int64_t c = 0; c < columns; c += LANES) {
             const float *from = src + r * src_row + c;
             float *to = dst + c * dst_row + r;
-            if (rows - r >= LANES && columns - c >= LANES) {
-                transpose_block(from, src_row, to, dst_row);
-                continue;
-            }
-            for (int64_t i = 0; i < min_i64(LANES, rows - r); i++)
-                for (int64_t j = 0; j < min_i64(LANES, columns - c); j++)
-                    to[j * dst_row + i] = from[i * src_row + j];
+            const int64_t high = min_i64(LANES, rows - r), wide = min_i64(LANES, columns - c);
+            if (high == LANES && wide == LANES)
+                transpose_tile16(from, src_row, LANES, 0xffff, to, dst_row, LANES, 0xffff);
+            else
+                transpose_tile16(from, src_row, high, lanes16(wide), to, dst_row, wide,
+                                 lanes16(high));
         }
 }
 
-#define ROWS(M, blocks)                                                                            \
-    M(blocks, 2)                                                                                   \
-    M(blocks, 3)                                                                                   \
-    M(blocks, 4)                                                                                   \
-    M(blocks, 5)                                                                                   \
-    M(blocks, 6)                                                                                   \
-    M(blocks, 7)                                                                                   \
-    M(blocks, 8)                                                                                   \
-    M(blocks, 9)                                                                                   \
-    M(blocks, 10)                                                                                  \
-    M(blocks, 11)                                                                                  \
-    M(blocks, 12)                                                                                  \
-    M(blocks, 13)                                                                                  \
-    M(blocks, 14)
 #define DEFINE(blocks, rows)                                                                       \
     static void micro_##blocks##_##rows(const struct matmul_tile *tile)                            \
     {                                                                                              \
-        micro(tile, blocks, rows);                                                                 \
+        if (rows == 1)                                                                             \
+            row_micro(tile, blocks);                                                               \
+        else                                                                                       \
+            micro(tile, blocks, rows);                                                             \
     }
 #define NAME(blocks, rows) micro_##blocks##_##rows,
 
-static void micro_1_1(const struct matmul_tile *tile)
-{
-    row_micro(tile, 1);
-}
+COUNT_TO_14(DEFINE, 1)
+COUNT_TO_14(DEFINE, 2)
 
-static void micro_2_1(const struct matmul_tile *tile)
-{
-    row_micro(tile, 2);
-}
-
-ROWS(DEFINE, 1)
-ROWS(DEFINE, 2)
-
-static const matmul_micro micros[] = {micro_1_1, ROWS(NAME, 1) micro_2_1, ROWS(NAME, 2)};
+static const matmul_micro micros[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
 const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS, micros, transpose,
                                               widen_avx512f};
 

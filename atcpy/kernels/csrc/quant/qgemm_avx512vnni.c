@@ -1,5 +1,6 @@
 /* qgemm on AVX-512 VNNI: up to 12 rows of two panels in 24 accumulators, x broadcast. */
 #include "quant/qgemm_finish_avx512.h"
+#include "simd/count_up.h"
 
 #include <string.h>
 
@@ -59,24 +60,12 @@ static inline __attribute__((always_inline)) void micro(const struct qgemm_tile 
     {                                                                                              \
         micro(t, blocks, rows);                                                                    \
     }
-#define EACH_ROWS(M, blocks)                                                                       \
-    M(blocks, 1)                                                                                   \
-    M(blocks, 2)                                                                                   \
-    M(blocks, 3)                                                                                   \
-    M(blocks, 4)                                                                                   \
-    M(blocks, 5)                                                                                   \
-    M(blocks, 6)                                                                                   \
-    M(blocks, 7)                                                                                   \
-    M(blocks, 8)                                                                                   \
-    M(blocks, 9)                                                                                   \
-    M(blocks, 10)                                                                                  \
-    M(blocks, 11)                                                                                  \
-    M(blocks, 12)
-EACH_ROWS(DEFINE, 1)
-EACH_ROWS(DEFINE, 2)
-
 #define NAME(blocks, rows) micro_##blocks##_##rows,
-static const qgemm_micro table[] = {EACH_ROWS(NAME, 1) EACH_ROWS(NAME, 2)};
+
+COUNT_TO_12(DEFINE, 1)
+COUNT_TO_12(DEFINE, 2)
+
+static const qgemm_micro table[] = {COUNT_TO_12(NAME, 1) COUNT_TO_12(NAME, 2)};
 
 static int32_t sum(const uint8_t *row, int64_t n)
 {

@@ -1,33 +1,12 @@
-/* Eight floats: the names under which the vector bodies know AVX2; see vector_avx512.h. */
+/* What vector.h has no common form for, on eight floats of AVX2. */
 #ifndef ATC_VECTOR_AVX2_H
 #define ATC_VECTOR_AVX2_H
 
-#include <immintrin.h>
-#include <stdint.h>
 #include <string.h>
-
-enum { VF = 8 };
-typedef __m256 vf;
-typedef __m256 vm; /* a truth a lane: all bits set, or none */
-
-/* Two halves of 4 doubles: sums of many floats. */
-typedef struct {
-    __m256d low, high;
-} vd;
 
 static inline __m256i vf_first(int64_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-static inline vf vf_set1(float x)
-{
-    return _mm256_set1_ps(x);
-}
-
-static inline vf vf_load(const float *at)
-{
-    return _mm256_loadu_ps(at);
 }
 
 /* Lanes beyond the first n become `rest`. */
@@ -51,9 +30,10 @@ static inline vf vf_load_even(const float *at)
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
 }
 
-static inline void vf_store(float *at, vf x)
+/* The floats of `at` that VF indices name. */
+static inline vf vf_gather(const float *at, const int32_t *indices)
 {
-    _mm256_storeu_ps(at, x);
+    return _mm256_i32gather_ps(at, _mm256_loadu_si256((const __m256i *)(const void *)indices), 4);
 }
 
 /* Eight float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
@@ -79,36 +59,6 @@ static inline void vf_store_n(float *at, vf x, int64_t n)
     _mm256_maskstore_ps(at, vf_first(n), x);
 }
 
-static inline vf vf_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-static inline vf vf_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-static inline vf vf_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-static inline vf vf_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-static inline vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-static inline vf vf_sqrt(vf x)
-{
-    return _mm256_sqrt_ps(x);
-}
-
 static inline vf vf_abs(vf x)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
@@ -124,70 +74,6 @@ static inline vf vf_max(vf a, vf b)
 static inline vf vf_min(vf a, vf b)
 {
     return _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
-}
-
-/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
-static inline vf vf_at_least(vf low, vf x)
-{
-    return _mm256_max_ps(low, x);
-}
-
-static inline vf vf_at_most(vf high, vf x)
-{
-    return _mm256_min_ps(high, x);
-}
-
-/* c − a · b, rounded once */
-static inline vf vf_fnma(vf a, vf b, vf c)
-{
-    return _mm256_fnmadd_ps(a, b, c);
-}
-
-static inline vf vf_neg(vf x)
-{
-    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
-}
-
-/* x, which is not negative, with the sign of y */
-static inline vf vf_with_sign(vf x, vf y)
-{
-    return _mm256_or_ps(x, _mm256_and_ps(y, _mm256_set1_ps(-0.0f)));
-}
-
-static inline vf vf_floor(vf x)
-{
-    return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
-static inline vf vf_ceil(vf x)
-{
-    return _mm256_round_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-
-/* Halves go to even. */
-static inline vf vf_round(vf x)
-{
-    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-static inline vm vf_lt(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
-}
-
-static inline vm vf_le(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
-}
-
-static inline vm vf_eq(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
-}
-
-static inline vm vf_is_nan(vf x)
-{
-    return _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
 }
 
 static inline vf vf_select(vm mask, vf yes, vf no)
@@ -243,11 +129,6 @@ static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
 {
     const uint64_t bytes = vm_bytes(mask);
     memcpy(at, &bytes, (size_t)n);
-}
-
-static inline vd vd_zero(void)
-{
-    return (vd){_mm256_setzero_pd(), _mm256_setzero_pd()};
 }
 
 /* total + x, lane by lane in double. */

@@ -1,34 +1,10 @@
-/* Sixteen floats: the names under which the vector bodies know AVX-512. vector_avx2.h has the
- * same names for eight, so that a body is written once and compiled for both.
- */
+/* What vector.h has no common form for, on sixteen floats of AVX-512. */
 #ifndef ATC_VECTOR_AVX512_H
 #define ATC_VECTOR_AVX512_H
-
-#include <immintrin.h>
-#include <stdint.h>
-
-enum { VF = 16 };
-typedef __m512 vf;
-typedef __mmask16 vm; /* a truth a lane */
-
-/* Two halves of 8 doubles: sums of many floats. */
-typedef struct {
-    __m512d low, high;
-} vd;
 
 static inline __mmask16 vf_first(int64_t n)
 {
     return (__mmask16)((1u << n) - 1);
-}
-
-static inline vf vf_set1(float x)
-{
-    return _mm512_set1_ps(x);
-}
-
-static inline vf vf_load(const float *at)
-{
-    return _mm512_loadu_ps(at);
 }
 
 /* The first n floats; the other lanes are `rest`. */
@@ -46,9 +22,10 @@ static inline vf vf_load_even(const float *at)
                                   _mm512_maskz_loadu_ps(0x7fff, at + VF));
 }
 
-static inline void vf_store(float *at, vf x)
+/* The floats of `at` that VF indices name. */
+static inline vf vf_gather(const float *at, const int32_t *indices)
 {
-    _mm512_storeu_ps(at, x);
+    return _mm512_i32gather_ps(_mm512_loadu_si512(indices), at, 4);
 }
 
 /* Sixteen float16 or bfloat16 at `at`, widened; and x rounded to nearest even. */
@@ -74,36 +51,6 @@ static inline void vf_store_n(float *at, vf x, int64_t n)
     _mm512_mask_storeu_ps(at, vf_first(n), x);
 }
 
-static inline vf vf_add(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-static inline vf vf_sub(vf a, vf b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-static inline vf vf_mul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-static inline vf vf_div(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
-}
-
-static inline vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-static inline vf vf_sqrt(vf x)
-{
-    return _mm512_sqrt_ps(x);
-}
-
 static inline vf vf_abs(vf x)
 {
     return _mm512_abs_ps(x);
@@ -125,70 +72,6 @@ static inline vf vf_min(vf a, vf b)
 static inline vf vf_keep_n(vf x, int64_t n, float rest)
 {
     return _mm512_mask_mov_ps(_mm512_set1_ps(rest), vf_first(n), x);
-}
-
-/* max(low, x) and min(high, x) in one instruction, for bounds that are not NaN; x may be. */
-static inline vf vf_at_least(vf low, vf x)
-{
-    return _mm512_max_ps(low, x);
-}
-
-static inline vf vf_at_most(vf high, vf x)
-{
-    return _mm512_min_ps(high, x);
-}
-
-/* c − a · b, rounded once */
-static inline vf vf_fnma(vf a, vf b, vf c)
-{
-    return _mm512_fnmadd_ps(a, b, c);
-}
-
-static inline vf vf_neg(vf x)
-{
-    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
-}
-
-/* x, which is not negative, with the sign of y */
-static inline vf vf_with_sign(vf x, vf y)
-{
-    return _mm512_or_ps(x, _mm512_and_ps(y, _mm512_set1_ps(-0.0f)));
-}
-
-static inline vf vf_floor(vf x)
-{
-    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
-static inline vf vf_ceil(vf x)
-{
-    return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-
-/* Halves go to even. */
-static inline vf vf_round(vf x)
-{
-    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-static inline vm vf_lt(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
-}
-
-static inline vm vf_le(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
-}
-
-static inline vm vf_eq(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
-}
-
-static inline vm vf_is_nan(vf x)
-{
-    return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
 }
 
 static inline vf vf_select(vm mask, vf yes, vf no)
@@ -220,11 +103,6 @@ static inline void vm_store(uint8_t *at, vm mask)
 static inline void vm_store_n(uint8_t *at, vm mask, int64_t n)
 {
     _mm_mask_storeu_epi8(at, vf_first(n), _mm_maskz_set1_epi8(mask, 1));
-}
-
-static inline vd vd_zero(void)
-{
-    return (vd){_mm512_setzero_pd(), _mm512_setzero_pd()};
 }
 
 /* total + x, lane by lane in double. */
