@@ -49,31 +49,14 @@ def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("strided_copy", (src,), (dst,), {**line, "item": 1})
 
 
-register_operator(OpDef(name="Data", ge_type="Data", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
-register_operator(OpDef(name="Const", ge_type="Const", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
-register_operator(OpDef(name="NetOutput", ge_type="NetOutput", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
-register_operator(OpDef(name="PlaceHolder", ge_type="PlaceHolder", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
-register_operator(OpDef(name="End", ge_type="End", infer=keep_desc, engines={Engine.GE_LOCAL: always}))
-register_operator(
-    OpDef(
-        name="TransData",
-        ge_type="TransData",
-        infer=same_as_input,
-        engines={Engine.VECTOR: always},
-        lower=lower_transdata,
+for _name in ("Data", "Const", "NetOutput", "PlaceHolder", "End"):
+    register_operator(OpDef(name=_name, ge_type=_name, infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+for _name, _lower in (("TransData", lower_transdata), ("TensorMove", lower_tensor_move)):
+    register_operator(
+        OpDef(name=_name, ge_type=_name, infer=same_as_input, engines={Engine.VECTOR: always}, lower=_lower)
     )
-)
 register_operator(
     OpDef(
         name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, traits=Trait.VIEW
-    )
-)
-register_operator(
-    OpDef(
-        name="TensorMove",
-        ge_type="TensorMove",
-        infer=same_as_input,
-        engines={Engine.VECTOR: always},
-        lower=lower_tensor_move,
     )
 )

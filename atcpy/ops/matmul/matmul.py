@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -288,45 +289,31 @@ def ge_matmul(node: Node) -> str:
     return "BatchMatMul" if shape is not None and len(shape) > 2 else "MatMul"
 
 
+_matrix_product = partial(
+    OpDef,
+    engines={Engine.AICORE: supports_matmul},
+    layout=layout_matmul,
+    lower=lower_matmul,
+    half_weights=(1,),
+    fused="FusedMatMul",
+)
 register_operator(
-    OpDef(
+    _matrix_product(
         name="MatMul",
         ge_type=ge_matmul,
         infer=infer_matmul,
         evaluate=evaluate_matmul,
         traits=Trait.MATRIX_PRODUCT,
-        engines={Engine.AICORE: supports_matmul},
-        layout=layout_matmul,
-        lower=lower_matmul,
-        half_weights=(1,),
         multiplications=count_multiplications,
-        fused="FusedMatMul",
     )
 )
 register_operator(
-    OpDef(
+    _matrix_product(
         name="Gemm",
         ge_type="GemmD",
         infer=infer_gemm,
         traits=Trait.MATRIX_PRODUCT,
-        engines={Engine.AICORE: supports_matmul},
-        layout=layout_matmul,
-        lower=lower_matmul,
-        half_weights=(1,),
         multiplications=count_multiplications,
-        fused="FusedMatMul",
     )
 )
-register_operator(
-    OpDef(
-        name="FusedMatMul",
-        ge_type=ge_matmul,
-        infer=infer_matmul,
-        engines={Engine.AICORE: supports_matmul},
-        layout=layout_matmul,
-        lower=lower_matmul,
-        half_weights=(1,),
-        inplace=(3,),
-        fused="FusedMatMul",
-    )
-)
+register_operator(_matrix_product(name="FusedMatMul", ge_type=ge_matmul, infer=infer_matmul, inplace=(3,)))

@@ -97,25 +97,18 @@ def lower_tensor_scatter(node: Node) -> Iterable[KernelCall]:
         yield KernelCall("tensor_scatter", (update, begin) if begin is not None else (update,), (node.output,), params)
 
 
-register_operator(
-    OpDef(
-        name="ScatterND",
-        ge_type="ScatterNd",
-        infer=same_as_input,
-        engines={Engine.AICPU: supports_scatter_nd},
-        lower=lower_scatter_nd,
-        inplace=(0,),
-        traits=Trait.INSERTS,
+for _name, _ge_type, _supports, _lower in (
+    ("ScatterND", "ScatterNd", supports_scatter_nd, lower_scatter_nd),
+    ("TensorScatter", "TensorScatter", supports_tensor_scatter, lower_tensor_scatter),
+):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_ge_type,
+            infer=same_as_input,
+            engines={Engine.AICPU: _supports},
+            lower=_lower,
+            inplace=(0,),
+            traits=Trait.INSERTS,
+        )
     )
-)
-register_operator(
-    OpDef(
-        name="TensorScatter",
-        ge_type="TensorScatter",
-        infer=same_as_input,
-        engines={Engine.AICPU: supports_tensor_scatter},
-        lower=lower_tensor_scatter,
-        inplace=(0,),
-        traits=Trait.INSERTS,
-    )
-)

@@ -180,26 +180,21 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
     return [(start + np.arange(length, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-register_operator(
-    OpDef(
-        name="Shape",
-        ge_type="Shape",
-        infer=infer_shape,
-        propagate=propagate_shape,
-        evaluate=evaluate_shape,
-        traits=Trait.EAGER,
+for _name, _infer, _propagate, _evaluate in (
+    ("Shape", infer_shape, propagate_shape, evaluate_shape),
+    ("Size", infer_size, propagate_size, evaluate_size),
+    ("Range", infer_range, propagate_range, evaluate_range),
+):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_name,
+            infer=_infer,
+            propagate=_propagate,
+            evaluate=_evaluate,
+            traits=Trait.EAGER,
+        )
     )
-)
-register_operator(
-    OpDef(
-        name="Size",
-        ge_type="Size",
-        infer=infer_size,
-        propagate=propagate_size,
-        evaluate=evaluate_size,
-        traits=Trait.EAGER,
-    )
-)
 register_operator(
     OpDef(
         name="ConstantOfShape",
@@ -209,16 +204,6 @@ register_operator(
         evaluate=evaluate_constant_of_shape,
         engines={Engine.VECTOR: supports_constant_of_shape},
         lower=lower_constant_of_shape,
-        traits=Trait.EAGER,
-    )
-)
-register_operator(
-    OpDef(
-        name="Range",
-        ge_type="Range",
-        infer=infer_range,
-        propagate=propagate_range,
-        evaluate=evaluate_range,
         traits=Trait.EAGER,
     )
 )

@@ -166,25 +166,15 @@ register_operator(
         traits=Trait.SELECTION,
     )
 )
-register_operator(
-    OpDef(
-        name="DepthToSpace",
-        ge_type="DepthToSpace",
-        infer=infer_depth_to_space,
-        engines={Engine.VECTOR: supports_movement},
-        layout=layout_depth_space,
-        lower=lower_depth_space,
-        traits=Trait.SELECTION,
+for _name, _infer in (("DepthToSpace", infer_depth_to_space), ("SpaceToDepth", infer_space_to_depth)):
+    register_operator(
+        OpDef(
+            name=_name,
+            ge_type=_name,
+            infer=_infer,
+            engines={Engine.VECTOR: supports_movement},
+            layout=layout_depth_space,
+            lower=lower_depth_space,
+            traits=Trait.SELECTION,
+        )
     )
-)
-register_operator(
-    OpDef(
-        name="SpaceToDepth",
-        ge_type="SpaceToDepth",
-        infer=infer_space_to_depth,
-        engines={Engine.VECTOR: supports_movement},
-        layout=layout_depth_space,
-        lower=lower_depth_space,
-        traits=Trait.SELECTION,
-    )
-)
