@@ -176,8 +176,8 @@ struct attention_item attention_item_at(const struct attention_params *p, int64_
     const int64_t head = item / parts % p->heads, batch = item / parts / p->heads;
     const int64_t group = p->heads / p->kv_heads, shared = head / group;
     const int64_t keys = p->kv_len - p->past;
-    /* Who keeps which rows: all items that read a head share its rows. */
-    const int64_t keepers = group * parts, keeper = head % group * parts + part;
+    /* Which item writes which rows: all items that read a head share its rows. */
+    const int64_t writers = group * parts, writer = head % group * parts + part;
     const int64_t *row = p->row, *at = p->at;
     const struct steps q = steps(p, p->heads, p->q_len, p->head, row[0], at[0]);
     const struct steps k = steps(p, p->kv_heads, keys, p->head, row[1], at[1]);
@@ -191,8 +191,8 @@ struct attention_item attention_item_at(const struct attention_params *p, int64_
         .row = cut_at(p->q_len, parts, part),
         .rows = cut_at(p->q_len, parts, part + 1) - cut_at(p->q_len, parts, part),
         .head = batch * p->kv_heads + shared,
-        .kept = cut_at(p->kv_len, keepers, keeper),
-        .kept_end = cut_at(p->kv_len, keepers, keeper + 1),
+        .kept = cut_at(p->kv_len, writers, writer),
+        .kept_end = cut_at(p->kv_len, writers, writer + 1),
     };
     it.q = first_of(&q, batch, head, it.row);
     it.y = first_of(&y, batch, head, it.row);

@@ -78,10 +78,10 @@ struct blocking {
 };
 
 enum {
-    FLAT_ROW = 196,    /* 14 tiles of 14 */
-    PAIR = 2,          /* output blocks of one item; an ISA may take them one by one */
-    ITEMS_WANTED = 32, /* enough to balance some threads */
-    LEAST_CHUNK_ROWS = 4,
+    FLAT_ROW = 196, /* 14 tiles of 14 */
+    PAIR = 2,       /* output blocks of one item; an ISA may take them one by one */
+    MIN_ITEMS = 32, /* enough to balance some threads */
+    MIN_CHUNK_ROWS = 4,
 };
 
 static struct blocking block(const struct conv2d_params *p, const struct atc_cpu *cpu)
@@ -104,12 +104,12 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
     const int64_t halo = (p->kh - 1) * p->dh + 1 - p->sh;
     b.chunk_rows = (rows_in_l2 - halo) / p->sh;
-    const int64_t chunks_wanted = ceil_div(ITEMS_WANTED, p->n * p->group * b.oc_pairs);
-    const int64_t rows_for_items = ceil_div(b.rows, chunks_wanted);
+    const int64_t min_chunks = ceil_div(MIN_ITEMS, p->n * p->group * b.oc_pairs);
+    const int64_t rows_for_items = ceil_div(b.rows, min_chunks);
     if (b.chunk_rows > rows_for_items)
         b.chunk_rows = rows_for_items;
-    if (b.chunk_rows < LEAST_CHUNK_ROWS)
-        b.chunk_rows = LEAST_CHUNK_ROWS;
+    if (b.chunk_rows < MIN_CHUNK_ROWS)
+        b.chunk_rows = MIN_CHUNK_ROWS;
     b.chunk_rows = min_i64(b.chunk_rows, b.rows);
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     b.chunk_rows = ceil_div(b.rows, b.chunks);

@@ -38,8 +38,8 @@ static const char *check(const struct task_view *task)
  * phase. */
 struct axis {
     int64_t in, out, kernel, stride, dilation, pad;
-    int64_t steps;       /* most results of a phase */
-    int64_t least, most; /* the shifts of all taps */
+    int64_t steps;                /* results of the largest phase */
+    int64_t min_shift, max_shift; /* the shifts of all taps */
 };
 
 /* True if a tap hits the results of a phase; then *shift says what input they read. */
@@ -62,8 +62,8 @@ static struct axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stri
             phase += stride;
         if (phase >= out || !tap_hits(&axis, tap, phase, &shift))
             continue;
-        axis.least = !any || shift < axis.least ? shift : axis.least;
-        axis.most = !any || shift > axis.most ? shift : axis.most;
+        axis.min_shift = !any || shift < axis.min_shift ? shift : axis.min_shift;
+        axis.max_shift = !any || shift > axis.max_shift ? shift : axis.max_shift;
         any = true;
     }
     return axis;
@@ -71,7 +71,7 @@ static struct axis axis_of(int64_t in, int64_t out, int64_t kernel, int64_t stri
 
 static bool stays_inside(const struct axis *axis)
 {
-    return axis->least >= 0 && axis->steps - 1 + axis->most < axis->in;
+    return axis->min_shift >= 0 && axis->steps - 1 + axis->max_shift < axis->in;
 }
 
 /* How the work is cut, as in conv2d: steps of rows into chunks whose input stays in L2, input
@@ -88,8 +88,8 @@ struct blocking {
 
 enum {
     PAIR = 2,
-    ITEMS_WANTED = 32,
-    LEAST_CHUNK_ROWS = 2,
+    MIN_ITEMS = 32,
+    MIN_CHUNK_ROWS = 2,
 };
 
 static struct blocking block(const struct conv_transpose2d_params *p, const struct atc_cpu *cpu)
@@ -99,18 +99,18 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
         .x = axis_of(p->w, p->ow, p->kw, p->sw, p->dw, p->pl),
     };
     b.packed = !(stays_inside(&b.y) && stays_inside(&b.x));
-    b.row_len = b.packed ? b.x.steps + b.x.most - b.x.least : p->w;
+    b.row_len = b.packed ? b.x.steps + b.x.max_shift - b.x.min_shift : p->w;
     b.c1 = ceil_div(p->cg, CONV_C0);
     b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), PAIR);
 
-    const int64_t halo = b.y.most - b.y.least;
+    const int64_t halo = b.y.max_shift - b.y.min_shift;
     b.chunk_rows = cpu->l2_bytes / 2 / atc_mul(b.row_len, b.c1 * CONV_C0 * 4) - halo;
-    const int64_t chunks_wanted = ceil_div(ITEMS_WANTED, p->n * p->group * b.oc_pairs);
-    const int64_t rows_for_items = ceil_div(b.y.steps, chunks_wanted);
+    const int64_t min_chunks = ceil_div(MIN_ITEMS, p->n * p->group * b.oc_pairs);
+    const int64_t rows_for_items = ceil_div(b.y.steps, min_chunks);
     if (b.chunk_rows > rows_for_items)
         b.chunk_rows = rows_for_items;
-    if (b.chunk_rows < LEAST_CHUNK_ROWS)
-        b.chunk_rows = LEAST_CHUNK_ROWS;
+    if (b.chunk_rows < MIN_CHUNK_ROWS)
+        b.chunk_rows = MIN_CHUNK_ROWS;
     b.chunk_rows = min_i64(b.chunk_rows, b.y.steps);
     b.chunks = ceil_div(b.y.steps, b.chunk_rows);
     b.in_rows = b.chunk_rows + halo;
@@ -180,14 +180,14 @@ static void pack_rows(const struct drive *d, int64_t n, int64_t g, int64_t row0)
     const struct blocking *b = &d->b;
     const int64_t c1_all = ceil_div(p->c, CONV_C0), c1_first = g * p->cg / CONV_C0;
     const int64_t c1_here = min_i64(b->c1, c1_all - c1_first);
-    const int64_t first = b->x.least < 0 ? min_i64(-b->x.least, b->row_len) : 0;
-    const int64_t from = b->x.least + first;
+    const int64_t first = b->x.min_shift < 0 ? min_i64(-b->x.min_shift, b->row_len) : 0;
+    const int64_t from = b->x.min_shift + first;
     const int64_t inside = min_i64(b->row_len - first, p->w - from);
     const int64_t count = inside < 0 ? 0 : inside, end = first + count;
     for (int64_t c1 = 0; c1 < c1_here; c1++)
         for (int64_t r = 0; r < b->in_rows; r++) {
             float *out = d->packed + c1 * d->c1_stride + r * d->row_stride;
-            const int64_t at = row0 + b->y.least + r;
+            const int64_t at = row0 + b->y.min_shift + r;
             if (at < 0 || at >= p->h) {
                 memset(out, 0, (size_t)d->row_stride * sizeof *out);
                 continue;
@@ -205,7 +205,7 @@ static void pack_rows(const struct drive *d, int64_t n, int64_t g, int64_t row0)
 static int64_t find_taps(const struct drive *d, int64_t phase_y, int64_t phase_x)
 {
     const struct blocking *b = &d->b;
-    const int64_t y0 = b->packed ? b->y.least : 0, x0 = b->packed ? b->x.least : 0;
+    const int64_t y0 = b->packed ? b->y.min_shift : 0, x0 = b->packed ? b->x.min_shift : 0;
     int64_t count = 0;
     for (int64_t i = 0; i < b->y.kernel; i++) {
         int64_t shift_y, shift_x;

@@ -99,8 +99,8 @@ static bool header_ok(const struct atc_task *task)
            all_zero(task->slots + slots, sizeof(struct atc_slot) * (size_t)(ATC_MAX_SLOTS - slots));
 }
 
-/* Tasks run in the order given: what a task waits for must have happened. Events are recorded in
- * the order of their numbers.
+/* Tasks run in the order of their records: what a task waits for must have happened. Events are
+ * recorded in the order of their numbers.
  */
 static bool events_ok(const struct atc_task *task, uint32_t *recorded)
 {
@@ -153,7 +153,7 @@ static bool row_fits(const struct kernel_row *row, const struct kernel_family *f
  * for hours. Real ops stay far below this: a product of 16384 × 16384 does 85 operations a byte, a
  * pooling window of 99 × 99 does 1225.
  */
-static int64_t most_work(const struct atc_task *task)
+static int64_t max_work(const struct atc_task *task)
 {
     int64_t bytes = 0;
     for (int i = 0; i < task->n_src + task->n_dst; i++)
@@ -209,7 +209,7 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     bound->fn = bound->row->fn;
     bound->params = task->params;
     const struct kernel_cost cost = family->cost(task->params, atc_this_cpu());
-    if (atc_add(cost.work, cost.items) > most_work(task))
+    if (atc_add(cost.work, cost.items) > max_work(task))
         return refuse(refusal, number, "%s: more work than its operands can ask for", family->name);
     if (cost.scratch >= ATC_TOO_BIG)
         return refuse(refusal, number, "%s: scratch too large", family->name);

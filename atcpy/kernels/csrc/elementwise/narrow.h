@@ -86,11 +86,11 @@ static inline unsigned narrow_of(const struct narrow_float *f, double x, bool sa
     if (size >= 0x1p20) { /* beyond every one of them */
         code = UINT32_MAX;
     } else {
-        const int least = 1 - f->bias;
-        const int e = size >= power_of_two(least) ? exponent_of(size) : least;
+        const int min_exponent = 1 - f->bias;
+        const int e = size >= power_of_two(min_exponent) ? exponent_of(size) : min_exponent;
         /* The sum with 2^52 rounds to a whole number of units in the last place. */
         const double units = size * power_of_two(f->mantissa - e) + 0x1p52 - 0x1p52;
-        code = ((unsigned)(e - least) << f->mantissa) + (unsigned)units;
+        code = ((unsigned)(e - min_exponent) << f->mantissa) + (unsigned)units;
     }
     if (code > f->largest) {
         code = saturate ? f->largest : f->beyond;

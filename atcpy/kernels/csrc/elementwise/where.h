@@ -1,7 +1,8 @@
 /* where: y = condition ? a : b with broadcasting, for elements of any one size.
  *
- *     condition, a, b   walked by dims and strides (broadcast.h); any byte of the condition but 0
- * is true y                 row-major; may be a or b, where that is walked so without broadcasting
+ *     condition, a, b   walked by dims and strides (broadcast.h); a byte of the condition is true
+ *                       unless it is 0
+ *     y                 row-major; may be a or b, where that is walked so without broadcasting
  */
 #ifndef ATC_WHERE_H
 #define ATC_WHERE_H

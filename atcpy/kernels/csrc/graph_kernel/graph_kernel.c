@@ -26,7 +26,7 @@ static int missing(const struct graph_kernel_params *p, int slot)
     return dims;
 }
 
-static bool same_place(const struct atc_slot *a, const struct atc_slot *b)
+static bool same_memory(const struct atc_slot *a, const struct atc_slot *b)
 {
     return a->region == b->region && a->index == b->index && a->offset == b->offset;
 }
@@ -53,7 +53,7 @@ static const char *check_operands(const struct task_view *task)
             return "a destination is broadcast";
         if (!atc_holds(slot, (enum atc_dtype)dtype, elements_of(p, i), atc_item_bytes(dtype)))
             return "an operand is too small or of another type";
-        const bool in_place = !is_dst && same_place(slot, task->dst);
+        const bool in_place = !is_dst && same_memory(slot, task->dst);
         if (in_place && (missing(p, i) != missing(p, task->n_src) ||
                          atc_item_bytes(dtype) != atc_item_bytes(gk_type(p, task->n_src))))
             return "a source lies where the result goes, in other steps";

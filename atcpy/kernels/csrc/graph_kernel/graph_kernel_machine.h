@@ -9,7 +9,7 @@
  *
  * A chain makes a few elements of all its values before it goes on: what it writes may only lie
  * where it reads the same elements or none. So one element lies in no buffer, which a value that is
- * made next could take over, but in a cell that is its own for good.
+ * computed next could take over, but in a cell that is its own for good.
  */
 #ifndef ATC_GRAPH_KERNEL_MACHINE_H
 #define ATC_GRAPH_KERNEL_MACHINE_H
@@ -21,7 +21,7 @@ enum {
     MAX_STEPS = GK_SOURCES + 2 * GK_CODE + 2 * GK_TARGETS + MAX_VALUES,
     MAX_BUFFERS = MAX_STEPS,
     MAX_CELLS = GK_CODE + MAX_VALUES, /* a constant an instruction, and values of one element */
-    /* Places: what the steps of a tile read and write. */
+    /* Locations: what the steps of a tile read and write. */
     LOCATION_SRC = 0,
     LOCATION_DST = LOCATION_SRC + GK_SOURCES,
     LOCATION_CELL = LOCATION_DST + GK_TARGETS,
@@ -65,10 +65,10 @@ struct step {
 /* How the domain is cut. */
 struct shape {
     int64_t rows, cols;
-    int64_t parts, part; /* of a row */
-    int64_t rows_each;   /* of a tile; 1 where a row has parts */
-    int64_t most;        /* elements of a tile */
-    bool is_block;       /* tiles may have several rows */
+    int64_t parts, part;  /* of a row */
+    int64_t rows_each;    /* of a tile; 1 where a row has parts */
+    int64_t max_elements; /* of a tile */
+    bool is_block;        /* tiles may have several rows */
 };
 
 /* A value of the program: a source, or what an instruction writes. */
@@ -78,7 +78,7 @@ struct value {
     int64_t last; /* the word of the instruction that reads it last; its own where none does */
     enum extent extent;
     bool is_kept; /* its buffer is not for other values */
-    int target;   /* the destination that it is made in, or NOWHERE */
+    int target;   /* the destination that it is written to, or NOWHERE */
 };
 
 struct source {
@@ -129,17 +129,17 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p);
 /* Finds what each instruction writes, where it is read last, and which value each result is. */
 void gk_name_values(struct machine *m, int *results);
 
-/* The number of one more of `most` things, of which `used` are taken; where none is left the
+/* The number of one more of `max` things, of which `used` are taken; where none is left the
  * machine is full, and the last one is had twice.
  */
-int gk_take(struct machine *m, int *used, int most);
+int gk_take(struct machine *m, int *used, int max);
 
 int gk_take_buffer(struct machine *m);
 int gk_take_location(struct machine *m,
                      enum extent extent);         /* a buffer, or a cell for one element */
 void gk_release(struct machine *m, int location); /* if it is a buffer */
 
-/* The location of a new constant, given as an immediate. */
+/* The location of a new constant, an immediate. */
 int gk_constant(struct machine *m, int type, int32_t immediate);
 
 /* Gives back the buffers of values that word `at` is the last to read: all, or those that lie as

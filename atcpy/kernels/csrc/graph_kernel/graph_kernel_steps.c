@@ -198,34 +198,35 @@ static void add_instructions(struct machine *m, const int *results)
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
         gk_read(p, i, types, &call);
-        struct value *made = m->value + next;
+        struct value *result = m->value + next;
         if (call.kind == GK_KIND_CONST) {
-            made->location = gk_constant(m, call.type, call.immediate);
+            result->location = gk_constant(m, call.type, call.immediate);
         } else {
             const bool in_place = writes_in_place(&call);
             const int narrow = call.written != call.type ? gk_take_buffer(m) : NOWHERE;
             /* Operands are looked up by location, which stays with them when their buffer is free.
              */
-            if (made->extent == ALL)
+            if (result->extent == ALL)
                 spread_columns(m, &call, value_of);
             if (in_place)
-                gk_end_values(m, &call, value_of, i, made);
-            gk_place_result(m, &call, made, results, i);
+                gk_end_values(m, &call, value_of, i, result);
+            gk_place_result(m, &call, result, results, i);
             if (call.kind != GK_KIND_CAST) {
-                add_call(m, &call, value_of, made);
+                add_call(m, &call, value_of, result);
             } else if (narrow == NOWHERE) {
                 const struct value *read = m->value + value_of[call.src[0]];
-                add_cast(m, read->type, call.type, read->location, made->location, made->extent);
+                add_cast(m, read->type, call.type, read->location, result->location,
+                         result->extent);
             } else {
                 const struct value *read = m->value + value_of[call.src[0]];
-                add_cast(m, read->type, call.written, read->location, narrow, made->extent);
-                add_cast(m, call.written, call.type, narrow, made->location, made->extent);
+                add_cast(m, read->type, call.written, read->location, narrow, result->extent);
+                add_cast(m, call.written, call.type, narrow, result->location, result->extent);
                 gk_release(m, narrow);
             }
         }
         gk_end_values(m, &call, value_of, i, NULL);
-        if (made->last == i && made->location >= LOCATION_BUFFER)
-            gk_release(m, made->location);
+        if (result->last == i && result->location >= LOCATION_BUFFER)
+            gk_release(m, result->location);
         types[call.d] = call.type;
         value_of[call.d] = next++;
     }
@@ -281,7 +282,7 @@ void gk_build(struct machine *m, const struct graph_kernel_params *p)
     for (int s = 0; s < p->n_src; s++)
         if (m->source[s].item > item)
             item = m->source[s].item;
-    m->buffer_bytes = (m->shape.most * item + 63) / 64 * 64 + 64;
+    m->buffer_bytes = (m->shape.max_elements * item + 63) / 64 * 64 + 64;
 }
 
 int64_t gk_scratch(const struct graph_kernel_params *p)

@@ -23,7 +23,7 @@ struct shape gk_shape_of(const struct graph_kernel_params *p)
         s.rows_each = TILE / s.cols;
         s.is_block = true;
     }
-    s.most = s.part * s.rows_each;
+    s.max_elements = s.part * s.rows_each;
     return s;
 }
 
@@ -33,10 +33,10 @@ int64_t gk_tiles(const struct graph_kernel_params *p)
     return s.cols == 0 ? 0 : atc_mul(ceil_div(s.rows, s.rows_each), s.parts);
 }
 
-int gk_take(struct machine *m, int *used, int most)
+int gk_take(struct machine *m, int *used, int max)
 {
-    m->is_full |= *used >= most;
-    *used += *used < most;
+    m->is_full |= *used >= max;
+    *used += *used < max;
     return *used - 1;
 }
 
@@ -88,24 +88,24 @@ void gk_name_values(struct machine *m, int *results)
     }
     for (int64_t i = 0; i < p->n_code; i += call.words) {
         gk_read(p, i, types, &call);
-        struct value made = {.type = call.type,
-                             .location = NOWHERE,
-                             .spread = NOWHERE,
-                             .last = i,
-                             .target = NOWHERE};
+        struct value result = {.type = call.type,
+                               .location = NOWHERE,
+                               .spread = NOWHERE,
+                               .last = i,
+                               .target = NOWHERE};
         for (int s = 0; s < call.n_src; s++) {
             if (call.src[s] == GK_IMMEDIATE)
                 continue;
             struct value *read = m->value + value_of[call.src[s]];
             read->last = i;
-            if (read->extent > made.extent)
-                made.extent = read->extent;
+            if (read->extent > result.extent)
+                result.extent = read->extent;
         }
-        if (call.kind == GK_KIND_REDUCE && made.extent == ALL)
-            made.extent = m->shape.is_block ? COLUMN : ONE;
+        if (call.kind == GK_KIND_REDUCE && result.extent == ALL)
+            result.extent = m->shape.is_block ? COLUMN : ONE;
         types[call.d] = call.type;
         value_of[call.d] = m->n_values;
-        m->value[m->n_values++] = made;
+        m->value[m->n_values++] = result;
     }
     for (int d = 0; d < p->n_dst; d++) {
         results[d] = value_of[gk_result(p, d)];
@@ -113,8 +113,8 @@ void gk_name_values(struct machine *m, int *results)
     }
 }
 
-/* True if a value made at `word` may be written where destination d lies: nothing that lies there
- * is still to be read. Only destination 0 may be a source's memory.
+/* True if a value computed at `word` may be written where destination d lies: nothing that lies
+ * there is still to be read. Only destination 0 may be a source's memory.
  */
 static bool may_write(const struct machine *m, int d, enum gk_kind kind, int64_t word)
 {

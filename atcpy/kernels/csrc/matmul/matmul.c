@@ -48,16 +48,16 @@ static bool results_apart(const struct matmul_params *p)
     memcpy(strides + 1, p->y_batch, sizeof p->y_batch);
     int64_t below = p->n;
     for (int step = 0; step <= MATMUL_BATCH_RANK; step++) {
-        int least = -1;
+        int smallest = -1;
         for (int i = 0; i <= MATMUL_BATCH_RANK; i++)
-            if (dims[i] > 1 && (least < 0 || strides[i] < strides[least]))
-                least = i;
-        if (least < 0)
+            if (dims[i] > 1 && (smallest < 0 || strides[i] < strides[smallest]))
+                smallest = i;
+        if (smallest < 0)
             return true;
-        if (strides[least] < below)
+        if (strides[smallest] < below)
             return false;
-        below = atc_add(below, atc_mul(dims[least] - 1, strides[least]));
-        dims[least] = 1;
+        below = atc_add(below, atc_mul(dims[smallest] - 1, strides[smallest]));
+        dims[smallest] = 1;
     }
     return true;
 }
@@ -137,7 +137,7 @@ enum {
     ITEMS_WANTED = 32,  /* enough to balance some threads */
 };
 
-/* True if panels of b are made in the scratch. */
+/* True if panels of b are packed into the scratch. */
 static bool makes_panels(const struct matmul_params *p)
 {
     return p->b_packed == 0 || p->weights != WEIGHTS_F32;

@@ -154,11 +154,11 @@ DEFINE_FAMILY(strided_copy, STRIDED_COPY_FIELDS, .check = check, .cost = cost, .
 
 bool strided_copy_transposes_b32(const struct task_view *task)
 {
-    enum { LEAST = 8 }; /* below, a tile in registers is mostly empty */
+    enum { MIN_SIDE = 8 }; /* below, a tile in registers is mostly empty */
     const struct strided_copy_params *p = task->params;
     const struct plate whole = cut(p).whole;
-    return p->item == 4 && whole.src_row == 1 && whole.dst_column == 1 && whole.rows >= LEAST &&
-           whole.columns >= LEAST;
+    return p->item == 4 && whole.src_row == 1 && whole.dst_column == 1 && whole.rows >= MIN_SIDE &&
+           whole.columns >= MIN_SIDE;
 }
 
 void strided_copy_drive(const struct kernel_args *args, copy_plate copy)

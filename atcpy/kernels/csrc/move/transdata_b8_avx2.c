@@ -6,7 +6,7 @@
 
 enum { C0 = 16 };
 
-/* One step of four: bytes of rows i and i + 8 take turns. After four, row i is what column i was.
+/* One step of four: bytes of rows i and i + 8 alternate. After four, row i is what column i was.
  */
 static inline void interleave(const __m128i in[C0], __m128i out[C0])
 {

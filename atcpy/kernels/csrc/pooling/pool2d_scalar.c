@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-#define DEFINE_MAX(T, name, least)                                                                 \
+#define DEFINE_MAX(T, name, lowest)                                                                 \
     static T name(const struct pool2d_params *p, const T *plane, int64_t oy, int64_t ox)           \
     {                                                                                              \
         const int64_t y0 = oy * p->sh - p->pt, x0 = ox * p->sw - p->pl;                            \
         const struct pool2d_taps y = taps_inside(y0, p->kh, p->dh, p->h);                          \
         const struct pool2d_taps x = taps_inside(x0, p->kw, p->dw, p->w);                          \
-        T best = least;                                                                            \
+        T best = lowest;                                                                            \
         for (int64_t i = y.first; i < y.last; i++)                                                 \
             for (int64_t j = x.first; j < x.last; j++) {                                           \
                 const T v = plane[((y0 + i * p->dh) * p->w + x0 + j * p->dw) * p->c0];             \

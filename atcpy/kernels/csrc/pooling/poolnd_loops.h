@@ -72,8 +72,8 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             y[i] = power(y[i], 1 / (T)p->p);                                                       \
     }
 
-/* Rows of results without indices; `least` begins a maximum, sums begin with 0. */
-#define DEFINE_POOLND(T, suffix, least, join, finish)                                              \
+/* Rows of results without indices; `lowest` begins a maximum, sums begin with 0. */
+#define DEFINE_POOLND(T, suffix, lowest, join, finish)                                              \
     static inline void rows_##suffix(const struct kernel_args *args)                               \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
@@ -85,7 +85,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             const int64_t h0 = oh * p->stride[1] - p->pad_begin[1];                                \
             T *y = (T *)args->dst[0] + item * p->out[2];                                           \
             for (int64_t i = 0; i < p->out[2]; i++)                                                \
-                y[i] = least;                                                                      \
+                y[i] = lowest;                                                                      \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
                 for (int64_t kh = h.first; kh < h.last; kh++) {                                    \
                     const int64_t row = (plane * p->in[0] + d0 + kd * p->dilation[0]) * p->in[1] + \
@@ -101,7 +101,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
     }
 
 /* Results with indices, each by itself. */
-#define DEFINE_INDICES(T, suffix, least)                                                           \
+#define DEFINE_INDICES(T, suffix, lowest)                                                           \
     static inline void indices_##suffix(const struct kernel_args *args)                            \
     {                                                                                              \
         const struct poolnd_params *p = args->params;                                              \
@@ -111,7 +111,7 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
             const int64_t od = row / p->out[1] % p->out[0], plane = row / p->out[1] / p->out[0];   \
             const struct pool2d_taps d = poolnd_taps(p, 0, od), h = poolnd_taps(p, 1, oh);         \
             const struct pool2d_taps w = poolnd_taps(p, 2, ow);                                    \
-            T best = least;                                                                        \
+            T best = lowest;                                                                        \
             int64_t index = -1;                                                                    \
             for (int64_t kd = d.first; kd < d.last; kd++)                                          \
                 for (int64_t kh = h.first; kh < h.last; kh++)                                      \
@@ -131,10 +131,10 @@ static inline struct poolnd_run poolnd_run_of(const struct poolnd_params *p, int
         }                                                                                          \
     }
 
-#define DEFINE_MAX(T, suffix, least)                                                               \
+#define DEFINE_MAX(T, suffix, lowest)                                                               \
     DEFINE_JOIN_MAX(T, suffix)                                                                     \
-    DEFINE_POOLND(T, max_##suffix, least, join_max_##suffix(y, x, run, p->stride[2]), (void)0)     \
-    DEFINE_INDICES(T, suffix, least)                                                               \
+    DEFINE_POOLND(T, max_##suffix, lowest, join_max_##suffix(y, x, run, p->stride[2]), (void)0)     \
+    DEFINE_INDICES(T, suffix, lowest)                                                               \
     static inline void poolnd_max_##suffix(const struct kernel_args *args)                         \
     {                                                                                              \
         if (args->dst[1] != NULL)                                                                  \

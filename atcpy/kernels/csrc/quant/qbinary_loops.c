@@ -33,10 +33,10 @@ static inline float dequantized(uint8_t byte, const struct steps *s)
 
 static inline uint8_t quantized(float x, const struct steps *s)
 {
-    const float least = (float)-s->zero, most = (float)(255 - s->zero);
+    const float min = (float)-s->zero, max = (float)(255 - s->zero);
     float v = x / s->scale;
-    v = v > least ? v : least; /* NaN too */
-    v = v < most ? v : most;
+    v = v > min ? v : min; /* NaN too */
+    v = v < max ? v : max;
     return (uint8_t)((int32_t)rintf(v) + s->zero) ^ s->flip;
 }
 

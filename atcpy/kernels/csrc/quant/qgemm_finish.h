@@ -35,12 +35,12 @@ static inline void qgemm_finish(const struct qgemm_tile *t, const int32_t *sums,
         return;
     }
     const int32_t low = t->result == QGEMM_I8 ? INT8_MIN : 0;
-    const float least = (float)(low - t->y_zero), most = (float)(low + 255 - t->y_zero);
+    const float min = (float)(low - t->y_zero), max = (float)(low + 255 - t->y_zero);
     uint8_t bytes[QGEMM_PANEL];
     for (int i = 0; i < QGEMM_PANEL; i++) {
         float v = (float)total[i] * c->scale[i];
-        v = v > least ? v : least; /* NaN too */
-        v = v < most ? v : most;
+        v = v > min ? v : min; /* NaN too */
+        v = v < max ? v : max;
         bytes[i] = (uint8_t)((int32_t)rintf(v) + t->y_zero);
     }
     if (columns == QGEMM_PANEL)

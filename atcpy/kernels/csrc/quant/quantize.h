@@ -52,7 +52,7 @@ struct quant_run {
     const float *scale;
     const void *zero; /* NULL: 0 */
     bool each;
-    int64_t at, zero_at; /* of packed elements: their places, for x, y and zero are the starts */
+    int64_t at, zero_at; /* of packed elements: their positions, as x, y and zero are the starts */
 };
 
 typedef void (*quant_fn)(const struct quant_run *run);

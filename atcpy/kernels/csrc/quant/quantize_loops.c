@@ -8,10 +8,10 @@
 /* x / scale, rounded and saturated to [low, high] after `zero` is added. */
 static inline int32_t quantized(float x, float scale, int32_t zero, int32_t low, int32_t high)
 {
-    const float least = (float)(low - zero), most = (float)(high - zero);
+    const float min = (float)(low - zero), max = (float)(high - zero);
     float v = x / scale;
-    v = v > least ? v : least; /* NaN too */
-    v = v < most ? v : most;
+    v = v > min ? v : min; /* NaN too */
+    v = v < max ? v : max;
     return (int32_t)rintf(v) + zero;
 }
 

@@ -1,4 +1,4 @@
-/* recurrent: the steps of LSTM, GRU and RNN; the products with their inputs are made already.
+/* recurrent: the steps of LSTM, GRU and RNN; the products with their inputs are computed already.
  *
  *     x     [steps, batch, directions, gates, hidden]: x·Wᵀ and the biases
  *     r     [directions, gates, hidden, hidden], steps of k by columns; where r_packed is 1, the
@@ -12,7 +12,7 @@
  *     y_h, y_c  like h: where it ends
  *
  * layout 1 has the batch first: x and y begin with [batch, steps], h and c with [batch]. Gates come
- * in ONNX's order: i o f c, z r h. Which results are wanted the arguments y, y_h and y_c say: the
+ * in ONNX's order: i o f c, z r h. The arguments y, y_h and y_c say which results are required: the
  * number of the destination + 1, or 0.
  *
  *     lstm  i, f, o, g = act(x + h·Rᵀ + p·c)   c = f·c + i·g   h = o · act(c)
@@ -68,7 +68,7 @@ struct recurrent_row {
     int64_t steps;        /* its own */
     const float *x;       /* of step 0, [gates, hidden] */
     const float *h, *c;   /* NULL: zero */
-    float *y, *y_h, *y_c; /* NULL: not wanted; y of step 0 */
+    float *y, *y_h, *y_c; /* NULL: not required; y of step 0 */
 };
 
 /* Some rows of one direction, as a work item names them. */

@@ -28,7 +28,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
                                 .work = atc_mul(p->outer * p->inner, p->n)};
 }
 
-/* Places fit into the 32 bits of a lane. */
+/* Positions fit into the 32 bits of a lane. */
 bool argreduce_in_vectors(const struct task_view *task)
 {
     const struct argreduce_params *p = task->params;

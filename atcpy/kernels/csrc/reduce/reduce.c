@@ -67,7 +67,7 @@ static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
         .work = atc_mul(reduce_product(p->kept) * p->inner, reduce_product(p->reduced))};
 }
 
-/* Products would leave float's range in other places than the definition's; logs of exponentials
+/* Products would leave float's range for other inputs than the definition's; logs of exponentials
  * are rare.
  */
 bool reduce_fits_vectors(const struct task_view *task);

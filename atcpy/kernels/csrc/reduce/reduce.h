@@ -14,7 +14,7 @@
  * max and min are NaN if an element is. No elements at all: 0 for sums, 1 for prod, the least or
  * largest value for max and min, what follows by formula for the others (mean: NaN). Integer sums
  * and products wrap around; means and roots of integers are rounded towards 0. Float sums are taken
- * in runs that are added up in double; a result is always made by one call, in one order.
+ * in runs that are added up in double; a result is always computed by one call, in one order.
  */
 #ifndef ATC_REDUCE_H
 #define ATC_REDUCE_H

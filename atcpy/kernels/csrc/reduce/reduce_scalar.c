@@ -54,12 +54,12 @@
 /* U is T without sign: sums and products wrap around. The root of a sum of squares loses its
  * fraction; squares are added in double, where they cannot overflow.
  */
-#define DEFINE_INTEGERS(T, U, least, largest, name)                                                \
+#define DEFINE_INTEGERS(T, U, lowest, largest, name)                                                \
     static T name(const struct reduce_params *p, const T *src)                                     \
     {                                                                                              \
         const bool is_signed = (T)-1 < (T)1;                                                       \
         U acc = p->kind == REDUCE_PROD;                                                            \
-        T best = p->kind == REDUCE_MIN ? largest : least;                                          \
+        T best = p->kind == REDUCE_MIN ? largest : lowest;                                          \
         double squares = 0;                                                                        \
         switch (p->kind) {                                                                         \
         case REDUCE_MAX:                                                                           \
@@ -93,10 +93,10 @@
     }
 
 /* Types that are only compared. */
-#define DEFINE_ORDERED(T, least, largest, name)                                                    \
+#define DEFINE_ORDERED(T, lowest, largest, name)                                                    \
     static T name(const struct reduce_params *p, const T *src)                                     \
     {                                                                                              \
-        T best = p->kind == REDUCE_MIN ? largest : least;                                          \
+        T best = p->kind == REDUCE_MIN ? largest : lowest;                                          \
         if (p->kind == REDUCE_MIN)                                                                 \
             EACH(T, p, src, best = v < best ? v : best)                                            \
         else                                                                                       \

@@ -1,10 +1,13 @@
 /* nms: of each class the boxes of the highest scores that do not lie over a chosen one.
  *
- *     boxes   [batches, n, 4], float: two corners (y, x, y, x), or the centre and the sides (x, y,
- * w, h) scores  [batches, classes, n], float most    one int64, how many to choose of a class; left
- * out: 0 iou     one float, the part of their union that two may share; left out: 0 least   one
- * float that scores must be above; left out: none y       [count, 3], int64: batch, class, box;
- * room for `room` boxes of each class count   how many there are, one int64
+ *     boxes      [batches, n, 4], float: two corners (y, x, y, x), or the centre and the sides
+ *                (x, y, w, h)
+ *     scores     [batches, classes, n], float
+ *     max_boxes  one int64, how many to choose of a class; left out: 0
+ *     iou        one float, the part of their union that two boxes may share; left out: 0
+ *     min_score  one float that scores must be above; left out: none
+ *     y          [count, 3], int64: batch, class, box; room for `room` boxes of each class
+ *     count      how many there are, one int64
  *
  * Of equal scores, the first box comes first; NaN is the highest.
  *
@@ -17,7 +20,7 @@
 #define NMS_FIELDS(I64, I64S, F64, ENUM) I64(batches) I64(classes) I64(n) I64(room) I64(centred)
 DECLARE_PARAMS(nms, NMS_FIELDS)
 
-enum { NMS_BOXES, NMS_SCORES, NMS_MOST, NMS_IOU, NMS_LEAST, NMS_OPERANDS };
+enum { NMS_BOXES, NMS_SCORES, NMS_MAX_BOXES, NMS_IOU, NMS_MIN_SCORE, NMS_OPERANDS };
 enum { NMS_Y, NMS_COUNT, NMS_RESULTS };
 
 static const char *check(const struct task_view *task)
@@ -30,9 +33,9 @@ static const char *check(const struct task_view *task)
     if (p->centred != 0 && p->centred != 1)
         return "centred is neither 0 nor 1";
     const int64_t lanes = atc_mul(p->batches, p->classes);
-    if (!atc_holds_optional(task, NMS_MOST, DTYPE_I64, 1, 8) ||
+    if (!atc_holds_optional(task, NMS_MAX_BOXES, DTYPE_I64, 1, 8) ||
         !atc_holds_optional(task, NMS_IOU, DTYPE_F32, 1, 4) ||
-        !atc_holds_optional(task, NMS_LEAST, DTYPE_F32, 1, 4) ||
+        !atc_holds_optional(task, NMS_MIN_SCORE, DTYPE_F32, 1, 4) ||
         !atc_holds(task->src + NMS_BOXES, DTYPE_F32, atc_mul(atc_mul(p->batches, p->n), 4), 4) ||
         !atc_holds(task->src + NMS_SCORES, DTYPE_F32, atc_mul(lanes, p->n), 4) ||
         !atc_holds(task->dst + NMS_Y, DTYPE_I64, atc_mul(atc_mul(lanes, p->room), 3), 8) ||
@@ -103,18 +106,18 @@ static float scalar_of(const struct kernel_args *args, int number, float without
 static int64_t candidates(const struct kernel_args *args, const float *scores, struct ranked *heap)
 {
     const struct nms_params *p = args->params;
-    const bool has_least = args->src[NMS_LEAST] != NULL;
-    const float least = scalar_of(args, NMS_LEAST, 0);
+    const bool has_min_score = args->src[NMS_MIN_SCORE] != NULL;
+    const float min_score = scalar_of(args, NMS_MIN_SCORE, 0);
     int64_t n = 0;
     for (int64_t i = 0; i < p->n; i++)
-        if (!has_least || scores[i] > least)
+        if (!has_min_score || scores[i] > min_score)
             heap[n++] = (struct ranked){key_of_f64((double)scores[i]), i};
     make_heap(heap, n, true);
     return n;
 }
 
 /* Writes the chosen boxes of one class; returns how many. */
-static int64_t choose(const struct kernel_args *args, int64_t lane, int64_t most, int64_t *y)
+static int64_t choose(const struct kernel_args *args, int64_t lane, int64_t max_boxes, int64_t *y)
 {
     const struct nms_params *p = args->params;
     const int64_t batch = lane / p->classes;
@@ -123,7 +126,7 @@ static int64_t choose(const struct kernel_args *args, int64_t lane, int64_t most
     struct ranked *heap = args->scratch;
     int64_t left = candidates(args, (const float *)args->src[NMS_SCORES] + lane * p->n, heap);
     int64_t chosen = 0;
-    while (left > 0 && chosen < most) {
+    while (left > 0 && chosen < max_boxes) {
         const int64_t box = heap[0].at;
         heap[0] = heap[--left];
         sift_down(heap, left, 0, true);
@@ -147,10 +150,11 @@ void nms_f32_scalar(const struct kernel_args *args)
     const struct nms_params *p = args->params;
     if (args->begin == args->end)
         return;
-    const int64_t stated = args->src[NMS_MOST] == NULL ? 0 : *(const int64_t *)args->src[NMS_MOST];
-    const int64_t most = min_i64(stated, p->room);
+    const int64_t stated =
+        args->src[NMS_MAX_BOXES] == NULL ? 0 : *(const int64_t *)args->src[NMS_MAX_BOXES];
+    const int64_t max_boxes = min_i64(stated, p->room);
     int64_t *y = args->dst[NMS_Y], count = 0;
     for (int64_t lane = 0; p->n > 0 && lane < p->batches * p->classes; lane++)
-        count += choose(args, lane, most, y + count * 3);
+        count += choose(args, lane, max_boxes, y + count * 3);
     *(int64_t *)args->dst[NMS_COUNT] = count;
 }

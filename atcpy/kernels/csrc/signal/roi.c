@@ -135,7 +135,7 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
         int64_t h0, h1, w0, w1, met = 0;                                                           \
         inside_##suffix(h, oh, &h0, &h1);                                                          \
         inside_##suffix(w, ow, &w0, &w1);                                                          \
-        T sum = 0, most = 0;                                                                       \
+        T sum = 0, largest = 0;                                                                       \
         for (int64_t i = h0; i < h1; i++) {                                                        \
             int64_t top, bottom, left, right;                                                      \
             T ly, lx;                                                                              \
@@ -149,14 +149,14 @@ DEFINE_FAMILY(roi, ROI_FIELDS, .check = check, .cost = cost);
                 const T c = ly * (1 - lx) * x[bottom * p->w + left];                               \
                 const T d = ly * lx * x[bottom * p->w + right];                                    \
                 const T ab = a > b ? a : b, cd = c > d ? c : d, best = ab > cd ? ab : cd;          \
-                most = met++ == 0 || best > most ? best : most;                                    \
+                largest = met++ == 0 || best > largest ? best : largest;                                    \
                 sum += a + b + c + d;                                                              \
             }                                                                                      \
         }                                                                                          \
         const T all = (T)h->points * (T)w->points;                                                 \
         if (p->kind == ROI_ALIGN_AVG)                                                              \
             return all > 1 ? sum / all : sum;                                                      \
-        return (T)met < all && !(most > 0) ? 0 : most; /* a point outside counts as 0 */           \
+        return (T)met < all && !(largest > 0) ? 0 : largest; /* a point outside counts as 0 */           \
     }                                                                                              \
                                                                                                    \
     /* The pixels [*first, *last) of a cell. */                                                    \
