@@ -37,9 +37,7 @@ static const char *check(const struct task_view *task)
         return "src_c0 is neither 1 nor 16";
     if (p->group > 1 && (p->src_c0 == 1 || p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
         return "groups do not fill whole blocks";
-    if (atc_mul(p->group, p->cg) < p->c || atc_mul(p->group - 1, p->cg) >= p->c ||
-        atc_mul(p->group, p->mg) < p->m || atc_mul(p->group - 1, p->mg) >= p->m ||
-        (p->group == 1 && (p->cg != p->c || p->mg != p->m)))
+    if (!conv2d_groups_fit(p->group, p->cg, p->c) || !conv2d_groups_fit(p->group, p->mg, p->m))
         return "groups do not fit the channels";
     const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
     const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw - 1, p->dw));
@@ -79,7 +77,6 @@ struct blocking {
 
 enum {
     FLAT_ROW = 196, /* 14 tiles of 14 */
-    PAIR = 2,       /* output blocks of one item; an ISA may take them one by one */
     MIN_ITEMS = 32, /* enough to balance some threads */
     MIN_CHUNK_ROWS = 4,
 };
@@ -98,7 +95,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.phases = b.packed ? p->sw : 1;
     b.phase_len = b.packed ? ceil_div((p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, p->sw) : p->w;
     b.c1 = ceil_div(p->cg, p->src_c0);
-    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), PAIR);
+    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
 
     const int64_t row_bytes = (b.flat ? b.row_len : b.phases * b.phase_len) * b.c1 * p->src_c0 * 4;
     const int64_t rows_in_l2 = cpu->l2_bytes / 2 / row_bytes;
@@ -116,7 +113,7 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     b.chunks = ceil_div(b.rows, b.chunk_rows);
     b.in_rows = (b.chunk_rows - 1) * p->sh + (p->kh - 1) * p->dh + 1;
 
-    const int64_t weight_bytes = PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
+    const int64_t weight_bytes = CONV_PAIR * CONV_C0 * p->kh * p->kw * p->src_c0 * 4;
     b.c1_run = cpu->l2_bytes / 8 / weight_bytes;
     if (b.c1_run < 1)
         b.c1_run = 1;
@@ -124,29 +121,18 @@ static struct blocking block(const struct conv2d_params *p, const struct atc_cpu
     return b;
 }
 
-static int64_t taps_bytes(const struct conv2d_params *p)
-{
-    return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
-}
-
-/* Of the weights of a run, as float32. */
-static int64_t widened_bytes(const struct conv2d_params *p, const struct blocking *b)
-{
-    const int64_t inputs = atc_mul(b->c1_run * p->src_c0, p->kh * p->kw);
-    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
-}
-
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv2d_params *p = params;
     const struct blocking b = block(p, cpu);
     const int64_t results = atc_mul(atc_mul(p->n, p->m), atc_mul(p->oh, p->ow));
+    const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * p->src_c0, p->kh * p->kw);
     const int64_t floats =
         b.packed ? atc_mul(atc_mul(b.in_rows, b.phases * b.phase_len), b.c1 * p->src_c0) : 0;
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
         .work = atc_mul(results, atc_mul(p->cg, atc_mul(p->kh, p->kw))) / 16,
-        .scratch = atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4))};
+        .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
 DEFINE_FAMILY(conv2d, CONV2D_FIELDS, .check = check, .cost = cost, .inplace = 1u << CONV_RESIDUAL);
@@ -240,24 +226,6 @@ static void fill_taps(struct drive *d)
         }
 }
 
-/* Cuts a row into tiles of nearly equal width and runs them. */
-static void run_row(const struct drive *d, struct conv2d_tile tile, int blocks, int64_t len)
-{
-    const struct conv2d_isa *isa = d->isa;
-    const conv2d_micro *table = d->p->src_c0 == 1 ? isa->plain : isa->blocked;
-    const int64_t tiles = ceil_div(len, isa->max_width);
-    for (int64_t t = 0, at = 0; t < tiles; t++) {
-        const int64_t width = len / tiles + (t < len % tiles);
-        struct conv2d_tile here = tile;
-        here.in += at * d->p->src_c0;
-        here.dst += at * CONV_C0;
-        if (here.residual != NULL)
-            here.residual += at * CONV_C0;
-        table[(blocks - 1) * isa->max_width + width - 1](&here);
-        at += width;
-    }
-}
-
 /* All rows of a chunk for `blocks` neighbouring output blocks of a group. */
 static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0, int64_t block0,
                        int blocks)
@@ -269,12 +237,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
     const int64_t taps = p->kh * p->kw, weights_c1 = taps * p->src_c0 * CONV_C0;
     const int64_t rows = min_i64(b->chunk_rows, b->rows - row0);
 
-    float bias[PAIR * CONV_C0] = {0};
-    if (d->bias != NULL) {
-        const int64_t first = first_block * CONV_C0;
-        memcpy(bias, d->bias + first,
-               (size_t)min_i64((int64_t)blocks * CONV_C0, p->m - first) * sizeof *bias);
-    }
+    float bias[CONV_PAIR * CONV_C0];
+    conv2d_fill_bias(bias, d->bias, first_block * CONV_C0, p->m);
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
     const float *in =
         b->packed ? d->packed
@@ -314,7 +278,8 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            run_row(d, tile, blocks, len);
+            conv2d_run_row(d->isa, p->src_c0 == 1 ? d->isa->plain : d->isa->blocked, tile,
+                           p->src_c0, blocks, len);
         }
     }
 }
@@ -335,8 +300,9 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .y = args->dst[0],
                       .taps = args->scratch,
                       .packed_item = -1};
-    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
-    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
+    const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * p->src_c0, p->kh * p->kw);
+    d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
+    d.packed = d.w.widened + widened / 4;
     d.row_stride = (d.b.flat ? d.b.row_len : d.b.phases * d.b.phase_len) * p->src_c0;
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * p->w * p->src_c0;
     fill_taps(&d);
@@ -352,8 +318,8 @@ void conv2d_drive(const struct kernel_args *args, const struct conv2d_isa *isa)
             pack_rows(&d, n, g, row0);
             d.packed_item = outer;
         }
-        const int64_t last = min_i64(min_i64(n1, (pair + 1) * PAIR), m1 - g * n1);
-        for (int64_t at = pair * PAIR; at < last;) {
+        const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - g * n1);
+        for (int64_t at = pair * CONV_PAIR; at < last;) {
             const int64_t blocks = min_i64(isa->max_blocks, last - at);
             run_blocks(&d, n, g, row0, at, (int)blocks);
             at += blocks;

@@ -17,7 +17,12 @@
 #include "core/kernel.h"
 #include "matmul/widen.h"
 
-enum { CONV_C0 = 16 };
+#include <string.h>
+
+enum {
+    CONV_C0 = 16,
+    CONV_PAIR = 2, /* output blocks of one item; an ISA may take them one by one */
+};
 
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
     I64(n)                                                                                         \
@@ -104,6 +109,50 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
                    w->scale != NULL ? scale : NULL, w->widened + b * count, count);
     }
     return (struct conv2d_run){w->widened, count};
+}
+
+/* True if groups of `each` channels hold `channels`, and none of them is empty. */
+static inline bool conv2d_groups_fit(int64_t groups, int64_t each, int64_t channels)
+{
+    return atc_mul(groups, each) >= channels && atc_mul(groups - 1, each) < channels &&
+           (groups > 1 || each == channels);
+}
+
+static inline int64_t conv2d_taps_bytes(int64_t taps)
+{
+    return ceil_div(taps * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
+}
+
+/* Bytes of the weights of CONV_PAIR output blocks over a run of input channels, as float32. */
+static inline int64_t conv2d_widened_bytes(int64_t weights, int64_t channels, int64_t taps)
+{
+    return weights == WEIGHTS_F32 ? 0 : atc_mul(atc_mul(channels, taps), CONV_PAIR * CONV_C0 * 4);
+}
+
+/* The biases of CONV_PAIR blocks from channel `first` on, 0 beyond channel m or where bias is NULL.
+ */
+static inline void conv2d_fill_bias(float *out, const float *bias, int64_t first, int64_t m)
+{
+    memset(out, 0, CONV_PAIR * CONV_C0 * sizeof *out);
+    if (bias != NULL)
+        memcpy(out, bias + first, (size_t)min_i64(CONV_PAIR * CONV_C0, m - first) * sizeof *out);
+}
+
+/* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
+ * lie between neighbours.
+ */
+static inline void conv2d_run_row(const struct conv2d_isa *isa, const conv2d_micro *table,
+                                  struct conv2d_tile tile, int64_t c0, int blocks, int64_t len)
+{
+    const int64_t tiles = ceil_div(len, isa->max_width);
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t width = len / tiles + (t < len % tiles);
+        table[(blocks - 1) * isa->max_width + width - 1](&tile);
+        tile.in += width * c0;
+        tile.dst += width * tile.dst_step;
+        if (tile.residual != NULL)
+            tile.residual += width * tile.dst_step;
+    }
 }
 
 extern const struct conv2d_isa conv2d_isa_scalar, conv2d_isa_avx2, conv2d_isa_avx512f;

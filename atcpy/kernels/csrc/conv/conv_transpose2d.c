@@ -15,9 +15,7 @@ static const char *check(const struct task_view *task)
         return "a size is out of range";
     if (p->group > 1 && (p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
         return "groups do not fill whole blocks";
-    if (atc_mul(p->group, p->cg) < p->c || atc_mul(p->group - 1, p->cg) >= p->c ||
-        atc_mul(p->group, p->mg) < p->m || atc_mul(p->group - 1, p->mg) >= p->m ||
-        (p->group == 1 && (p->cg != p->c || p->mg != p->m)))
+    if (!conv2d_groups_fit(p->group, p->cg, p->c) || !conv2d_groups_fit(p->group, p->mg, p->m))
         return "groups do not fit the channels";
     if (atc_mul(p->kh, p->dh) >= ATC_TOO_BIG || atc_mul(p->kw, p->dw) >= ATC_TOO_BIG)
         return "the kernel reaches too far";
@@ -87,7 +85,6 @@ struct blocking {
 };
 
 enum {
-    PAIR = 2,
     MIN_ITEMS = 32,
     MIN_CHUNK_ROWS = 2,
 };
@@ -101,7 +98,7 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     b.packed = !(stays_inside(&b.y) && stays_inside(&b.x));
     b.row_len = b.packed ? b.x.steps + b.x.max_shift - b.x.min_shift : p->w;
     b.c1 = ceil_div(p->cg, CONV_C0);
-    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), PAIR);
+    b.oc_pairs = ceil_div(ceil_div(p->mg, CONV_C0), CONV_PAIR);
 
     const int64_t halo = b.y.max_shift - b.y.min_shift;
     b.chunk_rows = cpu->l2_bytes / 2 / atc_mul(b.row_len, b.c1 * CONV_C0 * 4) - halo;
@@ -116,34 +113,23 @@ static struct blocking block(const struct conv_transpose2d_params *p, const stru
     b.in_rows = b.chunk_rows + halo;
 
     const int64_t taps = ceil_div(p->kh, p->sh) * ceil_div(p->kw, p->sw);
-    b.c1_run = cpu->l2_bytes / 8 / (PAIR * CONV_C0 * taps * CONV_C0 * 4);
+    b.c1_run = cpu->l2_bytes / 8 / (CONV_PAIR * CONV_C0 * taps * CONV_C0 * 4);
     if (b.c1_run < 1)
         b.c1_run = 1;
     b.c1_run = ceil_div(b.c1, ceil_div(b.c1, b.c1_run));
     return b;
 }
 
-static int64_t taps_bytes(const struct conv_transpose2d_params *p)
-{
-    return ceil_div(p->kh * p->kw * (int64_t)sizeof(struct conv2d_tap), 64) * 64;
-}
-
-/* Of the weights of a run, all phases', as float32. */
-static int64_t widened_bytes(const struct conv_transpose2d_params *p, const struct blocking *b)
-{
-    const int64_t inputs = atc_mul(b->c1_run * CONV_C0, p->kh * p->kw);
-    return p->weights == WEIGHTS_F32 ? 0 : atc_mul(inputs, PAIR * CONV_C0 * 4);
-}
-
 static struct kernel_cost cost(const void *params, const struct atc_cpu *cpu)
 {
     const struct conv_transpose2d_params *p = params;
     const struct blocking b = block(p, cpu);
+    const int64_t widened = conv2d_widened_bytes(p->weights, b.c1_run * CONV_C0, p->kh * p->kw);
     const int64_t floats = b.packed ? atc_mul(atc_mul(b.in_rows, b.row_len), b.c1 * CONV_C0) : 0;
     return (struct kernel_cost){
         .items = p->n * p->group * b.chunks * b.oc_pairs,
         .work = atc_mul(atc_mul(p->n * p->h * p->w, p->m), atc_mul(p->cg, p->kh * p->kw)) / 16,
-        .scratch = atc_add(atc_add(taps_bytes(p), widened_bytes(p, &b)), atc_mul(floats, 4))};
+        .scratch = atc_add(atc_add(conv2d_taps_bytes(p->kh * p->kw), widened), atc_mul(floats, 4))};
 }
 
 DEFINE_FAMILY(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS, .check = check, .cost = cost,
@@ -221,21 +207,6 @@ static int64_t find_taps(const struct drive *d, int64_t phase_y, int64_t phase_x
     return count;
 }
 
-/* Cuts a row into tiles of nearly equal width and runs them. */
-static void run_row(const struct drive *d, struct conv2d_tile tile, int blocks, int64_t len)
-{
-    const struct conv2d_isa *isa = d->isa;
-    const int64_t tiles = ceil_div(len, isa->max_width);
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t width = len / tiles + (t < len % tiles);
-        isa->blocked[(blocks - 1) * isa->max_width + width - 1](&tile);
-        tile.in += width * CONV_C0;
-        tile.dst += width * tile.dst_step;
-        if (tile.residual != NULL)
-            tile.residual += width * tile.dst_step;
-    }
-}
-
 /* All results of a phase, summed over the run of input channels that `tile` begins with. */
 static void run_phase(const struct drive *d, const struct phase *f, struct conv2d_tile tile)
 {
@@ -253,7 +224,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
         tile.in = in + r * d->row_stride;
         tile.dst = d->y + y_at;
         tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-        run_row(d, tile, f->blocks, len);
+        conv2d_run_row(d->isa, d->isa->blocked, tile, CONV_C0, f->blocks, len);
     }
 }
 
@@ -273,12 +244,8 @@ static void run_blocks(const struct drive *d, struct phase f)
         b->packed ? d->packed
                   : d->x + (f.n * c1_all + c1_first) * d->c1_stride + f.row0 * d->row_stride;
 
-    float bias[PAIR * CONV_C0] = {0};
-    if (d->bias != NULL) {
-        const int64_t first = first_block * CONV_C0;
-        memcpy(bias, d->bias + first,
-               (size_t)min_i64((int64_t)f.blocks * CONV_C0, p->m - first) * sizeof *bias);
-    }
+    float bias[CONV_PAIR * CONV_C0];
+    conv2d_fill_bias(bias, d->bias, first_block * CONV_C0, p->m);
     for (int64_t c1 = 0; c1 < c1_here; c1 += b->c1_run) {
         const int64_t run = min_i64(b->c1_run, c1_here - c1);
         const bool ends = c1 + run == c1_here;
@@ -327,8 +294,9 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
                       .y = args->dst[0],
                       .taps = args->scratch,
                       .packed_item = -1};
-    d.w.widened = (float *)((uint8_t *)args->scratch + taps_bytes(p));
-    d.packed = d.w.widened + widened_bytes(p, &d.b) / 4;
+    const int64_t widened = conv2d_widened_bytes(p->weights, d.b.c1_run * CONV_C0, p->kh * p->kw);
+    d.w.widened = (float *)((uint8_t *)args->scratch + conv2d_taps_bytes(p->kh * p->kw));
+    d.packed = d.w.widened + widened / 4;
     d.row_stride = d.b.row_len * CONV_C0;
     d.c1_stride = d.b.packed ? d.b.in_rows * d.row_stride : p->h * d.row_stride;
 
@@ -340,13 +308,13 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
         struct phase f = {.n = ng / p->group,
                           .group = ng % p->group,
                           .row0 = chunk * d.b.chunk_rows,
-                          .block0 = pair * PAIR};
+                          .block0 = pair * CONV_PAIR};
         f.rows = min_i64(d.b.chunk_rows, d.b.y.steps - f.row0);
         if (d.b.packed && d.packed_item != outer) {
             pack_rows(&d, f.n, f.group, f.row0);
             d.packed_item = outer;
         }
-        const int64_t last = min_i64(min_i64(n1, (pair + 1) * PAIR), m1 - f.group * n1);
+        const int64_t last = min_i64(min_i64(n1, (pair + 1) * CONV_PAIR), m1 - f.group * n1);
         for (; f.block0 < last; f.block0 += f.blocks) {
             f.blocks = (int)min_i64(isa->max_blocks, last - f.block0);
             run_blocks(&d, f);
