@@ -93,3 +93,33 @@ def test_a_record_whose_rows_overflow_is_refused() -> None:
     record = table.pack_task("conv2d", slots[:2], slots[2:], params)
     with pytest.raises(_kernels.Refused, match="reach too far"):
         _kernels.Plan(record, None, 0, [array.nbytes for array in arrays[:2]], [arrays[2].nbytes], 1)
+
+
+@pytest.mark.parametrize("family", ["conv2d", "conv_transpose2d"])
+@pytest.mark.parametrize(
+    ("channels", "fits"),
+    [
+        ({"c": 32}, True),
+        ({"c": 33}, False),
+        ({"c": 17}, True),
+        ({"c": 16}, False),
+        ({"m": 33}, False),
+        ({"m": 16}, False),
+    ],
+)
+def test_groups_hold_all_channels_and_none_is_empty(family: str, channels: dict[str, int], fits: bool) -> None:
+    ones = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "sw", "dh", "dw"), 1)
+    params = ones | {"group": 2, "c": 32, "m": 32, "cg": 16, "mg": 16} | channels
+    if family == "conv2d":
+        params["src_c0"] = 16
+    x, w, y = (np.zeros(n, np.float32) for n in (48, 2 * 16 * 16, 48))
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
+        for region, array, index in ((Region.INPUT, x, 0), (Region.INPUT, w, 1), (Region.OUTPUT, y, 0))
+    ]
+    record = table.pack_task(family, slots[:2], slots[2:], table.pack_params(family, params))
+    if fits:
+        _kernels.Plan(record, None, 0, [x.nbytes, w.nbytes], [y.nbytes], 1)
+    else:
+        with pytest.raises(_kernels.Refused, match="groups do not fit"):
+            _kernels.Plan(record, None, 0, [x.nbytes, w.nbytes], [y.nbytes], 1)
