@@ -27,7 +27,7 @@ GROUPS = {
 
 HEAD = """# Error codes
 
-Generated from `atcpy/errors.py` by `make docs`; do not edit. `atcpy explain CODE` prints a row.
+Generated from `atcpy/errors/codes.py` by `make docs`; do not edit. `atcpy explain CODE` prints a row.
 
 The exit code is the process's; Python raises the class of that row (`atcpy.errors`). A warning ends with 0,
 with `--werror` as the second number says.

@@ -20,6 +20,7 @@ from atcpy.errors import (
     Where,
     as_known_error,
     causes,
+    codes,
     escape,
     group,
     raise_all,
@@ -37,7 +38,7 @@ def test_exit_codes_are_the_documented_ones() -> None:
 
 
 @pytest.mark.parametrize("row", CODES.values(), ids=lambda row: row.code)
-def test_each_row_can_be_raised_by_the_class_of_its_exit_code_and_by_no_other(row: errors.CodeRow) -> None:
+def test_each_row_can_be_raised_by_the_class_of_its_exit_code_and_by_no_other(row: codes.CodeRow) -> None:
     for number, cls in CLASSES.items():
         if number in row.exits:
             error = cls(row.code, "what")
@@ -48,7 +49,7 @@ def test_each_row_can_be_raised_by_the_class_of_its_exit_code_and_by_no_other(ro
 
 
 @pytest.mark.parametrize("row", CODES.values(), ids=lambda row: row.code)
-def test_each_row_is_well_formed(row: errors.CodeRow) -> None:
+def test_each_row_is_well_formed(row: codes.CodeRow) -> None:
     assert re.fullmatch(r"(E[0-9A-Z]{4,5}|[PDVRCWX]\d{4})", row.code)
     assert set(row.exits) <= {0, 1, 2, 3, 4, 5, 6, 7}
     assert row.when
@@ -57,7 +58,7 @@ def test_each_row_is_well_formed(row: errors.CodeRow) -> None:
 
 
 def test_table_has_no_code_twice() -> None:
-    assert len(CODES) == len(errors._TABLE)
+    assert len(CODES) == len(codes._TABLE)
 
 
 def test_unknown_code_is_our_bug() -> None:

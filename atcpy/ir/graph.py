@@ -146,11 +146,6 @@ class Graph(Body):
         node.op_type, node.domain = op_type, ""
         self._count_by_op[op_type] = self._count_by_op.get(op_type, 0) + 1
 
-    def move_before(self, node: Node, anchor: Node) -> None:
-        """Moves a node of this graph to another position in the order."""
-        self._unlink(node)
-        self._link(node, anchor)
-
     def reorder(self, nodes: Sequence[Node]) -> None:
         """Gives all nodes of this graph another order."""
         assert len(nodes) == self._count

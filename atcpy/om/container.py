@@ -142,7 +142,7 @@ def reseal(package: bytes) -> bytes:
 
 
 def seal_file(fd: int) -> None:
-    """Set the checksums of a package file that is whole but for them; it is read in pieces, never held in memory."""
+    """Set the checksums of a package file that is complete but for them; it is read in pieces."""
 
     def read(first: int, end: int) -> Iterator[bytes]:
         while first < end and (chunk := os.pread(fd, min(_READ_BYTES, end - first), first)):
@@ -153,7 +153,7 @@ def seal_file(fd: int) -> None:
 
 
 def _claimed_weights(head: bytes, size: int) -> tuple[int, int]:
-    """Begin and end of WEIGHTS_DATA as far as a table that nobody checked tells; else the end of the file, twice."""
+    """Begin and end of WEIGHTS_DATA by a table that is not checked yet; without an entry, twice the file's end."""
     table = head[HEADER_BYTES + _TABLE_HEAD.size : HEADER_BYTES + TABLE_BYTES]
     for kind, _, offset, length in _TABLE_ENTRY.iter_unpack(
         table[: len(table) // _TABLE_ENTRY.size * _TABLE_ENTRY.size]
@@ -363,7 +363,7 @@ def _check_table(buffer: memoryview, source: str) -> tuple[Extent, ...]:
 
 
 def _check_checksum(container: Container, verify: Verify) -> None:
-    """XXH3-128 of the file, or XXH3-64 of all but the weights, which also tells which side of a bad file is bad."""
+    """Compare XXH3-128 of the file, or XXH3-64 of all but the weights, which also shows which part is damaged."""
     buffer, source = container.buffer, container.source
     header = bytes(buffer[:HEADER_BYTES])
     stored = header[CHECKSUM_OFFSET : CHECKSUM_OFFSET + CHECKSUM_BYTES]

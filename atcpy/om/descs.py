@@ -1,6 +1,6 @@
 """Types of values: `ir.TensorDesc` and ge.proto's `TensorDescriptor`, back and forth.
 
-The descriptor's own shape and layout tell how the value lies in memory, its `origin_…` attributes what the model says.
+The descriptor's own shape and layout describe the value in memory, its `origin_…` attributes the value of the model.
 A dim that varies is -1, an unknown rank one dim of -2, as in GE; `dim_names` keeps the names of the first.
 """
 
@@ -72,7 +72,7 @@ def desc_to_proto(desc: TensorDesc, *, text_bytes: int | None = None) -> TensorD
 
 
 def proto_to_desc(proto: TensorDescriptor) -> TensorDesc:
-    """The type that a descriptor tells; ValueError or KeyError if it is none of ours."""
+    """Read a type from a descriptor; ValueError or KeyError if atcpy did not write it."""
     attr = proto.attr
     if "onnx_type" in attr:
         dtype = DType[attr["onnx_type"].s.decode().upper()]

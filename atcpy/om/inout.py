@@ -23,7 +23,7 @@ _PART = "MODEL_INOUT_INFO"
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """An input or output of the whole model as MODEL_INOUT_INFO tells it."""
+    """An input or output of the whole model, as in MODEL_INOUT_INFO."""
 
     name: str
     nbytes: int

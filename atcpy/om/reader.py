@@ -2,7 +2,7 @@
 
 `read_package` is the loader's way: header, table, checksum, inputs and outputs, task records; it never touches
 MODEL_DEF. `read_model` gives the rest back: the graph with its constants, provenance, the passes' decisions.
-Nothing that a file says is believed before it was compared with the bytes that are there, checksum or not.
+Every size and offset in a file is checked against the bytes that are there, whatever the checksum.
 """
 
 import json
@@ -59,7 +59,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """What MODEL_DEF tells: `graph` with its decisions, and `attrs`, the model's attributes by GE's names."""
+    """The content of MODEL_DEF: `graph` with its decisions, and `attrs`, the model's attributes by GE's names."""
 
     graph: Graph
     soc: str
@@ -133,7 +133,7 @@ def _bad(opened: Container, partition: Partition, what: str) -> PackageCorrupt:
 
 
 def read_model(package: Package) -> PackagedModel:
-    """The graph and what is known of its making."""
+    """Read the graph and the record of its conversion."""
     definition = ModelDef()
     _parse(definition, package.container, Partition.MODEL_DEF)
     try:

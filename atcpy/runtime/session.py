@@ -175,9 +175,10 @@ class InferenceSession:
         self.agree()
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
-        if self._hybrid is None:
-            results = self._run_plan(values, None)
+        if self._plan is not None:
+            results = self._plan.run(values)
             return [results[index] for index in chosen]
+        assert self._hybrid is not None
         results = self._hybrid.run(values)
         return owned([results[index] for index in chosen], values)
 
@@ -186,7 +187,7 @@ class InferenceSession:
         self.agree()
         elapsed = np.zeros(len(self._package.tasks), np.int64)
         if self._plan is not None:
-            self._run_plan(self._check_feeds(feeds), elapsed)
+            self._plan.run(self._check_feeds(feeds), elapsed)
         return [float(ns) * 1e-9 for ns in elapsed]
 
     @property
@@ -201,10 +202,6 @@ class InferenceSession:
         if not self._is_agreed:
             agree(self.model.graph, self._package.container.sha256, self._world)
             self._is_agreed = True
-
-    def _run_plan(self, values: Sequence[Array], elapsed: Array | None) -> list[Array]:
-        assert self._plan is not None
-        return self._plan.run(values, elapsed)
 
     def _choose_outputs(self, names: Sequence[str] | None) -> list[int]:
         if names is None:

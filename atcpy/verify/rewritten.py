@@ -1,7 +1,7 @@
 """Is an optimised model equal to its source? Both run in ONNX Runtime, as they are written, on the same inputs.
 
-Large constants are handed to ONNX Runtime where they lie, mapped from the source's file or made by a pass: neither
-model is written for this, and no weight is copied.
+ONNX Runtime reads large constants where they are, in the mapped file of the source or in the memory of a pass: neither
+model is written to disk for this, and no weight is copied.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EarlyRun(Protocol):
         """The outputs of the model of this hash for these inputs; None if it has others, or failed."""
 
 
-# Lets the model in a file run on its first inputs while the context lasts; its data may be hard links or not.
+# Runs the model in a file on its first inputs while the context lasts; the flag allows data files with hard links.
 Begin = Callable[[Path, bool], AbstractContextManager[EarlyRun | None]]
 
 
@@ -54,8 +54,8 @@ Begin = Callable[[Path, bool], AbstractContextManager[EarlyRun | None]]
 def check_rewritten(
     model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, *, begin: Begin | None = None
 ) -> Iterator[Compare]:
-    """Compares the outputs of a model with those of what becomes of it. `begin` lets a large one run elsewhere until
-    they are asked for.
+    """Compare the outputs of a model with those of the model that it is rewritten to. `begin` runs a large one in
+    another process until its outputs are needed.
     """
     with _early_run(model, file, options, begin) as early:
         yield lambda parsed, source, rewritten: _check(model, parsed, source, rewritten, options, early)
@@ -108,7 +108,7 @@ def _open_source(model: Path | onnx.ModelProto, source: SourceModel, folder: str
 def _early_run(
     model: Path | onnx.ModelProto, file: ModelFile, options: RewriteOptions, begin: Begin | None
 ) -> AbstractContextManager[EarlyRun | None]:
-    """Begins to run a large model that is to be fed as its inputs are declared, if there is a core for it."""
+    """Begin to run a large model on inputs of the declared shapes, if there is a core for it."""
     has_cores = (options.shared.threads or default_threads()) > 1
     is_large = len(file.model.graph.node) >= stepwise.LARGE
     as_declared = not options.shared.parse.input_shape
@@ -126,7 +126,7 @@ class _Refused(Exception):
 
 
 class _NotInSteps(Exception):
-    """One of the models does not run node by node: whether it runs at all, only the whole tells."""
+    """One of the models does not run node by node; as a whole it may."""
 
 
 def _both(oracle: Any, result: Any) -> RunBoth:
@@ -146,7 +146,7 @@ def _both(oracle: Any, result: Any) -> RunBoth:
 
 
 def _in_steps(origin: Source, source: SourceModel, rewritten: RewrittenModel, early: EarlyRun | None) -> RunBoth | None:
-    """Runs both node by node; None if they are small."""
+    """Return a function that runs both node by node; None if they are small."""
     if len(source.model.graph.node) < stepwise.LARGE:
         return None
     constants = constants_of(source.model, source.inline, source.read)
@@ -179,7 +179,7 @@ def _compare(
     options: RewriteOptions,
 ) -> Verdict:
     names = [info.name for info in source.model.graph.output]
-    # Each of these walks the model: where no op of it asks for that, it is spared.
+    # Each of these walks the model, which is skipped where no op needs it.
     random = behind_random(source.model) if RANDOM.intersection(source.ops) else frozenset()
     steps = quantization_steps(source.model) if "DequantizeLinear" in source.ops else {}
     ports = model_ports(rewritten.model, {constant.proto.name for constant in rewritten.constants})
@@ -210,7 +210,7 @@ def _compare(
 
 
 def _sizes(ports: Sequence[Port], checks: int) -> Iterator[list[Port]]:
-    """As `verify` sizes open dims; ports that are sized are fed as often as is asked for."""
+    """The trials of `verify` for open dims; ports without open dims are fed `checks` times."""
     tried = list(trials(ports))
     yield from tried * checks if len(tried) == 1 else tried
 
@@ -227,7 +227,7 @@ def _exact(model: Path | onnx.ModelProto, feeds: Feeds) -> dict[str, Any] | None
 
 
 def _not_fed(model: onnx.ModelProto) -> str:
-    """Why the inputs of a model cannot be made, or nothing."""
+    """Why no inputs can be generated for a model, or nothing."""
     for info in model.graph.input:
         if info.type.WhichOneof("value") != "tensor_type":
             return f'input "{info.name}" is no tensor'

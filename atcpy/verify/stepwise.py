@@ -85,7 +85,7 @@ class Stepwise:
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
         """The outputs of these names."""
         if not self._can_run:
-            raise cannot_open("it reads values before they are made")
+            raise cannot_open("it reads values before they are computed")
         values: dict[str, Any] = dict(feeds)
         kinds = {info.name: _kind(info.type.tensor_type.elem_type) for info in self._model.graph.input}
         for step in self._steps:

@@ -27,7 +27,7 @@ Run = Callable[[Feeds, Sequence[str]], list[Any]]
 
 
 def find_tensorflow_oracle(path: Path, cmdline: str, outputs: Sequence[str], choice: str | None) -> tuple[Oracle, str]:
-    """Who computes the outputs of a package that was made with `cmdline`, and the hash of the model. `choice` is `tf`,
+    """The oracle for a package that was converted with `cmdline`, and the hash of the model. `choice` is `tf`,
     `openvino`, or None for the first that is installed.
     """
     if choice not in (None, *_ENGINES):

@@ -1,6 +1,6 @@
-"""Does a result compute what its source computes, node by node? Then there is nothing in it to run.
+"""Whether a rewritten model still has the nodes of its source: then its outputs need no comparison.
 
-Told by the models alone, not by what the passes say that they did.
+Decided from the two models alone, not from the records of the passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 def is_unchanged(source: onnx.ModelProto, constants: Mapping[str, Constant], rewritten: RewrittenModel) -> bool:
-    """Are the nodes of the result the source's in their order, whose `constants` these are, and what they read, too?"""
+    """Whether the nodes of the result are nodes of the source, in its order, that read equal values. `constants` are
+    those of the source.
+    """
     result = rewritten.model
     if _meanings(source) != _meanings(result):
         return False
@@ -31,7 +33,7 @@ def is_unchanged(source: onnx.ModelProto, constants: Mapping[str, Constant], rew
     known.add("")  # what is left out
     rest = iter(source.graph.node)
     for proto in result.graph.node:
-        for twin in rest:  # those that are left out are dead
+        for twin in rest:  # dead nodes are left out
             if twin == proto:
                 break
         else:

@@ -157,7 +157,7 @@ def _badness(output: OutputReport) -> tuple[bool, float]:
 
 
 def _by_output(trial_reports: Sequence[tuple[OutputReport, ...]]) -> Iterator[list[OutputReport]]:
-    """The reports of each output over all trials; a sequence may have other elements in each."""
+    """Group the reports of all trials by output; the number of elements of a sequence may vary."""
     by_name: dict[str, list[OutputReport]] = {}
     for reports in trial_reports:
         for output in reports:
@@ -166,7 +166,7 @@ def _by_output(trial_reports: Sequence[tuple[OutputReport, ...]]) -> Iterator[li
 
 
 def find_model(package: Path, source: Source) -> Path:
-    """The model of the package's name beside it, if it is the one that the package was made from: `<stem>.onnx`; of
+    """Find the model beside a package by the name of the package, if its hash is that of the source: `<stem>.onnx`; of
     TensorFlow `<stem>.pb`, `<stem>.pbtxt`, the folder `<stem>` or the checkpoint `<stem>.meta`.
     """
     is_onnx = source.framework == "onnx"

@@ -111,8 +111,8 @@ def test_dead_nodes_take_what_only_they_read() -> None:
 
 def test_verify_names_the_pass_and_the_node() -> None:
     graph = chain(2)
-    r0, r1 = list(graph.nodes)[1:3]
-    graph.move_before(r1, r0)
+    data, r0, r1, net_output = graph.nodes
+    graph.reorder([data, r1, r0, net_output])
     with pytest.raises(InternalError, match="pass Shuffle broke the graph: r1 reads r0 before it is made"):
         verify(graph, "Shuffle")
 

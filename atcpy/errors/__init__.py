@@ -1,7 +1,6 @@
 """Every error that a user can meet: its code, its exit code, where it happened, and the way out.
 
-The codes are ATC's where the cause is the same, so that a search for the code finds help; the rest are ours.
-`CODES` is the table behind `docs/errors.md` and `atcpy explain CODE`; a code that is not in it cannot be raised.
+An error is of the class of its cause, which decides the exit code, and has a code of the catalogue in `codes.py`.
 """
 
 import difflib
@@ -12,159 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeAlias, runtime_checkable
 
+from atcpy.errors.codes import CODES as CODES
+
 MAX_SHOWN = 20
 MAX_LINE_BYTES = 500
-
-
-@dataclass(frozen=True, slots=True)
-class CodeRow:
-    """One row of the table: `exits` has two members where the cause decides (the file, or the disk)."""
-
-    code: str
-    exits: tuple[int, ...]
-    when: str
-    help: str
-
-
-_TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
-    # Options
-    ("E10001", (2,), "the value of an option is not one of the possible ones", "take one of the listed choices"),
-    ("E10002", (2,), "--input_shape cannot be read", '--input_shape="name:1,3,224,224;other:1"'),
-    ("E10003", (2,), "the value of an option has the wrong type", "give a number where one is asked for"),
-    ("E10004", (2,), "an option has no value", "write --option=value"),
-    ("E10005", (2,), "an option that is true or false has another value", "write true or false"),
-    ("E10006", (2,), "an option that is 0 or 1 has another value", "write 0 or 1"),
-    ("E10007", (2,), "the framework is unknown", "5 is ONNX, 3 is TensorFlow"),
-    ("E10010", (2,), "the log level is unknown", "debug, info, warning, error or null"),
-    ("E10011", (2,), "a dimension in --input_shape is zero or negative", "give its size, or a range such as 1~8"),
-    ("E10013", (2,), "a number is out of its range", "take a number inside the range"),
-    ("E10014", (2,), "a number cannot be read", "write it in digits, with K, M or G where a size is asked for"),
-    ("E10016", (2,), "the model has no node or value of that name", "take one of the nearest names"),
-    ("E10017", (2,), "the named node is not an input", "take one of the listed inputs"),
-    ("E10021", (2,), "a path is longer than the system allows", "use a shorter path"),
-    ("E10022", (2,), "the output names a directory", "add a file name to it"),
-    ("E10025", (2,), "a configuration file is not JSON", "correct it at the line that is named"),
-    ("E10032", (2,), "a JSON file lacks what is needed", "correct it at the line that is named"),
-    ("E10041", (3,), "the file is not a model", "look at what the file is said to be: a pointer, a page, a part"),
-    ("E10047", (2,), "two options exclude each other", "give one of them"),
-    ("E10049", (2,), "--input_shape gives an input another rank than the model", "take the model's own rank"),
-    (
-        "E10050",
-        (2,),
-        "--input_shape contradicts a size that the model fixes",
-        "take the model's size, or a range around it",
-    ),
-    ("E10054", (2,), "a required option is missing", "give it; a ';' in a value needs quotes"),
-    ("E10055", (4,), "this is not supported", "the message says the way round"),
-    ("E10056", (2,), "two options exclude each other", "give one of them"),
-    ("E10057", (2,), "an option is used only together with another", "give both, or none"),
-    ("E10401", (2,), "run: the number of inputs is wrong", "`atcpy inspect F.om --io` lists the inputs"),
-    (
-        "E10402",
-        (2,),
-        "run: the number of dimensions of an input is wrong",
-        "`atcpy inspect F.om --io` lists the shapes",
-    ),
-    ("E10403", (2,), "run: the type of an input is wrong", "convert the array to the type that is asked for"),
-    ("E10404", (2,), "run: the model has no input of that name", "take one of the listed names"),
-    ("E10405", (2,), "run: the shape of an input is wrong", "`atcpy inspect F.om --io` lists the shapes"),
-    ("E10406", (2,), "run: the size of a bound output buffer is wrong", "make it of the output's shape and type"),
-    ("E10410", (2,), "a file does not exist", "take the nearest name in that directory"),
-    # The model
-    ("E10501", (4,), "the operator has no definition in the opset that the model imports", "raise the model's opset"),
-    ("E11005", (2,), "--static: an input has open dimensions", 'fix them: --input_shape="name:1,3,224,224"'),
-    ("E11016", (2,), "--out_nodes: the node has fewer outputs", "use an index that exists"),
-    ("E11017", (2,), "--out_nodes: no such node", "take one of the nearest names"),
-    ("E12009", (3,), "something reads a value that nothing makes", "export the model again; is it a part cut out?"),
-    ("E12013", (3,), "a function that is called is not in the library", "save the graph with its functions"),
-    ("E13009", (3,), "two values have the same name", "export the model again: a value has one producer"),
-    ("E13014", (3,), "an attribute of an operator is invalid", "the message gives the rule of the standard"),
-    (
-        "E13015",
-        (3,),
-        "a file that belongs to the model is missing, too short or damaged",
-        "copy it beside the model, whole",
-    ),
-    ("E13018", (2,), "a text protobuf cannot be read", "correct it at the line that is named"),
-    ("E13023", (6,), "the package would be larger than its format allows", "--external_weight=1"),
-    ("E14001", (4,), "the parameters of an operator cannot be compiled", "the message names the limit"),
-    ("E16001", (3,), "the model has no inputs or no outputs", "export it again with its outputs"),
-    ("E16002", (4,), "the ONNX operator has no importer", "register a custom operator"),
-    ("E16004", (3,), "the file has no graph", "export the model again"),
-    ("E16005", (3,), "the opset of a domain is given twice", "keep one opset_import of each domain"),
-    ("EI0003", (2,), "a parameter of a collective is wrong", "the message gives the rule"),
-    ("EI0004", (2,), "the file that says which ranks a group has is wrong", '--groups: {"name": [0, 1], …}'),
-    ("EI0005", (2,), "several ranks need what is not installed", "pip install atcpy[dist]"),
-    ("EI0007", (6,), "a rank ended, or does not come to a collective", "the message names the rank and the node"),
-    ("E19010", (4,), "operators of the model are unknown", "a newer opset, a mistyped domain, or --custom-ops"),
-    ("E20001", (4,), "no kernel takes the operator with these types and shapes", "cast its inputs, or raise the opset"),
-    ("E2100C", (3,), "the graph has a cycle", "the message names the nodes on it"),
-    ("EZ3002", (4,), "no engine takes the operator", "register a custom operator"),
-    ("EZ3003", (4,), "no kernel takes this data type or format", "cast its inputs"),
-    (
-        "EZ8888",
-        (3,),
-        "the shapes of an operator's inputs do not fit",
-        "look at the value of --input_shape that leads there",
-    ),
-    # Files and surroundings
-    ("E13000", (2,), "a path is empty", "name a file"),
-    ("E13001", (2, 6), "a file cannot be opened", "look at its permissions"),
-    ("E13003", (2, 6), "a file cannot be read", "look at its permissions and the disk"),
-    ("E13004", (2, 6), "a file cannot be written", "look at the permissions of its directory, and the space"),
-    ("E13005", (2, 6), "a file cannot be understood", "correct it at the place that is named"),
-    ("E13024", (2,), "an environment variable has a wrong value", "correct or unset it"),
-    ("E13025", (2,), "run: an input cannot be used", "the message gives the reason"),
-    ("E13029", (2,), "a user's module or library cannot be loaded", "correct it at the line that is named"),
-    ("E13030", (2,), "a user's operator cannot be registered", "the message gives the reason"),
-    ("E13031", (2,), "run: an output cannot be used", "the message gives the reason"),
-    ("E20003", (2,), "the content of a configuration file is wrong", "correct it at the line that is named"),
-    ("E20007", (1,), "a pass broke the graph", "--skip-pass NAME, and report it: it is our bug"),
-    # Packages
-    ("P0001", (7,), "the file is not a package", "convert the model first: atcpy convert --model m.onnx"),
-    ("P0002", (7,), "the package was written by a newer version", "update atcpy, or convert the model again"),
-    ("P0003", (7,), "the package fails its checksum", "copy or convert it again"),
-    ("P0004", (7,), "the package is truncated", "copy or convert it again"),
-    ("P0005", (7,), "the package refers to something outside its bounds", "convert the model again"),
-    # Running and verifying
-    ("D0001", (3,), "a value met while running breaks the rule of an operator", "look at the input that leads there"),
-    ("D0002", (3,), "the ranks of a run do not run the same package", "give all of them the same file"),
-    ("V0001", (5,), "an output is outside the tolerance", "convert with --oo_level=O0, then skip single passes"),
-    (
-        "V0002",
-        (5,),
-        "an output has NaN or infinity where the reference has none",
-        "convert with --oo_level=O0, then skip single passes",
-    ),
-    ("V0003", (3,), "the reference cannot run the model", "--oracle ref"),
-    ("V0004", (5,), "the most likely class changed", "convert with --oo_level=O0, then skip single passes"),
-    # Limits
-    ("R0001", (6,), "the memory limit is reached", "raise --memory-limit, or make the shapes smaller"),
-    ("R0002", (6,), "the disk is full", "make room, or write elsewhere"),
-    ("R0003", (6,), "the time limit is reached", "raise --timeout"),
-    ("R0004", (6,), "more threads or ranks than the machine has", "lower --threads"),
-    # Custom operators
-    ("C0001", (4,), "a custom operator raised an exception", "correct its code at the line that is named"),
-    ("C0002", (4,), "a custom operator returned the wrong shape or type", "return what its shape function promised"),
-    ("C0003", (4,), "a custom operator of the package is not registered", "--custom-ops module.py"),
-    # Warnings (exit 0; --werror makes them errors)
-    ("W0007", (0, 4), "a node was renamed, for its name was taken or empty", "name nodes uniquely when exporting"),
-    ("W0008", (0, 4), "an input has a default value, which packages do not keep", "feed it at each run"),
-    ("W0012", (0, 2), "an option has no effect here", "drop it"),
-    ("W0013", (0, 2), "a switch names a pass that does not exist", "take the nearest name; `atcpy passes list`"),
-    ("W0020", (0, 4), "operators run on HOST_CPU, which is slow", "`atcpy inspect F.om --tasks` lists them"),
-    ("W0021", (0, 4), "a lowered value may overflow", "--keep-fp32 NODE"),
-    ("W0022", (0, 4), "denormal numbers slow the model down", "look at the weights that are named"),
-    ("W0030", (0, 2), "the option is deprecated", "the message names its successor"),
-    ("W0040", (0, 4), "the opset of the model was raised", "skip the pass that brought in the newer op"),
-    ("W0041", (0, 5), "the optimised model could not be verified", "name sizes for open dims: --input_shape"),
-    ("W0042", (0, 4), "the model was written with less optimisation, or as it was", "the message says why"),
-    ("W0050", (0, 2), "more ranks run than there are cores: they wait for each other", "fewer ranks, or more cores"),
-    # Us
-    ("X0001", (1,), "an internal error: a bug of atcpy", "report it with the command and `atcpy doctor --json`"),
-)
-
-CODES: dict[str, CodeRow] = {row[0]: CodeRow(*row) for row in _TABLE}
 
 
 def escape(text: str) -> str:
