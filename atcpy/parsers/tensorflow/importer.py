@@ -17,7 +17,7 @@ from atcpy.parsers.tensorflow import ops as _registers_the_mappings  # noqa: F40
 from atcpy.parsers.tensorflow.advice import find_alternative, find_ways_around
 from atcpy.parsers.tensorflow.functions import MAX_NODES, Library, function_name, inline_calls
 from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode
-from atcpy.parsers.tensorflow.op import COMPLEX, MAPPINGS, MappingFunction, OpBuilder
+from atcpy.parsers.tensorflow.op import COMPLEX, COMPLEX_PARTS, MAPPINGS, MappingFunction, OpBuilder
 from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
@@ -26,7 +26,6 @@ from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
 MAX_NESTING = 64
-_COMPLEX = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
@@ -244,7 +243,7 @@ class Importer:
             function = MAPPINGS[b.node.op].function
         else:
             function = COMPLEX.get(b.node.op, _refuse_complex)
-        return _refuse_complex if any(value.desc.dtype in _COMPLEX for value in b.inputs) else function
+        return _refuse_complex if any(value.desc.dtype in COMPLEX_PARTS for value in b.inputs) else function
 
     def _name(self, value: Value, b: OpBuilder, index: int) -> None:
         """Give an output of a node, and the op that computes it, the name of the node."""

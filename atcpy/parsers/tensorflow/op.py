@@ -28,6 +28,7 @@ from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
 MappingFunction = Callable[["OpBuilder"], Results]
+COMPLEX_PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}  # the types of their parts
 ScanStep = Callable[["OpBuilder", list[Value]], tuple[Sequence[Value], Sequence[Value]]]
 _Attr = TypeVar("_Attr")
 
@@ -256,6 +257,11 @@ class OpBuilder(Builder):
     def reshape(self, value: Value, shape: Sequence[int], *, allowzero: bool = True) -> Value:
         """Change the shape. One −1 stands for the size that is left; TensorFlow's 0 is a size."""
         return super().reshape(value, shape, allowzero=allowzero and 0 in shape and -1 not in shape)
+
+    def widen(self, value: Value) -> Value:
+        """Convert integers of 8 and 16 bits to int32, for ops whose standard leaves them out."""
+        dtype = value.desc.dtype
+        return self.cast(value, DType.INT32) if dtype.is_int and dtype.bits < 32 else value
 
     def filled_like(self, value: Value, number: float) -> Value:
         """Create a tensor of the shape and element type of a value whose elements are all this number."""

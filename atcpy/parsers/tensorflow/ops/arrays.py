@@ -6,7 +6,7 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import MAX_FOLDED, Expr, IndexExpr, arange, index_range, join, product, size_of, sizes_of
-from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
+from atcpy.parsers.tensorflow.op import COMPLEX_PARTS, OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.ops.spatial.upsampling import enlarged
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorShapeProto
 from atcpy.parsers.tensorflow.tensors import read_shape
@@ -116,7 +116,7 @@ def _data_formats(b: OpBuilder) -> tuple[str, str]:
 @maps("Transpose", "ConjugateTranspose")
 def transpose(b: OpBuilder) -> Value:
     """Transpose; Gather if the order is computed"""
-    if b.node.op == "ConjugateTranspose" and b.dtype(0) in (DType.COMPLEX64, DType.COMPLEX128):
+    if b.node.op == "ConjugateTranspose" and b.dtype(0) in COMPLEX_PARTS:
         raise b.unsupported("complex numbers")
     rank = b.rank(0)
     if b.is_constant(1):

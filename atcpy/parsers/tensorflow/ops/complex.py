@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atcpy.ir import DType, Value
+from atcpy.ir import Value
 from atcpy.ir.arithmetic import Expr
-from atcpy.parsers.tensorflow.op import MAPPINGS, OpBuilder, Results, maps, maps_complex, refused
+from atcpy.parsers.tensorflow.op import COMPLEX_PARTS, MAPPINGS, OpBuilder, Results, maps, maps_complex, refused
 from atcpy.parsers.tensorflow.ops.special import arc_tangent
 
-_PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
 _not_complex = refused("numbers that are not complex")
 
 
@@ -83,8 +82,8 @@ def _quotient(b: OpBuilder) -> Value:
 def _cast(b: OpBuilder) -> Value:
     """To another width; to a type that is not complex, the real part."""
     dtype, (x, y) = b.dtype_attr("DstT"), _parts(b)
-    if dtype in _PARTS:
-        return _joined(x.cast(_PARTS[dtype]), y.cast(_PARTS[dtype]))
+    if dtype in COMPLEX_PARTS:
+        return _joined(x.cast(COMPLEX_PARTS[dtype]), y.cast(COMPLEX_PARTS[dtype]))
     return b.cast(x.value, dtype) if x.value.desc.dtype is not dtype else b.op("Identity", x.value)
 
 

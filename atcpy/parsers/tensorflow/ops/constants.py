@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from atcpy.ir import DType, Tensor, Value
-from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
+from atcpy.parsers.tensorflow.op import COMPLEX_PARTS, OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorProto
 from atcpy.parsers.tensorflow.tensors import read_tensor
-
-_PARTS = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
 
 
 @maps("Const")
@@ -52,8 +50,8 @@ def assign(b: OpBuilder) -> Value:
 
 
 def _constant(b: OpBuilder, tensor: Tensor) -> Value:
-    if tensor.dtype in _PARTS:
-        dtype = _PARTS[tensor.dtype]
+    if tensor.dtype in COMPLEX_PARTS:
+        dtype = COMPLEX_PARTS[tensor.dtype]
         return b.complex_of(b.const(tensor.array.real, dtype), b.const(tensor.array.imag, dtype))
     value = b.graph.add_const(tensor, b.node.name)
     value.producer.sources = (b.node.name,)

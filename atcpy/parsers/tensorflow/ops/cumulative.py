@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 
-from atcpy.ir import DType, Value
+from atcpy.ir import Value
 from atcpy.ir.arithmetic import Expr
 from atcpy.ir.builder import INT64_MAX
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
-
-_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the standard accumulates no such integers
 
 
 @maps("Cumsum", "Cumprod")
 def cumulate(b: OpBuilder) -> Value:
     """CumSum, CumProd"""
     x = b.input(0)
-    wide = b.cast(x, DType.INT32) if x.desc.dtype in _NARROW else x
     attrs = {name: int(b.bool_attr(name)) for name in ("exclusive", "reverse")}
     is_known = b.is_constant(1) and x.desc.shape is not None
     axis = b.const(b.axes(1, b.rank(0))[0]) if is_known else b.input(1)
-    return b.cast(b.op("CumSum" if b.node.op == "Cumsum" else "CumProd", wide, axis, **attrs), x.desc.dtype)
+    return b.cast(b.op("CumSum" if b.node.op == "Cumsum" else "CumProd", b.widen(x), axis, **attrs), x.desc.dtype)
 
 
 @maps("CumulativeLogsumexp")

@@ -8,7 +8,7 @@ from atcpy.ir import DType, TensorDesc, Value
 from atcpy.ir.arithmetic import Expr
 from atcpy.ir.shape import Shape
 from atcpy.parsers.tensorflow.gelu import GELU
-from atcpy.parsers.tensorflow.op import OpBuilder, formula, maps, maps_all
+from atcpy.parsers.tensorflow.op import COMPLEX_PARTS, OpBuilder, formula, maps, maps_all
 
 _SAME = {
     "Abs": "Abs",
@@ -111,10 +111,7 @@ maps_all(
 @maps("Pow")
 def power(b: OpBuilder) -> Value:
     """Pow; of integers of 8 and 16 bits by those of 32"""
-    x, y = b.input(0), b.input(1)
-    dtype = x.desc.dtype
-    wide = DType.INT32 if dtype.is_int and dtype.bits < 32 else dtype
-    return b.cast(b.op("Pow", b.cast(x, wide), b.cast(y, wide)), dtype)
+    return b.cast(b.op("Pow", b.widen(b.input(0)), b.widen(b.input(1))), b.dtype(0))
 
 
 @maps("Relu")
@@ -143,9 +140,9 @@ def activated(b: OpBuilder, x: Value, step: bytes) -> Value:
 def cast(b: OpBuilder) -> Value:
     """Cast; to bool it is a comparison with 0"""
     x, dtype = b.input(0), b.dtype_attr("DstT")
-    if dtype not in (DType.COMPLEX64, DType.COMPLEX128):
+    if dtype not in COMPLEX_PARTS:
         return b.cast(x, dtype)
-    part = b.cast(x, DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64)
+    part = b.cast(x, COMPLEX_PARTS[dtype])
     return b.complex_of(part, b.filled_like(part, 0))
 
 

@@ -150,7 +150,7 @@ def _count(b: OpBuilder, value: Value) -> Value:
 
 def _resized(b: OpBuilder, elements: Value, size: Value) -> Value:
     """The first `size` elements, zeros behind those that there are."""
-    cut = b.op("Slice", elements, b.const([0]), size, b.const([0]))
+    cut = b.slice(elements, 0, size, 0)
     missing = b.op("Max", b.op("Sub", size, _count(b, elements)), b.const([0]))
     return b.op("Concat", cut, _zeros_like_elements(b, elements, missing), axis=0)
 
@@ -260,7 +260,7 @@ def push_back(b: OpBuilder) -> Value:
 def pop_back(b: OpBuilder) -> list[Value | None]:
     """Slice, Gather"""
     elements = _elements(b)
-    rest = b.op("Slice", elements, b.const([0]), b.const([-1]), b.const([0]))
+    rest = b.slice(elements, 0, -1, 0)
     return [rest, b.op("Gather", elements, b.const(-1), axis=0)]
 
 

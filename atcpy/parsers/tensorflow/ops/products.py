@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from atcpy.ir import DType, Value
+from atcpy.ir import Value
 from atcpy.ir.arithmetic import Expr
 from atcpy.parsers.tensorflow.op import OpBuilder, maps, maps_all
 from atcpy.parsers.tensorflow.ops.elementwise import activated
-
-_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})  # the standard multiplies no such matrices
-
 
 maps_all(
     {
@@ -41,8 +38,8 @@ def _product(b: OpBuilder) -> Value:
     names = ("adj_x", "adj_y") if b.node.op.startswith("Batch") else ("transpose_a", "transpose_b")
     left, right = (_swapped(b, index) if b.bool_attr(name) else b.input(index) for index, name in enumerate(names))
     dtype = b.dtype_attr("Tout") if b.node.op == "BatchMatMulV3" else left.desc.dtype
-    wide = DType.INT32 if dtype in _NARROW else dtype
-    return b.cast(b.op("MatMul", b.cast(left, wide), b.cast(right, wide)), dtype)
+    left, right = (b.widen(b.cast(factor, dtype)) for factor in (left, right))
+    return b.cast(b.op("MatMul", left, right), dtype)
 
 
 def _swapped(b: OpBuilder, index: int) -> Value:

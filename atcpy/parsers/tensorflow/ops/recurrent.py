@@ -95,7 +95,7 @@ def _used_steps(b: OpBuilder) -> tuple[Value, Value | None]:
     count = b.op("Shape", x, start=0, end=1)
     used = b.op("Max", b.size_input(0), b.const([0]))
     used = b.op("Min", used, count)
-    return b.op("Slice", x, b.const([0]), used, b.const([0])), b.op("Sub", count, used)
+    return b.slice(x, 0, used, 0), b.op("Sub", count, used)
 
 
 def _with_zeros(b: OpBuilder, value: Value, rest: Value) -> Value:
@@ -105,8 +105,8 @@ def _with_zeros(b: OpBuilder, value: Value, rest: Value) -> Value:
 
 def _rows(b: OpBuilder, w: Value, inputs: int) -> tuple[Value, Value]:
     """The weights of the input, and those of the state."""
-    first = b.op("Slice", w, b.const([0]), b.const([inputs]), b.const([0]))
-    return first, b.op("Slice", w, b.const([inputs]), b.const([2**31 - 1]), b.const([0]))
+    first = b.slice(w, 0, inputs, 0)
+    return first, b.slice(w, inputs, 2**31 - 1, 0)
 
 
 def _standard(b: OpBuilder, cell: _Lstm, x: Value) -> Value:

@@ -6,15 +6,12 @@ from atcpy.ir import DType, Value
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _REDUCE = {"Sum": "ReduceSum", "Max": "ReduceMax", "Min": "ReduceMin", "Prod": "ReduceProd"}
-# The standard reduces no integers of 8 and 16 bits, or not by each op.
-_NARROW = frozenset({DType.INT8, DType.INT16, DType.UINT8, DType.UINT16})
 
 
 def _reduce(b: OpBuilder) -> Value:
     """The reduction of the standard; no axes are no reduction"""
     x = b.input(0)
-    wide = b.cast(x, DType.INT32) if x.desc.dtype in _NARROW else x
-    return b.cast(_along_axes(b, _REDUCE[b.node.op], wide), x.desc.dtype)
+    return b.cast(_along_axes(b, _REDUCE[b.node.op], b.widen(x)), x.desc.dtype)
 
 
 maps(*_REDUCE)(_reduce)

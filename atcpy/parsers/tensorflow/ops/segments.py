@@ -113,4 +113,4 @@ def unsorted_segment(b: OpBuilder) -> Value:
     indices = b.op("Where", b.op("Less", indices, b.const(0)), count, indices)
     more = b.op("Add", count, b.const([1]))
     table = scatter_rows(b, b.const(kind.initial(dtype), dtype), more, indices, rows, kind.reduction)
-    return b.op("Slice", table, b.const([0]), count, b.const([0]))
+    return b.slice(table, 0, count, 0)

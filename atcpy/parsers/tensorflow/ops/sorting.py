@@ -143,4 +143,4 @@ def _scattered(b: OpBuilder, indices: Value, size: Value, weights: Value, *, is_
         updates = b.reshape(weights, [-1])
     reduction = "max" if is_binary else "add"
     table = scatter_rows(b, b.const(0, dtype), b.op("Add", size, b.const(1)), indices, updates, reduction)
-    return b.op("Slice", table, b.const([0]), size, b.const([0]))
+    return b.slice(table, 0, size, 0)
