@@ -30,24 +30,24 @@ _NORM = op(("LayerNormalization", "RMSNormalization"), var("x"), const("scale"),
 _LAYER = op("LayerNormalization", var("x"), const("scale"), name="norm")
 
 
-def _turned(norm: Pattern) -> Pattern:
-    return either(norm, op("Transpose", norm, name="turned"))
+def _maybe_transposed(norm: Pattern) -> Pattern:
+    return either(norm, op("Transpose", norm, name="transpose"))
 
 
 def _perm(m: Match) -> tuple[int, ...]:
-    """The order in which dims stand behind the normalization."""
+    """Return the order of the axes behind the Transpose, if there is one."""
     rank = len(m["x"].desc.shape or ())
-    return m.node("turned").ints_attr("perm", range(rank)[::-1]) if "turned" in m.nodes else tuple(range(rank))
+    return m.node("transpose").ints_attr("perm", range(rank)[::-1]) if "transpose" in m.nodes else tuple(range(rank))
 
 
 def _vector(m: Match, name: str) -> Array | None:
-    """A constant over the dims that are normalized; None if it is not along them."""
+    """Return a constant over the normalized axes; None if it differs along others."""
     norm, perm, shape = m.node("norm"), _perm(m), m["x"].desc.shape
     behind = None if shape is None else tuple(shape[axis] for axis in perm)
     return along(m[name], behind, inverse(perm)[norm.int_attr("axis", -1) :])
 
 
-def _spreads(m: Match, name: str) -> Iterator[Reject]:
+def _rejects_vector(m: Match, name: str) -> Iterator[Reject]:
     if _vector(m, name) is None:
         yield Reject("broadcast", m.node("norm").name, m[name].name)
 
@@ -58,10 +58,10 @@ def _constant(m: Match, rw: Rewriter, name: str) -> Value:
     return rw.const(vector, like=m[name])
 
 
-def _again(m: Match, rw: Rewriter, *vectors: Value) -> Value:
-    """The normalization with other constants, and the Transpose behind it."""
+def _with_constants(m: Match, rw: Rewriter, *vectors: Value) -> Value:
+    """Create the normalization with other constants, and the Transpose behind it."""
     y = rw.op(m.node("norm").op_type, m["x"], *vectors, **m.node("norm").attrs)
-    return rw.op("Transpose", y, perm=_perm(m)) if "turned" in m.nodes else y
+    return rw.op("Transpose", y, perm=_perm(m)) if "transpose" in m.nodes else y
 
 
 class NormScale(
@@ -72,29 +72,29 @@ class NormScale(
 ):
     """Let a normalization multiply by the constant that follows it."""
 
-    pattern = op("Mul", _turned(_NORM), const("factor"), commutative=True, name="mul")
+    pattern = op("Mul", _maybe_transposed(_NORM), const("factor"), commutative=True, name="mul")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.node("mul"))
-        yield from _spreads(m, "factor")
+        yield from _rejects_vector(m, "factor")
         if not np.all(m["scale"].array == 1):
             yield Reject("other-constant", m["scale"].name, "is not 1")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return _again(m, rw, _constant(m, rw, "factor"))
+        return _with_constants(m, rw, _constant(m, rw, "factor"))
 
 
 class NormBias(Fusion, switch="NormBiasFusionPass", after=("NormScaleFusionPass",), makes=("LayerNormalization",)):
     """Let a normalization add the constant that follows it."""
 
-    pattern = op("Add", _turned(_LAYER), const("bias"), commutative=True, name="add")
+    pattern = op("Add", _maybe_transposed(_LAYER), const("bias"), commutative=True, name="add")
 
     def meet_requirements(self, m: Match) -> Iterator[Reject]:
         yield from only_read_within(m, m.node("add"))
-        yield from _spreads(m, "bias")
+        yield from _rejects_vector(m, "bias")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
-        return _again(m, rw, m["scale"], _constant(m, rw, "bias"))
+        return _with_constants(m, rw, m["scale"], _constant(m, rw, "bias"))
 
 
 class InstanceNorm(
@@ -181,9 +181,9 @@ class GroupNorm(
         elif norm.op_type == "LayerNormalization":
             if norm.int_attr("axis", -1) % len(grouped or ()) != 2:
                 yield Reject("other-axes", norm.name)
-            for name, wanted in (("scale", 1), ("bias", 0)):
-                if m.get(name) is not None and not np.all(m[name].array == wanted):
-                    yield Reject("other-constant", m[name].name, f"is not {wanted}")
+            for name, required in (("scale", 1), ("bias", 0)):
+                if m.get(name) is not None and not np.all(m[name].array == required):
+                    yield Reject("other-constant", m[name].name, f"is not {required}")
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         shape, grouped = m["x"].desc.shape, m.node("grouped").output.desc.shape
@@ -201,7 +201,7 @@ class GroupNorm(
 
 
 def _are_groups(shape: Shape | None, grouped: Shape | None) -> bool:
-    """Has a view of these dims the channels in groups?"""
+    """Return whether a view of these dims splits the channels into groups."""
     if shape is None or grouped is None or min(len(shape), len(grouped)) < 3 or UNNAMED in (*shape, *grouped[:2]):
         return False
     groups, channels = grouped[1], shape[1]

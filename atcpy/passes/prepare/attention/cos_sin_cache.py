@@ -1,4 +1,4 @@
-"""Cosines and sines of rotary embeddings: models have each angle twice in a row, RotaryEmbedding wants it once.
+"""Cosines and sines of rotary embeddings: models have each angle twice in a row, RotaryEmbedding reads it once.
 
 Cos(Concat(f, f))                       →  Cos(f)
 Gather(table, positions)                →  Gather(half of the table, positions),   where its halves are equal
@@ -14,16 +14,16 @@ from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
 from atcpy.passes.slices import cut_of
 
-_DEPTH = 12  # nodes that are looked through
+_MAX_DEPTH = 12  # nodes behind the doubling
 
 
 def is_doubled(value: Value, interleaved: bool) -> bool:
-    """Is each element of the last dim there twice: in both halves, or in neighbouring places?"""
+    """Return whether each element of the last axis occurs twice: in both halves, or in neighbouring positions."""
     return _source(value, interleaved) is not None
 
 
 def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
-    """The same with each element once."""
+    """Return the value with each element once."""
     source = _source(value, interleaved)
     assert source is not None
     chain, result, once = source
@@ -40,11 +40,9 @@ def halved(value: Value, interleaved: bool, rw: Rewriter) -> Value:
 
 
 def _source(value: Value, interleaved: bool) -> tuple[list[Node], Value, Array | None] | None:
-    """The nodes down from where elements are doubled, the last one first, and what is doubled there: a value, or half
-    of a constant.
-    """
+    """Return the nodes behind the doubling, the last one first, and what is doubled: a value, or half of a constant."""
     chain: list[Node] = []
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_DEPTH):
         node = value.producer
         if value.tensor is not None:
             once = _once(value.array, interleaved)
@@ -69,14 +67,14 @@ def _once(array: Array, interleaved: bool) -> Array | None:
 
 
 def _joined_halves(node: Node) -> Value | None:
-    """What a Concat puts behind itself."""
+    """Return the value that a Concat joins with itself along the last axis."""
     rank = len(node.output.desc.shape or ()) if node.outputs else 0
     twice = node.op_type == "Concat" and node.input_count == 2 and node.operand(0) is node.operand(1)
     return node.operand(0) if twice and rank and node.int_attr("axis", 0) % rank == rank - 1 else None
 
 
 def _joined_pairs(node: Node) -> Value | None:
-    """What a Reshape makes part of the dim before, when its last dim was repeated: still with a last dim of 1."""
+    """Return the value [..., n, 1] whose last axis is repeated and then merged into the one before."""
     repeat = node.operand(0).producer if node.op_type == "Reshape" else node
     if repeat is node or not repeat.operands:
         return None
@@ -91,7 +89,7 @@ def _joined_pairs(node: Node) -> Value | None:
 
 
 def _above(node: Node) -> Value | None:
-    """The operand of a node that leaves the last dim as it is."""
+    """Return the operand of a node that keeps the last axis; None for other nodes."""
     first = node.input(0)
     rank = None if first is None or first.desc.shape is None else len(first.desc.shape)
     if first is None or not rank or node.domain or node.outputs[0].desc.shape is None:

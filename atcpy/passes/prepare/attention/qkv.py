@@ -1,4 +1,4 @@
-"""Make queries, keys and values by one product instead of three.
+"""Compute queries, keys and values by one product instead of three.
 
 x·Wq + bq, x·Wk + bk, x·Wv + bv  →  Split(x·[Wq Wk Wv] + [bq bk bv])
 
@@ -26,7 +26,7 @@ _HEADS_RANK = 4
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A product by constant weights and what is added to it."""
+    """A product with constant weights, and the addition of a constant behind it."""
 
     product: Node
     weights: Value
@@ -35,13 +35,13 @@ class _Part:
 
     @property
     def last(self) -> Node:
-        """The node whose result is the part's."""
+        """Return the node that computes the result."""
         return self.product if self.add is None else self.add
 
 
 @graph_pass(NAME, Phase.RECOGNISE, before=("AttentionFusionPass",))
 def merge_qkv(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
-    """Make queries, keys and values by one product instead of three."""
+    """Compute queries, keys and values by one product instead of three."""
     finisher = Finisher(graph, record, options)
     seen: set[Value] = set()
     for node in graph.nodes_of("MatMul"):
@@ -59,7 +59,7 @@ def merge_qkv(graph: Graph, record: PassRecord, options: PrepareOptions) -> None
 
 
 def _part(product: Node, x: Value) -> _Part | None:
-    """The product of x by a matrix, taken apart into heads; None if it is something else."""
+    """Return the part of a product of x by a matrix, whose result is split into heads; None for other nodes."""
     if product.op_type != "MatMul" or product.domain or product.operand(0) is not x:
         return None
     weights = product.operand(1)

@@ -1,4 +1,4 @@
-"""Masks of attention: what is added to the scores, or chooses among them, as Attention reads it.
+"""Translation of masks that are added to scores, or select among them, into masks that Attention reads.
 
 In Attention a query that sees no key gives zeros where Softmax gives NaN: masks that may hold a row of −∞ are left
 alone. One that is computed or fed is taken to hold none unless −∞ is among what it is made of.
@@ -17,12 +17,12 @@ from atcpy.passes.prepare.attention.triangular_mask import Triangle, triangle_of
 
 NOTHING = -1e9  # a score so low that its exponential is 0 beside any other score's
 ABSORBS = -1e30  # so low that adding a score to it changes nothing
-_DEPTH = 6  # nodes that are looked through for −∞
+_MAX_NODES = 6  # that are searched for −∞
 _TERMS, _CHOICES = ("bias", "added"), ("kept", "hidden")
 
 
 def meets_mask(m: Match, scores: Shape) -> Iterator[Reject]:
-    """Reasons against what masks the scores of a match."""
+    """Yield the reasons against the masks of a match."""
     for name in (*_TERMS, *_CHOICES):
         if name in m.values:
             masked, shape = m.node("biased" if name == "bias" else "masked"), m[name].desc.shape
@@ -43,7 +43,7 @@ def meets_mask(m: Match, scores: Shape) -> Iterator[Reject]:
 
 
 def mask_of(m: Match, rw: Rewriter, scores: Shape) -> tuple[Value | None, bool]:
-    """The mask as Attention reads it, and whether it is causal besides."""
+    """Return the mask that Attention reads, if it needs one, and whether it is causal besides."""
     causal = [name for name in (*_TERMS, *_CHOICES) if name in m.values and _is_causal(m, name, scores)]
     terms = [m[name] for name in _TERMS if name in m.values and name not in causal]
     choices = [name for name in _CHOICES if name in m.values and name not in causal]
@@ -59,12 +59,12 @@ def mask_of(m: Match, rw: Rewriter, scores: Shape) -> tuple[Value | None, bool]:
 
 
 def _is_a_head(mask: Shape | None) -> bool:
-    """Of scores of 3 dims, whose batch has the heads in it: has the mask that, too?"""
+    """Return whether a mask of 3 dims differs from head to head, as scores do whose batch has the heads in it."""
     return mask is not None and len(mask) == 3 and mask[0] != 1
 
 
 def _chosen(m: Match, rw: Rewriter, name: str, bias: Value | None) -> Value:
-    """What Where puts beside the scores."""
+    """Return the mask that does what a Where does to the scores."""
     kept = _kept(m)
     if kept is not None and bias is None and _keeps_all_rows(m):
         return rw.const(kept, like=m[name])
@@ -74,7 +74,7 @@ def _chosen(m: Match, rw: Rewriter, name: str, bias: Value | None) -> Value:
 
 
 def _kept(m: Match) -> Array | None:
-    """Which keys take part, if that is constant."""
+    """Return which keys take part, if that is constant."""
     if "kept" in m.values and m["kept"].tensor is not None:
         return m["kept"].array
     if "hidden" in m.values and m["hidden"].tensor is not None:
@@ -83,7 +83,7 @@ def _kept(m: Match) -> Array | None:
 
 
 def _keeps_all_rows(m: Match) -> bool:
-    """True if each query sees a key, whatever is fed."""
+    """Return whether each query sees a key, whatever the inputs are."""
     kept = _kept(m)
     if kept is not None:
         return bool(kept.any(-1).all())
@@ -91,7 +91,7 @@ def _keeps_all_rows(m: Match) -> bool:
 
 
 def _hides_what_follows(value: Value, name: str) -> bool:
-    """Does a mask hide all keys behind the query's own place, and no other?"""
+    """Return whether a mask hides all keys behind the query's own position, and no other."""
     known = triangle_of(value)
     if known is None or known.is_uniform:
         return False
@@ -101,17 +101,19 @@ def _hides_what_follows(value: Value, name: str) -> bool:
 
 
 def _is_causal(m: Match, name: str, scores: Shape) -> bool:
-    """The same, with as many queries as keys; what is put in the place of a score is as good as −∞ then."""
+    """Return whether a mask is causal: it hides what follows, and there are as many queries as keys. Then the number
+    that replaces a score is as good as −∞.
+    """
     shape = m[name].desc.shape or ()
     return scores[-1] == scores[-2] and shape[-2:] == scores[-2:] and _hides_what_follows(m[name], name)
 
 
 def _may_hide(term: Value) -> bool:
-    """True if what is added may have −∞ in it."""
+    """Return whether a term may contain −∞."""
     if term.tensor is not None:
         return bool(np.isneginf(term.array).any())
     pending, seen = [term.producer], set[Node]()
-    while pending and len(seen) < _DEPTH:
+    while pending and len(seen) < _MAX_NODES:
         node = pending.pop(0)
         seen.add(node)
         for value in node.operands:
@@ -123,7 +125,7 @@ def _may_hide(term: Value) -> bool:
 
 
 def _may_hide_rows(term: Value) -> bool:
-    """True if what is added, in which there may be −∞, may have it in a whole row."""
+    """Return whether a term that may contain −∞ may have it in a whole row."""
     if term.tensor is not None:
         return bool(np.isneginf(term.array).all(-1).any())
     known = triangle_of(term)

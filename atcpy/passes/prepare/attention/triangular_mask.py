@@ -1,5 +1,5 @@
-"""Matrices that are computed at run time and of which two numbers are known: those up to the diagonal of each row, and
-those behind it. Masks of what comes later are such, whatever their size:
+"""Analysis of matrices that are computed at run time, and have one number up to the diagonal and one behind it. Causal
+masks are such matrices, whatever their size:
 
 Trilu(Expand(1, [n, n]))       Where(Trilu(…) = 0, −∞, 0)       Range(n) ≤ Unsqueeze(Range(n), 1)
 """
@@ -17,14 +17,14 @@ from atcpy.ops import Trait, coefficients_of, has_trait
 from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
 
-_MAX_VALUES = 64  # values of which a mask is made, that are looked at
+_MAX_VALUES = 64  # values that are analysed for one mask
 _COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
 _MAX_ELEMENTS = 1 << 22  # elements of a constant that are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Triangle:
-    """What all elements are whose column is not beyond their row, and what the others are."""
+    """The element of all columns up to the row's index, and that of all columns behind it."""
 
     low: Array
     high: Array
@@ -37,14 +37,14 @@ class Triangle:
 
 @dataclass(frozen=True, slots=True)
 class _Ramp:
-    """start, start + 1, start + 2 … along a dim, which is counted from the last."""
+    """start, start + 1, start + 2 … along an axis, which is negative: counted from the last."""
 
     axis: int
     start: int
 
 
 def triangle_of(value: Value) -> Triangle | None:
-    """What is known of a value whose last two dims are a matrix; None if that is something else, or nothing."""
+    """Return what is known of a value whose last two axes are such a matrix; None if it is another."""
     known = _known(value, {})
     return known if isinstance(known, Triangle) else None
 
@@ -102,7 +102,7 @@ def _of_constant(value: Value) -> Triangle | None:
 
 
 def _trilu(node: Node, above: Triangle | _Ramp) -> Triangle | None:
-    """What Trilu leaves, if it cuts beside the diagonal."""
+    """Return the result of Trilu, if it keeps or drops exactly the elements behind the diagonal."""
     k, upper = node.input(1), bool(node.int_attr("upper", 1))
     if not isinstance(above, Triangle) or (k is not None and k.tensor is None):
         return None
@@ -112,7 +112,7 @@ def _trilu(node: Node, above: Triangle | _Ramp) -> Triangle | None:
 
 
 def _viewed(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Triangle | _Ramp | None:
-    """The same behind a view or Expand."""
+    """Return the result of a view or Expand."""
     if isinstance(known, Triangle):
         return known if known.is_uniform or (before is not None and before[-2:] == after[-2:]) else None
     if before is None:
@@ -125,7 +125,7 @@ def _viewed(before: Shape | None, after: Shape, known: Triangle | _Ramp) -> Tria
 
 
 def _combined(node: Node, above: list[Triangle | _Ramp]) -> Triangle | _Ramp | None:
-    """What an elementwise op makes of its operands."""
+    """Return the result of an elementwise op."""
     shape = node.output.desc.shape
     if shape is None or None in node.inputs:
         return None
