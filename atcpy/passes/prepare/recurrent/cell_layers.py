@@ -86,6 +86,11 @@ class Layer:
             self._check_start(state)
         self.results = list(self._results(counters, lists))
 
+    @property
+    def masks_steps(self) -> bool:
+        """Return whether rows may skip steps, not only end early."""
+        return self.mask is not None and self.mask.steps is not None
+
     def cell_of(self, value: Value) -> Cell | None:
         """Return the cell whose h after an iteration is a value of the body."""
         return next((cell for cell in self.cells if cell.h.new is value), None)

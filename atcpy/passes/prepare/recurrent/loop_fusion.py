@@ -46,7 +46,7 @@ def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptio
     for node, layer in _layers(graph):
         if isinstance(layer, Reject):
             record.accept([node], layer)
-        elif layer.mask is not None and layer.mask.steps is not None:
+        elif layer.masks_steps:
             record.accept([node], Reject("other-mask", node.name, "for the pass of masked steps"))
         elif record.accept([node]):
             _replace(graph, node, layer, record, finisher)
@@ -61,11 +61,10 @@ def fuse_recurrent_loops(graph: Graph, record: PassRecord, options: PrepareOptio
     makes=("LSTM", "GRU", "RNN", "CumSum", "GatherElements", "TopK"),
 )
 def fuse_masked_loops(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
-    """Replace such a loop of which each row leaves out some steps: those that run are put together first."""
+    """Replace loops in which rows skip steps: the steps of a row that run are moved to its front first."""
     finisher = Finisher(graph, record, options)
     for node, layer in _layers(graph):
-        masks_steps = isinstance(layer, Layer) and layer.mask is not None and layer.mask.steps is not None
-        if isinstance(layer, Layer) and masks_steps and record.accept([node]):
+        if isinstance(layer, Layer) and layer.masks_steps and record.accept([node]):
             _replace(graph, node, layer, record, finisher)
 
 
