@@ -1,10 +1,12 @@
-"""The arbiter: float64 says whether the package or the oracle is off."""
+"""The reference in float64 decides whether the package or the oracle is off."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from atcpy.verify.float64 import evaluate_in_float64, is_as_accurate
+from atcpy.verify.compare import Tolerance, compare_all
+from atcpy.verify.float64 import evaluate_in_float64, is_as_accurate, recheck
 from tests.models_in_text import model
 
 
@@ -27,3 +29,14 @@ def test_who_is_nearer_than_the_oracle_is_right() -> None:
     assert is_as_accurate(np.array([1.0, 1.99], np.float32), [oracle], exact, atol=1e-4)
     assert not is_as_accurate(np.array([1.0, 1.9], np.float32), [oracle], exact, atol=1e-4)
     assert is_as_accurate(np.array([1.00005, 2.0], np.float32), [np.array([1.0, 2.0], np.float32)], exact, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "passed"), [(np.float32, True), (np.float64, False)])
+def test_only_float32_outputs_are_rechecked(dtype: type, passed: bool) -> None:
+    """An oracle that is far from the exact result proves nothing wrong, where float64 is the more exact."""
+    exact, oracle, actual = (np.array([1.0, value]).astype(dtype) for value in (2.0, 2.1, 2.01))
+    pairs = [("x", np.array([1], np.float32), np.array([3], np.float32)), ("y", actual, oracle)]
+    outputs = compare_all(pairs, Tolerance())
+    assert not any(output.passed for output in outputs)
+    x, y = recheck(outputs, pairs, lambda: {"x": np.array([3.0]), "y": exact})
+    assert (x.passed, y.passed, y.arbitrated) == (False, passed, passed)

@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.ir import Rewriter, Value
+from atcpy import ir
+from atcpy.ir import Value
 from atcpy.ops.core.reference import find_schema
 from atcpy.ops.custom.types import AttrValue, TensorType
 
 
 class Builder:
-    """Makes the nodes that take an operator's place. Each op of the standard is a method: its inputs are values,
+    """Creates the nodes that replace one of the operator. Each op of the standard is a method: its inputs are values,
     arrays (constants), numbers (constants of the first value's element type) or None; keywords are attributes;
     `outputs=2` asks for several results. `attrs` are the attributes of the operator's node.
     """
 
-    def __init__(self, rw: Rewriter, attrs: Mapping[str, AttrValue]) -> None:
+    def __init__(self, builder: ir.Builder, attrs: Mapping[str, AttrValue]) -> None:
         self.attrs = dict(attrs)
-        self._rw = rw
+        self._builder = builder
 
     def type(self, value: Value) -> TensorType | None:
         """The type of an input, None as long as it is not known."""
@@ -31,7 +32,7 @@ class Builder:
             raise AttributeError(f"the ONNX standard has no op {op_type}")
 
         def insert(*inputs: Any, outputs: int = 1, **attrs: Any) -> Value | list[Value]:
-            results = self._rw.ops(op_type, *self._operands(inputs), outputs=outputs, **_frozen(attrs))
+            results = self._builder.ops(op_type, *self._operands(inputs), outputs=outputs, **_frozen(attrs))
             return results[0] if outputs == 1 else results
 
         return insert
@@ -42,9 +43,9 @@ class Builder:
 
     def _const(self, item: Any, like: Value | None) -> Value:
         if isinstance(item, np.ndarray | np.generic):
-            return self._rw.const(item)
+            return self._builder.const(item)
         if isinstance(item, bool | int | float) and like is not None:
-            return self._rw.const(item, dtype=like.desc.dtype)
+            return self._builder.const(item, dtype=like.desc.dtype)
         raise TypeError(f"{item!r} is neither a value nor an array, nor a number beside a value")
 
 
