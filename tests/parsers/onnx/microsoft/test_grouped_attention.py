@@ -73,13 +73,23 @@ def test_what_only_gpus_do_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attrs", "symbolic", "is_direct"),
-    [({}, False, True), ({"softcap": 0.5}, False, False), ({"smooth_softmax": 1}, False, False), ({}, True, False)],
+    ("sizes", "attrs", "symbolic", "is_direct"),
+    [
+        (PROMPT, {}, False, True),
+        ((4, 0, [3, 3], 4), {}, False, True),
+        (STEP, {}, False, False),
+        (PROMPT, {"softcap": 0.5}, False, False),
+        (PROMPT, {"smooth_softmax": 1}, False, False),
+        (PROMPT, {}, True, False),
+    ],
 )
-def test_known_sizes_become_attention_of_the_standard(attrs: dict[str, Any], symbolic: bool, is_direct: bool) -> None:
-    arrays = [*case(*STEP), *CACHES]
-    model = make_model("GroupQueryAttention", arrays, {**ATTRS, "do_rotary": 1, **attrs}, constants=(6, 7, 8),
-                       symbolic=symbolic)  # fmt: skip
+def test_a_prompt_of_known_size_becomes_attention_of_the_standard(
+    sizes: tuple[Any, ...], attrs: dict[str, Any], symbolic: bool, is_direct: bool
+) -> None:
+    arrays = [*case(*sizes), *CACHES]
+    model = make_model(
+        "GroupQueryAttention", arrays, {**ATTRS, "do_rotary": 1, **attrs}, constants=(6, 7, 8), symbolic=symbolic
+    )
     ops = ops_of(expanded(model))
     assert ops.count("RotaryEmbedding") == 2
     assert (ops.count("Attention"), ops.count("Softmax")) == ((1, 0) if is_direct else (0, 1))
