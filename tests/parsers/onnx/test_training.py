@@ -84,6 +84,7 @@ def test_what_does_not_count_has_the_gradient_zero() -> None:
     ("body", "text"),
     [
         (f'y = Sin(x) d = {GRADIENT}<xs = ["x"], y = "y">(x)', "Sin has no derivative"),
+        (f'y = Elu<alpha = 0.5>(x) d = {GRADIENT}<xs = ["x"], y = "y">(x)', "Elu has no derivative"),
         (f'y = Neg(x) d = {GRADIENT}<xs = ["x"], y = "nowhere">(x)', 'no value "nowhere"'),
         (f'y = Neg(x) d = {GRADIENT}<xs = ["x", "y"], y = "y">(x)', "name 2 tensors, 1 are given"),
     ],

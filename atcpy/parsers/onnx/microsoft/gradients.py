@@ -3,8 +3,8 @@
 from atcpy.ir import Value
 from atcpy.ir.arithmetic import Expr
 from atcpy.ops.lowerings.activation_gradients import BY_INPUT, BY_RESULT
+from atcpy.ops.lowerings.broadcast_gradients import division_gradients
 from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
-from atcpy.parsers.onnx.gradient import of_division
 from atcpy.parsers.onnx.microsoft.expansion import Expansion
 from atcpy.parsers.onnx.microsoft.table import STANDARD, microsoft
 
@@ -53,7 +53,7 @@ def bias_gelu_grad(e: Expansion) -> None:
 def div_grad(e: Expansion) -> None:
     """dY/B and −dY·A/B², each summed to the shape of what it belongs to."""
     a, b = e.operand("A"), e.operand("B")
-    e.finish(*of_division(e, e.operand("dY"), a, b, e.op("Div", a, b)))
+    e.finish(*division_gradients(e, e.operand("dY"), a, b, e.op("Div", a, b)))
 
 
 @microsoft("BroadcastGradientArgs", "a_shape b_shape", outputs=(0, 2))
