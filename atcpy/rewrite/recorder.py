@@ -15,7 +15,6 @@ from atcpy.ir import Node, Tensor, Value
 from atcpy.ir.barrier import BARRIER, PURE
 from atcpy.ops import find_opdef
 from atcpy.parsers.onnx.inference import TypeInference
-from atcpy.parsers.onnx.microsoft.table import IN_PLACE
 from atcpy.parsers.onnx.upgrade import Upgrade
 from atcpy.rewrite.source_model import Origin, SourceModel, StoredTensor
 
@@ -76,7 +75,7 @@ class SourceRecorder:
             is_pure = False
         elif node.domain or is_contrib or unknown:
             updates = opdef is not None and opdef.signature is not None and opdef.signature.updates
-            is_pure = not (unknown or updates or (node.domain, node.op_type) in IN_PLACE)
+            is_pure = not (unknown or updates)
         elif changes:
             state = Upgrade(node, inference)
             before_upgrade = len(inference.problems)

@@ -16,8 +16,9 @@ from onnx.defs import OpSchema
 from atcpy.ir import DType, Engine
 from atcpy.ops import OpDef, all_opdefs
 from atcpy.ops.collectives import COLLECTIVES
-from atcpy.parsers.onnx.microsoft.table import DOMAIN as MICROSOFT
-from atcpy.parsers.onnx.microsoft.table import REFUSED, RULES
+from atcpy.ops.contrib.record import DOMAIN as MICROSOFT
+from atcpy.ops.contrib.record import REFUSED
+from atcpy.parsers.onnx.contrib_rules import RULES
 from atcpy.parsers.onnx.rules import NEWEST
 from tests.operators.probe import IN_FLOAT32, SPELLED_OUT, Findings, follows_in_5d, probe
 from tests.operators.samples import Key, cases_by_op, samples

@@ -8,15 +8,17 @@ from atcpy.ops.contrib import (
     convolution,
     embedding,
     grouped_attention,
+    inverse,
     matmul,
     movement,
     normalization,
     quantized,
     quantized_matmul,
     recurrent,
+    training,
 )
 
 FAMILIES = (
-    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, matmul, movement,
-    normalization, quantized, quantized_matmul, recurrent,
+    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, inverse, matmul, movement,
+    normalization, quantized, quantized_matmul, recurrent, *training.FAMILIES,
 )  # fmt: skip

@@ -39,13 +39,8 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
     if auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
         begins, ends = [], []
         for axis, size in enumerate(spatial):
-            effective, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
-            if stride == 1:
-                total = effective - 1
-            elif isinstance(size, int):
-                total = max((-(-size // stride) - 1) * stride + effective - size, 0)
-            else:
-                total = 0  # known where the size is: nobody runs the node before
+            effective = (kernel[axis] - 1) * dilations[axis] + 1
+            total = same_padding(size, effective, strides[axis]) or 0  # known where the size is: nobody runs it before
             small = total // 2
             begins.append(small if auto_pad == "SAME_UPPER" else total - small)
             ends.append(total - begins[-1])
@@ -58,6 +53,13 @@ def window_of(node: Node, kernel: tuple[int, ...], spatial: tuple[Dim, ...]) -> 
     if any(pad < 0 for pad in pads):
         raise ModelInvalid("E13014", where=node, what=f"pads = {list(pads)} must not be negative")
     return Window(kernel, strides, dilations, pads[:rank], pads[rank:])
+
+
+def same_padding(size: Dim, effective: int, stride: int) -> int | None:
+    """Return the padding of both ends together that SAME asks for; None if that depends on an unknown size."""
+    if stride == 1:
+        return effective - 1
+    return max((-(-size // stride) - 1) * stride + effective - size, 0) if isinstance(size, int) else None
 
 
 def output_size(node: Node, size: Dim, window: Window, axis: int, *, ceil_mode: bool = False) -> Dim:

@@ -1,4 +1,4 @@
-"""BatchNormalization while it trains: by the statistics of the batch, towards which the running ones move."""
+"""BatchNormalization while it trains: by the statistics of the batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,3 @@ def train_batch_norm(b: Builder, x: Value, scale: Value, bias: Value, epsilon: f
     centred = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
     mean, variance = (b.op("ReduceMean", value, axes, keepdims=0) for value in (x, b.op("Mul", centred, centred)))
     return b.op("BatchNormalization", x, scale, bias, mean, variance, epsilon=epsilon), mean, variance
-
-
-def move_statistic(b: Builder, running: Value, batch: Value, momentum: float) -> Value:
-    """Return running · momentum + batch · (1 − momentum) in the type of `running`."""
-    batch = b.cast_like(batch, running)
-    if momentum == 0:
-        return batch
-    return b.op("Add", b.scale(running, momentum), b.scale(batch, 1 - momentum))

@@ -14,7 +14,8 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.signature import Signature
 from atcpy.ops.core.structural import same_as_input
-from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
+from atcpy.ops.lowerings.averages import moving_average
+from atcpy.ops.lowerings.normalization import train_batch_norm
 
 FLOATS = frozenset({DType.FLOAT32, DType.FLOAT64})
 
@@ -244,7 +245,7 @@ def expand_training(node: Node, rw: Rewriter) -> Sequence[Value] | Reject | None
         return Reject("shape-unknown", node.name)
     y, *batch = train_batch_norm(rw, x, scale, bias, node.float_attr("epsilon", 1e-5))
     momentum = node.float_attr("momentum", 0.9)
-    return [y, *(move_statistic(rw, old, new, momentum) for old, new in zip(running, batch, strict=True))]
+    return [y, *(moving_average(rw, old, new, momentum) for old, new in zip(running, batch, strict=True))]
 
 
 def expand_lp(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:

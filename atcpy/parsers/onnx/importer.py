@@ -19,12 +19,12 @@ from atcpy.ops.core.signature import Signature
 from atcpy.ops.custom import CustomOps
 from atcpy.options import ParseOptions
 from atcpy.parsers.choices import NamedGraph, set_input_shapes
-from atcpy.parsers.onnx import gradient, microsoft, normalize, optimizers  # register normalizers
+from atcpy.parsers.onnx import gradient, normalize, optimizers  # register normalizers
 from atcpy.parsers.onnx.attributes import PLAIN, read_attribute
+from atcpy.parsers.onnx.contrib_rules import extra_rule
 from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.inference import TypeInference
-from atcpy.parsers.onnx.microsoft.table import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.order import Item, ordered_items, place
 from atcpy.parsers.onnx.recorder import Recorder
@@ -34,7 +34,7 @@ from atcpy.parsers.onnx.text import are_texts, as_text, not_text
 from atcpy.parsers.onnx.upgrade import Upgrade, needs_upgrade, op_key
 from atcpy.parsers.onnx.value_types import read_desc, type_text
 
-assert gradient and microsoft and normalize and optimizers
+assert gradient and normalize and optimizers
 MAX_NESTING = 64
 _ELEMENT_TYPES = frozenset(dtype.onnx for dtype in DType)
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
@@ -368,8 +368,6 @@ class Importer:
         if node.graph is None and self._first_ops[scope.graph] is node:
             self._first_ops[scope.graph] = next(iter(state.created))
         self._has_bodies = self._has_bodies or any(added.has_subgraphs for added in state.created)
-        for held, new in state.updates:
-            self._note_update(held, new, item, scope)
         for index, why in state.gone.items():
             scope.gone[item.outputs[index]] = f"{item.op_type} does not make it: {why}"
         return state.results

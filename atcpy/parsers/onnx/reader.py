@@ -10,10 +10,11 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from atcpy.errors import AtcError, ModelInvalid, ResourceLimit, Unsupported, Where
 from atcpy.ir import Source
+from atcpy.ops.contrib.record import DOMAIN
 from atcpy.ops.custom import CustomOps
 from atcpy.parsers.files import map_file, no_model
+from atcpy.parsers.onnx.contrib_rules import extra_rule
 from atcpy.parsers.onnx.external import ExternalData
-from atcpy.parsers.onnx.microsoft.table import DOMAIN, extra_rule
 from atcpy.parsers.onnx.text import as_text
 from atcpy.parsers.onnx.wire import split_weights
 from atcpy.parsers.sniff import what_file, what_protobuf

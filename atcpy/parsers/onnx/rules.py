@@ -6,8 +6,9 @@ import onnx
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, Where, did_you_mean
 from atcpy.ops import all_opdefs
+from atcpy.ops.contrib.record import DOMAIN, REFUSED
 from atcpy.ops.custom import CustomOp
-from atcpy.parsers.onnx.microsoft.table import DOMAIN, REFUSED, extra_rule
+from atcpy.parsers.onnx.contrib_rules import extra_rule
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
 from atcpy.parsers.onnx.text import are_texts
 

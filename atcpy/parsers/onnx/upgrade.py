@@ -6,7 +6,7 @@ canonical already.
 
 from collections.abc import Callable
 
-from atcpy.ir import Builder, DType, Node, TensorDesc, Value
+from atcpy.ir import Builder, DType, Node, Value
 from atcpy.parsers.onnx.inference import TypeInference, rank_of
 from atcpy.parsers.onnx.opsets.change import Change
 from atcpy.parsers.onnx.opsets.changes import CHANGES
@@ -23,7 +23,6 @@ class Upgrade(Builder):
         self.node = node
         self.results: list[Value | None] = list(node.outputs)
         self.gone: dict[int, str] = {}
-        self.updates: list[tuple[Value, Value]] = []  # what the op writes into the memory of a value
         self.appended: list[Node] = []  # those created that read the node: their types wait for its own
         self._inference = inference
 
@@ -45,10 +44,6 @@ class Upgrade(Builder):
         """Return the element type of input `index`, or None if it is not known."""
         value = self.node.input(index)
         return None if value is None else self.dtype_of(value)
-
-    def declared(self, value: Value) -> TensorDesc:
-        """Return the type of a value, or the one that the model declares where inference knows no shape."""
-        return self._inference.declared(value)
 
     def drop_outputs(self, first: int, why: str) -> None:
         """Remove the outputs from `first` on; a node that reads one is refused for the reason `why`."""

@@ -11,7 +11,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import atcpy
-from tests.parsers.onnx.microsoft.cases import floats, make_model
+from tests.ops.contrib.cases import floats, make_model
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

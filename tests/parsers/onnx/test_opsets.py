@@ -7,7 +7,7 @@ from onnx import helper
 
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.parsers.onnx import upgrade as upgrade_module
-from atcpy.parsers.onnx.microsoft.table import RULES
+from atcpy.parsers.onnx.contrib_rules import RULES
 from atcpy.parsers.onnx.upgrade import op_key
 from tests.parsers.onnx.canonical import Array, assert_same_meaning, ops_of, parsed, run_canonical
 

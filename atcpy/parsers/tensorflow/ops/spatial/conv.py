@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Value
 from atcpy.ir.shape import Dim
+from atcpy.ops.core.spatial import same_padding
+from atcpy.ops.lowerings.transposed_conv import cut_conv_transpose
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.elementwise import activated
 
@@ -69,16 +71,10 @@ class Steps:
 
     def same_pads(self, sizes: Sequence[Dim], kernel: Sequence[int]) -> tuple[int, ...] | None:
         """What SAME pads; None if the sizes are needed for it and not known."""
-        totals = []
-        for size, taps, stride, dilation in zip(sizes, kernel, self.strides, self.dilations, strict=True):
-            reach = (taps - 1) * dilation + 1
-            if stride == 1:
-                totals.append(reach - 1)
-            elif isinstance(size, int):
-                totals.append(max((-(-size // stride) - 1) * stride + reach - size, 0))
-            else:
-                return None
-        return (*[total // 2 for total in totals], *[total - total // 2 for total in totals])
+        windows = zip(sizes, kernel, self.strides, self.dilations, strict=True)
+        totals = [same_padding(size, (taps - 1) * step + 1, stride) for size, taps, stride, step in windows]
+        known = [total for total in totals if total is not None]
+        return (*[total // 2 for total in known], *[-(-total // 2) for total in known]) if known == totals else None
 
     def without(self, dim: int) -> Steps:
         """The same for what has one spatial dim less."""
@@ -275,9 +271,6 @@ def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value
             what = f"a convolution of dims {outs} does not give {ins}, as the input has"
             raise b.invalid(what)
         return layout.leave(b, b.op("ConvTranspose", x, kernel, pads=pads, output_padding=beyond, **attrs))
-    # All that it can be, cut to the sizes asked for when these are known.
-    beyond = tuple(stride - 1 for stride in steps.strides)
-    whole_result = b.op("ConvTranspose", x, kernel, output_padding=beyond, **attrs)
     sizes_input = b.int64_input(0)
     length = b.shape(0)[0]
     if length != len(spatial):
@@ -289,8 +282,9 @@ def _scattered(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value
         start = b.op("Div", b.op("Max", total, b.const(0)), b.const(2))
     else:
         start = b.const(steps.pads[: len(spatial)])
-    axes = b.const([axis + 2 for axis in spatial])
-    return layout.leave(b, b.op("Slice", whole_result, start, b.op("Add", start, sizes_input), axes))
+    strides, dilations = steps.strides, steps.dilations
+    y = cut_conv_transpose(b, x, kernel, start, sizes_input, strides=strides, dilations=dilations, group=group)
+    return layout.leave(b, y)
 
 
 # --- pooling -----------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from atcpy.ir import DType, Value
-from atcpy.ops.lowerings.normalization import move_statistic, train_batch_norm
+from atcpy.ops.lowerings.averages import moving_average
+from atcpy.ops.lowerings.normalization import train_batch_norm
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 from atcpy.parsers.tensorflow.ops.spatial.conv import Layout, layout_of
 
@@ -23,8 +24,8 @@ def batch_norm(b: OpBuilder) -> list[Value | None]:
     wide = b.cast(x, DType.FLOAT32)
     y, of_batch, biased = train_batch_norm(b, wide, scale, offset, epsilon)
     momentum = 1 - b.float_attr("exponential_avg_factor")
-    running = [move_statistic(b, mean, of_batch, momentum)]
-    running.append(move_statistic(b, variance, _unbiased(b, biased, x), momentum))
+    running = [moving_average(b, mean, of_batch, momentum)]
+    running.append(moving_average(b, variance, _unbiased(b, biased, x), momentum))
     return [layout.leave(b, b.cast(y, x.desc.dtype)), *running, of_batch, biased]
 
 

@@ -10,13 +10,14 @@ import pytest
 from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.ops.collectives import COLLECTIVES as COLLECTIVE_OPS
 from atcpy.ops.contrib.collectives import DOMAINS
-from atcpy.parsers.onnx.microsoft import gradients, losses, movement_gradients, training, window_gradients
-from atcpy.parsers.onnx.microsoft.table import OF_FAMILY, REFUSED, RULES
+from atcpy.ops.contrib.record import REFUSED
+from atcpy.parsers.onnx.contrib_rules import RULES
 from atcpy.parsers.onnx.rules import find_rule
+from tests.ops.contrib.cases import expanded, floats, make_model
 from tests.parsers.onnx.canonical import ops_of, parsed
-from tests.parsers.onnx.microsoft.cases import expanded, floats, make_model
 
-PAGE = Path(__file__).parents[4] / "docs" / "contrib-ops.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "contrib-ops.md"
 SCHEMAS = {(schema.domain, schema.name): schema for schema in ort.get_all_operator_schema()}
 
 # Neither has ONNX Runtime's build for one CPU the ops between several, nor does it know those of GE.
@@ -25,12 +26,16 @@ COLLECTIVES = {("com.microsoft", "AllReduce"), ("com.microsoft", "AllGather")} |
 }
 
 # ONNX Runtime's build for inference has no schemas of training.
-_TRAINING = (gradients, losses, movement_gradients, training, window_gradients)
-TRAINING = {key for family in _TRAINING for key in OF_FAMILY[family.__name__]} - {("com.microsoft", "IsAllFinite")}
+TRAINING = {
+    op
+    for module in (ROOT / "atcpy/ops/contrib/training").glob("*.py")
+    for ops in re.findall(r'@contrib\(\s*"([^"]+)"', module.read_text())
+    for op in ops.split()
+} - {"IsAllFinite"}
 
 
 def test_the_registry_has_all_but_collectives_and_training() -> None:
-    assert RULES.keys() - SCHEMAS.keys() == COLLECTIVES | TRAINING
+    assert {op for _, op in RULES.keys() - SCHEMAS.keys() - COLLECTIVES} == TRAINING
 
 
 @pytest.mark.parametrize("key", sorted(RULES.keys() & SCHEMAS.keys()), ids=":".join)

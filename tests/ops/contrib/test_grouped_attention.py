@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
+from tests.ops.contrib.cases import assert_as_in_ort, expanded, feeds_of, floats, make_model, results_of
 from tests.parsers.onnx.canonical import Array, ops_of, run_ort
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, feeds_of, floats, make_model, results_of
 
 B, N, M, H = 2, 4, 2, 16
 ATTRS = {"num_heads": N, "kv_num_heads": M}

@@ -10,10 +10,10 @@ import pytest
 
 import atcpy
 from atcpy.errors import ModelInvalid, Unsupported
-from atcpy.parsers.onnx.microsoft.table import REFUSED
+from atcpy.ops.contrib.record import REFUSED
+from tests.ops.contrib.cases import expanded, floats, make_model
+from tests.ops.contrib.training.test_gradients import close, ours
 from tests.parsers.onnx.canonical import Array, parsed
-from tests.parsers.onnx.microsoft.cases import floats, make_model
-from tests.parsers.onnx.microsoft.test_gradients import close, ours
 
 HEAD = '<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 A, B = floats(2, 3), floats(2, 3, seed=2)
@@ -157,9 +157,9 @@ def test_adam(corrects: int) -> None:
 def test_what_adam_has_on_gpus_only_is_refused() -> None:
     given = [np.array(0.1, np.float32), np.array(1), A, B, A, B]
     with pytest.raises(Unsupported, match="input loss_scale is given"):
-        parsed(make_model("AdamOptimizer", [*given, None, np.array(1, np.float32)], outputs=4))
+        expanded(make_model("AdamOptimizer", [*given, None, np.array(1, np.float32)], outputs=4))
     with pytest.raises(Unsupported, match="weight_decay_mode = 1"):
-        parsed(make_model("AdamOptimizer", given, {"weight_decay_mode": 1}, outputs=4))
+        expanded(make_model("AdamOptimizer", given, {"weight_decay_mode": 1}, outputs=4))
 
 
 SHAPES = ((2, 3), (4,))

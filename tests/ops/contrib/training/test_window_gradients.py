@@ -11,9 +11,9 @@ import pytest
 
 import atcpy
 from atcpy.errors import Unsupported
-from tests.parsers.onnx.canonical import Array, parsed
-from tests.parsers.onnx.microsoft.cases import floats, make_model
-from tests.parsers.onnx.microsoft.test_gradients import close, ours, slope
+from tests.ops.contrib.cases import expanded, floats, make_model
+from tests.ops.contrib.training.test_gradients import close, ours, slope
+from tests.parsers.onnx.canonical import Array
 
 Ints = tuple[int, ...]
 
@@ -97,7 +97,7 @@ def test_the_pads_of_a_convolution_may_follow_from_its_size() -> None:
         close(dx, slope(lambda x: conv(x, w, (1, 1), (1, 1), (1, 0, 1, 1), 1), x, dy))
     with pytest.raises(Unsupported, match="SAME_UPPER of unknown sizes"):
         attrs["strides"] = [2, 1]
-        parsed(make_model("ConvGrad", [floats(1, 3, 6, 5), x, w], attrs, symbolic=True))
+        expanded(make_model("ConvGrad", [floats(1, 3, 6, 5), x, w], attrs, symbolic=True))
 
 
 def test_only_the_gradients_that_are_read_are_computed() -> None:
@@ -195,14 +195,14 @@ def test_a_window_may_reach_over_the_end(with_pads: int) -> None:
 
 def test_a_mean_whose_data_have_no_stated_shape_is_refused() -> None:
     with pytest.raises(Unsupported, match="the shape of its result is not stated"):
-        parsed(make_model("AveragePoolGrad", [floats(1, 2, 3, 3)], {"kernel_shape": [2, 2]}, domain=""))
+        expanded(make_model("AveragePoolGrad", [floats(1, 2, 3, 3)], {"kernel_shape": [2, 2]}, domain=""))
 
 
 def test_places_of_another_graph_need_a_stated_shape() -> None:
     dy, at = floats(1, 2, 2, 2), np.array([0, 3, 8, 8, 12, 13, 14, 31]).reshape(1, 2, 2, 2)
     model = make_model("MaxPoolGrad", [dy, at], domain="")
     with pytest.raises(Unsupported, match="the shape of its result is not stated"):
-        parsed(model)
+        expanded(model)
     model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("o0", 1, ["n", 2, 4, 4]))
     (dx,) = atcpy.backend.run_model(model, [dy, at])
     want = np.zeros(32)

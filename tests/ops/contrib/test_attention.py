@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
+from tests.ops.contrib.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 from tests.parsers.onnx.canonical import Array
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 
 B, S, N, H, P = 2, 4, 2, 8, 3
 D = N * H

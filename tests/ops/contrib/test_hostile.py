@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from atcpy.errors import AtcError
-from atcpy.parsers.onnx.microsoft.table import RULES
+from atcpy.parsers.onnx.contrib_rules import RULES
+from tests.ops.contrib.cases import expanded, make_model
 from tests.parsers.onnx.canonical import Array
-from tests.parsers.onnx.microsoft.cases import expanded, make_model
 
 _ATTR = onnx.AttributeProto
 

@@ -1,6 +1,7 @@
 """One node of ONNX Runtime's own, there and here."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -60,7 +61,7 @@ def feeds_of(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Array]:
     return {f"i{index}": array for index, array in enumerate(arrays) if array is not None and f"i{index}" in wanted}
 
 
-def expanded(model: onnx.ModelProto) -> Graph:
+def expanded(model: onnx.ModelProto | Path) -> Graph:
     """The graph of a model in ops of the standard."""
     graph = parsed(model).graph
     fold_constants(graph, PassRecord(folding.NAME, "prepare"), PrepareOptions(level=OoLevel.O0))

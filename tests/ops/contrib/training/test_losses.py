@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.ops.contrib.cases import floats
+from tests.ops.contrib.training.test_gradients import close, ours, slope
 from tests.parsers.onnx.canonical import Array
-from tests.parsers.onnx.microsoft.cases import floats
-from tests.parsers.onnx.microsoft.test_gradients import close, ours, slope
 
 IGNORED = 2
 

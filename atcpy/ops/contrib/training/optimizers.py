@@ -1,68 +1,68 @@
 """Accumulators, optimizers and what scales and checks gradients in ONNX Runtime's training graphs.
 
-What these ops write into the memory of their inputs becomes an output more of the model where nobody asks for it
-otherwise (`Expansion.update`).
+What ONNX Runtime writes into the memory of an input is an output here: the signature's `updates`.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
 from atcpy.ir import DType, Value
-from atcpy.parsers.onnx.microsoft.expansion import Expansion
-from atcpy.parsers.onnx.microsoft.table import MANY, microsoft, refuses
+from atcpy.ops.contrib.expansion import Expansion
+from atcpy.ops.contrib.record import contrib, refuses
+from atcpy.ops.core.signature import UNBOUNDED
+from atcpy.ops.lowerings.averages import moving_average
 
 # --- gradients ------------------------------------------------------------------------------------
 
 
-@microsoft("InPlaceAccumulator", "old_sum value update_signal?")
-def in_place_accumulator(e: Expansion) -> None:
+@contrib("InPlaceAccumulator", "old_sum value update_signal?")
+def in_place_accumulator(e: Expansion) -> Value:
     """old_sum + value, or old_sum where the signal is false."""
     old, signal = e.operand("old_sum"), e.input("update_signal")
     new = e.op("Add", old, e.cast_like(e.operand("value"), old))
-    e.finish(new if signal is None else e.op("Where", e.scalar(signal), new, old))
+    return new if signal is None else e.op("Where", e.scalar(signal), new, old)
 
 
-@microsoft("InPlaceAccumulatorV2", "accumulation_buffer value overwrite_flag?", outputs=(1, 2), in_place=True)
-def in_place_accumulator_2(e: Expansion) -> None:
+@contrib(
+    "InPlaceAccumulatorV2",
+    "accumulation_buffer value overwrite_flag?",
+    outputs=(1, 2),
+    updates={1: "accumulation_buffer"},
+)
+def in_place_accumulator_2(e: Expansion) -> Sequence[Value]:
     """True, and the buffer with the value added, or overwritten by it where the flag is true."""
     buffer, flag = e.operand("accumulation_buffer"), e.input("overwrite_flag")
     value = e.cast_like(e.operand("value"), buffer)
     new = e.op("Add", buffer, value)
     if flag is not None:
         new = e.op("Where", e.scalar(flag), value, new)
-    _updated(e, 1, {buffer: new}, e.const([True], DType.BOOL))
+    return [e.const([True], DType.BOOL), new]
 
 
-@microsoft("ZeroGradient", "old_gradient reset_signal")
-def zero_gradient(e: Expansion) -> None:
+@contrib("ZeroGradient", "old_gradient reset_signal")
+def zero_gradient(e: Expansion) -> Value:
     """Zeros in the shape of the gradient."""
     old = e.operand("old_gradient")
-    e.finish(e.zeros(e.op("Shape", old), old))
+    return e.zeros(e.op("Shape", old), old)
 
 
-def _updated(e: Expansion, first: int, new: dict[Value, Value], flag: Value) -> None:
-    """The end of a node that says whether it did, and then perhaps what it changed in place."""
-    for place, (held, value) in enumerate(new.items(), first):
-        if not e.asks(place) or not e.node.outputs[place].name:
-            e.update(held, value)
-    e.finish(flag, *new.values())
-
-
-@microsoft("Group", "input_tensors+")
-def group(e: Expansion) -> None:
+@contrib("Group", "input_tensors+")
+def group(e: Expansion) -> Value:
     """True: what it waits for needs no order here."""
-    e.finish(e.const([True], DType.BOOL))
+    return e.const([True], DType.BOOL)
 
 
-@microsoft("PassThrough", "inputs+", outputs=(1, MANY))
-def pass_through(e: Expansion) -> None:
+@contrib("PassThrough", "inputs+", outputs=(1, UNBOUNDED))
+def pass_through(e: Expansion) -> Sequence[Value]:
     """Its inputs."""
-    _finish_each(e, e.every("inputs"))
+    return _as_outputs(e, e.every("inputs"))
 
 
-def _finish_each(e: Expansion, results: Sequence[Value]) -> None:
+def _as_outputs(e: Expansion, results: Sequence[Value]) -> Sequence[Value]:
     if len(results) != len(e.node.outputs):
         raise e.invalid(f"{len(e.node.outputs)} outputs, {len(results)} are possible")
-    e.finish(*results)
+    return results
 
 
 # --- scales and checks ----------------------------------------------------------------------------
@@ -77,76 +77,69 @@ def _all(e: Expansion, flags: Value) -> Value:
     return e.cast(lowest, DType.BOOL)
 
 
-@microsoft("IsFinite", "X")
-def is_finite(e: Expansion) -> None:
+@contrib("IsFinite", "X")
+def is_finite(e: Expansion) -> Value:
     """Neither NaN nor infinite."""
-    e.finish(_finite(e, e.operand("X")))
+    return _finite(e, e.operand("X"))
 
 
-@microsoft("IsAllFinite", "input+", "isinf_only:i isnan_only:i")
-def is_all_finite(e: Expansion) -> None:
+@contrib("IsAllFinite", "input+", "isinf_only:i isnan_only:i")
+def is_all_finite(e: Expansion) -> Value:
     """Is no element of any input NaN or infinite?"""
     only_inf, only_nan = e.node.int_attr("isinf_only", 0), e.node.int_attr("isnan_only", 0)
     if only_inf and only_nan:
         raise e.invalid("both isinf_only and isnan_only are set")
-    found: list[Value] = []
+    op_type = "IsInf" if only_inf else "IsNaN" if only_nan else None
+    total: Value | None = None
     for x in e.every("input"):
-        good = e.op("Not", e.op("IsInf" if only_inf else "IsNaN", x)) if only_inf or only_nan else _finite(e, x)
-        found.append(_all(e, good))
-    total = found[0]
-    for flag in found[1:]:
-        total = e.op("And", total, flag)
-    e.finish(total)
+        flag = _all(e, e.op("Not", e.op(op_type, x)) if op_type else _finite(e, x))
+        total = flag if total is None else e.op("And", total, flag)
+    assert total is not None
+    return total
 
 
-@microsoft("All", "X")
-def all_true(e: Expansion) -> None:
+@contrib("All", "X")
+def all_true(e: Expansion) -> Value:
     """Are all elements true?"""
-    e.finish(_all(e, e.operand("X")))
+    return _all(e, e.operand("X"))
 
 
-@microsoft("Scale", "input scale", "scale_down:i")
-def scale(e: Expansion) -> None:
+@contrib("Scale", "input scale", "scale_down:i")
+def scale(e: Expansion) -> Value:
     """input · scale, or input / scale."""
     x = e.operand("input")
     factor = e.cast_like(e.scalar(e.operand("scale")), x)
-    e.finish(e.op("Div" if e.node.int_attr("scale_down", 0) else "Mul", x, factor))
+    return e.op("Div" if e.node.int_attr("scale_down", 0) else "Mul", x, factor)
 
 
-@microsoft("MixedPrecisionScale", "S X+", "to:i! fuse_outputs:i", outputs=(1, MANY))
-def mixed_precision_scale(e: Expansion) -> None:
+@contrib("MixedPrecisionScale", "S X+", "to:i! fuse_outputs:i", outputs=(1, UNBOUNDED))
+def mixed_precision_scale(e: Expansion) -> Sequence[Value]:
     """X · S in another type; fused, all of them one after another."""
     factor = e.scalar(e.operand("S"))
     to = e.node.int_attr("to", 0)
     scaled = [e.op("Cast", e.op("Mul", e.cast_like(x, factor), factor), to=to) for x in e.every("X")]
     if e.node.int_attr("fuse_outputs", 0):
         scaled = [e.op("Concat", *(e.reshape(value, (-1,)) for value in scaled), axis=0)]
-    _finish_each(e, scaled)
+    return _as_outputs(e, scaled)
 
 
-def _squares(e: Expansion, values: Sequence[Value]) -> Value:
-    """The sum of the squares of all elements."""
-    first, *others = (e.op("ReduceSumSquare", value, keepdims=0) for value in values)
-    return e.sum(first, *others)
-
-
-@microsoft("ReduceAllL2", "X+")
-def reduce_all_l2(e: Expansion) -> None:
+@contrib("ReduceAllL2", "X+")
+def reduce_all_l2(e: Expansion) -> Value:
     """The norm of all elements of all inputs, in float32 at least."""
     narrow = (DType.FLOAT16, DType.BFLOAT16)
     wide = [e.cast(x, DType.FLOAT32) if e.dtype_of(x) in narrow else x for x in e.every("X")]
-    e.finish(e.op("Sqrt", _squares(e, wide)))
+    return e.op("Sqrt", e.sum(*(e.op("ReduceSumSquare", value, keepdims=0) for value in wide)))
 
 
 # --- optimizers -----------------------------------------------------------------------------------
 
 
-@microsoft("SGDOptimizer", "ETA W G", outputs=(0, 2))
-def sgd(e: Expansion) -> None:
+@contrib("SGDOptimizer", "ETA W G", outputs=(0, 2))
+def sgd(e: Expansion) -> Sequence[Value]:
     """W − ETA · G, and −ETA · G."""
     w, g = e.operand("W"), e.operand("G")
     delta = e.op("Neg", e.op("Mul", g, e.cast_like(e.scalar(e.operand("ETA")), g)))
-    e.finish(e.op("Add", w, e.cast_like(delta, w)), delta)
+    return [e.op("Add", w, e.cast_like(delta, w)), delta]
 
 
 def _correction(e: Expansion, decay: float, step: Value) -> Value:
@@ -158,20 +151,19 @@ def _correction(e: Expansion, decay: float, step: Value) -> Value:
 def _moments(b: Expansion, e: Expansion, g: Value, m: Value, v: Value) -> tuple[Value, Value]:
     """The running means of the gradient and of its square, by the attributes of the node of `e`."""
     alpha, beta = e.node.float_attr("alpha", 0.9), e.node.float_attr("beta", 0.999)
-    m_new = b.op("Add", b.scale(m, alpha), b.cast_like(b.scale(g, 1 - alpha), m))
-    return m_new, b.op("Add", b.scale(v, beta), b.cast_like(b.scale(b.op("Mul", g, g), 1 - beta), v))
+    return moving_average(b, m, g, alpha), moving_average(b, v, b.op("Mul", g, g), beta)
 
 
 _ADAM = "alpha:f beta:f lambda:f epsilon:f max_norm_clip:f do_bias_correction:i weight_decay_mode:i"
 
 
-@microsoft(
+@contrib(
     "AdamOptimizer",
     "R T weights gradients moment_1 moment_2 mixed_precision_weights? loss_scale? global_gradient_norm? update_signal?",
     _ADAM,
     outputs=(3, 6),
 )
-def adam(e: Expansion) -> None:
+def adam(e: Expansion) -> Sequence[Value | str]:
     """Adam as ONNX Runtime's kernel for CPUs has it, which knows neither scales nor clipping."""
     hint = "ONNX Runtime has it for GPUs only"
     e.refuse_inputs("mixed_precision_weights loss_scale global_gradient_norm update_signal", hint)
@@ -192,43 +184,41 @@ def adam(e: Expansion) -> None:
         move = e.op("Add", move, e.scale(w, decay))
     delta = e.op("Neg", e.op("Mul", move, e.cast_like(e.scalar(e.operand("R")), w)))
     new_step = e.op("Add", step, e.like(1, step))
-    e.finish(new_step, m, v, e.op("Add", w, delta), e.cast_like(delta, g), "there is no weight of 16 bits")
+    return [new_step, m, v, e.op("Add", w, delta), e.cast_like(delta, g), "there is no weight of 16 bits"]
 
 
 def _flag(e: Expansion, signal: Value | None, shape_of: Value) -> Value:
     """Whether the node did anything, in the shape of one of its inputs and the type that the model states."""
     flag = e.const(True, DType.BOOL) if signal is None else e.scalar(signal)
-    if e.declared(e.node.outputs[0]).dtype is DType.INT64:  # once it counted
+    if e.node.outputs[0].desc.dtype is DType.INT64:  # of older nodes, which counted
         flag = e.cast(flag, DType.INT64)
     return e.op("Expand", flag, e.op("Shape", shape_of))
 
 
-def _if_told(b: Expansion, signal: Value | None, new: Value, old: Value) -> Value:
+def _if_signalled(b: Expansion, signal: Value | None, new: Value, old: Value) -> Value:
     return new if signal is None else b.op("Where", b.scalar(signal), new, old)
 
 
-@microsoft("SGDOptimizerV2", "lr weights gradients update_signal?", outputs=(1, 2), in_place=True)
-def sgd_2(e: Expansion) -> None:
+@contrib("SGDOptimizerV2", "lr weights gradients update_signal?", outputs=(1, 2), updates={1: "weights"})
+def sgd_2(e: Expansion) -> Sequence[Value]:
     """weight − lr · gradient for each tensor of the sequences, which ONNX Runtime changes in place."""
     rate, signal = e.operand("lr"), e.input("update_signal")
 
     def step(b: Expansion, w: Value, g: Value) -> Sequence[Value]:
         move = b.op("Mul", g, b.cast_like(b.scalar(rate), g))
-        return [_if_told(b, signal, b.op("Sub", w, b.cast_like(move, w)), w)]
+        return [_if_signalled(b, signal, b.op("Sub", w, b.cast_like(move, w)), w)]
 
-    weights = e.operand("weights")
-    (new,) = e.each([weights, e.operand("gradients")], step, 1)
-    _updated(e, 1, {weights: new}, _flag(e, signal, rate))
+    return [_flag(e, signal, rate), *e.each([e.operand("weights"), e.operand("gradients")], step, 1)]
 
 
-@microsoft(
+@contrib(
     "AdamWOptimizer",
     "lr step weights gradients momentums_1 momentums_2 update_signal?",
     "alpha:f beta:f epsilon:f weight_decay:f correct_bias:i adam_mode:i",
     outputs=(1, 4),
-    in_place=True,
+    updates={1: "weights", 2: "momentums_1", 3: "momentums_2"},
 )
-def adam_w(e: Expansion) -> None:
+def adam_w(e: Expansion) -> Sequence[Value]:
     """AdamW for each tensor of the sequences: the weights decay before (`adam_mode` 0, PyTorch) or after (1, Hugging
     Face) the move.
     """
@@ -254,15 +244,14 @@ def adam_w(e: Expansion) -> None:
         delta = b.cast_like(b.op("Mul", b.op("Div", m_new, b.cast_like(root, m)), b.cast_like(pace, m)), w)
         kept = b.cast_like(keep, w)
         new = b.op("Mul", b.op("Sub", w, delta), kept) if mode == 1 else b.op("Sub", b.op("Mul", w, kept), delta)
-        return [_if_told(b, signal, *pair) for pair in ((new, w), (m_new, m), (v_new, v))]
+        return [_if_signalled(b, signal, *pair) for pair in ((new, w), (m_new, m), (v_new, v))]
 
-    weights, m, v = e.operand("weights"), e.operand("momentums_1"), e.operand("momentums_2")
-    results = e.each([weights, e.operand("gradients"), m, v], move, 3)
-    _updated(e, 1, dict(zip((weights, m, v), results, strict=True)), _flag(e, signal, step))
+    lists = [e.operand(name) for name in ("weights", "gradients", "momentums_1", "momentums_2")]
+    return [_flag(e, signal, step), *e.each(lists, move, 3)]
 
 
-@microsoft("InplaceClipGradNorm", "gradients", "max_norm:f norm_type:s")
-def clip_grad_norm(e: Expansion) -> None:
+@contrib("InplaceClipGradNorm", "gradients", "max_norm:f norm_type:s")
+def clip_grad_norm(e: Expansion) -> Value:
     """Gradients scaled down where the norm of all of them is above the largest one."""
     gradients = e.operand("gradients")
     if (norm := e.node.str_attr("norm_type", "fro")) != "fro":
@@ -276,7 +265,7 @@ def clip_grad_norm(e: Expansion) -> None:
     limit = e.like(e.node.float_attr("max_norm", 1.0), total)
     by = e.op("Min", e.op("Div", limit, e.op("Add", total, e.like(1e-6, total))), e.like(1.0, total))
     (clipped,) = e.each([gradients], lambda b, g: [b.op("Mul", g, b.cast_like(by, g))], 1)
-    e.finish(clipped)
+    return clipped
 
 
 # --- what has no form here ------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 
 import atcpy
+from tests.ops.contrib.training.test_gradients import erf, slope
+from tests.ops.contrib.training.test_window_gradients import conv, pooled
 from tests.parsers.onnx.canonical import Array
-from tests.parsers.onnx.microsoft.test_gradients import erf, slope
-from tests.parsers.onnx.microsoft.test_window_gradients import conv, pooled
 
 STEPS, BATCH, RATE = 30, 12, 0.1
 SHAPES = {"w1": (4, 1, 3, 3), "b1": (4,), "w2": (6, 4, 3, 3), "b2": (6,), "u": (3, 54), "c": (3,)}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import atcpy
+from tests.ops.contrib.cases import floats, make_model
 from tests.parsers.onnx.canonical import Array
-from tests.parsers.onnx.microsoft.cases import floats, make_model
 
 erf = np.vectorize(math.erf)
 

@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.ops.contrib.cases import assert_as_in_ort, feeds_of, floats, integers, make_model, results_of
 from tests.parsers.onnx.canonical import Array, ops_of, run_ort
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, feeds_of, floats, integers, make_model, results_of
 
 
 def scale(value: float) -> Array:

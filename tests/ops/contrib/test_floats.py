@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from atcpy.errors import Unsupported
+from tests.ops.contrib.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 from tests.parsers.onnx.canonical import Array, ops_of
-from tests.parsers.onnx.microsoft.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 
 X, W = floats(2, 6, 7, 7), floats(4, 3, 3, 3)
 
