@@ -134,7 +134,8 @@ def insert_product(m: Match, rw: Rewriter, w: Array | None, bias: Array | Value 
     node = m.node("cube")
     weights = m["w"] if w is None else rw.const(as_weights(node, w), like=m["w"])
     if isinstance(bias, np.ndarray):
-        bias = rw.const(bias, like=lender(m), dtype=m["w"].desc.dtype)
+        own = m["x"] if node.op_type in MATRICES else m["w"]  # weights of Gemm may have 16 bits while its bias has not
+        bias = rw.const(bias, like=lender(m), dtype=own.desc.dtype)
     if node.op_type in CONVS:
         return rw.op(node.op_type, m["x"], weights, bias, **node.attrs)
     attrs = {name: value for name in ("transA", "transB") if (value := node.int_attr(name, 0))}
