@@ -93,7 +93,6 @@ for _name, _infer in (
         OpDef(
             name=_name,
             signature=Signature.of("x", ATTRS[_name]),
-            ge_type=_name,
             infer=_infer,
             engines={Engine.HCCL: _supports},
             traits=Trait.RANDOM,  # what other ranks bring, nobody knows: never folded, never merged

@@ -103,7 +103,7 @@ def _floats(node: Node, name: str, default: float) -> Array:
 
 
 def _register(name: str, infer: Infer, evaluate: Evaluate | None = None) -> None:
-    register_operator(OpDef(name=name, domain=DOMAIN, ge_type=name, infer=infer, evaluate=evaluate))
+    register_operator(OpDef(name=name, domain=DOMAIN, infer=infer, evaluate=evaluate))
 
 
 _register("FeatureVectorizer", infer_vectorizer)

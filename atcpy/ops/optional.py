@@ -14,4 +14,4 @@ def evaluate_optional(node: Node, arrays: Sequence[Array | None]) -> Sequence[Ar
     return [arrays[0] if arrays else None]  # type: ignore[list-item]  # sequences and None are no arrays
 
 
-register_operator(OpDef(name="Optional", ge_type="Optional", evaluate=evaluate_optional))
+register_operator(OpDef(name="Optional", evaluate=evaluate_optional))

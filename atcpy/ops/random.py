@@ -24,6 +24,6 @@ def evaluate_multinomial(node: Node, arrays: Sequence[Array | None]) -> Sequence
     return [classes.astype(DType.from_onnx(node.int_attr("dtype", DType.INT32.onnx)).numpy)]
 
 
-register_operator(OpDef(name="Multinomial", ge_type="Multinomial", evaluate=evaluate_multinomial, traits=Trait.RANDOM))
+register_operator(OpDef(name="Multinomial", evaluate=evaluate_multinomial, traits=Trait.RANDOM))
 for _name in ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"):
-    register_operator(OpDef(name=_name, ge_type=_name, traits=Trait.RANDOM))
+    register_operator(OpDef(name=_name, traits=Trait.RANDOM))

@@ -226,7 +226,7 @@ def _activation_params(node: Node, directions: int) -> dict[str, ParamValue]:
 
 
 for _name in _KINDS:
-    register_operator(OpDef(name=_name, ge_type=_name, expand=expand_recurrent))
+    register_operator(OpDef(name=_name, expand=expand_recurrent))
 register_operator(
     OpDef(
         name="Recurrence",

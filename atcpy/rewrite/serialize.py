@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from atcpy.parsers.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header
 from atcpy.rewrite.export import Constant, RewrittenModel
 
 MAX_MESSAGE = 2**31 - 1
 ALIGNMENT = 4096  # of tensors in a data file: they can be mapped
 SMALL_BYTES = 1024  # constants below stay in the model's file
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
-_LENGTH = 2
 
 
 @dataclass(slots=True)
@@ -89,22 +88,13 @@ def _model_parts(model: onnx.ModelProto, constants: list[Constant]) -> Iterator[
     for constant in constants:
         message = constant.proto.SerializeToString()
         if constant.data is None:
-            small += (_header(_INITIALIZER, len(message)), message)
+            small += (field_header(INITIALIZER, len(message)), message)
             continue
-        raw = _header(_RAW_DATA, len(constant.data))
-        small += (_header(_INITIALIZER, len(message) + len(raw) + len(constant.data)), message, raw)
+        raw = field_header(RAW_DATA, len(constant.data))
+        small += (field_header(INITIALIZER, len(message) + len(raw) + len(constant.data)), message, raw)
         parts += (b"".join(small), constant.data)
         small.clear()
     parts.append(b"".join(small))
     yield head.SerializeToString()
-    yield _header(_GRAPH, sum(map(len, parts)))
+    yield field_header(GRAPH, sum(map(len, parts)))
     yield from parts
-
-
-def _header(number: int, size: int) -> bytes:
-    out = bytearray([number << 3 | _LENGTH])
-    while size >= 0x80:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    out.append(size)
-    return bytes(out)

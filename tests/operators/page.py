@@ -193,7 +193,7 @@ def _microsoft() -> list[str]:
     lines = [
         f"## {MICROSOFT}",
         "",
-        "Written in the standard's ops when parsed, which then run where the tables above say.",
+        "Written in the standard's ops in prepare, which then run where the tables above say.",
         "",
     ]
     lines += ["| op | becomes | tests |", "| --- | --- | --- |"]

@@ -172,7 +172,7 @@ def test_very_many_inputs_are_worked_through_in_parts(
 @pytest.mark.parametrize("body", ["y = Relu(b) b = Relu(x)", "y = Relu(nothing)", "b = Relu(x)"])
 def test_what_is_read_before_it_is_made(body: str) -> None:
     model = onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {body} }}")
-    with pytest.raises(AtcError, match="before they are made"):
+    with pytest.raises(AtcError, match="before they are computed"):
         stepwise_of(model).run(["y"], random_feeds(model))
 
 

@@ -278,13 +278,7 @@ def lower_fused(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(
-        name="Attention",
-        ge_type="Attention",
-        infer=infer_attention,
-        engines={Engine.AICORE: supports_attention},
-        lower=lower_attention,
-    )
+    OpDef(name="Attention", infer=infer_attention, engines={Engine.AICORE: supports_attention}, lower=lower_attention)
 )
 register_operator(
     OpDef(

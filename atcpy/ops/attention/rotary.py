@@ -79,7 +79,6 @@ def expand_rotary(node: Node, rw: Rewriter) -> Sequence[Value] | None:
 register_operator(
     OpDef(
         name="RotaryEmbedding",
-        ge_type="RotaryEmbedding",
         infer=infer_rotary,
         expand=expand_rotary,
         engines={Engine.VECTOR: supports_rotary},

@@ -39,7 +39,7 @@ def contrib(
             return _checked(e, [results] if isinstance(results, Value) else results)
 
         for op_type in op_types.split():
-            opdef = kernel or OpDef(name=op_type, domain=domain, ge_type="")
+            opdef = kernel or OpDef(name=op_type, domain=domain)
             register_operator(replace(opdef, signature=signature, expand=run))
         return expand
 

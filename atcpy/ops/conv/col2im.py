@@ -56,11 +56,4 @@ def lower_col2im(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("col2im", (x,), (node.output,), params)
 
 
-register_operator(
-    OpDef(
-        name="Col2Im",
-        ge_type="Col2Im",
-        engines={Engine.AICPU: supports_col2im},
-        lower=lower_col2im,
-    )
-)
+register_operator(OpDef(name="Col2Im", engines={Engine.AICPU: supports_col2im}, lower=lower_col2im))

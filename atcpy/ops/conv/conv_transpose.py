@@ -165,7 +165,6 @@ def evaluate_conv_transpose(node: Node, arrays: Sequence[Array | None]) -> Seque
 register_operator(
     OpDef(
         name="ConvTranspose",
-        ge_type="ConvTranspose",
         infer=infer_conv_transpose,
         evaluate=evaluate_conv_transpose,
         engines={Engine.AICORE: supports_blocked, Engine.VECTOR: supports_direct},

@@ -182,13 +182,7 @@ def lower_unpool(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(
-        name="MaxUnpool",
-        ge_type="MaxUnpool",
-        infer=infer_unpool,
-        engines={Engine.AICPU: supports_unpool},
-        lower=lower_unpool,
-    )
+    OpDef(name="MaxUnpool", infer=infer_unpool, engines={Engine.AICPU: supports_unpool}, lower=lower_unpool)
 )
 for _name, _ge_type in (("MaxPool", "MaxPoolV3"), ("AveragePool", "AvgPool"), ("LpPool", "LpPool")):
     register_operator(

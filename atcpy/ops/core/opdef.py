@@ -205,6 +205,7 @@ class Trait(Flag):
 class OpDef:
     """The record of one op.
 
+    ge_type: GE's name of the op, where it is another one.
     signature: how nodes look of an op that the ONNX standard does not have, or not at each opset. If there is `expand`,
         too, they are expanded before anything else; without `infer`, the types of their outputs are those of what they
         expand to.
@@ -235,8 +236,8 @@ class OpDef:
 
     name: str
     domain: str = ""
+    ge_type: str | Callable[[Node], str] = ""
     signature: Signature | None = None
-    ge_type: str | Callable[[Node], str]
     infer: Infer | None = None
     propagate: Propagate | None = None
     evaluate: Evaluate | None = None
@@ -275,7 +276,7 @@ class OpDef:
 
     def type_in_ge(self, node: Node) -> str:
         """The op type that the package names."""
-        return self.ge_type if isinstance(self.ge_type, str) else self.ge_type(node)
+        return (self.ge_type or self.name) if isinstance(self.ge_type, str) else self.ge_type(node)
 
 
 _REGISTRY: dict[tuple[str, str], OpDef] = {}

@@ -50,13 +50,7 @@ def lower_tensor_move(node: Node) -> Iterable[KernelCall]:
 
 
 for _name in ("Data", "Const", "NetOutput", "PlaceHolder", "End"):
-    register_operator(OpDef(name=_name, ge_type=_name, infer=keep_desc, engines={Engine.GE_LOCAL: always}))
+    register_operator(OpDef(name=_name, infer=keep_desc, engines={Engine.GE_LOCAL: always}))
 for _name, _lower in (("TransData", lower_transdata), ("TensorMove", lower_tensor_move)):
-    register_operator(
-        OpDef(name=_name, ge_type=_name, infer=same_as_input, engines={Engine.VECTOR: always}, lower=_lower)
-    )
-register_operator(
-    OpDef(
-        name="ReFormat", ge_type="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, traits=Trait.VIEW
-    )
-)
+    register_operator(OpDef(name=_name, infer=same_as_input, engines={Engine.VECTOR: always}, lower=_lower))
+register_operator(OpDef(name="ReFormat", infer=same_as_input, engines={Engine.GE_LOCAL: always}, traits=Trait.VIEW))

@@ -77,7 +77,6 @@ class CustomOp:
         return OpDef(
             name=self.name,
             domain=self.domain,
-            ge_type=self.name,
             infer=self.infer,
             evaluate=self.evaluate,
             inplace=self.inplace,

@@ -303,7 +303,6 @@ def infer_prelu(node: Node, known: Known) -> Sequence[TensorDesc]:
 register_operator(
     OpDef(
         name="PRelu",
-        ge_type="PRelu",
         infer=infer_prelu,
         engines={Engine.VECTOR: lambda node: supports_binary(node, NUMBERS)},
         layout=layout_broadcast,
@@ -324,7 +323,6 @@ def lower_mean(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="Mean",
-        ge_type="Mean",
         infer=infer_binary,
         engines={Engine.VECTOR: lambda node: supports_binary(node, FLOATS)},
         layout=layout_broadcast,

@@ -74,7 +74,6 @@ def _register(name: str, bits: BitRange) -> None:
     register_operator(
         OpDef(
             name=name,
-            ge_type=name,
             infer=infer_classify,
             engines={Engine.VECTOR: lambda node: supports_unary(node, frozenset(_INFINITY.keys() | _ONLY_NAN.keys()))},
             layout=layout_like_input,

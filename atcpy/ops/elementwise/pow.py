@@ -53,7 +53,6 @@ def lower_pow(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="Pow",
-        ge_type="Pow",
         infer=infer_pow,
         engines={Engine.VECTOR: supports_pow},
         layout=layout_divide,

@@ -92,17 +92,9 @@ def evaluate_affine_grid(node: Node, arrays: Sequence[Array | None]) -> Sequence
 register_operator(
     OpDef(
         name="GridSample",
-        ge_type="GridSample",
         infer=infer_grid_sample,
         engines={Engine.AICPU: supports_grid_sample},
         lower=lower_grid_sample,
     )
 )
-register_operator(
-    OpDef(
-        name="AffineGrid",
-        ge_type="AffineGrid",
-        infer=infer_affine_grid,
-        evaluate=evaluate_affine_grid,
-    )
-)
+register_operator(OpDef(name="AffineGrid", infer=infer_affine_grid, evaluate=evaluate_affine_grid))

@@ -65,13 +65,5 @@ def lower_roi(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("roi", tuple(node.operands), (node.output,), params)
 
 
-for _name, _ge_type in (("RoiAlign", "RoiAlign"), ("MaxRoiPool", "MaxRoiPool")):
-    register_operator(
-        OpDef(
-            name=_name,
-            ge_type=_ge_type,
-            infer=infer_roi,
-            engines={Engine.AICPU: supports_roi},
-            lower=lower_roi,
-        )
-    )
+for _name in ("RoiAlign", "MaxRoiPool"):
+    register_operator(OpDef(name=_name, infer=infer_roi, engines={Engine.AICPU: supports_roi}, lower=lower_roi))

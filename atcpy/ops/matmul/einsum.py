@@ -237,7 +237,6 @@ class _Writer:
 register_operator(
     OpDef(
         name="Einsum",
-        ge_type="Einsum",
         infer=infer_einsum,
         expand=expand_einsum,
         multiplications=lambda node: node.output.desc.elements * max(value.desc.elements for value in node.operands),

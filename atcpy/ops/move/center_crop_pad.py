@@ -52,7 +52,6 @@ def lower_center_crop_pad(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="CenterCropPad",
-        ge_type="CenterCropPad",
         infer=infer_center_crop_pad,
         engines={Engine.VECTOR: supports_movement},
         lower=lower_center_crop_pad,

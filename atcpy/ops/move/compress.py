@@ -114,7 +114,6 @@ def lower_unique(node: Node, count: Value) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="Compress",
-        ge_type="Compress",
         infer=infer_compress,
         engines={Engine.AICPU: supports_compress},
         bound=Bound(lambda node: [_all_kept(node)], lower_compress),
@@ -123,7 +122,6 @@ register_operator(
 register_operator(
     OpDef(
         name="Unique",
-        ge_type="Unique",
         infer=infer_unique,
         engines={Engine.AICPU: supports_unique},
         bound=Bound(bound_unique, lower_unique),

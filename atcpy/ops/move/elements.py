@@ -104,7 +104,6 @@ def lower_scatter_elements(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="GatherElements",
-        ge_type="GatherElements",
         infer=infer_gather_elements,
         evaluate=evaluate_gather_elements,
         engines={Engine.AICPU: supports_elements},
@@ -115,7 +114,6 @@ register_operator(
 register_operator(
     OpDef(
         name="ScatterElements",
-        ge_type="ScatterElements",
         infer=same_as_input,
         engines={Engine.AICPU: supports_scatter_elements},
         lower=lower_scatter_elements,

@@ -158,7 +158,6 @@ def permute_tile(node: Node, perm: Perm) -> Permuted | None:
 register_operator(
     OpDef(
         name="Expand",
-        ge_type="Expand",
         infer=infer_expand,
         propagate=propagate_expand,
         evaluate=evaluate_expand,
@@ -171,7 +170,6 @@ register_operator(
 register_operator(
     OpDef(
         name="Tile",
-        ge_type="Tile",
         infer=infer_tile,
         propagate=propagate_tile,
         evaluate=evaluate_tile,

@@ -49,7 +49,6 @@ def lower_nonzero(node: Node, count: Value) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="NonZero",
-        ge_type="NonZero",
         infer=infer_nonzero,
         engines={Engine.AICPU: supports_nonzero},
         bound=Bound(bound_nonzero, lower_nonzero),

@@ -80,14 +80,6 @@ def lower_eyelike(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(
-        name="OneHot",
-        ge_type="OneHot",
-        evaluate=evaluate_onehot,
-        engines={Engine.AICPU: supports_onehot},
-        lower=lower_onehot,
-    )
+    OpDef(name="OneHot", evaluate=evaluate_onehot, engines={Engine.AICPU: supports_onehot}, lower=lower_onehot)
 )
-register_operator(
-    OpDef(name="EyeLike", ge_type="EyeLike", engines={Engine.VECTOR: supports_eyelike}, lower=lower_eyelike)
-)
+register_operator(OpDef(name="EyeLike", engines={Engine.VECTOR: supports_eyelike}, lower=lower_eyelike))

@@ -220,7 +220,6 @@ for _name, _ge_type, _infer, _evaluate in (
 register_operator(
     OpDef(
         name="Identity",
-        ge_type="Identity",
         infer=infer_identity,
         propagate=propagate_view,
         evaluate=evaluate_identity,
@@ -230,11 +229,5 @@ register_operator(
 )
 # No `evaluate`: a Dropout in training mode must not be folded into its input.
 register_operator(
-    OpDef(
-        name="Dropout",
-        ge_type="Dropout",
-        infer=infer_identity,
-        engines={Engine.GE_LOCAL: supports_dropout},
-        traits=Trait.VIEW,
-    )
+    OpDef(name="Dropout", infer=infer_identity, engines={Engine.GE_LOCAL: supports_dropout}, traits=Trait.VIEW)
 )

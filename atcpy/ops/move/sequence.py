@@ -46,7 +46,6 @@ def lower_reverse_sequence(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="ReverseSequence",
-        ge_type="ReverseSequence",
         infer=same_as_input,
         engines={Engine.AICPU: supports_reverse_sequence},
         lower=lower_reverse_sequence,

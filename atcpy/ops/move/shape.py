@@ -185,16 +185,7 @@ for _name, _infer, _propagate, _evaluate in (
     ("Size", infer_size, propagate_size, evaluate_size),
     ("Range", infer_range, propagate_range, evaluate_range),
 ):
-    register_operator(
-        OpDef(
-            name=_name,
-            ge_type=_name,
-            infer=_infer,
-            propagate=_propagate,
-            evaluate=_evaluate,
-            traits=Trait.EAGER,
-        )
-    )
+    register_operator(OpDef(name=_name, infer=_infer, propagate=_propagate, evaluate=_evaluate, traits=Trait.EAGER))
 register_operator(
     OpDef(
         name="ConstantOfShape",

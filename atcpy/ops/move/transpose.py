@@ -157,7 +157,6 @@ def lower_depth_space(node: Node) -> Iterable[KernelCall]:
 register_operator(
     OpDef(
         name="Transpose",
-        ge_type="Transpose",
         infer=infer_transpose,
         evaluate=evaluate_transpose,
         engines={Engine.VECTOR: in_few_launches(supports_movement, lower_transpose)},
@@ -170,7 +169,6 @@ for _name, _infer in (("DepthToSpace", infer_depth_to_space), ("SpaceToDepth", i
     register_operator(
         OpDef(
             name=_name,
-            ge_type=_name,
             infer=_infer,
             engines={Engine.VECTOR: supports_movement},
             layout=layout_depth_space,

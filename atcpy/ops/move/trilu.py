@@ -31,12 +31,5 @@ def lower_trilu(node: Node) -> Iterable[KernelCall]:
 
 
 register_operator(
-    OpDef(
-        name="Trilu",
-        ge_type="Trilu",
-        infer=infer_trilu,
-        engines={Engine.VECTOR: supports_movement},
-        lower=lower_trilu,
-        inplace=(0,),
-    )
+    OpDef(name="Trilu", infer=infer_trilu, engines={Engine.VECTOR: supports_movement}, lower=lower_trilu, inplace=(0,))
 )

@@ -15,4 +15,4 @@ def expand_loss(node: Node, rw: Rewriter) -> Sequence[Value]:
     return [rw.op("NegativeLogLikelihoodLoss", log_prob, *others, **node.attrs), log_prob]
 
 
-register_operator(OpDef(name="SoftmaxCrossEntropyLoss", ge_type="SoftmaxCrossEntropyLoss", expand=expand_loss))
+register_operator(OpDef(name="SoftmaxCrossEntropyLoss", expand=expand_loss))

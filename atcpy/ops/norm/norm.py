@@ -308,29 +308,14 @@ for _name, _ge_type in (("LayerNormalization", "LayerNorm"), ("RMSNormalization"
 register_operator(
     OpDef(
         name="GroupNormalization",
-        ge_type="GroupNormalization",
         infer=infer_group,
         engines={Engine.VECTOR: supports_group},
         lower=lower_group,
         inplace=(0,),
     )
 )
-register_operator(OpDef(name="LpNormalization", ge_type="LpNormalization", infer=same_as_input, expand=expand_lp))
+register_operator(OpDef(name="LpNormalization", infer=same_as_input, expand=expand_lp))
 register_operator(
-    OpDef(
-        name="LRN",
-        ge_type="LRN",
-        infer=infer_lrn,
-        evaluate=evaluate_lrn,
-        engines={Engine.VECTOR: supports_lrn},
-        lower=lower_lrn,
-    )
+    OpDef(name="LRN", infer=infer_lrn, evaluate=evaluate_lrn, engines={Engine.VECTOR: supports_lrn}, lower=lower_lrn)
 )
-register_operator(
-    OpDef(
-        name="MeanVarianceNormalization",
-        ge_type="MeanVarianceNormalization",
-        infer=infer_as_input,
-        expand=expand_mean_variance,
-    )
-)
+register_operator(OpDef(name="MeanVarianceNormalization", infer=infer_as_input, expand=expand_mean_variance))

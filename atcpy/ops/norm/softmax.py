@@ -71,7 +71,7 @@ def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     return [rw.op("Cast", rw.op("Equal", places, largest), to=x.desc.dtype.onnx)]
 
 
-register_operator(OpDef(name="Hardmax", ge_type="Hardmax", infer=infer_softmax, expand=expand_hardmax, axis=Axis(-1)))
+register_operator(OpDef(name="Hardmax", infer=infer_softmax, expand=expand_hardmax, axis=Axis(-1)))
 for _name, _ge_type in _GE_TYPES.items():
     register_operator(
         OpDef(

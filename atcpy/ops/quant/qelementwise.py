@@ -90,7 +90,6 @@ QBINARY = [
 register_operator(
     OpDef(
         name="ByteTable",
-        ge_type="ByteTable",
         infer=infer_table,
         engines={Engine.VECTOR: supports_table},
         layout=layout_like_input,

@@ -239,7 +239,6 @@ for _name, weights in (("ConvInteger", 1), ("QLinearConv", 3)):
     register_operator(
         OpDef(
             name=_name,
-            ge_type=_name,
             engines={Engine.AICORE: supports_integer_conv},
             layout=layout_integer_conv,
             lower=lower_integer_conv,
@@ -252,7 +251,6 @@ for _name in ("MatMulInteger", "QLinearMatMul"):
     register_operator(
         OpDef(
             name=_name,
-            ge_type=_name,
             engines={Engine.AICORE: supports_integer_matmul},
             layout=layout_integer_matmul,
             lower=lower_integer_matmul,

@@ -124,7 +124,6 @@ for _name in _FAMILIES:
     register_operator(
         OpDef(
             name=_name,
-            ge_type=_name,
             engines={Engine.VECTOR: supports_quantization},
             layout=layout_quantization,
             lower=lower_quantization,
@@ -136,7 +135,6 @@ for _name in _FAMILIES:
 register_operator(
     OpDef(
         name="DynamicQuantizeLinear",
-        ge_type="DynamicQuantizeLinear",
         engines={Engine.VECTOR: supports_dynamic},
         layout=layout_dynamic,
         lower=lower_dynamic,

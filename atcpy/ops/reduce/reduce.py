@@ -338,23 +338,9 @@ for _name, _reduction in GLOBAL_POOLS.items():
         )
     )
 register_operator(
-    OpDef(
-        name="GlobalLpPool",
-        ge_type="GlobalLpPool",
-        infer=infer_global_pool,
-        expand=expand_global_lp,
-        traits=Trait.CHANNELWISE,
-        data=(0,),
-    )
+    OpDef(name="GlobalLpPool", infer=infer_global_pool, expand=expand_global_lp, traits=Trait.CHANNELWISE, data=(0,))
 )
 for _name in ("ArgMax", "ArgMin"):
     register_operator(
-        OpDef(
-            name=_name,
-            ge_type=_name,
-            infer=infer_arg,
-            engines={Engine.VECTOR: supports_arg},
-            lower=lower_arg,
-            axis=Axis(0),
-        )
+        OpDef(name=_name, infer=infer_arg, engines={Engine.VECTOR: supports_arg}, lower=lower_arg, axis=Axis(0))
     )

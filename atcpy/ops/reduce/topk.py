@@ -34,4 +34,4 @@ def lower_topk(node: Node) -> Iterable[KernelCall]:
         yield KernelCall("topk", (x,), (values, places), params)
 
 
-register_operator(OpDef(name="TopK", ge_type="TopK", engines={Engine.AICPU: supports_topk}, lower=lower_topk))
+register_operator(OpDef(name="TopK", engines={Engine.AICPU: supports_topk}, lower=lower_topk))

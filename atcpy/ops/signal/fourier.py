@@ -109,7 +109,5 @@ def lower_stft(node: Node) -> Iterable[KernelCall]:
     yield KernelCall("fourier", (node.operand(0), node.input(2)), (node.output,), params)
 
 
-register_operator(OpDef(name="DFT", ge_type="DFT", engines={Engine.AICPU: supports_dft}, lower=lower_dft))
-register_operator(
-    OpDef(name="STFT", ge_type="STFT", infer=infer_stft, engines={Engine.AICPU: supports_stft}, lower=lower_stft)
-)
+register_operator(OpDef(name="DFT", engines={Engine.AICPU: supports_dft}, lower=lower_dft))
+register_operator(OpDef(name="STFT", infer=infer_stft, engines={Engine.AICPU: supports_stft}, lower=lower_stft))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 MIN_FILE = 8 << 20
 MIN_WEIGHT = 64 << 10
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9  # numbers of fields: ModelProto.graph, its initializers, their raw_data
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED_SIZE = {_FIXED64: 8, _FIXED32: 4}
 
@@ -29,7 +29,7 @@ def split_weights(file: memoryview) -> tuple[bytes, dict[int, memoryview]] | Non
 
 
 def _split(file: memoryview) -> tuple[bytes, dict[int, memoryview]]:
-    graphs = [field for field in _fields(file, 0, len(file)) if field[0] == _GRAPH]
+    graphs = [field for field in _fields(file, 0, len(file)) if field[0] == GRAPH]
     if len(graphs) != 1:
         raise _Unusual
     _, start, body, end = graphs[0]
@@ -38,23 +38,23 @@ def _split(file: memoryview) -> tuple[bytes, dict[int, memoryview]]:
     kept = body  # from here on nothing is written yet
     number = 0
     for field, at, inner, after in _fields(file, body, end):
-        if field != _INITIALIZER:
+        if field != INITIALIZER:
             continue
         if after - inner >= MIN_WEIGHT and (raw := _raw_data(file, inner, after)) is not None:
             raw_at, raw_body, raw_end = raw
             tensor = bytes(file[inner:raw_at]) + bytes(file[raw_end:after])
-            pieces += [file[kept:at], _header(_INITIALIZER, len(tensor)), tensor]
+            pieces += [file[kept:at], field_header(INITIALIZER, len(tensor)), tensor]
             kept = after
             weights[number] = file[raw_body:raw_end]
         number += 1
     pieces.append(file[kept:end])
     size = sum(map(len, pieces))
-    return b"".join([file[:start], _header(_GRAPH, size), *pieces, file[end:]]), weights
+    return b"".join([file[:start], field_header(GRAPH, size), *pieces, file[end:]]), weights
 
 
 def _raw_data(file: memoryview, start: int, end: int) -> tuple[int, int, int] | None:
     """Where a tensor's raw_data lies, if it is large: start of the field, of its bytes, and their end."""
-    found = [(at, body, after) for field, at, body, after in _fields(file, start, end) if field == _RAW_DATA]
+    found = [(at, body, after) for field, at, body, after in _fields(file, start, end) if field == RAW_DATA]
     if len(found) > 1:
         raise _Unusual
     return found[0] if found and found[0][2] - found[0][1] >= MIN_WEIGHT else None
@@ -95,7 +95,8 @@ def _varint(file: memoryview, at: int, end: int) -> tuple[int, int]:
     raise _Unusual
 
 
-def _header(field: int, size: int) -> bytes:
+def field_header(field: int, size: int) -> bytes:
+    """Return the bytes before a field of `size` bytes: its number and its length."""
     out = bytearray([field << 3 | _LENGTH])
     while size >= 0x80:
         out.append(size & 0x7F | 0x80)
