@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -11,10 +15,13 @@ from onnx import TensorProto, helper
 
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
-from atcpy.kernels import _kernels, table
+from atcpy.kernels import table
+from atcpy.kernels._kernels import Plan, Refused
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
+
+ONES = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "sw", "dh", "dw"), 1)
 
 
 def ort_conv(x: Array, w: Array, bias: Array | None, attrs: dict[str, object]) -> Array:
@@ -30,6 +37,34 @@ def ort_conv(x: Array, w: Array, bias: Array | None, attrs: dict[str, object]) -
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     result: Array = session.run(None, feeds)[0]
     return result
+
+
+def load(family: str, params: Mapping[str, table.ParamValue], arrays: Sequence[Array], isa: str | None = None) -> Plan:
+    """A plan of one task; the last array is the result."""
+    places = [(Region.INPUT, index) for index in range(len(arrays) - 1)] + [(Region.OUTPUT, 0)]
+    slots = [
+        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
+        for array, (region, index) in zip(arrays, places, strict=True)
+    ]
+    record = table.pack_task(family, slots[:-1], slots[-1:], table.pack_params(family, params))
+    return Plan(record, None, 0, [array.nbytes for array in arrays[:-1]], [arrays[-1].nbytes], 1, isa)
+
+
+def run(plan: Plan, arrays: Sequence[Array]) -> None:
+    """Compute the last array from the others."""
+    *inputs, result = (array.reshape(-1).view(np.uint8) for array in arrays)
+    plan.start(inputs, [result]).execute(0, 1)
+
+
+def before_a_fault(array: Array) -> Array:
+    """A copy that lies at the end of a page, before one that must not be read."""
+    size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    pages = mmap.mmap(-1, size + mmap.PAGESIZE)
+    behind = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + size
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(behind), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    copy = np.frombuffer(pages, array.dtype, array.size, size - array.nbytes).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 @st.composite
@@ -84,15 +119,9 @@ def test_a_stride_or_dilation_that_is_never_taken_is_of_no_account(attrs: dict[s
 def test_a_record_whose_rows_overflow_is_refused() -> None:
     c = 2**16  # 2^46 positions of 2^12 blocks of 64 bytes: 0 in 64 bits
     arrays = [np.zeros(size, np.float32) for size in (c, 16 * c, 16)]
-    slots = [
-        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
-        for region, index, array in zip((Region.INPUT, Region.INPUT, Region.OUTPUT), (0, 1, 0), arrays, strict=True)
-    ]
-    ones = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "dh", "dw", "group"), 1)
-    params = table.pack_params("conv2d", ones | {"c": c, "m": 16, "cg": c, "mg": 16, "src_c0": 16, "sw": 2**46})
-    record = table.pack_task("conv2d", slots[:2], slots[2:], params)
-    with pytest.raises(_kernels.Refused, match="reach too far"):
-        _kernels.Plan(record, None, 0, [array.nbytes for array in arrays[:2]], [arrays[2].nbytes], 1)
+    params = ONES | {"group": 1, "c": c, "m": 16, "cg": c, "mg": 16, "src_c0": 16, "sw": 2**46}
+    with pytest.raises(Refused, match="reach too far"):
+        load("conv2d", params, arrays)
 
 
 @pytest.mark.parametrize("family", ["conv2d", "conv_transpose2d"])
@@ -108,18 +137,37 @@ def test_a_record_whose_rows_overflow_is_refused() -> None:
     ],
 )
 def test_groups_hold_all_channels_and_none_is_empty(family: str, channels: dict[str, int], fits: bool) -> None:
-    ones = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "sw", "dh", "dw"), 1)
-    params = ones | {"group": 2, "c": 32, "m": 32, "cg": 16, "mg": 16} | channels
+    params = ONES | {"group": 2, "c": 32, "m": 32, "cg": 16, "mg": 16} | channels
     if family == "conv2d":
         params["src_c0"] = 16
     x, w, y = (np.zeros(n, np.float32) for n in (48, 2 * 16 * 16, 48))
-    slots = [
-        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.FLOAT32, array.shape), index)
-        for region, array, index in ((Region.INPUT, x, 0), (Region.INPUT, w, 1), (Region.OUTPUT, y, 0))
-    ]
-    record = table.pack_task(family, slots[:2], slots[2:], table.pack_params(family, params))
     if fits:
-        _kernels.Plan(record, None, 0, [x.nbytes, w.nbytes], [y.nbytes], 1)
+        load(family, params, (x, w, y))
     else:
-        with pytest.raises(_kernels.Refused, match="groups do not fit"):
-            _kernels.Plan(record, None, 0, [x.nbytes, w.nbytes], [y.nbytes], 1)
+        with pytest.raises(Refused, match="groups do not fit"):
+            load(family, params, (x, w, y))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("family", ["conv2d", "conv_transpose2d"])
+def test_nothing_is_read_behind_a_last_group_of_fewer_blocks(family: str, isa: str) -> None:
+    window = {"h": 4, "w": 4, "oh": 4, "ow": 4, "kh": 3, "kw": 3, "pt": 1, "pl": 1}  # padding: rows are copied
+    params = ONES | window | {"group": 2, "c": 48, "cg": 32, "m": 32, "mg": 16}
+    if family == "conv2d":
+        params["src_c0"] = 16
+    x = before_a_fault(np.ones(48 * 16, np.float32))
+    w, y = np.ones(2 * 2 * 9 * 16 * 16, np.float32), np.empty((2, 4, 4, 16), np.float32)
+    arrays = (x, w, y)
+    run(load(family, params, arrays, isa), arrays)
+    taps = np.outer([2, 3, 3, 2], [2, 3, 3, 2])
+    np.testing.assert_array_equal(y, np.stack([32 * taps, 16 * taps])[..., None].repeat(16, axis=-1))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_results_whose_window_lies_far_out_in_the_padding_are_the_bias(isa: str) -> None:
+    params = ONES | {"kw": 2**13, "pt": 2**46, "c": 16, "m": 16}  # 2⁴⁶ rows of 2¹³ taps: more than 64 bits
+    x, w, y = (np.full(size, 7, np.float32) for size in (16, 2**13 * 16, 16))
+    bias = np.arange(16, dtype=np.float32)
+    arrays = (x, w, bias, y)
+    run(load("depthwise2d", params, arrays, isa), arrays)
+    np.testing.assert_array_equal(y, bias)

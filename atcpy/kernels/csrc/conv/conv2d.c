@@ -24,40 +24,53 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
     return NULL;
 }
 
-static const char *check(const struct task_view *task)
+/* True if groups of `each` channels hold `channels`, and none of them is empty. */
+static bool groups_fit(int64_t groups, int64_t each, int64_t channels)
 {
-    const struct conv2d_params *p = task->params;
+    return atc_mul(groups, each) >= channels && atc_mul(groups - 1, each) < channels &&
+           (groups > 1 || each == channels);
+}
+
+const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights)
+{
+    const struct conv2d_sizes *p = task->params;
     if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
         return "wrong number of operands";
     if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
-                      p->dh, p->group, p->dw, p->cg, p->mg) ||
+                      p->dh, p->dw, p->group, p->cg, p->mg) ||
         !ATC_SIZES_OK(0, p->pt, p->pl))
         return "a size is out of range";
+    if (p->group > 1 && (c0 != CONV_C0 || p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
+        return "groups do not fill whole blocks";
+    if (!groups_fit(p->group, p->cg, p->c) || !groups_fit(p->group, p->mg, p->m))
+        return "groups do not fit the channels";
+
+    const int64_t channels = ceil_div(p->c, c0) * c0, results = ceil_div(p->m, CONV_C0) * CONV_C0;
+    const int64_t x = atc_mul(atc_mul(p->n, channels), atc_mul(p->h, p->w));
+    const int64_t y = atc_mul(atc_mul(p->n, results), atc_mul(p->oh, p->ow));
+    const int64_t filters = atc_mul(p->group, ceil_div(p->mg, CONV_C0) * CONV_C0);
+    const int64_t inputs = ceil_div(p->cg, c0) * c0;
+    const int64_t w = atc_mul(filters, atc_mul(atc_mul(p->kh, p->kw), inputs));
+    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
+        !weights_fit(task->src + CONV_W, weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
+        return "an operand is too small or of another type";
+    return conv2d_extras_problem(task, p->m, y, weights);
+}
+
+static const char *check(const struct task_view *task)
+{
+    const struct conv2d_params *p = task->params;
     if (p->src_c0 != 1 && p->src_c0 != CONV_C0)
         return "src_c0 is neither 1 nor 16";
-    if (p->group > 1 && (p->src_c0 == 1 || p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
-        return "groups do not fill whole blocks";
-    if (!conv2d_groups_fit(p->group, p->cg, p->c) || !conv2d_groups_fit(p->group, p->mg, p->m))
-        return "groups do not fit the channels";
-    const int64_t window_h = atc_add(atc_mul(p->oh - 1, p->sh), atc_mul(p->kh - 1, p->dh));
-    const int64_t window_w = atc_add(atc_mul(p->ow - 1, p->sw), atc_mul(p->kw - 1, p->dw));
+    const char *problem = conv2d_operands_problem(task, p->src_c0, p->weights);
+    if (problem != NULL)
+        return problem;
     /* A packed row has at most so many positions; block() multiplies them by the channels. */
-    const int64_t positions = atc_add(window_w, p->sw);
-    if (window_h >= ATC_TOO_BIG || window_w >= ATC_TOO_BIG ||
+    const int64_t positions = atc_add(conv2d_reach(p->ow, p->sw, p->kw, p->dw), p->sw);
+    if (conv2d_reach(p->oh, p->sh, p->kh, p->dh) >= ATC_TOO_BIG ||
         atc_mul(positions, atc_mul(p->cg, 4 * CONV_C0)) >= ATC_TOO_BIG)
         return "the windows reach too far";
-
-    const int64_t c1 = ceil_div(p->c, p->src_c0), m1 = ceil_div(p->m, CONV_C0);
-    const int64_t x = atc_mul(atc_mul(p->n, c1 * p->src_c0), atc_mul(p->h, p->w));
-    const int64_t y = atc_mul(atc_mul(p->n, m1 * CONV_C0), atc_mul(p->oh, p->ow));
-    const int64_t blocks = atc_mul(p->group, ceil_div(p->mg, CONV_C0));
-    const int64_t taps = atc_mul(p->kh, p->kw);
-    const int64_t inputs = ceil_div(p->cg, p->src_c0) * p->src_c0;
-    const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(taps, inputs));
-    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
-        return "an operand is too small or of another type";
-    return conv2d_extras_problem(task, p->m, y, p->weights);
+    return NULL;
 }
 
 /* How the work is cut. Results are cut into chunks of rows whose input stays in L2 while all blocks
@@ -192,7 +205,8 @@ static void pack_rows(struct drive *d, int64_t n, int64_t g, int64_t row0)
     const struct blocking *b = &d->b;
     const int64_t plane = p->h * p->w * p->src_c0;
     const int64_t c1_all = ceil_div(p->c, p->src_c0), c1_first = g * p->cg / p->src_c0;
-    for (int64_t c1 = 0; c1 < b->c1; c1++) {
+    const int64_t c1_here = min_i64(b->c1, c1_all - c1_first); /* the last group may have fewer */
+    for (int64_t c1 = 0; c1 < c1_here; c1++) {
         const float *x = d->x + (n * c1_all + c1_first + c1) * plane;
         for (int64_t r = 0; r < b->in_rows; r++) {
             if (!row_in_use(p, r))

@@ -24,12 +24,22 @@ enum {
     CONV_PAIR = 2, /* output blocks of one item; an ISA may take them one by one */
 };
 
+/* The arguments of all blocked convolutions begin with these and end with those of CONV2D_FINISH.
+ */
+#define CONV2D_WINDOW(I64)                                                                         \
+    I64(n) I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh)     \
+    I64(dw) I64(pt) I64(pl)
+#define CONV2D_SIZES(I64) CONV2D_WINDOW(I64) I64(group) I64(cg) I64(mg)
+#define CONV2D_FINISH(F64, ENUM)                                                                   \
+    ENUM(weights, weight_types) ENUM(activation, activation_names) F64(alpha) F64(beta)
+
 #define CONV2D_FIELDS(I64, I64S, F64, ENUM)                                                        \
-    I64(n)                                                                                         \
-    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
-        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) I64(src_c0) ENUM(weights, weight_types)         \
-            ENUM(activation, activation_names) F64(alpha) F64(beta)
+    CONV2D_SIZES(I64) I64(src_c0) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(conv2d, CONV2D_FIELDS)
+
+struct conv2d_sizes {
+    CONV2D_SIZES(PARAM_I64)
+};
 
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_RESIDUAL, CONV_SCALE, CONV_OPERANDS };
 
@@ -66,6 +76,11 @@ struct conv2d_tile {
 /* Why bias, residual or scale do not fit m channels and a result of y elements; NULL if they do. */
 const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64_t y,
                                   int64_t weights);
+
+/* Why the operands of a task, whose arguments begin with conv2d_sizes, are not those of a blocked
+ * convolution; NULL if they are. Blocks of x have c0 channels.
+ */
+const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights);
 
 /* What an ISA brings: tables of micro-kernels by blocks and width, for C0 = 16 and C0 = 1. */
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
@@ -111,11 +126,10 @@ static inline struct conv2d_run conv2d_run_at(const struct conv2d_weights *w,
     return (struct conv2d_run){w->widened, count};
 }
 
-/* True if groups of `each` channels hold `channels`, and none of them is empty. */
-static inline bool conv2d_groups_fit(int64_t groups, int64_t each, int64_t channels)
+/* How far the last tap of the last of `results` lies behind the first tap of the first. */
+static inline int64_t conv2d_reach(int64_t results, int64_t stride, int64_t taps, int64_t dilation)
 {
-    return atc_mul(groups, each) >= channels && atc_mul(groups - 1, each) < channels &&
-           (groups > 1 || each == channels);
+    return atc_add(atc_mul(results - 1, stride), atc_mul(taps - 1, dilation));
 }
 
 static inline int64_t conv2d_taps_bytes(int64_t taps)

@@ -1,8 +1,7 @@
 /* conv2d by its definition: the oracle of the other rows, and the path of any other CPU. */
 #include "conv/conv2d.h"
 
-/* Items are pairs of output blocks over chunks of rows as the other rows deal them out; here each
- * item is recomputed from its results alone.
+/* Results one by one. The cut into items, and the copies of padded rows, are those of other ISAs.
  */
 static void conv2d_micro_scalar(const struct conv2d_tile *t, int blocks, int width, int64_t c0)
 {

@@ -7,29 +7,12 @@
 static const char *check(const struct task_view *task)
 {
     const struct conv_transpose2d_params *p = task->params;
-    if (task->n_src < 2 || task->n_src > CONV_OPERANDS || task->n_dst != 1)
-        return "wrong number of operands";
-    if (!ATC_SIZES_OK(1, p->n, p->c, p->h, p->w, p->m, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw,
-                      p->dh, p->group, p->dw, p->cg, p->mg) ||
-        !ATC_SIZES_OK(0, p->pt, p->pl))
-        return "a size is out of range";
-    if (p->group > 1 && (p->cg % CONV_C0 != 0 || p->mg % CONV_C0 != 0))
-        return "groups do not fill whole blocks";
-    if (!conv2d_groups_fit(p->group, p->cg, p->c) || !conv2d_groups_fit(p->group, p->mg, p->m))
-        return "groups do not fit the channels";
+    const char *problem = conv2d_operands_problem(task, CONV_C0, p->weights);
+    if (problem != NULL)
+        return problem;
     if (atc_mul(p->kh, p->dh) >= ATC_TOO_BIG || atc_mul(p->kw, p->dw) >= ATC_TOO_BIG)
         return "the kernel reaches too far";
-
-    const int64_t c1 = ceil_div(p->c, CONV_C0), m1 = ceil_div(p->m, CONV_C0);
-    const int64_t x = atc_mul(atc_mul(p->n, c1 * CONV_C0), atc_mul(p->h, p->w));
-    const int64_t y = atc_mul(atc_mul(p->n, m1 * CONV_C0), atc_mul(p->oh, p->ow));
-    const int64_t blocks = atc_mul(p->group, ceil_div(p->mg, CONV_C0));
-    const int64_t inputs = ceil_div(p->cg, CONV_C0) * CONV_C0;
-    const int64_t w = atc_mul(atc_mul(blocks, CONV_C0), atc_mul(atc_mul(p->kh, p->kw), inputs));
-    if (!atc_holds(task->src + CONV_X, DTYPE_F32, x, 4) ||
-        !weights_fit(task->src + CONV_W, p->weights, w) || !atc_holds(task->dst, DTYPE_F32, y, 4))
-        return "an operand is too small or of another type";
-    return conv2d_extras_problem(task, p->m, y, p->weights);
+    return NULL;
 }
 
 /* One spatial dim: result o = phase + stride · q reads input q + shift(tap) for each tap of its

@@ -17,10 +17,7 @@
 #include "conv/conv2d.h"
 
 #define CONV_TRANSPOSE2D_FIELDS(I64, I64S, F64, ENUM)                                              \
-    I64(n)                                                                                         \
-    I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh) I64(dw)    \
-        I64(pt) I64(pl) I64(group) I64(cg) I64(mg) ENUM(weights, weight_types)                     \
-            ENUM(activation, activation_names) F64(alpha) F64(beta)
+    CONV2D_SIZES(I64) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(conv_transpose2d, CONV_TRANSPOSE2D_FIELDS)
 
 #endif

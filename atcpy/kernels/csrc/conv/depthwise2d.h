@@ -1,33 +1,21 @@
-/* depthwise2d: activation(conv(x, w) + bias + residual) with one filter a channel.
+/* depthwise2d: conv2d with one filter a channel. Its operands are conv2d's with m = c, but for
  *
- *     x, residual, y  NC1HWC0, C0 = 16; the residual may be the destination itself
- *     w               C1HWC0: [c1, kh, kw, 16], of the type that `weights` names
- *     bias            [c], optional
- *     scale           [c], a factor of each channel's weights, optional; of 16-bit weights only
+ *     w  C1HWC0: [c1, kh, kw, 16], of the type that `weights` names
  */
 #ifndef ATC_DEPTHWISE2D_H
 #define ATC_DEPTHWISE2D_H
 
-#include "simd/activation.h"
-#include "core/kernel.h"
-#include "matmul/widen.h"
+#include "conv/conv2d.h"
 
-enum { DW_C0 = 16 };
-
-#define DEPTHWISE2D_FIELDS(I64, I64S, F64, ENUM)                                                   \
-    I64(n) I64(c) I64(h) I64(w) I64(m) I64(oh) I64(ow) I64(kh) I64(kw) I64(sh) I64(sw) I64(dh)     \
-    I64(dw) I64(pt) I64(pl) ENUM(weights, weight_types) ENUM(activation, activation_names)         \
-    F64(alpha) F64(beta)
+#define DEPTHWISE2D_FIELDS(I64, I64S, F64, ENUM) CONV2D_WINDOW(I64) CONV2D_FINISH(F64, ENUM)
 DECLARE_PARAMS(depthwise2d, DEPTHWISE2D_FIELDS)
-
-enum { DW_X, DW_W, DW_BIAS, DW_RESIDUAL, DW_SCALE, DW_OPERANDS };
 
 /* An item is DW_ROWS rows of results of one block of channels of one picture. */
 enum { DW_ROWS = 8 };
 
 static inline int64_t dw_chunks(const struct depthwise2d_params *p)
 {
-    return (p->oh + DW_ROWS - 1) / DW_ROWS;
+    return ceil_div(p->oh, DW_ROWS);
 }
 
 /* The rows of results that an item makes, and where its block lies. */
@@ -37,17 +25,17 @@ struct dw_item {
     const float *w;
     const float *residual; /* NULL: none */
     float *y;
-    float bias[DW_C0];
+    float bias[CONV_C0];
 };
 
 /* Weights of 16 bits go through the scratch. */
 struct dw_item dw_item_at(const struct kernel_args *args, int64_t item, widen_fn widen);
 
-/* Results whose taps k0 … k1 − 1 of `k`, at `stride` and `dilation`, all lie inside [0, size). */
 struct dw_range {
-    int64_t begin, end;
+    int64_t begin, end; /* nothing is in it if end ≤ begin */
 };
 
+/* The taps of `k`, the first at `start` and `dilation` apart, that lie inside [0, size). */
 static inline struct dw_range dw_taps_inside(int64_t start, int64_t dilation, int64_t k,
                                              int64_t size)
 {

@@ -5,14 +5,15 @@ static void one_result(const struct depthwise2d_params *p, const struct dw_item 
                        int64_t column)
 {
     const int64_t top = row * p->sh - p->pt, left = column * p->sw - p->pl;
-    const int64_t y_at = (row * p->ow + column) * DW_C0;
-    for (int c = 0; c < DW_C0; c++) {
+    const int64_t y_at = (row * p->ow + column) * CONV_C0;
+    for (int c = 0; c < CONV_C0; c++) {
         float sum = at->bias[c] + (at->residual ? at->residual[y_at + c] : 0);
         for (int64_t i = 0; i < p->kh; i++) {
             for (int64_t j = 0; j < p->kw; j++) {
                 const int64_t r = top + i * p->dh, q = left + j * p->dw;
                 if (r >= 0 && r < p->h && q >= 0 && q < p->w)
-                    sum += at->x[(r * p->w + q) * DW_C0 + c] * at->w[(i * p->kw + j) * DW_C0 + c];
+                    sum +=
+                        at->x[(r * p->w + q) * CONV_C0 + c] * at->w[(i * p->kw + j) * CONV_C0 + c];
             }
         }
         at->y[y_at + c] =

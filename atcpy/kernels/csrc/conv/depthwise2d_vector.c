@@ -2,7 +2,7 @@
 #include "conv/depthwise2d.h"
 #include "simd/activation_vector.h"
 
-enum { VECTORS = DW_C0 / VF, MAX_TILE = 8 / VECTORS };
+enum { VECTORS = CONV_C0 / VF, MAX_TILE = 8 / VECTORS };
 
 struct dw_tile {
     const float *x; /* tap (0, 0) of the first result */
@@ -24,11 +24,11 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
         for (int v = 0; v < VECTORS; v++) {
             acc[i][v] = vf_load(t->bias + v * VF);
             if (t->residual != NULL)
-                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * DW_C0 + v * VF));
+                acc[i][v] = vf_add(acc[i][v], vf_load(t->residual + i * CONV_C0 + v * VF));
         }
     for (int64_t k = 0; k < t->kh; k++) {
         const float *x = t->x + k * t->row_stride, *w = t->w + k * t->w_row;
-        for (int64_t j = 0; j < t->kw; j++, x += t->tap_stride, w += DW_C0) {
+        for (int64_t j = 0; j < t->kw; j++, x += t->tap_stride, w += CONV_C0) {
             vf wv[VECTORS];
 #pragma GCC unroll 2
             for (int v = 0; v < VECTORS; v++)
@@ -45,7 +45,7 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++)
-            vf_store(t->y + i * DW_C0 + v * VF,
+            vf_store(t->y + i * CONV_C0 + v * VF,
                      vf_activate(t->activation, acc[i][v], t->alpha, t->beta));
 }
 
@@ -74,17 +74,17 @@ static void dw_run(const struct depthwise2d_params *p, const struct dw_item *at,
                    struct dw_range rows, struct dw_range taps, int64_t row, int64_t begin,
                    int64_t end)
 {
+    const bool in_padding = rows.begin >= rows.end || taps.begin >= taps.end;
     const int64_t top = row * p->sh - p->pt + rows.begin * p->dh;
-    t.kh = rows.end > rows.begin ? rows.end - rows.begin : 0;
-    t.kw = taps.end > taps.begin ? taps.end - taps.begin : 0;
-    if (t.kw == 0)
-        t.kh = 0;
-    t.w = at->w + (rows.begin * p->kw + taps.begin) * DW_C0;
+    t.kh = in_padding ? 0 : rows.end - rows.begin;
+    t.kw = in_padding ? 0 : taps.end - taps.begin;
+    /* Where no tap is inside, `begin` may be anything: nothing may be computed from it. */
+    t.w = in_padding ? at->w : at->w + (rows.begin * p->kw + taps.begin) * CONV_C0;
     for (int64_t column = begin; column < end;) {
         const int64_t left = column * p->sw - p->pl + taps.begin * p->dw;
-        const int64_t width = end - column < MAX_TILE ? end - column : MAX_TILE;
-        const int64_t y_at = (row * p->ow + column) * DW_C0;
-        t.x = t.kh > 0 ? at->x + (top * p->w + left) * DW_C0 : at->x;
+        const int64_t width = min_i64(MAX_TILE, end - column);
+        const int64_t y_at = (row * p->ow + column) * CONV_C0;
+        t.x = in_padding ? at->x : at->x + (top * p->w + left) * CONV_C0;
         t.y = at->y + y_at;
         t.residual = at->residual ? at->residual + y_at : NULL;
         dw_tile_of(&t, width);
@@ -125,10 +125,10 @@ static void depthwise2d_run(const struct kernel_args *args)
     for (int64_t item = args->begin; item < args->end; item++) {
         const struct dw_item at = dw_item_at(args, item, FOR_ISA(widen));
         const struct dw_tile tile = {
-            .row_stride = p->dh * p->w * DW_C0,
-            .x_stride = p->sw * DW_C0,
-            .tap_stride = p->dw * DW_C0,
-            .w_row = p->kw * DW_C0,
+            .row_stride = p->dh * p->w * CONV_C0,
+            .x_stride = p->sw * CONV_C0,
+            .tap_stride = p->dw * CONV_C0,
+            .w_row = p->kw * CONV_C0,
             .bias = at.bias,
             .activation = (enum activation)p->activation,
             .alpha = (float)p->alpha,

@@ -131,10 +131,10 @@ struct blocking {
 
 enum {
     PAIR = 2,
-    LEAST_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
-    LEAST_CHUNK_ROWS = 56,
+    MIN_PAIRS = 4, /* of an item, which may have to pack its rows of a for itself */
+    MIN_CHUNK_ROWS = 56,
     ALIASING_ROW = 512, /* half a page */
-    ITEMS_WANTED = 32,  /* enough to balance some threads */
+    MIN_ITEMS = 32,     /* enough to balance some threads */
 };
 
 /* True if panels of b are packed into the scratch. */
@@ -153,7 +153,7 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
         b.k_blocks = 1; /* b is read in one stream; a has no row stride to keep */
     b.kc = ceil_div(p->k, b.k_blocks);
     const int64_t rows_in_l2 = cpu->l2_bytes * 3 / 4 / (MATMUL_KC * 4);
-    b.chunks = ceil_div(p->m, rows_in_l2 < LEAST_CHUNK_ROWS ? LEAST_CHUNK_ROWS : rows_in_l2);
+    b.chunks = ceil_div(p->m, rows_in_l2 < MIN_CHUNK_ROWS ? MIN_CHUNK_ROWS : rows_in_l2);
     b.chunk_rows = ceil_div(p->m, b.chunks);
     b.k_run = min_i64(b.k_blocks, rows_in_l2 / b.chunk_rows);
     if (b.k_run < 1 || p->weights != WEIGHTS_F32)
@@ -161,12 +161,12 @@ static struct blocking block(const struct matmul_params *p, const struct atc_cpu
 
     b.panels = ceil_div(p->n, MATMUL_PANEL);
     const int64_t pairs = ceil_div(b.panels, PAIR);
-    int64_t group = ceil_div(pairs, ceil_div(ITEMS_WANTED, b.batches * b.chunks));
+    int64_t group = ceil_div(pairs, ceil_div(MIN_ITEMS, b.batches * b.chunks));
     if (makes_panels(p))
         group = min_i64(group, cpu->l2_bytes / 4 /
                                    (PAIR * MATMUL_PANEL * 4 * b.k_run * (b.kc > 0 ? b.kc : 1)));
-    if (group < LEAST_PAIRS)
-        group = min_i64(LEAST_PAIRS, pairs);
+    if (group < MIN_PAIRS)
+        group = min_i64(MIN_PAIRS, pairs);
     b.group = min_i64(group * PAIR, b.panels);
     b.groups = ceil_div(b.panels, b.group);
     return b;

@@ -1,11 +1,12 @@
 /* matmul: activation(scale · a·b + bias_scale · bias + residual), over a batch of matrices.
  *
  *     a         [batch…, m, k] with any strides, so transposed as well
- *     b         [batch…, k, n] with any strides; or, where b_packed is 1, FRACTAL_NZ with C0 = 16:
- *               [batch…, ⌈n/16⌉, ⌈k/16⌉, 16, 16], panels of 16 columns whose rows follow each
- * other, of the type that `weights` names bias      element (i, j) lies at i · bias_row + j ·
- * bias_col, bias_col being 0 or 1; optional residual  with the strides of y, optional; may be the
- * destination itself; needs scale = 1 y         [batch…, m, n], rows contiguous
+ *     b         [batch…, k, n] with any strides; or, where b_packed is 1, FRACTAL_NZ with C0 = 16
+ *               of the type that `weights` names: [batch…, ⌈n/16⌉, ⌈k/16⌉, 16, 16], panels of 16
+ *               columns whose rows follow each other
+ *     bias      element (i, j) lies at i · bias_row + j · bias_col, bias_col being 0 or 1; optional
+ *     residual  with the strides of y; may be the destination itself; needs scale = 1; optional
+ *     y         [batch…, m, n], rows contiguous
  *
  * Strides are counted in elements; a stride of 0 broadcasts. k = 0 gives sums of nothing.
  */
@@ -19,7 +20,7 @@
 enum {
     MATMUL_BATCH_RANK = 5,
     MATMUL_PANEL = 16, /* columns in a panel: C0 of FRACTAL_NZ */
-    MATMUL_KC = 768,   /* most of k that one pass over a panel sums up; row stride of packed a */
+    MATMUL_KC = 768,   /* max k of one pass over a panel; row stride of packed a */
 };
 
 #define MATMUL_FIELDS(I64, I64S, F64, ENUM)                                                        \
