@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Node, Reject
-from atcpy.ir.shape import Dim, Sym
-from atcpy.ops.core.opdef import Known
+from atcpy.ir import DType, Node, Reject
+from atcpy.ir.shape import Dim, StaticShape, Sym
+from atcpy.ops.core.opdef import Known, ParamValue, Supports
 from atcpy.ops.core.reference import known_constant
 from atcpy.ops.core.shape_values import integers
 
@@ -19,6 +20,26 @@ def normal_axis(node: Node, axis: int, rank: int, *, name: str = "axis", inclusi
     if not -rank <= axis < rank + inclusive:
         raise ModelInvalid("E13014", where=node, what=f"{name} = {axis} is outside a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis
+
+
+def around_axis(shape: StaticShape, axis: int) -> dict[str, ParamValue]:
+    """The sizes of a kernel that runs along one axis: of what is before it, of the axis, of what is behind it."""
+    return {"outer": math.prod(shape[:axis]), "n": shape[axis], "inner": math.prod(shape[axis + 1 :])}
+
+
+def supports_along_axis(dtypes: Collection[DType]) -> Supports:
+    """The reasons against a kernel that takes these types, and at least one element along its axis."""
+
+    def supports(node: Node) -> Iterable[Reject]:
+        x = node.operand(0).desc
+        if x.dtype not in dtypes:
+            yield Reject("dtype", node.name, x.dtype.long)
+        if not x.is_static:
+            yield Reject("shape-unknown", node.name)
+        elif 0 in x.static_shape:
+            yield Reject("empty", node.name)
+
+    return supports
 
 
 def normal_axes(node: Node, axes: Iterable[int], rank: int) -> tuple[int, ...]:

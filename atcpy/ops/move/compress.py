@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Shape, StaticShape
-from atcpy.ops.core.axes import normal_axis, unnamed_dim
+from atcpy.ops.core.axes import around_axis, normal_axis, unnamed_dim
 from atcpy.ops.core.opdef import Bound, KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.strided import item_bytes, rejects_value
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
@@ -41,8 +40,7 @@ def _slices(node: Node) -> dict[str, ParamValue]:
     axis = _axis(node, len(x.static_shape))
     if axis is None:
         return {"outer": 1, "n": x.elements, "inner": 1}
-    shape = x.static_shape
-    return {"outer": math.prod(shape[:axis]), "n": shape[axis], "inner": math.prod(shape[axis + 1 :])}
+    return around_axis(x.static_shape, axis)
 
 
 # --- Compress ----------------------------------------------------------------------------------

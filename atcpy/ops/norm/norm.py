@@ -11,6 +11,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.axes import normal_axis
 from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
 from atcpy.ops.core.signature import Signature
 from atcpy.ops.core.structural import same_as_input
@@ -78,10 +79,7 @@ def infer_lrn(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 
 def _axis(node: Node, rank: int) -> int:
-    axis = node.int_attr("axis", -1)
-    if not -rank <= axis < rank:
-        raise ModelInvalid("E13014", where=node, what=f"axis {axis} of a tensor of rank {rank}")
-    return axis % rank
+    return normal_axis(node, node.int_attr("axis", -1), rank)
 
 
 # --- engines and layout ------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
-from atcpy.ops.core.opdef import Axis, KernelCall, Known, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.axes import around_axis, normal_axis, supports_along_axis
+from atcpy.ops.core.opdef import Axis, KernelCall, Known, OpDef, Trait, register_operator
 
 KINDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 _GE_TYPES = {"Softmax": "SoftmaxV2", "LogSoftmax": "LogSoftmax"}
@@ -24,36 +23,16 @@ def infer_softmax(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 
 def softmax_axis(node: Node, rank: int) -> int:
-    """The axis, from 0 on; of a scalar, 0."""
-    axis = node.int_attr("axis", -1)
-    if not -max(rank, 1) <= axis < max(rank, 1):
-        raise ModelInvalid("E13014", where=node, what=f"axis {axis} of a tensor of rank {rank}")
-    return axis % max(rank, 1)
-
-
-def supports_softmax(node: Node) -> Iterable[Reject]:
-    """The kernel takes floats, and at least one along the axis."""
-    x = node.operand(0).desc
-    if x.dtype not in {DType.FLOAT32, DType.FLOAT64}:
-        yield Reject("dtype", node.name, x.dtype.long)
-    if not x.is_static:
-        yield Reject("shape-unknown", node.name)
-    elif 0 in x.static_shape:
-        yield Reject("empty", node.name)
+    """The axis, from 0 on; a scalar has an axis 0."""
+    return normal_axis(node, node.int_attr("axis", -1), max(rank, 1))
 
 
 def lower_softmax(node: Node) -> Iterable[KernelCall]:
     """One launch of `softmax`."""
     x = node.operand(0)
     shape = x.desc.static_shape or (1,)
-    axis = softmax_axis(node, len(shape))
-    params: dict[str, ParamValue] = {
-        "kind": KINDS[node.op_type],
-        "outer": math.prod(shape[:axis]),
-        "n": shape[axis],
-        "inner": math.prod(shape[axis + 1 :]),
-    }
-    yield KernelCall("softmax", (x,), (node.output,), params)
+    sizes = around_axis(shape, softmax_axis(node, len(shape)))
+    yield KernelCall("softmax", (x,), (node.output,), {"kind": KINDS[node.op_type], **sizes})
 
 
 def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
@@ -78,7 +57,7 @@ for _name, _ge_type in _GE_TYPES.items():
             name=_name,
             ge_type=_ge_type,
             infer=infer_softmax,
-            engines={Engine.VECTOR: supports_softmax},
+            engines={Engine.VECTOR: supports_along_axis({DType.FLOAT32, DType.FLOAT64})},
             lower=lower_softmax,
             inplace=(0,),
             axis=Axis(-1),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from atcpy.ir import DType, Engine, Node, Reject
-from atcpy.ops.core.axes import constant_integers, normal_axis, rejects_operand
+from atcpy.ops.core.axes import around_axis, constant_integers, normal_axis, rejects_operand
 from atcpy.ops.core.opdef import KernelCall, OpDef, ParamValue, register_operator
 from atcpy.ops.core.strided import rejects_value
 from atcpy.ops.core.structural import same_as_input
@@ -30,10 +29,12 @@ def lower_cumulate(node: Node) -> Iterable[KernelCall]:
     shape = x.desc.static_shape
     axis = normal_axis(node, constant_integers(node, 1)[0], len(shape))
     params: dict[str, ParamValue] = {
-        "kind": KINDS[node.op_type], "outer": math.prod(shape[:axis]), "n": shape[axis],
-        "inner": math.prod(shape[axis + 1 :]), "exclusive": int(node.int_attr("exclusive", 0) != 0),
-        "reverse": int(node.int_attr("reverse", 0) != 0), "dtype": x.desc.dtype.onnx,
-    }  # fmt: skip
+        "kind": KINDS[node.op_type],
+        **around_axis(shape, axis),
+        "exclusive": int(node.int_attr("exclusive", 0) != 0),
+        "reverse": int(node.int_attr("reverse", 0) != 0),
+        "dtype": x.desc.dtype.onnx,
+    }
     yield KernelCall("cumulate", (x,), (node.output,), params)
 
 

@@ -12,6 +12,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
+from atcpy.ops.core.axes import around_axis, normal_axis, supports_along_axis
 from atcpy.ops.core.opdef import (
     Axis,
     KernelCall,
@@ -135,10 +136,7 @@ def _axes(node: Node, rank: int, known: Known) -> set[int] | None:
 
 
 def _normalized(node: Node, axis: int, rank: int) -> int:
-    # A scalar has an axis 0, as in numpy's reductions.
-    if not -max(rank, 1) <= axis < max(rank, 1):
-        raise ModelInvalid("E13014", where=node, what=f"axis {axis} of a tensor of rank {rank}")
-    return axis % max(rank, 1)
+    return normal_axis(node, axis, max(rank, 1))  # a scalar has an axis 0, as in numpy's reductions
 
 
 def _without(shape: Shape, axes: set[int], *, keepdims: bool) -> Shape:
@@ -258,17 +256,6 @@ def evaluate_global_pool(node: Node, arrays: Sequence[Array | None]) -> Sequence
 # --- ArgMax, ArgMin ----------------------------------------------------------------------------
 
 
-def supports_arg(node: Node) -> Iterable[Reject]:
-    """The kernel takes numbers, and at least one along the axis."""
-    x = node.operand(0).desc
-    if x.dtype not in FLOATS | INTS:
-        yield Reject("dtype", node.name, x.dtype.long)
-    if not x.is_static:
-        yield Reject("shape-unknown", node.name)
-    elif 0 in x.static_shape:
-        yield Reject("empty", node.name)
-
-
 def lower_arg(node: Node) -> Iterable[KernelCall]:
     """One launch of `argreduce`."""
     x = node.operand(0)
@@ -276,9 +263,7 @@ def lower_arg(node: Node) -> Iterable[KernelCall]:
     axis = _normalized(node, node.int_attr("axis", 0), len(shape))
     params: dict[str, ParamValue] = {
         "kind": "max" if node.op_type == "ArgMax" else "min",
-        "outer": math.prod(shape[:axis]),
-        "n": shape[axis],
-        "inner": math.prod(shape[axis + 1 :]),
+        **around_axis(shape, axis),
         "last": int(node.int_attr("select_last_index", 0) != 0),
     }
     yield KernelCall("argreduce", (x,), (node.output,), params)
@@ -342,5 +327,11 @@ register_operator(
 )
 for _name in ("ArgMax", "ArgMin"):
     register_operator(
-        OpDef(name=_name, infer=infer_arg, engines={Engine.VECTOR: supports_arg}, lower=lower_arg, axis=Axis(0))
+        OpDef(
+            name=_name,
+            infer=infer_arg,
+            engines={Engine.VECTOR: supports_along_axis(FLOATS | INTS)},
+            lower=lower_arg,
+            axis=Axis(0),
+        )
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from atcpy.ir import DType, Engine, Node, Reject
-from atcpy.ops.core.axes import normal_axis
+from atcpy.ops.core.axes import around_axis, normal_axis
 from atcpy.ops.core.opdef import KernelCall, OpDef, ParamValue, register_operator
 from atcpy.ops.core.strided import rejects_value
 from atcpy.ops.elementwise.cast import KERNEL_DTYPES
@@ -26,10 +25,11 @@ def lower_topk(node: Node) -> Iterable[KernelCall]:
     shape = x.desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", -1), len(shape))
     params: dict[str, ParamValue] = {
-        "outer": math.prod(shape[:axis]), "n": shape[axis], "inner": math.prod(shape[axis + 1 :]),
-        "k": values.desc.static_shape[axis], "largest": int(node.int_attr("largest", 1) != 0),
+        **around_axis(shape, axis),
+        "k": values.desc.static_shape[axis],
+        "largest": int(node.int_attr("largest", 1) != 0),
         "dtype": x.desc.dtype.onnx,
-    }  # fmt: skip
+    }
     if values.desc.elements:
         yield KernelCall("topk", (x,), (values, places), params)
 

@@ -230,7 +230,7 @@ def test_what_the_kernels_cannot_do_is_said(
     [
         ("BatchNormalization", [random((1, 3, 2)), *vectors(4, 4)], {}, "input 1 has shape"),
         ("InstanceNormalization", [random((3,)), *vectors(3, 2)], {}, "no channels"),
-        ("LayerNormalization", [random((2, 3)), random((3,))], {"axis": 2}, "axis 2"),
+        ("LayerNormalization", [random((2, 3)), random((3,))], {"axis": 2}, "axis = 2"),
         ("GroupNormalization", [random((1, 6, 2)), *vectors(6, 2)], {"num_groups": 4}, "does not divide"),
         ("GroupNormalization", [random((1, 6, 2)), *vectors(6, 2)], {}, "num_groups = 0"),
         ("LRN", [random((1, 6, 2))], {}, "size = 0"),

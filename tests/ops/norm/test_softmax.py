@@ -72,7 +72,7 @@ def test_a_row_sums_to_one(isa: str) -> None:
 
 
 def test_an_axis_beyond_the_rank_is_refused() -> None:
-    with pytest.raises(ModelInvalid, match="axis 2 of a tensor of rank 2"):
+    with pytest.raises(ModelInvalid, match="axis = 2 is outside a tensor of rank 2"):
         make_node("Softmax", [random([2, 3], 0)], {"axis": 2})
 
 

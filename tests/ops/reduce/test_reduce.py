@@ -240,7 +240,7 @@ def test_shape_arithmetic_is_propagated() -> None:
 
 
 def test_an_axis_beyond_the_rank_is_refused() -> None:
-    with pytest.raises(ModelInvalid, match="axis 2 of a tensor of rank 2"):
+    with pytest.raises(ModelInvalid, match="axis = 2 is outside a tensor of rank 2"):
         make_node("ReduceSum", inputs((2, 3), (2,), "f4"), constants=(1,))
 
 
