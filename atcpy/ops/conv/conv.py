@@ -7,14 +7,15 @@ The scale is a factor of each output channel's weights, where these are of 16 bi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
-from atcpy.ir.shape import Dim, Shape
+from atcpy.ir.shape import Dim, Shape, StaticShape
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import supports_weights
@@ -41,7 +42,7 @@ def infer_conv(node: Node, known: Known) -> Sequence[TensorDesc]:
         return [TensorDesc.plain(x.dtype, None)]
     if not w.is_static:  # computed, as the filters of a convolution that is the gradient of another are
         return [of_unknown_window(node, x, w.shape[0])]
-    _check_conv(node, x.shape, w.static_shape)
+    check_weights(node, x.shape, w.static_shape, transposed=False)
     window = window_of(node, tuple(w.static_shape[2:]), x.shape[2:])
     spatial: tuple[Dim, ...] = tuple(output_size(node, size, window, axis) for axis, size in enumerate(x.shape[2:]))
     return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[0], *spatial))]
@@ -55,28 +56,26 @@ def of_unknown_window(node: Node, x: TensorDesc, channels: Dim) -> TensorDesc:
     )
 
 
-def _check_conv(node: Node, x: Shape, w: tuple[int, ...]) -> None:
-    group = node.int_attr("group", 1)
+def check_weights(node: Node, x: Shape, w: StaticShape, *, transposed: bool) -> None:
+    """Raises ModelInvalid unless weights [M, C/group, K…], or [C, M/group, K…] if transposed, fit the input, the bias
+    and the attributes.
+    """
+    group, side = node.int_attr("group", 1), "input" if transposed else "output"
     if len(x) != len(w) or len(w) < 3:
         raise ModelInvalid("EZ8888", where=node, what=f"input of rank {len(x)} with weights of rank {len(w)}")
     if group < 1 or w[0] % group:
-        raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} output channels")
-    if isinstance(x[1], int) and x[1] != w[1] * group:
-        raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights want {w[1]} × group {group}")
+        raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} {side} channels")
+    c, m = (w[0], w[1] * group) if transposed else (w[1] * group, w[0])
+    if isinstance(x[1], int) and x[1] != c:
+        raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights {list(w)} want {c}")
     if 0 in w[2:]:
         raise ModelInvalid("EZ8888", where=node, what=f"weights {list(w)} have no taps")
-    check_bias(node, w[0])
+    bias = node.input(2)
+    if bias is not None and bias.desc.is_static and bias.desc.static_shape != (m,):
+        raise ModelInvalid("EZ8888", where=node, what=f"bias {list(bias.desc.static_shape)} for {m} output channels")
     stated = node.ints_attr("kernel_shape", w[2:])
     if tuple(stated) != w[2:]:
         raise ModelInvalid("E13014", where=node, what=f"kernel_shape {list(stated)} but weights are {list(w[2:])}")
-
-
-def check_bias(node: Node, channels: int) -> None:
-    """Raises ModelInvalid (EZ8888) unless input 2, if there, has one element an output channel."""
-    bias = node.input(2)
-    if bias is not None and bias.desc.is_static and bias.desc.static_shape != (channels,):
-        text = f"bias {list(bias.desc.static_shape)} for {channels} output channels"
-        raise ModelInvalid("EZ8888", where=node, what=text)
 
 
 def supports_blocked(node: Node) -> Iterable[Reject]:
@@ -130,29 +129,37 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
         yield from lower_direct(node, conv_window(node, node.operand(1)), transposed=False)
         return
     x, y = node.operand(0), node.output
-    n, c, h, w = x.desc.static_shape
-    m, _, kh, kw = node.operand(1).desc.static_shape
-    _, _, oh, ow = y.desc.static_shape
-    window = conv_window(node, node.operand(1))
-    (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.pads_begin
-    # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
-    sh, sw = sh if oh > 1 else 1, sw if ow > 1 else 1
-    dh, dw = dh if kh > 1 else 1, dw if kw > 1 else 1
     src = (*node.inputs, None, None, None)[:5]
-    params: dict[str, ParamValue] = {
+    params = window_params(node, conv_window(node, node.operand(1)))
+    # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
+    params |= {
+        step: 1 for step, count in (("sh", "oh"), ("sw", "ow"), ("dh", "kh"), ("dw", "kw")) if params[count] == 1
+    }
+    if is_depthwise(node, node.operand(1)):
+        yield KernelCall("depthwise2d", src, (y,), params)
+        return
+    yield KernelCall("conv2d", src, (y,), params | group_params(node) | {"src_c0": x.desc.format.c0 or 1})
+
+
+def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
+    """What the blocked kernels of convolutions of either way read, but for the groups."""
+    n, c, h, w = node.operand(0).desc.static_shape
+    _, m, oh, ow = node.output.desc.static_shape
+    (kh, kw), (sh, sw), (dh, dw), (pt, pl) = window.kernel, window.strides, window.dilations, window.pads_begin
+    return {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
         "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
         "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
     }  # fmt: skip
-    if is_depthwise(node, node.operand(1)):
-        yield KernelCall("depthwise2d", src, (y,), params)
-        return
-    src_c0, group = x.desc.format.c0 or 1, node.int_attr("group", 1)
-    # Groups that share a block matrix (see N1C1HWC0N0) are one group to the kernel.
-    merged = merged_groups(group, c // group, m // group, C0)
-    params |= {"group": -(-group // merged), "cg": c // group * merged, "mg": m // group * merged, "src_c0": src_c0}
-    yield KernelCall("conv2d", src, (y,), params)
+
+
+def group_params(node: Node) -> dict[str, ParamValue]:
+    """The groups as the kernel sees them: those that share a block matrix (see N1C1HWC0N0) are one."""
+    group = node.int_attr("group", 1)
+    c, m = (value.desc.static_shape[1] // group for value in (node.operand(0), node.output))
+    merged = merged_groups(group, c, m, C0)
+    return {"group": -(-group // merged), "cg": c * merged, "mg": m * merged}
 
 
 def count_multiplications(node: Node) -> int:
@@ -167,32 +174,30 @@ def type_in_ge(node: Node) -> str:
     return "DepthwiseConv2D" if is_depthwise(node, node.operand(1)) else "Conv2D"
 
 
-register_operator(
-    OpDef(
-        name="Conv",
-        ge_type=type_in_ge,
-        infer=infer_conv,
-        engines={Engine.AICORE: supports_blocked, Engine.VECTOR: supports_direct},
-        layout=layout_conv,
-        lower=lower_conv,
-        half_weights=(1,),
+def plain_convolution(fused: OpDef, name: str, multiplications: Callable[[Node], int]) -> OpDef:
+    """The record of a convolution that the model has, beside that of its fused form."""
+    return replace(
+        fused,
+        name=name,
+        engines={**fused.engines, Engine.VECTOR: supports_direct},
+        inplace=(),
         data=(0,),
         weights=1,
-        multiplications=count_multiplications,
-        fused="FusedConv",
+        multiplications=multiplications,
         traits=Trait.WINDOW | Trait.CONVOLUTION,
     )
+
+
+_FUSED = OpDef(
+    name="FusedConv",
+    ge_type=type_in_ge,
+    infer=infer_conv,
+    engines={Engine.AICORE: supports_blocked},
+    layout=layout_conv,
+    lower=lower_conv,
+    half_weights=(1,),
+    inplace=(3,),
+    fused="FusedConv",
 )
-register_operator(
-    OpDef(
-        name="FusedConv",
-        ge_type=type_in_ge,
-        infer=infer_conv,
-        engines={Engine.AICORE: supports_blocked},
-        layout=layout_conv,
-        lower=lower_conv,
-        half_weights=(1,),
-        inplace=(3,),
-        fused="FusedConv",
-    )
-)
+register_operator(_FUSED)
+register_operator(plain_convolution(_FUSED, "Conv", count_multiplications))

@@ -9,19 +9,28 @@ FusedConvTranspose(x, w, b?, residual?) {activation, alpha, beta}
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc
-from atcpy.ir.format import NC1HWC0, merged_groups
+from atcpy.ir.format import NC1HWC0
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Array
-from atcpy.ops.conv.conv import C0, check_bias, of_unknown_window, supports_blocked
-from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
+from atcpy.ops.conv.conv import (
+    C0,
+    check_weights,
+    group_params,
+    of_unknown_window,
+    plain_convolution,
+    supports_blocked,
+    window_params,
+)
+from atcpy.ops.conv.conv_direct import lower_direct
 from atcpy.ops.core.axes import unnamed_dim
-from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
+from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, register_operator
 from atcpy.ops.core.reference import evaluate_by_onnx
 from atcpy.ops.core.spatial import Window, positive_ints, window_of
 
@@ -33,25 +42,9 @@ def infer_conv_transpose(node: Node, known: Known) -> Sequence[TensorDesc]:
         return [TensorDesc.plain(x.dtype, None)]
     if not w.is_static:
         return [of_unknown_window(node, x, unnamed_dim(node, 1))]
-    _check_weights(node, x.shape, w.static_shape)
+    check_weights(node, x.shape, w.static_shape, transposed=True)
     sizes = result_sizes(node, x.shape[2:], w.static_shape[2:])
     return [TensorDesc.plain(x.dtype, (x.shape[0], w.static_shape[1] * node.int_attr("group", 1), *sizes))]
-
-
-def _check_weights(node: Node, x: Shape, w: StaticShape) -> None:
-    group = node.int_attr("group", 1)
-    if len(x) != len(w) or len(w) < 3:
-        raise ModelInvalid("EZ8888", where=node, what=f"input of rank {len(x)} with weights of rank {len(w)}")
-    if isinstance(x[1], int) and x[1] != w[0]:
-        raise ModelInvalid("EZ8888", where=node, what=f"input has {x[1]} channels, weights want {w[0]}")
-    if group < 1 or w[0] % group:
-        raise ModelInvalid("E13014", where=node, what=f"group = {group} does not divide {w[0]} input channels")
-    if 0 in w[2:]:
-        raise ModelInvalid("EZ8888", where=node, what=f"weights {list(w)} have no taps")
-    check_bias(node, w[1] * group)
-    stated = node.ints_attr("kernel_shape", w[2:])
-    if tuple(stated) != w[2:]:
-        raise ModelInvalid("E13014", where=node, what=f"kernel_shape {list(stated)} but weights are {list(w[2:])}")
 
 
 def _plain_window(node: Node, kernel: StaticShape, spatial: Shape) -> Window:
@@ -132,20 +125,8 @@ def lower_conv_transpose(node: Node) -> Iterable[KernelCall]:
     if node.engine is not Engine.AICORE:
         yield from lower_direct(node, transposed_window(node), transposed=True)
         return
-    x, y = node.operand(0), node.output
-    n, c, h, w = x.desc.static_shape
-    _, m, oh, ow = y.desc.static_shape
-    window, group = transposed_window(node), node.int_attr("group", 1)
-    (kh, kw), (sh, sw), (dh, dw), (pt, pl) = window.kernel, window.strides, window.dilations, window.pads_begin
-    merged = merged_groups(group, c // group, m // group, C0)
-    params: dict[str, ParamValue] = {
-        "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
-        "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
-        "group": -(-group // merged), "cg": c // group * merged, "mg": m // group * merged,
-        "weights": node.operand(1).desc.dtype.short, "activation": node.str_attr("activation", ""),
-        "alpha": node.float_attr("alpha", 0.0), "beta": node.float_attr("beta", 0.0),
-    }  # fmt: skip
-    yield KernelCall("conv_transpose2d", (*node.inputs, None, None)[:4], (y,), params)
+    params = window_params(node, transposed_window(node)) | group_params(node)
+    yield KernelCall("conv_transpose2d", (*node.inputs, None, None)[:4], (node.output,), params)
 
 
 def count_multiplications(node: Node) -> int:
@@ -162,32 +143,20 @@ def evaluate_conv_transpose(node: Node, arrays: Sequence[Array | None]) -> Seque
     return [np.concatenate(made, axis=1)]
 
 
-register_operator(
-    OpDef(
-        name="ConvTranspose",
-        infer=infer_conv_transpose,
-        evaluate=evaluate_conv_transpose,
-        engines={Engine.AICORE: supports_blocked, Engine.VECTOR: supports_direct},
-        layout=layout_conv_transpose,
-        lower=lower_conv_transpose,
-        half_weights=(1,),
-        data=(0,),
-        weights=1,
-        multiplications=count_multiplications,
-        fused="FusedConvTranspose",
-        traits=Trait.WINDOW | Trait.CONVOLUTION,
-    )
+_FUSED = OpDef(
+    name="FusedConvTranspose",
+    ge_type="ConvTranspose",
+    infer=infer_conv_transpose,
+    engines={Engine.AICORE: supports_blocked},
+    layout=layout_conv_transpose,
+    lower=lower_conv_transpose,
+    half_weights=(1,),
+    inplace=(3,),
+    fused="FusedConvTranspose",
 )
+register_operator(_FUSED)
 register_operator(
-    OpDef(
-        name="FusedConvTranspose",
-        ge_type="ConvTranspose",
-        infer=infer_conv_transpose,
-        engines={Engine.AICORE: supports_blocked},
-        layout=layout_conv_transpose,
-        lower=lower_conv_transpose,
-        half_weights=(1,),
-        inplace=(3,),
-        fused="FusedConvTranspose",
+    replace(
+        plain_convolution(_FUSED, "ConvTranspose", count_multiplications), ge_type="", evaluate=evaluate_conv_transpose
     )
 )

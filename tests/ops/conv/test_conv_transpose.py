@@ -129,7 +129,7 @@ def test_fuses_bias_residual_and_activation(isa: str) -> None:
 @pytest.mark.parametrize(
     ("shapes", "attrs", "what"),
     [
-        ([(1, 4, 5, 5), (3, 2, 2, 2)], {}, "input has 4 channels, weights want 3"),
+        ([(1, 4, 5, 5), (3, 2, 2, 2)], {}, "input has 4 channels, weights [3, 2, 2, 2] want 3"),
         ([(1, 4, 5, 5), (4, 2, 2)], {}, "input of rank 4 with weights of rank 3"),
         ([(1, 4, 5, 5), (4, 2, 2, 2)], {"group": 3}, "group = 3 does not divide 4 input channels"),
         ([(1, 4, 5, 5), (4, 2, 2, 2)], {"output_padding": (1,)}, "output_padding = [1]"),
