@@ -66,10 +66,7 @@ def _fuse(
         own = {name: own[name] for name in ("transA", "transB") if own.get(name)}
         if _scale(node) != 1.0:
             own["scale"] = _scale(node)
-    inputs = [m["x"], m["w"], bias, residual, m.get("scale")]
-    while inputs[-1] is None and len(inputs) > 3:
-        inputs.pop()
-    value = rw.op(opdef.fused, *inputs, **(own | dict(attrs or {})))
+    value = rw.op(opdef.fused, m["x"], m["w"], bias, residual, m.get("scale"), **(own | dict(attrs or {})))
     value.producer.engine = node.engine
     return value
 

@@ -39,20 +39,20 @@ class AttentionGroups(
 
 
 def _repeats_heads(m: Match, name: str) -> bool:
-    """Are [batch, heads, 1, rows, size] repeated along the third dim, which becomes part of the second?"""
-    once, repeated, heads = (
-        value.desc.shape for value in (m[name], m.node(f"{name} repeated").output, m.node(f"{name} heads").output)
-    )
-    if once is None or repeated is None or heads is None or len(once) != 5 or len(heads) != 4 or UNNAMED in repeated:
+    """Whether [batch, heads, 1, rows, size] is repeated along the third dim, which becomes part of the second."""
+    once, repeated = m[name].desc.shape, m.node(f"{name} repeated").output.desc.shape
+    if once is None or len(once) != 5 or repeated is None or UNNAMED in repeated:
         return False
-    batch, groups, _, *matrix = once
-    if not isinstance(groups, int) or not isinstance(repeated[2], int) or once[2] != 1:
+    batch, groups, one, *matrix = once
+    times = repeated[2]
+    if not isinstance(groups, int) or not isinstance(times, int):
         return False
-    return repeated == (batch, groups, repeated[2], *matrix) and heads == (batch, groups * repeated[2], *matrix)
+    heads = m.node(f"{name} heads").output.desc.shape
+    return one == 1 and repeated == (batch, groups, times, *matrix) and heads == (batch, groups * times, *matrix)
 
 
 def _once(value: Value, rw: Rewriter) -> Value:
-    """[batch, heads, rows, size] of what has a dim of 1 behind its heads."""
+    """Return [batch, heads, rows, size] of a value with a dim of 1 behind its heads."""
     shape, view = value.desc.shape or (), value.producer
     if view.op_type in VIEWS and view.operand(0).desc.shape == (*shape[:2], *shape[3:]):
         return view.operand(0)

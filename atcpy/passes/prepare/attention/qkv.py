@@ -83,8 +83,6 @@ def _requirements(parts: list[_Part]) -> Iterator[Reject]:
     for part in parts:
         if part.weights.use_count > 1:
             yield Reject("second-consumer", part.weights.name, part.product.name)
-        if part.weights.desc.dtype is not first.weights.desc.dtype:
-            yield Reject("mixed-types", part.product.name, part.weights.desc.dtype.long)
         if (part.bias is None) is not (first.bias is None):
             yield Reject("other-formula", part.product.name, "not all add something")
         if part.bias is not None and part.bias.desc.static_shape != part.weights.desc.static_shape[1:]:
