@@ -123,6 +123,26 @@ def run_call(call: KernelCall, memory: Mapping[Value, Array], *, isa: str | None
     return row
 
 
+def load_task(
+    family: str,
+    params: Mapping[str, table.ParamValue],
+    srcs: Sequence[Array | None],
+    *dsts: Array,
+    isa: str | None = None,
+) -> _kernels.Plan:
+    """A plan of one task, as the loader makes it. Raises Refused."""
+    fed = [array for array in srcs if array is not None]
+    indices = iter(range(len(fed)))
+    src = [None if array is None else _array_slot(Region.INPUT, array, next(indices)) for array in srcs]
+    dst = [_array_slot(Region.OUTPUT, array, index) for index, array in enumerate(dsts)]
+    record = table.pack_task(family, src, dst, table.pack_params(family, params))
+    return _kernels.Plan(record, None, 0, [array.nbytes for array in fed], [array.nbytes for array in dsts], 1, isa)
+
+
+def _array_slot(region: Region, array: Array, index: int) -> Slot:
+    return Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
+
+
 def _choose_formats(node: Node, *, blocked: bool) -> None:
     opdef = find_opdef(node)
     assert opdef is not None

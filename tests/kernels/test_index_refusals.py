@@ -10,6 +10,7 @@ import pytest
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from tests.harness import load_task
 
 Params = dict[str, table.ParamValue]
 
@@ -74,17 +75,7 @@ BASES: dict[str, tuple[Params, list[Array], list[Array]]] = {
 
 
 def load(family: str, params: Params, srcs: Sequence[Array | None], dsts: Sequence[Array]) -> None:
-    """Makes a plan of one task, as the loader does."""
-    given = [array for array in srcs if array is not None]
-    places = iter(range(len(given)))
-    src = [None if array is None else _slot(Region.INPUT, array, next(places)) for array in srcs]
-    dst = [_slot(Region.OUTPUT, array, index) for index, array in enumerate(dsts)]
-    record = table.pack_task(family, src, dst, table.pack_params(family, params))
-    _kernels.Plan(record, None, 0, [array.nbytes for array in given], [array.nbytes for array in dsts], 1)
-
-
-def _slot(region: Region, array: Array, index: int) -> Slot:
-    return Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
+    load_task(family, params, srcs, *dsts)
 
 
 @pytest.mark.parametrize("family", BASES)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atcpy.ir import DType, Region, Slot, TensorDesc
-from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from tests.harness import load_task
 
 Params = dict[str, table.ParamValue]
 
@@ -23,17 +22,6 @@ REDUCE: Params = {
     "reduced_stride": [1] * 4,
     "inner": 1,
 }
-
-
-def load(family: str, params: Params, srcs: list[Array], dst: Array) -> _kernels.Plan:
-    """A plan of one task, as the loader makes it."""
-    slots = [
-        Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
-        for region, arrays in ((Region.INPUT, srcs), (Region.OUTPUT, [dst]))
-        for index, array in enumerate(arrays)
-    ]
-    record = table.pack_task(family, slots[:-1], slots[-1:], table.pack_params(family, params))
-    return _kernels.Plan(record, None, 0, [array.nbytes for array in srcs], [dst.nbytes], 1)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +41,9 @@ def load(family: str, params: Params, srcs: list[Array], dst: Array) -> _kernels
 )
 def test_gather(change: Params, reason: str) -> None:
     operands = [np.zeros((2, 4, 5), np.float32), np.zeros(3, np.int64)], np.zeros((2, 3, 5), np.float32)
-    load("gather", GATHER, *operands)
+    load_task("gather", GATHER, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
-        load("gather", GATHER | change, *operands)
+        load_task("gather", GATHER | change, *operands)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +63,9 @@ def test_gather(change: Params, reason: str) -> None:
 )
 def test_resize2d(change: Params, reason: str) -> None:
     operands = [np.zeros((2, 4, 5), np.float32)], np.zeros((2, 2, 3), np.float32)
-    load("resize2d", RESIZE, *operands)
+    load_task("resize2d", RESIZE, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
-        load("resize2d", RESIZE | change, *operands)
+        load_task("resize2d", RESIZE | change, *operands)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +82,9 @@ def test_resize2d(change: Params, reason: str) -> None:
 )
 def test_transdata(change: Params, reason: str) -> None:
     operands = [np.zeros((2, 4, 5), np.float32)], np.zeros((2, 1, 5, 16), np.float32)
-    load("transdata", TRANSDATA, *operands)
+    load_task("transdata", TRANSDATA, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
-        load("transdata", TRANSDATA | change, *operands)
+        load_task("transdata", TRANSDATA | change, *operands)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +99,9 @@ def test_transdata(change: Params, reason: str) -> None:
 )
 def test_trilu(change: Params, reason: str) -> None:
     operands = [np.zeros((2, 3, 4), np.float32), np.zeros(1, np.int64)], np.zeros((2, 3, 4), np.float32)
-    load("trilu", TRILU, *operands)
+    load_task("trilu", TRILU, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
-        load("trilu", TRILU | change, *operands)
+        load_task("trilu", TRILU | change, *operands)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +115,6 @@ def test_trilu(change: Params, reason: str) -> None:
 )
 def test_reduce(change: Params, reason: str) -> None:
     operands = [np.zeros((2, 3), np.float32)], np.zeros(2, np.float32)
-    load("reduce", REDUCE, *operands)
+    load_task("reduce", REDUCE, *operands)
     with pytest.raises(_kernels.Refused, match=reason):
-        load("reduce", REDUCE | change, *operands)
+        load_task("reduce", REDUCE | change, *operands)

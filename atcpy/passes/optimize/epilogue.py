@@ -48,7 +48,7 @@ def _requirements(m: Match, root: Node) -> Iterator[Reject]:
     yield from only_read_by(node.output, root)
     if node.attrs.get("activation"):
         yield Reject("already-activated", node.name)
-    if node.engine is not Engine.AICORE or root.engine is not Engine.AICORE:
+    if node.engine is not Engine.AICORE:  # as the root, which is in the same subgraph
         yield Reject("other-engine", root.name)
     if node.op_type == "Gemm" and m.get("b") is not None and node.float_attr("beta", 1.0) != 1.0:
         yield Reject("bias-scaled", node.name)

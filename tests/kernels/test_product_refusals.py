@@ -1,0 +1,119 @@
+"""Convolutions and matrix products: records that would reach outside their operands are refused.
+
+The operands of each base record hold just what the record needs: it loads, and nothing may be smaller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atcpy.ir.dtype import DType
+from atcpy.kernels import table
+from atcpy.kernels._kernels import Refused
+from tests.harness import load_task
+
+Params = dict[str, table.ParamValue]
+
+WINDOW: Params = {"n": 2, "h": 5, "w": 6, "oh": 3, "ow": 4, "kh": 2, "kw": 3, "sh": 1, "sw": 1, "dh": 1, "dw": 1}
+GROUPED: Params = WINDOW | {"group": 2, "c": 48, "cg": 32, "m": 32, "mg": 16}
+HALF = {"weights": "f16"}
+SPATIAL: Params = {"kernel": [1, 2, 2], "stride": [1, 1, 1], "dilation": [1, 1, 1], "pad": [0, 0, 0]}
+MATMUL: Params = {
+    "batch": [1, 1, 1, 2, 3], "a_batch": [0, 0, 0, 60, 20], "b_batch": [0, 0, 0, 0, 30], "y_batch": [0, 0, 0, 72, 24],
+    "m": 4, "k": 5, "n": 6, "a_row": 5, "a_col": 1, "b_row": 6, "b_col": 1, "y_row": 6, "bias_row": 6, "bias_col": 1,
+    "scale": 1.0, "bias_scale": 1.0,
+}  # fmt: skip
+PACKED: Params = MATMUL | {"b_packed": 1, "b_batch": [0, 0, 0, 0, 256], "weights": "bf16"}
+# Parameters, elements of each source and of the result, the type of the weights.
+BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
+    "conv2d": ("conv2d", GROUPED | {"src_c0": 16}, [2880, 6144, 32, 768], 768, "f32"),
+    "conv2d_half": ("conv2d", GROUPED | HALF | {"src_c0": 16}, [2880, 6144, 32, 768, 32], 768, "f16"),
+    "conv2d_plain": ("conv2d", WINDOW | {"group": 1, "c": 3, "cg": 3, "m": 20, "mg": 20, "src_c0": 1},
+                     [180, 576, 20, 1 * 768], 768, "f32"),
+    "conv_transpose2d": ("conv_transpose2d", GROUPED, [2880, 6144, 32, 768], 768, "f32"),
+    "depthwise2d": ("depthwise2d", WINDOW | {"c": 20, "m": 20}, [1920, 192, 20, 768], 768, "f32"),
+    "depthwise2d_half": ("depthwise2d", WINDOW | HALF | {"c": 20, "m": 20}, [1920, 192, 20, 768, 20], 768, "f16"),
+    "convnd": ("convnd", SPATIAL | {"n": 2, "group": 2, "cg": 3, "mg": 5, "in": [1, 4, 5], "out": [1, 3, 4]},
+               [240, 120, 10], 240, "f32"),
+    "col2im": ("col2im", SPATIAL | {"planes": 3, "image": [1, 4, 5], "cols": [1, 3, 4]}, [144], 60, "f32"),
+    "matmul": ("matmul", MATMUL, [120, 90, 24, 144], 144, "f32"),
+    "matmul_packed": ("matmul", PACKED, [120, 768, 24, 144], 144, "bf16"),
+}  # fmt: skip
+DTYPES = {dtype.short: dtype.numpy for dtype in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)}
+HUGE = 2**46
+BLOCKED = [
+    ({"n": 3}, "too small"), ({"h": 6}, "too small"), ({"w": 7}, "too small"), ({"oh": 4}, "too small"),
+    ({"ow": 5}, "too small"), ({"kh": 3}, "too small"), ({"kw": 4}, "too small"), ({"n": 0}, "out of range"),
+    ({"dw": 0}, "out of range"), ({"pt": -1}, "out of range"), ({"pl": 2**47}, "out of range"),
+]  # fmt: skip
+GROUPS = [
+    ({"c": 65}, "groups do not fit"), ({"c": 32}, "groups do not fit"), ({"cg": 24}, "whole blocks"),
+    ({"mg": 24, "m": 48}, "whole blocks"), ({"c": 49}, "too small"), ({"group": 3, "c": 96, "m": 48}, "too small"),
+]  # fmt: skip
+REACH = [({"dh": HUGE * 2 - 1}, "too far"), ({"dw": HUGE}, "too far")]
+STRIDES = [({"sh": HUGE}, "too far"), ({"sw": HUGE}, "too far")]
+CHANGES: dict[str, list[tuple[Params, str]]] = {
+    "conv2d": [
+        *BLOCKED, *GROUPS, *REACH, *STRIDES, ({"src_c0": 1}, "whole blocks"), ({"src_c0": 8}, "neither 1 nor 16"),
+    ],
+    "conv2d_half": [({"weights": "f32"}, "too small or of another type"), ({"weights": "bf16"}, "of another type")],
+    "conv2d_plain": [
+        *BLOCKED, ({"c": 4, "cg": 4}, "too small"), ({"c": 2}, "groups do not fit"), ({"mg": 16}, "groups do not fit"),
+    ],
+    "conv_transpose2d": [*BLOCKED, *GROUPS, *REACH],
+    "depthwise2d": [*BLOCKED, *REACH, *STRIDES, ({"c": 21}, "as many"), ({"c": 33, "m": 33}, "too small")],
+    "depthwise2d_half": [({"weights": "f32"}, "of another type"), ({"weights": "bf16"}, "of another type")],
+    "convnd": [
+        ({"n": 3}, "too small"), ({"group": 3}, "too small"), ({"cg": 4}, "too small"), ({"mg": 6}, "too small"),
+        ({"in": [2, 4, 5]}, "too small"), ({"out": [1, 3, 5]}, "too small"), ({"kernel": [1, 2, 3]}, "too small"),
+        ({"mg": 0}, "out of range"), ({"cg": -1}, "out of range"), ({"pad": [0, 0, -1]}, "out of range"),
+        ({"dilation": [1, 0, 1]}, "out of range"), ({"transposed": 2}, "neither 0 nor 1"),
+        ({"stride": [1, 1, HUGE]}, "too far"), ({"transposed": 1, "stride": [1, HUGE, 1]}, "too far"),
+        ({"dilation": [1, HUGE, 1]}, "too far"), ({"cg": 0, "in": [HUGE, HUGE, 1]}, "too far|out of range"),
+        ({"cg": 0, "kernel": [2**23, 2**23, 2]}, "out of range"),
+    ],
+    "col2im": [
+        ({"planes": 4}, "too small"), ({"image": [1, 4, 6]}, "too small"), ({"cols": [1, 4, 4]}, "too small"),
+        ({"kernel": [2, 2, 2]}, "too small"), ({"planes": -1}, "out of range"), ({"pad": [-1, 0, 0]}, "out of range"),
+        ({"image": [0, 4, 5]}, "out of range"), ({"stride": [1, 1, HUGE]}, "too far"),
+        ({"dilation": [1, HUGE, 1]}, "too far"),
+    ],
+    "matmul": [
+        ({"m": 5}, "overlap"), ({"m": 5, "y_batch": [0, 0, 0, 90, 30]}, "too small"), ({"k": 6}, "too small"),
+        ({"n": 7}, "overlap"), ({"a_row": 6}, "too small"), ({"b_row": 7}, "too small"), ({"b_col": 2}, "too small"),
+        ({"a_batch": [0, 0, 0, 61, 20]}, "too small"), ({"b_batch": [0, 0, 0, 1, 30]}, "too small"),
+        ({"batch": [2, 1, 1, 2, 3], "y_batch": [144, 0, 0, 72, 24]}, "too small"),
+        ({"y_batch": [0, 0, 0, 72, 23]}, "overlap"), ({"y_row": 5}, "overlap"), ({"a_col": 0}, "step along k"),
+        ({"bias_row": 7}, "bias or residual"), ({"bias_col": 2}, "neither 0 nor 1"), ({"scale": 2.0}, "residual needs"),
+        ({"weights": "f16"}, "must be packed"), ({"b_packed": 2}, "packed so"), ({"b_packed": 1}, "too small"),
+        ({"k": -1}, "out of range"), ({"batch": [1, 1, 1, 2, -1]}, "out of range"), ({"k": HUGE, "a_row": HUGE}, "too"),
+    ],
+    "matmul_packed": [
+        ({"n": 17, "y_row": 17, "y_batch": [0, 0, 0, 204, 68]}, "too small"), ({"weights": "f16"}, "of another type"),
+        ({"b_batch": [0, 0, 0, 1, 256]}, "too small"), ({"weights": "f32"}, "too small or of another type"),
+    ],
+}  # fmt: skip
+
+
+def load(base: str, change: Params, shorter: int | None = None) -> None:
+    """Make a plan of a base record with changes; operand `shorter` lacks one element."""
+    family, params, sizes, result, weights = BASES[base]
+    counts = [size - (index == shorter) for index, size in enumerate([*sizes, result])]
+    types = [DTYPES[weights if index == 1 else "f32"] for index in range(len(counts))]
+    *sources, destination = (np.zeros(count, dtype) for count, dtype in zip(counts, types, strict=True))
+    load_task(family, params | change, sources, destination)
+
+
+@pytest.mark.parametrize(("base", "change", "reason"), [(base, *row) for base, rows in CHANGES.items() for row in rows])
+def test_what_reaches_too_far_is_refused(base: str, change: Params, reason: str) -> None:
+    load(base, {})
+    with pytest.raises(Refused, match=reason):
+        load(base, change)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_each_operand_holds_all_that_is_read_or_written(base: str) -> None:
+    for index in range(len(BASES[base][2]) + 1):
+        with pytest.raises(Refused, match="too small"):
+            load(base, {}, shorter=index)
