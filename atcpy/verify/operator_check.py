@@ -59,7 +59,9 @@ def _node_of(custom: CustomOp, inputs: Sequence[Array | None], attrs: Mapping[st
     converted = {name: Tensor.of(value) if isinstance(value, np.ndarray) else value for name, value in attrs.items()}
     converted = {name: tuple(value) if isinstance(value, list) else value for name, value in converted.items()}
     outputs = 1 if custom.outputs is None else custom.outputs
-    node = graph.append(custom.name, values, converted, name=custom.name, outputs=("",) * outputs, domain=custom.domain)
+    node = graph.append(
+        custom.name, values, converted, name=custom.name, outputs=("",) * outputs, domain=custom.node_domain
+    )
     types = [None if array is None else TensorType.of(array) for array in inputs]
     for value, desc in zip(node.outputs, custom.infer_types(node, types, inputs), strict=True):
         value.desc = desc

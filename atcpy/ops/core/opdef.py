@@ -280,30 +280,30 @@ class OpDef:
 
 
 _REGISTRY: dict[tuple[str, str], OpDef] = {}
-_REPLACED: dict[tuple[str, str], OpDef] = {}  # our own records of ops for which users registered theirs
 
 
 def register_operator(opdef: OpDef) -> OpDef:
-    """Make an op known. A user's record replaces ours; any other second record for the same op is a mistake."""
+    """Make an op known; a second record for the same op is a mistake."""
     key = (opdef.domain, opdef.name)
-    if key in _REGISTRY:
-        assert Trait.CUSTOM in opdef.traits and Trait.CUSTOM not in _REGISTRY[key].traits, f"{opdef.name} is there"
-        _REPLACED[key] = _REGISTRY[key]
+    assert key not in _REGISTRY, f"{opdef.name} is there"
     _REGISTRY[key] = opdef
     return opdef
 
 
 def forget_operator(domain: str, name: str) -> None:
-    """Remove the record of a custom op; one of ours that it replaced is back."""
-    key = (domain, name)
-    del _REGISTRY[key]
-    if key in _REPLACED:
-        _REGISTRY[key] = _REPLACED.pop(key)
+    """Remove the record of a custom op."""
+    del _REGISTRY[(domain, name)]
 
 
 def find_opdef(node: Node) -> OpDef | None:
     """The record of a node's op, or None if there is none of ours."""
     return _REGISTRY.get((node.domain, node.op_type))
+
+
+def is_built_in(domain: str, name: str) -> bool:
+    """Return whether an op has a record that is not a user's."""
+    opdef = _REGISTRY.get((domain, name))
+    return opdef is not None and not opdef.has_any(Trait.CUSTOM)
 
 
 def find_signed(op_type: str, domain: str) -> OpDef | None:

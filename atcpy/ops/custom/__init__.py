@@ -3,6 +3,7 @@
 from atcpy.ops.custom.operator import CustomOp
 from atcpy.ops.custom.registry import (
     CustomOps,
+    custom_op_at,
     custom_op_of,
     custom_ops_in,
     find_custom_op,
@@ -19,6 +20,7 @@ __all__ = [
     "CustomOps",
     "OpContext",
     "TensorType",
+    "custom_op_at",
     "custom_op_of",
     "custom_ops_in",
     "find_custom_op",

@@ -19,12 +19,13 @@ from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.pattern import Op
 from atcpy.ir.tensor import Array
-from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait
+from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, is_built_in
 from atcpy.ops.custom.builder import Builder
 from atcpy.ops.custom.library import CKernel
 from atcpy.ops.custom.types import OpContext, TensorType, attributes, type_of_all
 
 ANY_NUMBER = 2**31 - 1
+_BESIDE_BUILT_IN = "custom:"  # no domain of a user's has a colon
 HOST = "host"  # the kernel family of tasks that Python runs
 
 Hook = Callable[..., Any]
@@ -58,6 +59,13 @@ class CustomOp:
         return f"{self.domain}::{self.name}"
 
     @property
+    def node_domain(self) -> str:
+        """The domain of its nodes in a graph: its own, or where that has a built-in op of the name, one beside it, so
+        that conversions that do not name the operator go on to find the built-in record.
+        """
+        return f"{_BESIDE_BUILT_IN}{self.domain}" if is_built_in(self.domain, self.name) else self.domain
+
+    @property
     def where(self) -> Where:
         """Where it is written."""
         return Where(file=self.file, line=self.line or None, op=self.name)
@@ -76,7 +84,7 @@ class CustomOp:
     def _record(self) -> OpDef:
         return OpDef(
             name=self.name,
-            domain=self.domain,
+            domain=self.node_domain,
             infer=self.infer,
             evaluate=self.evaluate,
             inplace=self.inplace,

@@ -20,9 +20,9 @@ from threading import RLock
 from typing import Any, NoReturn, TypeVar
 
 from atcpy.errors import AtcError, UsageError, Where, did_you_mean
-from atcpy.ir import Graph, walk
+from atcpy.ir import Graph, Node, walk
 from atcpy.ir.pattern import Op, variables
-from atcpy.ops.core.opdef import forget_operator
+from atcpy.ops.core.opdef import Trait, forget_operator, has_trait
 from atcpy.ops.core.opdef import register_operator as register_opdef
 from atcpy.ops.core.reference import find_schema
 from atcpy.ops.custom.library import CKernel
@@ -317,10 +317,10 @@ def _unload(path: str) -> None:
 def _forget(domain: str, name: str) -> None:
     """Takes an operator out again."""
     with _STATE.lock:
-        del _STATE.operators[(domain, name)]
+        operator = _STATE.operators.pop((domain, name))
         for cls in [cls for cls, key in _STATE.classes.items() if key == (domain, name)]:
             del _STATE.classes[cls]
-        forget_operator(domain, name)
+        forget_operator(operator.node_domain, name)
 
 
 def _check_registered(module: OpsModule) -> None:
@@ -339,13 +339,21 @@ def _check_registered(module: OpsModule) -> None:
 
 def custom_ops_in(graph: Graph) -> tuple[str, ...]:
     """The full names of users' operators among the nodes of a graph and its bodies: it needs them to run."""
-    found = (find_custom_op(node.domain, node.op_type) for node in walk(graph))
+    found = (custom_op_at(node) for node in walk(graph))
     return tuple(sorted({operator.full_name for operator in found if operator is not None}))
 
 
 def find_custom_op(domain: str, name: str) -> CustomOp | None:
     """An operator that this process knows, whoever brought it."""
     return _STATE.operators.get((domain, name))
+
+
+def custom_op_at(node: Node) -> CustomOp | None:
+    """The operator of a node, which may be one beside a built-in op of its name (`CustomOp.node_domain`)."""
+    if not has_trait(node, Trait.CUSTOM):
+        return None
+    found = (op for op in _STATE.operators.values() if (op.node_domain, op.name) == (node.domain, node.op_type))
+    return next(found, None)
 
 
 def custom_op_of(operator: type | str) -> CustomOp:

@@ -412,7 +412,7 @@ class Importer:
         if item.domain or custom is not None or extra_rule(op_type, domain) is not None:
             self._is_plain = False
         if custom is not None:
-            return _Op(custom_rule(custom), opset or 0, custom.domain, must_change=False)
+            return _Op(custom_rule(custom), opset or 0, custom.node_domain, must_change=False)
         rule = find_rule(op_type, domain, opset)
         if isinstance(rule, AtcError):
             unknown = isinstance(rule, Unsupported) and rule.code == "E19010" and self._recorder is not None

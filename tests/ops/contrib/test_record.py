@@ -4,7 +4,6 @@ import pytest
 
 from atcpy.errors import AtcError
 from atcpy.ir import DType, Sym, TensorDesc, walk
-from atcpy.ops.core.opdef import OpDef, Trait, find_signed, forget_operator, register_operator
 from atcpy.options import ConvertOptions
 from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.prepare import prepare, prepare_bodies
@@ -63,17 +62,6 @@ def test_branches_are_expanded_whether_they_are_chosen_or_not(condition: str) ->
     prepare_bodies(graph, manager)
     assert [node for node in walk(graph) if node.domain] == []
     assert "Gelu" in {node.op_type for node in walk(graph)}
-
-
-def test_a_users_op_replaces_ours_until_it_is_forgotten() -> None:
-    ours = find_signed("FastGelu", "com.microsoft")
-    assert ours is not None
-    register_operator(OpDef(name="FastGelu", domain="com.microsoft", traits=Trait.CUSTOM))
-    assert find_signed("FastGelu", "com.microsoft") is None
-    forget_operator("com.microsoft", "FastGelu")
-    assert find_signed("FastGelu", "com.microsoft") is ours
-    with pytest.raises(AssertionError):
-        register_operator(ours)
 
 
 def test_a_declared_size_is_not_believed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,38 @@ def test_operators_of_a_file_are_known_only_where_it_is_named(tmp_path: Path) ->
     error = error_of(tmp_path, ())
     assert error.code == "E19010"
     assert "--custom-ops" in error.hint
+
+
+QUICK_GELU = ONE_NODE.replace("my.dom.Double", "com.microsoft.QuickGelu")
+OPSETS = '"": 21, "com.microsoft": 1'
+
+
+def quick_gelu(folder: Path, name: str, custom_ops: object = ()) -> np.ndarray:
+    """What the package of a model with a QuickGelu computes of `X`."""
+    atcpy.convert(model(QUICK_GELU, OPSETS), folder / name, custom_ops=custom_ops)
+    return atcpy.InferenceSession(folder / name, threads=1, custom_ops=custom_ops).run(None, {"x": X})[0]
+
+
+@pytest.mark.parametrize("domain", ["", ', domain="com.microsoft"'])
+def test_a_file_replaces_an_op_of_onnx_runtime_only_where_it_is_named(tmp_path: Path, domain: str) -> None:
+    path = module(tmp_path, DOUBLE.replace('"Double"', f'"QuickGelu"{domain}'))
+    built_in = quick_gelu(tmp_path, "before.om")
+    for number in range(2):
+        np.testing.assert_array_equal(quick_gelu(tmp_path, f"named{number}.om", path), -2 * np.abs(X))
+        np.testing.assert_array_equal(quick_gelu(tmp_path, f"unnamed{number}.om"), built_in)
+    assert (tmp_path / "unnamed1.om").read_bytes() == (tmp_path / "before.om").read_bytes()
+    assert atcpy.convert(model(QUICK_GELU, OPSETS), tmp_path / "m.om", custom_ops=path).custom_ops != ()
+    assert atcpy.convert(model(QUICK_GELU, OPSETS), tmp_path / "m.om").custom_ops == ()
+
+
+def test_conversions_in_threads_find_each_its_own_record(tmp_path: Path) -> None:
+    path = module(tmp_path, DOUBLE.replace('"Double"', '"QuickGelu", domain="com.microsoft"'))
+    expected = {None: quick_gelu(tmp_path, "m.om"), path: -2 * np.abs(X)}
+    files = [None, path] * 4
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda i: quick_gelu(tmp_path, f"{i}.om", files[i] or ()), range(len(files))))
+    for file, result in zip(files, results, strict=True):
+        np.testing.assert_array_equal(result, expected[file])
 
 
 def test_a_file_that_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, V
 from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.reference import function_body
-from atcpy.ops.custom import find_custom_op
+from atcpy.ops.custom import custom_op_at
 from atcpy.options import PrepareOptions, Stage
 from atcpy.passes import folding
 from atcpy.passes.base import graph_pass
@@ -57,7 +57,7 @@ def _expand(graph: Graph, node: Node, record: PassRecord) -> Sequence[Node]:
     if results is None:
         return ()
     record.matched += 1
-    custom = find_custom_op(node.domain, node.op_type)
+    custom = custom_op_at(node)
     if isinstance(results, Reject):
         record.reject(results)
         erase_dead(graph, rw.created)

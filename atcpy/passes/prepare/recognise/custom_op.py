@@ -42,7 +42,7 @@ class CustomOpFusion(Fusion):
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         attrs = self._attributes(m, rw.anchor)
-        return rw.op(f"{self.operator.domain}::{self.operator.name}", *self._inputs(m), **attrs)
+        return rw.op(f"{self.operator.node_domain}::{self.operator.name}", *self._inputs(m), **attrs)
 
     def _inputs(self, m: Match) -> list[Value | None]:
         """Return the values of the pattern in the order of `forward`'s parameters."""
