@@ -110,13 +110,29 @@ def run_op(
 
 def run_call(call: KernelCall, memory: Mapping[Value, Array], *, isa: str | None = None, threads: int = 1) -> str:
     """Runs one kernel launch on the arrays of its operands; returns the row that ran."""
-    inputs = list(dict.fromkeys(value for value in call.src if value is not None))
-    src = [None if value is None else _slot(Region.INPUT, value, inputs.index(value), memory) for value in call.src]
+    operands = list(dict.fromkeys(value for value in call.src if value is not None))
+    inputs = [value for value in operands if value.tensor is None]
+    weights, offsets = bytearray(), dict[Value, int]()
+    for value in operands:
+        if value.tensor is not None:
+            weights.extend(bytes(-len(weights) % 64))
+            offsets[value] = len(weights)
+            weights.extend(memory[value].tobytes())
+
+    def source(value: Value | None) -> Slot | None:
+        if value is None:
+            return None
+        if value in offsets:
+            return Slot(Region.WEIGHTS, offsets[value], memory[value].nbytes, value.desc)
+        return _slot(Region.INPUT, value, inputs.index(value), memory)
+
     dst = [_slot(Region.OUTPUT, value, index, memory) for index, value in enumerate(call.dst)]
-    record = table.pack_task(call.family, src, dst, table.pack_params(call.family, call.params))
+    record = table.pack_task(
+        call.family, [source(value) for value in call.src], dst, table.pack_params(call.family, call.params)
+    )
     feeds, results = [memory[value] for value in inputs], [memory[value] for value in call.dst]
     sizes = [[array.nbytes for array in arrays] for arrays in (feeds, results)]
-    plan = _kernels.Plan(record, None, 0, sizes[0], sizes[1], threads, isa)
+    plan = _kernels.Plan(record, _aligned(weights), 0, sizes[0], sizes[1], threads, isa)
     plan.start([_bytes(array) for array in feeds], [_bytes(array) for array in results]).execute(0, 1)
     row = plan.rows()[0]
     assert row is not None
@@ -193,6 +209,14 @@ def _load(desc: TensorDesc, array: Array) -> Array:
     if desc.dtype.bits < 8:
         array = unpack_bits(array, desc.dtype, desc.elements).view(desc.dtype.numpy).reshape(desc.static_shape)
     return array if desc.storage_shape is None else find_format(desc.format).unpack(array, desc.static_shape)
+
+
+def _aligned(weights: bytearray) -> memoryview:
+    """The constants where the loader has them: at a multiple of 64 bytes."""
+    room = np.zeros(len(weights) + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    room[first : first + len(weights)] = np.frombuffer(weights, np.uint8)
+    return room.data[first : first + len(weights)]
 
 
 def _slot(region: Region, value: Value, index: int, memory: Mapping[Value, Array]) -> Slot:

@@ -65,6 +65,7 @@ struct task_view {
     const struct atc_slot *src, *dst;
     int n_src, n_dst;
     const void *params;
+    const uint8_t *weights; /* the constants of the package */
 };
 
 struct param_field {
@@ -150,6 +151,15 @@ static inline bool atc_holds_optional(const struct task_view *task, int source,
 {
     return task->n_src <= source || task->src[source].region == REGION_NONE ||
            atc_holds(task->src + source, dtype, elements, item);
+}
+
+/* Where a source lies that is a constant of the package and is read by the checker, once its size
+ * is checked; NULL for any other: what inputs and tasks write cannot be checked ahead.
+ */
+static inline const void *atc_constant(const struct task_view *task, int source)
+{
+    const struct atc_slot *slot = task->src + source;
+    return slot->region == REGION_WEIGHTS ? task->weights + slot->offset : NULL;
 }
 
 /* True if every one of n sizes lies in [min, ATC_TOO_BIG). */

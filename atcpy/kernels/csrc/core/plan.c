@@ -195,8 +195,9 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
         return refuse(refusal, number, "%s: no such choice", family->name);
     if (!overlaps_ok(task, family->inplace))
         return refuse(refusal, number, "operands overlap");
-    const struct task_view view = {task->slots, task->slots + task->n_src, task->n_src, task->n_dst,
-                                   task->params};
+    const struct task_view view = {task->slots,  task->slots + task->n_src,
+                                   task->n_src,  task->n_dst,
+                                   task->params, plan->weights};
     const char *reason = family->check(&view);
     if (reason != NULL)
         return refuse(refusal, number, "%s: %s", family->name, reason);

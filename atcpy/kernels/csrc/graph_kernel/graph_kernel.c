@@ -79,7 +79,7 @@ static const char *check_call(const struct gk_call *call)
     for (int i = 0; i < call->n_src; i++)
         src[i] = (struct atc_slot){REGION_ARENA, (uint8_t)call->src_type[i], 0, 0, 0, SOME * 8};
     *gk_elements(call->kind, &params) = SOME;
-    const struct task_view view = {src, &dst, call->n_src, 1, &params};
+    const struct task_view view = {src, &dst, call->n_src, 1, &params, NULL};
     return gk_family(call->kind)->check(&view);
 }
 
