@@ -32,9 +32,3 @@ def leave_out_what_is_empty(up: Upgrade) -> None:
     if sizes is None and scales is None:
         raise up.invalid("has neither scales nor sizes")
     up.set_inputs(up.input(0), up.input(1) if crops else None, scales, sizes)
-
-
-@normalizes("ai.onnx.ml::LinearClassifier")
-def say_that_nothing_is_added(up: Upgrade) -> None:
-    """No intercepts are zeros; one number stands for all, for how many there are the features say."""
-    up.attrs.setdefault("intercepts", (0.0,))

@@ -8,13 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from atcpy.exporters.onnx import export_model
 from atcpy.ir import Graph
 from atcpy.ir.verify import violations
+from atcpy.ops.ml.trees import evaluate_trees
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.parsed import ParsedModel
+from tests.harness import make_node
 from tests.ort import open_ort
 
 Array = npt.NDArray[Any]
@@ -39,16 +42,28 @@ def run_ort(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     return open_ort(model).run(None, dict(feeds))
 
 
+class Trees(OpRun):
+    """The op that ensembles of trees are written in, which the standard does not have."""
+
+    op_domain = ""
+
+    def _run(self, *arrays: Array, **attrs: object) -> tuple[Array, ...]:
+        return tuple(evaluate_trees(make_node("Trees", arrays, attrs), arrays))
+
+
 def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
-    return ReferenceEvaluator(model).run(None, dict(feeds))
+    results = ReferenceEvaluator(model, new_ops=[Trees]).run(None, dict(feeds))
+    assert isinstance(results, list)
+    return results
 
 
 def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """By ONNX Runtime if the exported model's opset allows it, else by the evaluator of `onnx`; so is Attention, whose
-    mask ONNX Runtime does not broadcast over the queries.
+    mask ONNX Runtime does not broadcast over the queries, and Trees, which it does not have.
     """
     model = export_model(graph)
-    if model.opset_import[0].version <= 26 and not list(graph.nodes_of("Attention")):
+    is_known = not any(graph.nodes_of("Attention")) and not any(graph.nodes_of("Trees"))
+    if model.opset_import[0].version <= 26 and is_known:
         return run_ort(model, feeds)
     return run_reference(model, feeds)
 

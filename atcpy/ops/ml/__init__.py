@@ -1,0 +1,5 @@
+"""Ops of the domain ai.onnx.ml: arithmetic becomes ops of the standard and two kernels, text stays on the host."""
+
+from atcpy.ops.ml import features, linear, svm, trees
+
+__all__ = ["features", "linear", "svm", "trees"]
