@@ -5,10 +5,13 @@ The operands of each base record hold just what the record needs: it loads, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from atcpy.ir.dtype import DType
+from atcpy.ir.tensor import Array
 from atcpy.kernels import table
 from atcpy.kernels._kernels import Refused
 from tests.harness import load_task
@@ -96,24 +99,52 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
 }  # fmt: skip
 
 
-def load(base: str, change: Params, shorter: int | None = None) -> None:
-    """Make a plan of a base record with changes; operand `shorter` lacks one element."""
-    family, params, sizes, result, weights = BASES[base]
-    counts = [size - (index == shorter) for index, size in enumerate([*sizes, result])]
-    types = [DTYPES[weights if index == 1 else "f32"] for index in range(len(counts))]
-    *sources, destination = (np.zeros(count, dtype) for count, dtype in zip(counts, types, strict=True))
-    load_task(family, params | change, sources, destination)
+def operands(base: str) -> list[Array]:
+    """The sources, then the result."""
+    _, _, sizes, result, weights = BASES[base]
+    types = [weights if index == 1 else "f32" for index in range(len(sizes))]
+    return [np.zeros(size, DTYPES[name]) for size, name in zip([*sizes, result], [*types, "f32"], strict=True)]
+
+
+def load(base: str, change: Params, arrays: Sequence[Array | None], results: int = 1) -> None:
+    """Make a plan of a base record with changes; the last arrays are its results."""
+    family, params, *_ = BASES[base]
+    load_task(family, params | change, arrays[:-results], *(array for array in arrays[-results:] if array is not None))
 
 
 @pytest.mark.parametrize(("base", "change", "reason"), [(base, *row) for base, rows in CHANGES.items() for row in rows])
 def test_what_reaches_too_far_is_refused(base: str, change: Params, reason: str) -> None:
-    load(base, {})
+    load(base, {}, operands(base))
     with pytest.raises(Refused, match=reason):
-        load(base, change)
+        load(base, change, operands(base))
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_each_operand_holds_all_that_is_read_or_written(base: str) -> None:
-    for index in range(len(BASES[base][2]) + 1):
+    arrays = operands(base)
+    for index, array in enumerate(arrays):
         with pytest.raises(Refused, match="too small"):
-            load(base, {}, shorter=index)
+            load(base, {}, [*arrays[:index], array[1:], *arrays[index + 1 :]])
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_what_is_optional_may_be_left_out_and_nothing_else(base: str) -> None:
+    *sources, result = operands(base)
+    required = min(len(sources), 2)
+    load(base, {}, [*sources[:required], *[None] * (len(sources) - required), result])
+    load(base, {}, [*sources[:required], result])
+    for index in range(required):
+        with pytest.raises(Refused, match=r"of another type|of an unknown type|packed so"):
+            load(base, {}, [*sources[:index], None, *sources[index + 1 :], result])
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_there_are_not_fewer_operands_and_not_more(base: str) -> None:
+    *sources, result = operands(base)
+    room = {"convnd": 3, "col2im": 1, "matmul": 4}.get(BASES[base][0], 5)
+    full = [*sources, *[None] * (room - len(sources))]
+    load(base, {}, [*full, result])
+    fewer = [*sources[: min(room, 2) - 1], result]
+    for arrays, results in ((fewer, 1), ([*full, None, result], 1), ([*full, result, result], 2)):
+        with pytest.raises(Refused, match="wrong number of operands"):
+            load(base, {}, arrays, results)
