@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from typing import TypeVar
 
 from atcpy.ir.graph import Graph
+
+T = TypeVar("T", bound=Hashable)
 
 
 def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
@@ -30,6 +33,22 @@ def topological_order(predecessors: Sequence[Iterable[int]]) -> list[int]:
                 heappush(ready, follower)
     assert len(order) == len(predecessors), "they form a cycle"
     return order
+
+
+def depth_first_order(roots: Iterable[T], predecessors: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return the roots and all that they depend on, each right behind those of its predecessors that come nowhere
+    earlier.
+    """
+    order: dict[T, None] = {}
+    for root in roots:
+        pending = [root]
+        while pending:
+            missing = next((other for other in predecessors(pending[-1]) if other not in order), None)
+            if missing is None:
+                order[pending.pop()] = None
+            else:
+                pending.append(missing)
+    return list(order)
 
 
 def sort_nodes(graph: Graph) -> None:

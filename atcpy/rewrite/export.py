@@ -186,9 +186,7 @@ class _Exporter:
             model.ir_version = max(model.ir_version, oldest)
         graph = source.graph
         model.graph.name = graph.name
-        if graph.HasField("doc_string"):
-            model.graph.doc_string = graph.doc_string
-        model.graph.metadata_props.extend(graph.metadata_props)
+        _copy_docs(graph, model.graph)
 
     def _import_more(self, model: onnx.ModelProto) -> None:
         """Import the domains that only functions of the model imported."""
@@ -341,29 +339,24 @@ class _Exporter:
         source = origin.proto
         if node.has_subgraphs:
             target.name, target.op_type, target.domain = source.name, source.op_type, source.domain
-            if source.HasField("doc_string"):
-                target.doc_string = source.doc_string
-            target.metadata_props.extend(source.metadata_props)
+            _copy_docs(source, target)
             for attr in source.attribute:
                 bodies += self._copy_attr(node.attrs.get(attr.name), attr, target.attribute.add())
         else:
             target.CopyFrom(source)
-        read = node.inputs
+        read, left_out = node.inputs, {index for index, name in enumerate(source.output) if not name}
         inputs = [
             "" if index is None or (value := read[index]) is None else self._name(value)
             for index in origin.input_indices
         ]
-        if inputs != list(target.input):
-            del target.input[:]
-            target.input.extend(inputs)
-        own, outputs = list(target.output), [self._name(value) for value in node.outputs]
-        if own != outputs:
-            declared = [*source.output]
-            for index, value in enumerate(node.outputs):
-                if index < len(declared) and not declared[index] and not value.use_count:
-                    outputs[index] = ""
-            del target.output[:]
-            target.output.extend(outputs)
+        outputs = [
+            "" if index in left_out and not value.use_count else self._name(value)
+            for index, value in enumerate(node.outputs)
+        ]
+        target.ClearField("input")
+        target.ClearField("output")
+        target.input.extend(inputs)
+        target.output.extend(outputs)
         return bodies
 
     def _copy_attr(
@@ -390,7 +383,7 @@ class _Exporter:
             target.attribute.append(helper.make_attribute("start", found.start))
         if found.end != _INT64_MAX:
             target.attribute.append(helper.make_attribute("end", found.end))
-        self._copy_docs(node, target)
+        _copy_docs(self._protos.get(node.name), target)
 
     def _write_form(
         self, node: Node, form: OpsetForm, target: onnx.NodeProto, body: onnx.GraphProto | None
@@ -407,15 +400,16 @@ class _Exporter:
             else:
                 target.input.append("" if operand is None else self._name(operand))
         target.output.extend(self._name(value) for value in node.outputs)
-        self._copy_docs(node, target)
+        _copy_docs(self._protos.get(node.name), target)
         return add_attributes(target, form.attrs, self._opset)
 
-    def _copy_docs(self, node: Node, target: onnx.NodeProto) -> None:
-        source = self._protos.get(node.name)
-        if source is not None:
-            if source.HasField("doc_string"):
-                target.doc_string = source.doc_string
-            target.metadata_props.extend(source.metadata_props)
+
+def _copy_docs(source: onnx.NodeProto | onnx.GraphProto | None, target: onnx.NodeProto | onnx.GraphProto) -> None:
+    if source is None:
+        return
+    if source.HasField("doc_string"):
+        target.doc_string = source.doc_string
+    target.metadata_props.extend(source.metadata_props)
 
 
 def _set_sizes(info: onnx.ValueInfoProto, value: Value) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from atcpy.ir import Node, Reject
+from atcpy.ir.order import depth_first_order
 from atcpy.ops.elementwise.graph_kernel import Sources, sources_of
 from atcpy.ops.elementwise.graph_program import MAX_SOURCES, MAX_WORDS
 from atcpy.passes.optimize.graph_kernel_groups import LAUNCH_COST, Groups, reads, with_views
@@ -53,16 +54,7 @@ class Copies:
                 owner = self._kernel_of.get(node)
                 if owner is not None:
                     borrowers.setdefault(owner, []).append(kernel)
-        found: dict[Kernel, None] = {}
-        for start in self._kernels:
-            pending = [start]
-            while pending:
-                waiting = [kernel for kernel in borrowers.get(pending[-1], ()) if kernel not in found]
-                if waiting:
-                    pending.append(waiting[0])
-                else:
-                    found[pending.pop()] = None
-        return list(found)
+        return depth_first_order(self._kernels, lambda kernel: borrowers.get(kernel, ()))
 
     def unsettled(self, rejects: Iterable[Reject]) -> list[Reject]:
         """Return those of the reasons against two nodes in one kernel that copies did not settle."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from atcpy.ir import Engine, Graph, Node, Reject, Value
+from atcpy.ir.order import depth_first_order
 from atcpy.ir.shape import element_count
 from atcpy.ops import Trait, find_opdef, is_view
 from atcpy.ops.core.spans import Spans, cuts_rows, dims_of, repeats, within
@@ -295,19 +296,8 @@ class Groups:
         return [rest, [node for node in cluster.nodes if node in tail]]
 
     def _depth_first(self, nodes: Sequence[Node]) -> list[Node]:
-        """What a node depends on comes right before it, as far as it has not come earlier."""
-        members, found = set(nodes), dict[Node, None]()
-        for root in nodes:
-            pending = [root]
-            while pending:
-                node = pending[-1]
-                waiting = [s for s, *_ in self.read[node] if s in members and s not in found]
-                if waiting:
-                    pending.append(waiting[0])
-                else:
-                    pending.pop()
-                    found[node] = None
-        return list(found)
+        members = set(nodes)
+        return depth_first_order(nodes, lambda node: (s for s, *_ in self.read[node] if s in members))
 
 
 def _form_of(node: Node) -> object:
