@@ -6,6 +6,7 @@ The operands of each base record hold just what the record needs: it loads, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -45,6 +46,14 @@ BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
 }  # fmt: skip
 DTYPES = {dtype.short: dtype.numpy for dtype in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)}
 HUGE = 2**46
+FLAGS = {"src_c0", "transposed", "b_packed"}
+MAY_BE_ZERO = {
+    "conv2d": {"pt", "pl"},
+    "conv_transpose2d": {"pt", "pl"},
+    "depthwise2d": {"pt", "pl"},
+    "convnd": {"cg", "pad"},
+    "col2im": {"planes", "pad"},
+}
 BLOCKED = [
     ({"n": 3}, "too small"), ({"h": 6}, "too small"), ({"w": 7}, "too small"), ({"oh": 4}, "too small"),
     ({"ow": 5}, "too small"), ({"kh": 3}, "too small"), ({"kw": 4}, "too small"), ({"n": 0}, "out of range"),
@@ -117,6 +126,20 @@ def test_what_reaches_too_far_is_refused(base: str, change: Params, reason: str)
     load(base, {}, operands(base))
     with pytest.raises(Refused, match=reason):
         load(base, change, operands(base))
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_each_size_is_in_range(base: str) -> None:
+    family, params, *_ = BASES[base]
+    for field in table.families()[family]:
+        if field.is_float or field.choices or field.name in FLAGS:
+            continue
+        may_be_zero = family == "matmul" or field.name in MAY_BE_ZERO[family]
+        for index, size in product(range(field.count), (-1 if may_be_zero else 0, 2**47, 2**62)):
+            value = params.get(field.name, 0)
+            changed = [*value[:index], size, *value[index + 1 :]] if isinstance(value, list) else size
+            with pytest.raises(Refused, match="out of range"):
+                load(base, {field.name: changed}, operands(base))
 
 
 @pytest.mark.parametrize("base", BASES)
