@@ -318,7 +318,7 @@ class Importer:
         else:
             self._inference.infer(node)
         for name, value in zip(item.outputs, results, strict=False):
-            if value is not None:
+            if name and value is not None:
                 scope.values[name] = value
 
     def _as_inlined(self, node: Node, item: Item, scope: _Scope) -> onnx.NodeProto:
@@ -330,7 +330,8 @@ class Importer:
     def _read_known(self, item: Item, scope: _Scope, inputs: list[Value | None], op: _Op) -> Node | None:
         """The node of an op that is known; None for a Constant, which is one already."""
         graph, outputs = scope.graph, item.outputs
-        while outputs and not outputs[-1]:
+        # How many outputs a variadic op has is part of its meaning, whether they have names or not.
+        while outputs and not outputs[-1] and not op.rule.has_variadic_outputs:
             outputs = outputs[:-1]
         attrs = self._read_attrs(item, scope, op.rule, len(inputs), len(outputs))
         if item.op_type == "Constant" and not op.domain:

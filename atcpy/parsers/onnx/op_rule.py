@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from atcpy.ops.core.signature import UNBOUNDED
+
 
 @dataclass(frozen=True, slots=True)
 class OpRule:
@@ -13,6 +15,11 @@ class OpRule:
     inputs: tuple[int, int]
     outputs: tuple[int, int]
     is_free: bool = False  # an op that is not ONNX's: its record in ops/ checks what it wants
+
+    @property
+    def has_variadic_outputs(self) -> bool:
+        """Whether each node says how many outputs it has."""
+        return self.outputs[1] == UNBOUNDED
 
 
 FREE = OpRule({}, (), (0, 2**31), (0, 2**31), is_free=True)

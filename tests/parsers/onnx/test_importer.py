@@ -83,6 +83,14 @@ def test_optional_inputs_left_out_are_none() -> None:
     assert [value.name if value else None for value in clip.inputs] == ["x", None, "m"]
 
 
+def test_an_output_without_a_name_is_no_input() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,6] x, float m) => (y)
+        { "", z = Split<axis = 1>(x) y = Clip(z, "", m) }"""
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    (y,) = run_canonical(parsed(text).graph, {"x": x, "m": np.array(9, np.float32)})
+    np.testing.assert_array_equal(y, np.minimum(x[:, 3:], 9))
+
+
 def test_attributes_keep_their_types() -> None:
     tensor = helper.make_tensor("t", TensorProto.INT64, [1], [7])
     nodes = [
