@@ -9,7 +9,7 @@ from atcpy.errors import ModelInvalid, Unsupported
 from atcpy.parsers.onnx import upgrade as upgrade_module
 from atcpy.parsers.onnx.contrib_rules import RULES
 from atcpy.parsers.onnx.upgrade import op_key
-from tests.parsers.onnx.canonical import Array, assert_same_meaning, ops_of, parsed, run_canonical
+from tests.parsers.onnx.canonical import Array, assert_same_meaning, ops_of, parsed, run_canonical, run_ort
 
 RNG = np.random.default_rng(7)
 
@@ -99,7 +99,8 @@ STEPS: dict[tuple[str, int], list[tuple[int, str, str]]] = {
     ("Scan", 9): [
         (8, "(float[2,3] start, float[2,4,3] x) => (last, y)",
          "last, y = Scan<num_scan_inputs = 1, body = b (float[3] s, float[3] e) => (float[3] t, float[3] u) "
-         "{ t = Add(s, e) u = Mul(t, e) }>(, start, x)"),
+         f"{{ t = Add(s, e) u = Mul(t, e) }}{directions}>(, start, x)")
+        for directions in ("", ", directions = [1]")
     ],
     ("Shape", 0): [
         (15, X, f"y = Shape<{attrs}>(x)") for attrs in
@@ -193,6 +194,57 @@ def test_old_opsets_mean_what_their_text_says() -> None:
     np.testing.assert_array_equal(y, x.repeat(2, axis=2))
     (y,) = old(6, "(float[2,3,4,5] x, float[3] s) => (y)", "y = PRelu(x, s)", x=x, s=floats(3))
     assert y.shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("opset", "attrs"), [(11, "axis = 1"), (11, "axis = 1, split = [2, 4]"), (13, "axis = 1"),
+                         (18, "axis = 1, num_outputs = 2")]
+)  # fmt: skip
+@pytest.mark.parametrize("outputs", ['y, ""', '"", y'])
+def test_parts_without_a_name_count(opset: int, attrs: str, outputs: str) -> None:
+    x = floats(2, 6)
+    (y,) = old(opset, "(float[2,6] x) => (y)", f"{outputs} = Split<{attrs}>(x)", x=x)
+    np.testing.assert_array_equal(y, np.split(x, [2 if "split" in attrs else 3], 1)[outputs.index("y") > 0])
+
+
+@pytest.mark.parametrize(("tiles", "axis"), [("1] {2.0", "1] {4.0"), ("0] {", "1] {0.0"), ("1] {2.0", "1] {0.5")])
+def test_an_old_tile_of_no_axis_is_invalid(tiles: str, axis: str) -> None:
+    nodes = f"t = Constant<value = float[{tiles}}}>() a = Constant<value = float[{axis}}}>() y = Tile(x, t, a)"
+    with pytest.raises(ModelInvalid, match="tiles and axis") as raised:
+        parsed(model(1, X, nodes, ir_version=3))
+    assert raised.value.code == "E13014"
+
+
+def test_old_numbers_that_are_not_finite_are_refused() -> None:
+    split = model(1, "(float[2,3] x) => (y, z)", "s = Constant<value = double[2] {1, 2}>() y, z = Split(x, s)")
+    proto = onnx.parser.parse_model(split)
+    proto.graph.node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.array([1, np.nan]), "s"))
+    with pytest.raises(ModelInvalid, match="not finite"):
+        parsed(proto)
+    pool = onnx.parser.parse_model(model(1, X, "y = GlobalLpPool<p = 2.0>(x)"))
+    for p in (np.inf, np.nan):
+        pool.graph.node[0].attribute[0].f = p
+        with pytest.raises(Unsupported, match="is not a whole number"):
+            parsed(pool)
+
+
+@pytest.mark.parametrize(("op", "shape"), [("Unsqueeze", (1, 3)), ("Squeeze", (3,)), ("ReduceSum", (1, 1))])
+def test_an_empty_list_of_axes(op: str, shape: tuple[int, ...]) -> None:
+    proto = onnx.parser.parse_model(model(11, "(float[1,3] x) => (y)", f"y = {op}<axes = [0]>(x)"))
+    del proto.graph.node[0].attribute[0].ints[:]
+    feeds = {"x": floats(1, 3)}
+    (y,) = run_canonical(parsed(proto).graph, feeds)
+    (expected,) = run_ort(proto, feeds)
+    assert y.shape == expected.shape == shape
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("opset", "channel_axis"), [(6, 1), (7, 3)])
+def test_old_slopes_belong_to_channels(opset: int, channel_axis: int) -> None:
+    x, slopes = floats(2, 3, 4, 3), floats(3)
+    (y,) = old(opset, "(float[2,3,4,3] x, float[3] s) => (y)", "y = PRelu(x, s)", x=x, s=slopes)
+    per_channel = slopes.reshape(-1, *[1] * (3 - channel_axis))
+    np.testing.assert_allclose(y, np.where(x < 0, x * per_channel, x), rtol=1e-6)
 
 
 def test_old_training_flags_are_dropped() -> None:
@@ -296,6 +348,8 @@ def test_what_training_alone_needs_is_refused() -> None:
     ("opset", "signature", "body", "needle"),
     [
         (6, "(float[] x, float[3] b) => (y)", "y = Add<broadcast = 1, axis = 1>(x, b)", "needs known ranks"),
+        (6, "(float[2,3,4] x, int64[r] d, float[3] s) => (y)", "t = Reshape(x, d) y = PRelu(t, s)",
+         "need known ranks"),
         (8, "(float[2] n, float[2,3] s, float[2,4,3] x) => (y, z)",
          "y, z = Scan<num_scan_inputs = 1, body = b (float[3] s1, float[3] e) => (float[3] t, float[3] u) "
          "{ t = Add(s1, e) u = Mul(t, e) }>(n, s, x)", "sequence_lens"),

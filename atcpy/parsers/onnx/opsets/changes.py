@@ -72,7 +72,8 @@ CHANGES = (
     change(
         12, "Dropout", Step(rw.drop_mask, rw.check_mask), attr_to_input("ratio", 1, DType.FLOAT32, ()), new_input(2, 0)
     ),
-    change(13, "Squeeze Unsqueeze", attr_to_input("axes", 1, neutral=())),
+    change(13, "Squeeze", attr_to_input("axes", 1, neutral=())),
+    change(13, "Unsqueeze", attr_to_input("axes", 1)),
     change(13, "ReduceSum", *_REDUCED_AXES),
     change(13, "Split", attr_to_input("split", 1)),
     change(13, "Softmax LogSoftmax Hardmax", Step(rw.softmax_of_flattened, rw.softmax_of_last_axis)),

@@ -22,7 +22,7 @@ _TYPE_NAMES = frozenset(onnx.TensorProto.DataType.keys())
 def whole_p(up: Upgrade) -> None:
     """p was a float, 2.0 by default."""
     p = up.node.float_attr("p", 2.0)
-    if p != int(p):
+    if not p.is_integer():
         raise up.unsupported(f"p = {p} is not a whole number", "export the model with an opset of 2 or later")
     up.attrs["p"] = int(p)
 
@@ -44,6 +44,8 @@ def sizes_to_attr(up: Upgrade) -> None:
         return
     if sizes.tensor is None:
         raise up.unsupported("the sizes of the parts are computed", "export the model with opset 13 or later")
+    if not np.isfinite(sizes.array).all():
+        raise up.invalid("the sizes of the parts are not finite")
     up.attrs["split"] = tuple(int(size) for size in sizes.array.reshape(-1))
     up.set_inputs(up.input(0))
 
@@ -94,8 +96,10 @@ def repeats_of_all_axes(up: Upgrade) -> None:
     tiles, axis, rank = up.input(1), up.input(2), up.rank(0)
     if tiles is None or axis is None or tiles.tensor is None or axis.tensor is None or rank is None:
         raise up.unsupported("tiles and axis are not both constants", "export the model with opset 6 or later")
+    if tiles.array.size != 1 or axis.array.size != 1 or axis.array.item() not in range(rank):
+        raise up.invalid(f"tiles and axis are not two numbers, with an axis of {rank}")
     repeats = [1] * rank
-    repeats[int(axis.array.reshape(-1)[0])] = int(tiles.array.reshape(-1)[0])
+    repeats[int(axis.array.item())] = int(tiles.array.item())
     up.set_inputs(up.input(0), up.const(repeats, DType.INT64, label="repeats"))
 
 
@@ -133,8 +137,12 @@ def broadcast_second_input(form: OpsetForm) -> None:
 
 def slope_of_all_axes(up: Upgrade) -> None:
     """A slope for each channel (axis 1) gets an axis of size 1 for each that follows."""
-    rank, slope = up.rank(0), up.node.operand(1)
-    if up.rank(1) == 1 and rank is not None and rank > 2 and slope.desc.shape != (1,):
+    rank, own, slope = up.rank(0), up.rank(1), up.node.operand(1)
+    if slope.desc.shape in ((), (1,)):
+        return
+    if rank is None or own is None:
+        raise up.unsupported("slopes for channels need known ranks", "export the model with opset 7 or later")
+    if own == 1 and rank > 2:
         up.set_inputs(up.input(0), up.unsqueeze(slope, *range(1, rank - 1)))
 
 
@@ -310,7 +318,7 @@ def softmax_of_flattened(up: Upgrade) -> None:
     For the last axis that is the same as now; else it is written out.
     """
     axis, rank = up.node.int_attr("axis", 1), up.rank(0)
-    if axis == -1 or (rank is not None and axis in (rank - 1, -1)):
+    if axis == -1 or (rank is not None and axis == rank - 1):
         up.attrs["axis"] = -1
         return
     x = up.node.operand(0)
