@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, erase_dead
 from atcpy.ir.shape import Dim
 from atcpy.ops.core.infer import KnownValues, infer_node, propagate
@@ -21,8 +19,6 @@ from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import has_named_dims, view_step
 from atcpy.passes.phase import Phase
-
-_LARGEST = 2**63 - 1  # what a Slice to the end is written with
 
 
 @graph_pass("ShapeSubgraphPass", Phase.MOVE, before=("TransposeReshapeMergePass",), repeats=True)
@@ -59,12 +55,13 @@ def _replace_operand(graph: Graph, node: Node, index: int, known: KnownValues, r
     elements = known(sizes)
     if node.domain or sizes is None or sizes.tensor is not None or elements is None:
         return
-    recipe = _recipe(node, elements)
+    dtype = sizes.desc.dtype
+    recipe = _recipe(node, elements, 2 ** (dtype.bits - 1) - 1)
     rejects = [Reject("sizes-differ", node.name)] if recipe is None else []
-    if not record.accept([node, sizes.producer], *rejects):
+    if not record.accept([node, sizes.producer], *rejects) or recipe is None:
         return
     rw = Rewriter(graph, node, record.name, [node])
-    graph.set_input(node, index, rw.const(np.array(recipe, np.int64), name=f"{node.name}_sizes"))
+    graph.set_input(node, index, rw.const(recipe, dtype, name=f"{node.name}_sizes"))
     node.attrs.pop("allowzero", None)
     node.passes = (*node.passes, record.name)
     declared = node.output.desc
@@ -73,8 +70,8 @@ def _replace_operand(graph: Graph, node: Node, index: int, known: KnownValues, r
     erase_dead(graph, [sizes.producer], "folded")
 
 
-def _recipe(node: Node, elements: tuple[Dim, ...]) -> tuple[int, ...] | None:
-    """Numbers that ask for the same as elements with names."""
+def _recipe(node: Node, elements: tuple[Dim, ...], largest: int) -> tuple[int, ...] | None:
+    """Numbers that ask for the same as elements with names; a Slice to the end is written with the largest."""
     before, after = node.operand(0).desc.shape, node.output.desc.shape
     if before is None or after is None:
         return None
@@ -89,7 +86,7 @@ def _recipe(node: Node, elements: tuple[Dim, ...]) -> tuple[int, ...] | None:
         if axes is None:
             return None
         recipe = [
-            _LARGEST if item == before[axis] != UNNAMED else item for item, axis in zip(elements, axes, strict=True)
+            largest if item == before[axis] != UNNAMED else item for item, axis in zip(elements, axes, strict=True)
         ]
     numbers = tuple(item for item in recipe if isinstance(item, int))
     return numbers if len(numbers) == len(elements) else None
