@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Use, Value
 from atcpy.ir.shape import Shape
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues, infer_node
@@ -74,7 +74,22 @@ def _plans(nodes: Sequence[Node], way: Regroup) -> list[tuple[Sequence[Node], _R
             for node in nodes
             if node in fitting and node not in seen
         ]
-    return [(part, change) for part in parts if gain(part, change) > 0]
+    return [(part, change) for part in parts if gain(part, change) > 0 and _can_be_undone(part, change)]
+
+
+def _can_be_undone(nodes: Sequence[Node], change: _Regrouping) -> bool:
+    """Whether a view gives readers outside what they read: of two open dims in one, none does."""
+    members = set(nodes)
+    left = [
+        value for node in nodes for value in node.outputs if any(_reads_old(use, members, change) for use in value.uses)
+    ]
+    return all(view_step(change.shapes[value], value.desc.shape or ()) is not None for value in left)
+
+
+def _reads_old(use: Use, members: set[Node], change: _Regrouping) -> bool:
+    """Whether a reader is outside, and no view that goes."""
+    goes = use.input_index == 0 and change.is_mover(use.node) and change.leads_out(use.node)
+    return use.node not in members and not goes
 
 
 @dataclass(frozen=True, slots=True)
