@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, Value, erase_dead, is_static
+from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, TensorDesc, Value, erase_dead, is_static
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
@@ -159,6 +159,8 @@ class Finisher:
             if created.op_type != "Const":  # whose type was set when it was created
                 infer_node(created, known)
         for old, new in replaced:
+            if new.producer in rw.created:
+                _keep_sizes(new, old)
             rw.replace(old, new)
         self._fold(rw.created)
         erase_dead(self._graph, dead)
@@ -182,6 +184,15 @@ class Finisher:
         if self._budget is None:
             self._budget = Budget(self._graph, self._options)
         return self._budget
+
+
+def _keep_sizes(new: Value, old: Value) -> None:
+    """Call the sizes of what stands for a value as that called them: they are the same."""
+    if new.desc.shape is None or old.desc.shape is None or is_static(new.desc.shape):
+        return
+    if len(new.desc.shape) == len(old.desc.shape):
+        sizes = zip(new.desc.shape, old.desc.shape, strict=True)
+        new.desc = TensorDesc.plain(new.desc.dtype, tuple(a if isinstance(a, int) else b for a, b in sizes))
 
 
 def _reads_constants(node: Node) -> bool:
