@@ -163,9 +163,12 @@ def _kind(node: Node) -> Kind:
 
 def _roi(node: Node) -> tuple[tuple[float, float], ...] | None:
     """The part of each dim that is taken, from 0 to 1; None if it is not constant or does not fit."""
-    value, rank = node.input(ROI), len(node.operand(0).desc.static_shape)
+    value, shape = node.input(ROI), node.operand(0).desc.shape
+    if value is None or value.tensor is None or shape is None:
+        return None
+    rank = len(shape)
     axes = _axes(node, rank)
-    if value is None or value.tensor is None or value.desc.elements != 2 * len(axes):
+    if value.desc.elements != 2 * len(axes):
         return None
     flat = [float(number) for number in value.array.reshape(-1)]
     by_axis = dict(zip(axes, zip(flat[: len(axes)], flat[len(axes) :], strict=True), strict=True))

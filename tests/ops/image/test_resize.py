@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atcpy
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Sym, TensorDesc
 from atcpy.ir.tensor import Array
@@ -128,3 +133,55 @@ def test_what_onnx_forbids(scales: list[float] | None) -> None:
     arrays = [arange((1, 1, 2, 2)), None, None if scales is None else np.array(scales, np.float32)]
     with pytest.raises(ModelInvalid):
         make_node("Resize", arrays, constants=(2,))
+
+
+def test_a_crop_of_open_dims() -> None:
+    arrays = [arange((1, 3, 4, 4)), np.zeros(8, np.float32), None, np.array([1, 3, 2, 2])]
+    for constants, reasons in (((1, 3), ["shape-unknown"]), ((3,), ["shape-unknown", "coordinates"])):
+        node = make_node(
+            "Resize", arrays, {"coordinate_transformation_mode": "tf_crop_and_resize"}, constants=constants
+        )
+        x = node.operand(0)
+        x.desc = TensorDesc.plain(x.desc.dtype, (1, 3, Sym("h"), Sym("w")))
+        assert [reject.reason for reject in supports_resize(node)] == reasons
+
+
+# As tf2onnx writes tf.image.crop_and_resize.
+CROPS = """
+<ir_version: 10, opset_import: ["" : 13]>
+crops (float[n,h,w,3] image, float[b,4] boxes, int32[b] of) => (float[b,4,5,3] y)
+<int64 zero = {0}, int64[1] first = {0},
+ int64[4] shape = {1, 3, 4, 5}, float[2] low = {0, 0}, float[2] high = {1, 1}, bool yes = {1}> {
+  counts = Shape(boxes)
+  count = Gather(counts, zero)
+  y = Loop(count, yes) <body = crop (int64 i, bool go) => (bool on, float[4,5,3] out) {
+    on = Identity(go)
+    box = Gather(boxes, i)
+    corner, end = Split(box)
+    roi = Concat<axis = 0>(low, corner, high, end)
+    which = Gather(of, i)
+    one = Gather(image, which)
+    batch = Unsqueeze(one, first)
+    channels_first = Transpose<perm = [0, 3, 1, 2]>(batch)
+    cropped = Resize<coordinate_transformation_mode = "tf_crop_and_resize", mode = "linear",
+      extrapolation_value = 0.5>(channels_first, roi, "", shape)
+    back = Transpose<perm = [0, 2, 3, 1]>(cropped)
+    out = Squeeze(back, first)
+  }>
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_crops_in_a_loop(level: str, tmp_path: Path) -> None:
+    feeds = {
+        "image": np.random.default_rng(7).standard_normal((2, 7, 9, 3)).astype(np.float32),
+        "boxes": np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [0.5, 0.1, 1.2, 0.7]], np.float32),
+        "of": np.array([0, 1, 1], np.int32),
+    }
+    model = onnx.parser.parse_model(CROPS)
+    atcpy.convert(model, tmp_path / "m.om", oo_level=level)
+    ours = atcpy.InferenceSession(tmp_path / "m.om").run(None, feeds)[0]
+    expected = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5)
+    assert (ours == 0.5).any()
