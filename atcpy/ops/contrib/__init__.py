@@ -1,4 +1,4 @@
-"""ONNX Runtime's own ops of the domain com.microsoft; importing a module registers its records."""
+"""ONNX Runtime's own ops, most of the domain com.microsoft; importing a module registers its records."""
 
 from atcpy.ops.contrib import (
     activations,
@@ -7,6 +7,7 @@ from atcpy.ops.contrib import (
     collectives,
     convolution,
     embedding,
+    experimental,
     grouped_attention,
     inverse,
     matmul,
@@ -19,6 +20,7 @@ from atcpy.ops.contrib import (
 )
 
 FAMILIES = (
-    activations, attention, blocks, collectives, convolution, embedding, grouped_attention, inverse, matmul, movement,
-    normalization, quantized, quantized_matmul, recurrent, *training.FAMILIES,
+    activations, attention, blocks, collectives, convolution, embedding, experimental,
+    grouped_attention, inverse, matmul, movement, normalization, quantized, quantized_matmul, recurrent,
+    *training.FAMILIES,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from atcpy.errors import Unsupported
+from atcpy.errors import ModelInvalid, Unsupported
 from tests.ops.contrib.cases import assert_as_in_ort, expanded, floats, integers, make_model, results_of
 from tests.parsers.onnx.canonical import Array, ops_of
 
@@ -55,6 +55,39 @@ X, W = floats(2, 6, 7, 7), floats(4, 3, 3, 3)
 )  # fmt: skip
 def test_it_computes_what_onnx_runtime_computes(op: str, arrays: list[Array], attrs: dict[str, object]) -> None:
     assert_as_in_ort(op, arrays, attrs, symbolic=True, constants=(1,) if op in ("Pad", "ExpandDims") else ())
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("Affine", {}),
+        ("Affine", {"alpha": 0.5, "beta": 2.0}),
+        ("Scale", {"scale": 0.5}),
+        ("ScaledTanh", {"alpha": 0.5, "beta": 2.0}),
+        ("ParametricSoftplus", {"alpha": 0.5, "beta": 2.0}),
+        ("ImageScaler", {"scale": 0.5, "bias": [1.0, -2.0, 3.0, 0.0, 5.0, 6.0]}),
+        ("Crop", {"border": [1, 2, 3, 0]}),
+        ("Crop", {"border": [1, 2, 0, 0], "scale": [5, 6]}),  # up to the last row and column
+    ],
+)
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_ops_that_the_standard_dropped(op: str, attrs: dict[str, object], symbolic: bool) -> None:
+    assert_as_in_ort(op, [X], attrs, domain="", opset=8, symbolic=symbolic)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "what"),
+    [
+        ("ScaledTanh", {"alpha": 0.5}, "attribute beta is missing"),
+        ("ImageScaler", {"bias": [1.0] * 5}, "5 biases for an image of shape"),
+        ("Crop", {"border": [1, 2, 3]}, r"border \[1, 2, 3\]"),
+        ("Crop", {"border": [4, 0, 4, 0]}, r"a side of 7 is shorter than 4 \+ 4"),
+        ("Crop", {"border": [1, 2, 0, 0], "scale": [6, 6]}, r"a side of 7 is shorter than 2 \+ 6"),
+    ],
+)
+def test_ops_that_the_standard_dropped_are_checked(op: str, attrs: dict[str, object], what: str) -> None:
+    with pytest.raises(ModelInvalid, match=what):
+        expanded(make_model(op, [X], attrs, domain="", opset=8))
 
 
 TINY = [floats(2, 3, 8) * np.float32(1e-4), floats(2, 3, 8, seed=1) * np.float32(1e-4), floats(8)]
