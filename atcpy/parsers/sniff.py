@@ -37,15 +37,13 @@ _TENSORFLOW_TEXT = re.compile(
 
 
 def begins_as_onnx(path: Path) -> bool:
-    """Does a file begin with the version of ONNX's format, as nearly all models of ONNX do? A SavedModel begins with a
-    1 and a message.
-    """
+    """Does a file begin with the version of ONNX's format, as nearly all models of ONNX do?"""
     try:
         with path.open("rb") as file:
-            head = file.read(3)
+            head = file.read(16)
     except OSError:
         return False  # whose reader says why
-    return head[:1] == b"\x08" and head != b"\x08\x01\x12"
+    return head[:1] == b"\x08" and not is_saved_model(head)
 
 
 def what_file(head: bytes, size: int) -> tuple[str, str] | None:
@@ -104,7 +102,7 @@ def what_protobuf(data: memoryview) -> tuple[str, str]:
     head = bytes(data[:512])
     if is_graphdef(head):
         return "a TensorFlow graph (GraphDef)", _TENSORFLOW
-    if (head[:3] == b"\x08\x01\x12" and b"serve" in bytes(data[:4096])) or b"saved_model_main_op" in head:
+    if is_saved_model(head) or b"saved_model_main_op" in head:
         return "the saved_model.pb of a TensorFlow SavedModel", _TENSORFLOW
     if (missing := _truncated(data)) is not None:
         return f"a part of a model: it ends {missing} bytes too early", "copy or download it again"
@@ -121,6 +119,16 @@ def is_graphdef(head: bytes) -> bool:
         return False
     length, at = _varint(data, at + 1)
     return head[at + length : at + length + 1] == b"\x12"
+
+
+def is_saved_model(head: bytes) -> bool:
+    """The version 1 and a message, whose first field is a message or a text, too. In ONNX's first format the same bytes
+    lead to the name of the producer.
+    """
+    if head[:3] != b"\x08\x01\x12":
+        return False
+    length, at = _varint(memoryview(head), 3)
+    return length > 0 and head[at : at + 1] in {b"\x0a", b"\x12"}
 
 
 def _truncated(data: memoryview) -> int | None:

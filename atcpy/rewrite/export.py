@@ -22,6 +22,7 @@ from atcpy.ir import DType, Graph, Node, Tensor, Value, walk
 from atcpy.ir.barrier import is_barrier
 from atcpy.parsers.onnx.opsets.downgrade import form_at, means_the_same, oldest_opset
 from atcpy.parsers.onnx.opsets.form import CannotDowngrade, OpsetForm
+from atcpy.parsers.onnx.reader import standard_opset
 from atcpy.rewrite.source_model import Origin, SourceModel
 
 _ATTR = onnx.AttributeProto
@@ -77,7 +78,7 @@ class _Exporter:
         self._source = source
         self._retyped = retyped
         self._nodes = [node for node in walk(graph) if not node.is_structural]
-        self._own_opset = next((e.version for e in source.model.opset_import if e.domain in ("", "ai.onnx")), 0)
+        self._own_opset = standard_opset(source.model)
         self._names: dict[Value, str] = {}
         self._written: dict[Tensor, str] = {}
         self._ranges: dict[Node, _Range] = {}
@@ -180,6 +181,8 @@ class _Exporter:
             if is_standard:
                 has_standard = True
                 model.opset_import[-1].version = self._opset
+        if self._opset and not source.opset_import:
+            model.opset_import.add(version=self._opset)
         self._import_more(model)
         if self._opset != self._own_opset:
             oldest = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)

@@ -20,7 +20,7 @@ from atcpy.om.atomic import atomic_write
 from atcpy.options import Stage
 from atcpy.parsers.onnx import import_onnx
 from atcpy.parsers.onnx.functions import all_nodes
-from atcpy.parsers.onnx.reader import ModelFile, read_model
+from atcpy.parsers.onnx.reader import ModelFile, read_model, standard_opset
 from atcpy.parsers.parsed import ParsedModel
 from atcpy.passes import prepare as _passes  # registers them
 from atcpy.passes.base import Pass
@@ -76,7 +76,7 @@ def optimize_model(
         output=str(target),
         before=before,
         after=ModelCount(rewritten.ops.total(), parts.nbytes, dict(sorted(rewritten.ops.items()))),
-        opset=_opset(rewritten.model),
+        opset=standard_opset(rewritten.model),
         applied=applied,
         verified=verdict.verified,
         oracle=verdict.oracle,
@@ -140,7 +140,7 @@ def _rewrite_best(
             continue
         warnings = [AtcWarning("W0042", f"only required passes were run: {why}")] if why else []
         if rewritten.raised:
-            opset = _opset(rewritten.model)
+            opset = standard_opset(rewritten.model)
             warnings.append(AtcWarning("W0040", f"the opset is raised to {opset} for {rewritten.raised}"))
         return rewritten, _applied(parsed.graph), warnings
     return unchanged(source), (), [AtcWarning("W0042", f"the model is written as it was: {why}")]
@@ -153,7 +153,7 @@ def _optional_passes() -> frozenset[str]:
 def rewrite(graph: Graph, source: SourceModel, options: RewriteOptions) -> RewrittenModel:
     """Run the engine-neutral passes over the graph of `source`, and export it."""
     shared = options.shared
-    opset = _opset(source.model)
+    opset = standard_opset(source.model)
 
     def is_on(entry: Pass) -> bool:
         is_named = not options.only or entry.required or entry.name in options.only
@@ -199,10 +199,6 @@ def _count_ops(model: onnx.ModelProto) -> Counter[str]:
     counts = Counter(node.op_type for node in all_nodes(model.graph.node))
     del counts["Constant"]
     return counts
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
 
 
 def _write(target: Path, data_name: str, parts: SerializedModel) -> None:

@@ -78,6 +78,14 @@ def _check_header(model: onnx.ModelProto, name: str) -> None:
         raise Unsupported("E10055", what, hint="export the model for an older IR version, or update atcpy")
 
 
+def standard_opset(model: onnx.ModelProto) -> int:
+    """Return the version of the standard's ops that a model is written in, 0 if it says none. The first formats had no
+    versions.
+    """
+    unversioned = 1 if model.ir_version < 3 and not model.opset_import else 0
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), unversioned)
+
+
 def _source(model: onnx.ModelProto, sha256: str) -> Source:
     opsets = sorted((as_text(entry.domain) or "ai.onnx", entry.version) for entry in model.opset_import)
     producer = " ".join(filter(None, (as_text(model.producer_name), as_text(model.producer_version))))

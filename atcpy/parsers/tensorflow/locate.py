@@ -10,7 +10,7 @@ from typing import Final
 
 from atcpy.errors import AtcError, ModelInvalid, Where
 from atcpy.parsers.files import map_file
-from atcpy.parsers.sniff import is_graphdef, is_tensorflow_text, is_text
+from atcpy.parsers.sniff import is_graphdef, is_saved_model, is_tensorflow_text, is_text
 from atcpy.parsers.tensorflow.bundle import INDEX
 from atcpy.parsers.tensorflow.messages import parse_text
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import CheckpointState
@@ -79,7 +79,7 @@ def find_location(path: Path) -> Location | None:
         return Location(Kind.GRAPH, path) if is_tensorflow_text(head) or path.suffix == TEXT_SUFFIX else None
     if is_graphdef(head):
         return Location(Kind.GRAPH, path)
-    return _saved_model(path) if head[:3] == b"\x08\x01\x12" else None
+    return _saved_model(path) if is_saved_model(head) else None
 
 
 def _find_in_folder(path: Path) -> Location | None:

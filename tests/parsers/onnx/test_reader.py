@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import atcpy
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError
 from atcpy.options import ParseOptions
 from atcpy.parsers.onnx import import_onnx, read_model, wire
@@ -64,6 +65,23 @@ def test_a_wrong_file_is_called_by_its_name(name: str, tmp_path: Path) -> None:
     assert needle in error.what
     assert error.hint
     assert error.where.file == str(path)
+
+
+@pytest.mark.parametrize("producer", ["CNTK", "", "pytorch" * 30])
+def test_the_first_format_is_no_saved_model(producer: str, tmp_path: Path) -> None:
+    """Version 1 and a producer's name begin as a SavedModel does."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 1]> g (float[2] x) => (float[2] y) {y = Relu(x)}'
+    )
+    model.ir_version, model.producer_name = 1, producer
+    del model.opset_import[:]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    x = np.array([-1, 2], np.float32)
+    atcpy.convert(path, tmp_path / "m.om")
+    np.testing.assert_array_equal(atcpy.InferenceSession(tmp_path / "m.om").run(None, {"x": x})[0], [0, 2])
+    atcpy.optimize(path, tmp_path / "o.onnx", verify=False)
+    assert [(entry.domain, entry.version) for entry in onnx.load(tmp_path / "o.onnx").opset_import] == [("", 1)]
 
 
 def test_each_wrong_file_has_a_sentence_of_its_own() -> None:
