@@ -142,6 +142,24 @@ def test_each_size_is_in_range(base: str) -> None:
                 load(base, {field.name: changed}, operands(base))
 
 
+SMALL: Params = MATMUL | {"batch": [2] * 5, "a_batch": [0] * 5, "b_batch": [0] * 5, "m": 2, "k": 1, "n": 1, "y_row": 1}
+
+
+def test_each_dim_steps_over_all_results_below_it() -> None:
+    load("matmul", SMALL | {"y_batch": [32, 16, 8, 4, 2]}, operands("matmul"))
+    with pytest.raises(Refused, match="overlap"):
+        load("matmul", SMALL | {"y_batch": [16, 16, 8, 4, 2]}, operands("matmul"))
+
+
+def test_sums_of_nothing_and_products_without_results_are_taken() -> None:
+    a, b, bias, residual, y = operands("matmul")
+    load("matmul", {"k": 0}, [a[:100], b[:60], bias, residual, y])  # what the strides of the batch reach
+    with pytest.raises(Refused, match="too small"):
+        load("matmul", {"k": 0}, [a[:99], b[:60], bias, residual, y])
+    for change in ({"m": 0}, {"n": 0}, {"batch": [1, 1, 1, 0, 3]}):
+        load("matmul", change, [a[:0], b[:0], bias[:0], residual[:0], y[:0]])
+
+
 @pytest.mark.parametrize("base", BASES)
 def test_each_operand_holds_all_that_is_read_or_written(base: str) -> None:
     arrays = operands(base)
