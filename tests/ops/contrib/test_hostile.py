@@ -7,11 +7,13 @@ import onnx
 import pytest
 
 from atcpy.errors import AtcError
+from atcpy.ops import OpDef, all_opdefs
 from atcpy.parsers.onnx.contrib_rules import RULES
 from tests.ops.contrib.cases import expanded, make_model
-from tests.parsers.onnx.canonical import Array
+from tests.parsers.onnx.canonical import Array, parsed
 
 _ATTR = onnx.AttributeProto
+DOMAIN = "com.microsoft"
 
 
 def values(kind: int, odd: int) -> object:
@@ -41,6 +43,25 @@ def models(domain: str, op: str) -> Iterator[onnx.ModelProto]:
         constants = range(count) if odd % 3 == 0 else ()
         outputs = max(min(rule.outputs[1], odd % 5), rule.outputs[0], 1)
         yield make_model(op, arrays, attrs, constants=constants, outputs=outputs, domain=domain, symbolic=odd % 4 == 1)
+
+
+VARIADIC = [
+    opdef for opdef in all_opdefs() if opdef.domain == DOMAIN and opdef.signature and opdef.signature.is_variadic
+]
+
+
+@pytest.mark.parametrize("opdef", VARIADIC, ids=lambda opdef: opdef.name)
+def test_no_operand_of_a_list_may_be_left_out(opdef: OpDef) -> None:
+    assert opdef.signature is not None
+    count = opdef.signature.input_count[0]
+    for index, is_missing in ((count - 1, True), (count, True), (count + 1, True), (None, False)):
+        arrays = [None if index == i else np.ones((2, 3), np.float32) for i in range(count + 3)]
+        try:
+            parsed(make_model(opdef.name, arrays))
+            problems = []
+        except AtcError as error:
+            problems = [problem.code for problem in error.problems if "is missing" in problem.what]
+        assert problems == (["E13014"] if is_missing else [])
 
 
 @pytest.mark.parametrize("key", RULES, ids=":".join)

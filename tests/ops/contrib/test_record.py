@@ -1,5 +1,6 @@
 """Records of com.microsoft's ops: types by expansion, and expansion in prepare."""
 
+import onnx.parser
 import pytest
 
 from atcpy.errors import AtcError
@@ -27,6 +28,18 @@ def test_each_result_of_unknown_size_has_a_symbol_of_its_own() -> None:
     text = f"{HEAD} g (float[?,1] x, float[A,B] b) => (y) {{ y = com.microsoft.BiasGelu(x, b) }}"
     (node,) = [node for node in parsed(text.replace("?", "C")).graph.nodes if node.domain]
     assert node.output.desc.shape == (Sym("y.0"), Sym("B"))
+
+
+def test_unnamed_dims_of_one_input_stay_apart() -> None:
+    nodes = "y = com.microsoft.FastGelu(x) z = com.microsoft.BiasGelu(x, b)"
+    model = onnx.parser.parse_model(f"{HEAD} g (float[A,B] x, float[C,D] b) => (y, z) {{ {nodes} }}")
+    for dim in model.graph.input[0].type.tensor_type.shape.dim:
+        dim.Clear()
+    gelu, bias_gelu = (node for node in parsed(model).graph.nodes if node.domain)
+    shape = gelu.operand(0).desc.shape
+    assert gelu.output.desc.shape == shape
+    assert bias_gelu.output.desc.shape == (Sym("z.0"), Sym("z.1"))
+    assert shape is not None and len({*shape, *(bias_gelu.output.desc.shape or ())}) == 4
 
 
 @pytest.mark.parametrize(

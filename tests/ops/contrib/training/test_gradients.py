@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import atcpy
-from tests.ops.contrib.cases import floats, make_model
-from tests.parsers.onnx.canonical import Array
+from tests.ops.contrib.cases import expanded, floats, make_model
+from tests.parsers.onnx.canonical import Array, ops_of
 
 erf = np.vectorize(math.erf)
 
@@ -218,6 +218,20 @@ def test_the_gradients_of_batch_normalization(shape: tuple[int, ...]) -> None:
     close(
         y, (x - old[0].reshape(lift)) / np.sqrt(old[1] + 1e-5).reshape(lift) * scale.reshape(lift) + bias.reshape(lift)
     )
+
+
+@pytest.mark.parametrize(("momentum", "adds"), [(0.0, 0), (2.0**-20, 2), (1.0, 2)])
+def test_running_moments_without_a_momentum_are_those_of_the_batch(momentum: float, adds: int) -> None:
+    x, old = floats(4, 3, 2), [floats(3, seed=4), np.abs(floats(3, seed=5))]
+    arrays, attrs = [x, floats(3), floats(3, seed=2), *old], {"momentum": momentum}
+    moments = ours("BatchNormInternal", arrays, attrs, outputs=5)[1:3]
+    for have, before, now in zip(moments, old, (x.mean((0, 2)), x.var((0, 2))), strict=True):
+        close(have, momentum * before + (1 - momentum) * now)
+    sums = [
+        ops_of(expanded(make_model("BatchNormInternal", arrays, {"momentum": each}, outputs=5))).count("Add")
+        for each in (momentum, 0.0)
+    ]
+    assert sums[0] - sums[1] == adds
 
 
 # --- data that move -------------------------------------------------------------------------------

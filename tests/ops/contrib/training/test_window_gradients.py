@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,8 @@ import onnx
 import pytest
 
 import atcpy
-from atcpy.errors import Unsupported
+from atcpy.errors import ModelInvalid, Unsupported
+from atcpy.ops.contrib.training import window_gradients
 from tests.ops.contrib.cases import expanded, floats, make_model
 from tests.ops.contrib.training.test_gradients import close, ours, slope
 from tests.parsers.onnx.canonical import Array
@@ -196,6 +198,23 @@ def test_a_window_may_reach_over_the_end(with_pads: int) -> None:
 def test_a_mean_whose_data_have_no_stated_shape_is_refused() -> None:
     with pytest.raises(Unsupported, match="the shape of its result is not stated"):
         expanded(make_model("AveragePoolGrad", [floats(1, 2, 3, 3)], {"kernel_shape": [2, 2]}, domain=""))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "pads", "refusal"),
+    [((4, 4), (4, 4), (0, 0, 0, 0), ""), ((4, 5), (2, 2), (0, 0, 0, 0), "a result of 20 elements"),
+     ((4, 4), (1, 17), (0, 7, 0, 7), "kernel_shape"), ((4, 4), (1, 16), (0, 6, 0, 6), ""),
+     ((4, 4), (2, 3), (0, 1, 1, 2), "5 windows along spatial dim 1"), ((4, 4), (2, 3), (0, 1, 1, 1), "")],
+)  # fmt: skip
+def test_the_sizes_of_a_mean_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, shape: Ints, kernel: Ints, pads: Ints, refusal: str
+) -> None:
+    monkeypatch.setattr(window_gradients, "_MAX_ELEMENTS", 16)
+    sizes = [1 + n + pads[axis] + pads[axis + 2] - kernel[axis] for axis, n in enumerate(shape)]
+    body = f"y = Identity(dy) dx = AveragePoolGrad<kernel_shape = {list(kernel)}, pads = {list(pads)}>(dy)"
+    model = pool_model(body, f"n,2,{text_of(shape)}", (1, 2, *sizes))
+    with pytest.raises(ModelInvalid, match=refusal) if refusal else nullcontext():
+        expanded(model)
 
 
 def test_places_of_another_graph_need_a_stated_shape() -> None:
