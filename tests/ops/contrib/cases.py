@@ -52,7 +52,8 @@ def make_model(
         inputs.append(helper.make_tensor_value_info(names[index], elem_type, dims))
     named = [onnx.ValueInfoProto(name=name) for name in results if name]
     graph = helper.make_graph([node], "one", inputs, named, initializers)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = {"": opset, "com.microsoft": 1, "ai.onnx.ml": 5}
+    imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
