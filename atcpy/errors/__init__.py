@@ -42,7 +42,7 @@ def abridge(text: str, limit: int = MAX_LINE_BYTES) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """A place in a model, a package, a file or the command line; empty fields are unknown.
+    """A location in a model, a package, a file or the command line; empty fields are unknown.
 
     `graph` is the path of the graph from the root, as `main/then_branch`; `index` is the node's position in its graph.
     """
@@ -62,7 +62,7 @@ class Where:
     offset: int | None = None
 
     def __str__(self) -> str:
-        """The place in one line: `m.onnx: main/node "c" (#3, Conv), input 1 "w"`."""
+        """The location in one line: `m.onnx: main/node "c" (#3, Conv), input 1 "w"`."""
         file = ":".join(str(part) for part in (self.file, self.line, self.column) if part not in ("", None))
         parts = [part for part in (self._node(), self._value(), self._bytes()) if part]
         if self.option:
@@ -88,7 +88,7 @@ class Where:
         return ", ".join(part for part in (f"partition {self.partition}" if self.partition else "", at) if part)
 
     def filled(self, **fields: Any) -> Self:
-        """This place with those of `fields` that were empty: who catches knows the file, who raises knew the node."""
+        """A copy whose empty fields are taken from `fields`: the raiser knows the node, a catcher adds the file."""
         return replace(self, **{k: v for k, v in fields.items() if getattr(self, k) in ("", None)})
 
     def as_dict(self) -> dict[str, str | int]:
@@ -104,15 +104,15 @@ class NodeLike(Protocol):
     op_type: str
 
 
-Place: TypeAlias = Where | NodeLike | str | None
+Location: TypeAlias = Where | NodeLike | str | None
 
 
-def _as_where(place: Place) -> Where:
-    if isinstance(place, Where):
-        return place
-    if isinstance(place, NodeLike):
-        return Where(node=place.name, op=place.op_type)
-    return Where(node=place or "")
+def _as_where(location: Location) -> Where:
+    if isinstance(location, Where):
+        return location
+    if isinstance(location, NodeLike):
+        return Where(node=location.name, op=location.op_type)
+    return Where(node=location or "")
 
 
 def nearest(word: str, candidates: Iterable[str], count: int = 3) -> list[str]:
@@ -138,7 +138,7 @@ class AtcError(Exception):
     exit_code: int = 2
     kind: ClassVar[str] = "error"
 
-    def __init__(self, code: str, what: str, *, where: Place = None, why: str = "", hint: str = "") -> None:
+    def __init__(self, code: str, what: str, *, where: Location = None, why: str = "", hint: str = "") -> None:
         row = CODES.get(code)
         if row is None:
             raise InternalError(f"{type(self).__name__} was raised with {code}, which is not in the table")
@@ -161,7 +161,7 @@ class AtcError(Exception):
         return render(self, label="")
 
     def located(self, **fields: Any) -> Self:
-        """This error, with what the catcher knows about the place filled in (`file=…`)."""
+        """This error, with what the catcher knows about the location filled in (`file=…`)."""
         for problem in self.problems:
             problem.where = problem.where.filled(**fields)
         self.where = self.where.filled(**fields)
@@ -232,7 +232,7 @@ class InternalError(Exception):
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "internal"
 
-    def __init__(self, what: str, *, code: str = "X0001", where: Place = None) -> None:
+    def __init__(self, what: str, *, code: str = "X0001", where: Location = None) -> None:
         self.code = code if code in CODES and CODES[code].exits == (1,) else "X0001"
         self.what = what
         self.where = _as_where(where)
@@ -240,8 +240,8 @@ class InternalError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        place = str(self.where)
-        return escape(self.what) + (f"\n  at {place}" if place else "")
+        location = str(self.where)
+        return escape(self.what) + (f"\n  at {location}" if location else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +266,8 @@ class AtcWarning:
         return {"code": self.code, "message": escape(self.message), "where": self.where.as_dict()}
 
     def __str__(self) -> str:
-        place = str(self.where)
-        return abridge(f"warning[{self.code}] {escape(self.message)}" + (f"   ({place})" if place else ""))
+        location = str(self.where)
+        return abridge(f"warning[{self.code}] {escape(self.message)}" + (f"   ({location})" if location else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class Cause:
     wheres: tuple[Where, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """A member of the `errors` list of `--json`; `more` counts the places after the first."""
+        """A member of the `errors` list of `--json`; `more` counts the locations after the first."""
         first = self.error
         return {
             "code": first.code,
@@ -296,9 +296,9 @@ class Cause:
         first, count = self.error, len(self.wheres)
         head = f"{label}[{first.code}]" if label else f"{first.code}:"
         lines = [f"{head} {escape(first.what)}" + (f"   × {count}" if count > 1 else "")]
-        places = [place for place in (str(where) for where in self.wheres[:3]) if place]
-        if places:
-            lines.append("  at " + "; ".join(places) + (f" and {count - 3} more" if count > 3 else ""))
+        locations = [location for location in (str(where) for where in self.wheres[:3]) if location]
+        if locations:
+            lines.append("  at " + "; ".join(locations) + (f" and {count - 3} more" if count > 3 else ""))
         if first.why:
             lines.append("  " + escape(first.why))
         if first.hint:

@@ -1,4 +1,4 @@
-"""Builder: creates the nodes and constants that stand for a source node, at one place of a graph.
+"""Builder: creates the nodes and constants that stand for a source node, at one position of a graph.
 
 Importers, op expansions, rewrites and custom ops all build through this class, so that names, provenance
 (`sources`, `passes`) and types are set the same way everywhere.

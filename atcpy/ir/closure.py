@@ -49,12 +49,12 @@ def close_node(node: Node) -> None:
 def _close_body(body: Graph, captured: dict[Value, int], first: int) -> None:
     inside: dict[Value, Value] = {}
     for node in list(body.nodes):
-        for place, value in enumerate(node.inputs):
+        for index, value in enumerate(node.inputs):
             if value is None or value.producer.graph is body:
                 continue
             if value not in inside:
                 inside[value] = _bring_in(body, value, captured, first)
-            body.set_input(node, place, inside[value])
+            body.set_input(node, index, inside[value])
 
 
 def _bring_in(body: Graph, value: Value, captured: dict[Value, int], first: int) -> Value:

@@ -126,7 +126,7 @@ class Node:
 
     @property
     def input_count(self) -> int:
-        """Number of input places, left-out ones included."""
+        """Number of inputs, counting optional ones that are left out."""
         return len(self._inputs)
 
     def input(self, index: int) -> Value | None:
@@ -169,7 +169,7 @@ class Node:
 
     @property
     def where(self) -> Where:
-        """Its place, for errors: the model's node that it stands for, if any."""
+        """The location that errors name: the source node if known, else this node."""
         name = self.sources[0] if self.sources else self.name
         return Where(graph=self.graph.name if self.graph else "", node=name, op=self.op_type)
 

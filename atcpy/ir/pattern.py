@@ -146,8 +146,8 @@ def could_match(pattern: Pattern, value: Value | None) -> bool:
 
 
 def _could_read(patterns: tuple[Pattern, ...], values: tuple[Value | None, ...]) -> bool:
-    for place, pattern in enumerate(patterns):
-        if not could_match(pattern, values[place] if place < len(values) else None):
+    for index, pattern in enumerate(patterns):
+        if not could_match(pattern, values[index] if index < len(values) else None):
             return False
     return True
 
@@ -167,12 +167,12 @@ def _match_node(pattern: Op, node: Node, found: Match) -> Iterator[Match]:
 
 def _match_inputs(patterns: tuple[Pattern, ...], values: tuple[Value | None, ...], found: Match) -> Iterator[Match]:
     bound: dict[str, Value | None] | None = None
-    for place, pattern in enumerate(patterns):
-        value = values[place]
+    for index, pattern in enumerate(patterns):
+        value = values[index]
         if not isinstance(pattern, Var):
             here = found if bound is None else Match(bound, found.nodes)
             for first in _match_value(pattern, value, here):
-                yield from _match_inputs(patterns[place + 1 :], values[place + 1 :], first)
+                yield from _match_inputs(patterns[index + 1 :], values[index + 1 :], first)
             return
         # A variable fits in one way or in none: those in a row are bound together.
         if bound is None:

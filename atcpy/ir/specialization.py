@@ -16,7 +16,7 @@ from atcpy.ir.tensor import Array, Tensor
 @dataclass(frozen=True, slots=True)
 class Rest:
     """What can be compiled only when earlier steps have run. `by_value` names the inputs whose elements,
-    not only their shapes, decide the shapes in it; `outputs` are the places of its outputs among the
+    not only their shapes, decide the shapes in it; `outputs` are the indices of its outputs among the
     graph's.
     """
 
@@ -44,7 +44,7 @@ class Specialization:
     eager: the nodes to run after it one by one: control flow, sequences and texts, results whose size
         depends on data.
     constants: constants that eager nodes or outputs are.
-    outputs: place and name of the graph's outputs that are there when these have run.
+    outputs: index and name of the graph's outputs that are there when these have run.
     rest: everything else, to be compiled for what came out; None if nothing is left.
     """
 

@@ -84,7 +84,7 @@ def _packers() -> Mapping[str, tuple[struct.Struct, int]]:
 
 
 @cache
-def _places() -> Mapping[str, Mapping[str, tuple[Field, int]]]:
+def _field_offsets() -> Mapping[str, Mapping[str, tuple[Field, int]]]:
     """Of each family, the arguments by name and where the numbers of each begin."""
     starts = {name: accumulate((field.count for field in fields), initial=0) for name, fields in families().items()}
     return {
@@ -97,15 +97,15 @@ def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
     """The family's argument struct; fields that `params` leaves out are zero, lists are padded
     with zeros, names of enum values become numbers. InternalError for a name that does not exist.
     """
-    places = _places().get(family)
-    if places is None:
+    field_offsets = _field_offsets().get(family)
+    if field_offsets is None:
         raise InternalError(f"no kernel family {family}")
     packer, count = _packers()[family]
     numbers: list[int | float] = [0] * count
     for name, value in params.items():
-        if name not in places:
+        if name not in field_offsets:
             raise InternalError(f"kernel family {family} has no argument {name}")
-        field, start = places[name]
+        field, start = field_offsets[name]
         if isinstance(value, str):
             if field.choices is None or value not in field.choices:
                 raise InternalError(f"kernel family {family}: {name} cannot be {value!r}")

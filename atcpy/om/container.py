@@ -70,7 +70,7 @@ class Verify(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One partition's place, counted from the file's first byte."""
+    """One partition's offset and size, counted from the file's first byte."""
 
     partition: Partition
     offset: int
@@ -191,7 +191,7 @@ def _pack_table(sizes: Mapping[Partition, int]) -> bytes:
 # ---- checksums
 
 
-_Read = Callable[[int, int], Iterable[Buffer]]  # the bytes from the first to before the second place, in pieces
+_Read = Callable[[int, int], Iterable[Buffer]]  # the bytes from the first offset up to the second, in chunks
 
 
 def _sealed(read: _Read, size: int) -> bytes:

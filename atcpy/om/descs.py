@@ -98,5 +98,5 @@ def _origin_shape(proto: TensorDescriptor) -> Shape | None:
     return tuple(dim if dim >= 0 else Sym(name.decode()) for dim, name in zip(dims, names, strict=True))
 
 
-# At the place of an optional input that is left out.
+# Stands for an optional input that is left out.
 HOLE = TensorDescriptor(layout="ND", shape=ShapeDef())

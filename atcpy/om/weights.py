@@ -28,7 +28,7 @@ def partition_buffers(weights: Iterable[Weight]) -> Iterator[memoryview]:
     at = 0
     for weight in ordered:
         if weight.offset + weight.nbytes <= at:
-            continue  # equal constants share their place
+            continue  # equal constants share one offset
         if weight.offset < at:
             raise InternalError(f"weight {weight.name} overlaps the one before it", where=weight.name)
         yield memoryview(bytes(weight.offset - at))
