@@ -26,7 +26,7 @@ from atcpy.parsers.onnx.external import ExternalData
 from atcpy.parsers.onnx.functions import MAX_NODES, Functions
 from atcpy.parsers.onnx.inference import TypeInference
 from atcpy.parsers.onnx.op_rule import FREE, OpRule
-from atcpy.parsers.onnx.order import Item, ordered_items, place
+from atcpy.parsers.onnx.order import Item, location_of, ordered_items
 from atcpy.parsers.onnx.recorder import Recorder
 from atcpy.parsers.onnx.rules import AUTO_PADS, check_node, custom_rule, find_rule
 from atcpy.parsers.onnx.tensors import read_sparse, read_tensor
@@ -381,7 +381,7 @@ class Importer:
             if index < len(inputs) and inputs[index] is None:
                 name = names[index] if index < len(names) else index
                 what = f"{item.op_type}: input {name} is missing"
-                self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+                self.problems.append(ModelInvalid("E13014", what, where=location_of(item, scope.path)))
 
     def _note_updates(self, node: Node, item: Item, scope: _Scope, opdef: OpDef) -> None:
         """ONNX Runtime writes some results into the memory of an input. There is no memory from run to run here: unless
@@ -404,7 +404,9 @@ class Importer:
         elif old.producer.is_source:
             kind = "a constant" if old.producer.op_type == "Const" else "a value of the graph around"
             what = f'{item.op_type} changes "{old.name}" in place, {kind}'
-            self.problems.append(Unsupported("E10055", what, where=place(item, scope.path), hint="make it an input"))
+            self.problems.append(
+                Unsupported("E10055", what, where=location_of(item, scope.path), hint="make it an input")
+            )
 
     def _find_op(self, item: Item, scope: _Scope) -> _Op:
         op_type, domain = item.op_type, "" if item.domain == "ai.onnx" else item.domain
@@ -452,7 +454,7 @@ class Importer:
             around = around.parent
         if where is None:
             assert item is not None
-            at = place(item, scope.path)
+            at = location_of(item, scope.path)
             where = Where(graph=at.graph, node=at.node, index=at.index, op=at.op, input=index, value=name)
         if around is not None:
             what, hint = f'"{name}" cannot be had: {around.gone[name]}', "export the model for inference"
@@ -500,7 +502,7 @@ class Importer:
         tensor = _constant_value(attrs)
         if tensor is None or len(attrs) != 1:
             what = "Constant: exactly one value must be given"
-            self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+            self.problems.append(ModelInvalid("E13014", what, where=location_of(item, scope.path)))
             scope.values[name] = scope.graph.append("Data", name=name).output
             return
         value = self._add_const(tensor, scope.final_name(name), scope, before=None)
@@ -522,25 +524,25 @@ class Importer:
         for attr in protos:
             name, kind = attr.name, attr.type
             if not (has_names and name in known) and not are_texts((name, attr.ref_attr_name)):
-                self.problems.append(not_text("the name of an attribute", place(item, scope.path)))
+                self.problems.append(not_text("the name of an attribute", location_of(item, scope.path)))
                 continue
             fits = fits and (known.get(name) == kind or is_free) and name not in attrs
             fits = fits and (name != "auto_pad" or attr.s in AUTO_PADS or is_free)
             if kind in (_GRAPH, _GRAPHS):
-                attrs[name] = None  # holds the attribute's place; the graphs are queued when the node is there
+                attrs[name] = None  # keeps the attribute's position; the graphs are queued when the node is there
                 continue
             plain = PLAIN.get(kind)
             if plain is not None:
                 attrs[name] = plain(attr)
                 continue
             try:
-                attrs[name] = read_attribute(attr, self._external, place(item, scope.path))
+                attrs[name] = read_attribute(attr, self._external, location_of(item, scope.path))
             except AtcError as error:
                 self.problems.append(error)
         if not (fits and all(required in attrs for required in rule.required)):
             bound = onnx.NodeProto(op_type=item.op_type)
             bound.attribute.extend(protos)
-            self.problems.extend(check_node(bound, rule, inputs, outputs, place(item, scope.path)))
+            self.problems.extend(check_node(bound, rule, inputs, outputs, location_of(item, scope.path)))
         return attrs
 
     def _bound(self, item: Item, scope: _Scope) -> list[onnx.AttributeProto]:
@@ -556,7 +558,7 @@ class Importer:
                 found.append(bound)
             elif not scope.prefix:
                 what = f"{item.op_type}: attribute {attr.name} refers to one of a function, outside of any"
-                self.problems.append(ModelInvalid("E13014", what, where=place(item, scope.path)))
+                self.problems.append(ModelInvalid("E13014", what, where=location_of(item, scope.path)))
         return found
 
     def _queue_bodies(self, node: Node, item: Item, scope: _Scope) -> None:
@@ -584,7 +586,7 @@ class Importer:
         inputs = self._find_inputs(item, caller)
         if len(inputs) > len(function.input):
             what = f"{function.name}: the function takes {len(function.input)} inputs, {len(inputs)} are given"
-            self.problems.append(ModelInvalid("E13014", what, where=place(item, caller.path)))
+            self.problems.append(ModelInvalid("E13014", what, where=location_of(item, caller.path)))
         bindings = {attr.name: attr for attr in function.attribute_proto}
         bindings.update((attr.name, attr) for attr in self._bound(item, caller))
         opsets = {**caller.opsets, **self._read_opsets(function.opset_import, f"function {function.name}")}
@@ -636,8 +638,8 @@ class Importer:
         return {domain: given[-1] for domain, given in versions.items()}
 
     def _report(self, error: AtcError, item: Item, scope: _Scope) -> None:
-        """A cause that many nodes may share, with the place of this one."""
-        where = place(item, scope.path)
+        """A cause that many nodes may share, with the location of this one."""
+        where = location_of(item, scope.path)
         self.problems.append(type(error)(error.code, error.what, where=where, why=error.why, hint=error.hint))
 
     def _warnings(self) -> Iterator[AtcWarning]:

@@ -52,14 +52,16 @@ def ordered_items(nodes: Iterable[onnx.NodeProto], path: str, problems: list[Atc
                 is_sorted = False
             if producers.setdefault(name, index) != index and name:
                 what = f'two nodes make the value "{name}"'
-                problems.append(ModelInvalid("E13009", what, where=place(item, path), hint="a value has one producer"))
+                problems.append(
+                    ModelInvalid("E13009", what, where=location_of(item, path), hint="a value has one producer")
+                )
     if is_sorted:
         return items
     producers.pop("", None)
     return _sorted(items, producers, captures, path, problems)
 
 
-def place(item: Item, path: str) -> Where:
+def location_of(item: Item, path: str) -> Where:
     """Where a node stands in the model."""
     name = item.name or next(filter(None, item.outputs), "")
     return Where(graph=path, node=name, index=item.index, op=item.op_type)
@@ -122,7 +124,7 @@ def _sorted(
     try:
         sorter.prepare()
     except CycleError as error:
-        cycle = [place(items[at], path) for at in error.args[1]]  # in the order in which values flow
+        cycle = [location_of(items[at], path) for at in error.args[1]]  # in the order in which values flow
         names = " → ".join(where.node for where in cycle)
         problems.append(ModelInvalid("E2100C", f"the graph has a cycle: {names}", where=cycle[0]))
     order: dict[int, None] = {}

@@ -86,12 +86,12 @@ class Variables:
         restored = self._restored.get(node.name, ())
         shared = node.attrs.get("shared_name")
         names = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
-        places = [(key, _read_slice(text, where)) for key, text in restored] or [
+        slices = [(key, _read_slice(text, where)) for key, text in restored] or [
             *((name, None) for name in names),
             *self._collected.get(node.name, ()),
             *((self._by_full_name.get(name, ""), None) for name in names),
         ]
-        return next((place for place in places if place[0] in self._checkpoint), places[0])
+        return next((entry for entry in slices if entry[0] in self._checkpoint), slices[0])
 
     @cached_property
     def _restored(self) -> dict[str, list[tuple[str, str]]]:

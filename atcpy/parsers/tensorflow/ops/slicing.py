@@ -59,7 +59,7 @@ def strided_slice(b: OpBuilder) -> Value:
 
 @maps("TensorStridedSliceUpdate")
 def strided_slice_update(b: OpBuilder) -> Value:
-    """ScatterND at the places that the slice has"""
+    """ScatterND at the indices of the slice"""
     x, updates = b.input(0), b.input(4)
     shape = b.op("Shape", x)
     indices = _taken(b, b.op("Reshape", b.iota(b.op("Size", x)), shape, allowzero=1))

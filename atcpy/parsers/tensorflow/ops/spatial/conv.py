@@ -327,8 +327,8 @@ def pool(b: OpBuilder) -> Value:
 
 
 @maps("MaxPoolWithArgmax")
-def pool_with_places(b: OpBuilder) -> list[Value]:
-    """MaxPool; places are counted as TensorFlow's, the channels last"""
+def pool_with_indices(b: OpBuilder) -> list[Value]:
+    """MaxPool; indices count elements as TensorFlow does, channels last"""
     layout = Layout(4, is_first=False)
     kernel, steps = _window(b, b.ints_attr("ksize"), layout), steps_of(b, layout)
     x = layout.enter(b, b.input(0))
@@ -346,8 +346,8 @@ def pool_with_places(b: OpBuilder) -> list[Value]:
         of_image = b.op("Range", b.const(0), b.squeeze(images, 0), one)
         before = b.op("Mul", of_image, b.op("Mul", area, channels))
         at = b.op("Add", at, b.unsqueeze(before, 1, 2, 3))
-    places = b.cast(layout.leave(b, at), b.dtype_attr("Targmax"))
-    return [layout.leave(b, b.cast(pooled, dtype)), places]
+    indices = b.cast(layout.leave(b, at), b.dtype_attr("Targmax"))
+    return [layout.leave(b, b.cast(pooled, dtype)), indices]
 
 
 # --- blocks of pixels ------------------------------------------------------------------------

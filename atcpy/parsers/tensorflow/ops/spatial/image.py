@@ -20,7 +20,7 @@ _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 @maps("ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor")
 def resize(b: OpBuilder) -> Value:
-    """Resize, with TensorFlow's rounding of places"""
+    """Resize, with TensorFlow's rounding of coordinates"""
     corners, centers = b.bool_attr("align_corners"), b.bool_attr("half_pixel_centers")
     if corners and centers:
         raise b.invalid("align_corners and half_pixel_centers are both set")

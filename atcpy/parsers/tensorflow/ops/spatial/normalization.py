@@ -16,7 +16,7 @@ def batch_norm(b: OpBuilder) -> list[Value | None]:
     """BatchNormalization; while training, by the statistics of the batch"""
     layout = layout_of(b, b.rank(0))
     x = layout.enter(b, b.input(0))
-    scale, offset, mean, variance = (b.input(place) for place in range(1, 5))
+    scale, offset, mean, variance = (b.input(index) for index in range(1, 5))
     epsilon = b.float_attr("epsilon")
     if not b.bool_attr("is_training"):
         y = b.op("BatchNormalization", x, scale, offset, mean, variance, epsilon=epsilon)
@@ -33,7 +33,7 @@ def batch_norm(b: OpBuilder) -> list[Value | None]:
 def old_batch_norm(b: OpBuilder) -> Value:
     """BatchNormalization, without scale if it is told so"""
     layout = Layout(4, is_first=False)
-    x, mean, variance, offset, scale = (b.input(place) for place in range(5))
+    x, mean, variance, offset, scale = (b.input(index) for index in range(5))
     if not b.bool_attr("scale_after_normalization"):
         scale = b.op("Expand", b.like(1, mean), b.op("Shape", mean))
     epsilon = b.float_attr("variance_epsilon")

@@ -38,7 +38,7 @@ def space_to_batch(b: OpBuilder) -> Value:
     for axis, block in enumerate(blocks, 1):
         number = sizes[axis].number
         if number is not None and number % block:
-            raise b.invalid(f"dim {axis} of {number} places, in blocks of {block}")
+            raise b.invalid(f"dim {axis} of size {number}, in blocks of {block}")
     split = [(sizes[axis] // block, IndexExpr.of(b, [block])) for axis, block in enumerate(blocks, 1)]
     cut = reshape_to(b, padded, [sizes[0], *[part for pair in split for part in pair], *sizes[count + 1 :]])
     outer, inner = (range(first, 2 * count + 1, 2) for first in (1, 2))
