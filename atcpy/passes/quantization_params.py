@@ -49,7 +49,7 @@ def integers_of(node: Node) -> Value:
 
 def rejects_steps(node: Node, axis: int | None = None) -> Iterator[Reject]:
     """Reasons against reading a node's steps: they are constant, of float32, positive, and one for all, or one
-    for each place along `axis`.
+    for each index along `axis`.
     """
     scale, zero = node.operand(1), node.input(2)
     if scale.tensor is None or (zero is not None and zero.tensor is None):

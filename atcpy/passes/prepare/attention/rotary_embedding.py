@@ -2,7 +2,7 @@
 
 x · cos + Concat(−x₂, x₁) · sin,  x₁ and x₂ the halves of x    →  RotaryEmbedding(x, cos, sin)
 Concat(x₁ · cos − x₂ · sin, x₂ · cos + x₁ · sin)               →  RotaryEmbedding(x, cos, sin)
-the same of the even and the odd places, joined by a Reshape  →  RotaryEmbedding(x, cos, sin) {interleaved}
+the same of the even and the odd positions, joined by a Reshape  →  RotaryEmbedding(x, cos, sin) {interleaved}
 Concat(RotaryEmbedding(x₁, cos, sin), x₂)                      →  RotaryEmbedding(x, cos, sin) {rotary_embedding_dim}
 
 Heads stand before the rows, or behind them; then they are joined first. Angles that serve all of a batch turn it as
@@ -126,7 +126,7 @@ def _rows(angle: Value, rank: int, is_joined: bool, rw: Rewriter) -> Value:
 
 
 def _source_of_halves(m: Match) -> Value | None:
-    """The value of which a and b are the halves, or the even and the odd places; None if there is none."""
+    """The value of which a and b are the halves, or the even and the odd positions; None if there is none."""
     a, b = source_of(m["a"]), source_of(m["b"])
     x = m["x"] if "x" in m.values else a[0]
     width = x.desc.shape[-1] if x.desc.shape else None

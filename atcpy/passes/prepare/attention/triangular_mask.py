@@ -18,7 +18,7 @@ from atcpy.ops.core.reference import evaluate_node
 from atcpy.ops.core.shape_values import UNNAMED
 
 _MAX_VALUES = 64  # values that are analysed for one mask
-_COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these hold each place of a dim
+_COUNTING = {DType.INT32, DType.INT64, DType.FLOAT32, DType.FLOAT64}  # these represent every index of a dim exactly
 _MAX_ELEMENTS = 1 << 22  # elements of a constant that are looked at
 
 

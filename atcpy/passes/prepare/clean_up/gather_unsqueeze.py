@@ -1,4 +1,4 @@
-"""Pick one place of a dim and keep the dim: what exporters write for a size among others.
+"""Pick one element along a dim and keep the dim: what exporters write for a size among others.
 
 Unsqueeze(Gather(x, i, axis), axis)  →  Gather(x, [i], axis)
 """
@@ -23,7 +23,7 @@ class GatherUnsqueeze(
     before=("TransposeReshapeMergePass",),
     repeats=True,
 ):
-    """Gather at a list of one place, where the dim comes back afterwards."""
+    """Gather with a list of one index instead of a scalar index and an Unsqueeze."""
 
     pattern = op(
         ("Unsqueeze", "Reshape"), op("Gather", var("x"), const("index"), name="gather"), const("axes"), name="view"
@@ -43,6 +43,6 @@ class GatherUnsqueeze(
 
 
 def _kept(shape: tuple[object, ...], axis: int) -> tuple[object, ...]:
-    """The shape with one place of a dim."""
+    """The shape with one element along a dim."""
     at = axis % len(shape)
     return (*shape[:at], 1, *shape[at + 1 :])

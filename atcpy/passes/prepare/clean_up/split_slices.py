@@ -1,6 +1,6 @@
 """One Split for Slices that cut a value into pieces.
 
-Slice(x, 0 … 8, axis), Slice(x, 8 … 16, axis)  →  Split(x, [8, 8], axis),   where x has 16 places there
+Slice(x, 0 … 8, axis), Slice(x, 8 … 16, axis)  →  Split(x, [8, 8], axis),   where that axis has size 16
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def split_slices(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
 
 
 def _piece(node: Node) -> tuple[int, int, int] | None:
-    """The axis of a Slice that takes each place of a range, and the range; None for other nodes."""
+    """The axis of a Slice that takes every index of a range, and the range; None for other nodes."""
     cut = cut_of(node)
     if cut is None or len(cut) != 1:
         return None

@@ -136,18 +136,18 @@ def _products(node: Node) -> int:
 
 def _waits(graph: Graph, nodes: Sequence[Node]) -> Mapping[int, frozenset[int]]:
     """The allreduces whose results go into each one without another one in between."""
-    number = {node: place for place, node in enumerate(nodes)}
+    number = {node: position for position, node in enumerate(nodes)}
     reach: dict[Value, int] = {}  # a bit for each allreduce
     waits: dict[int, frozenset[int]] = {}
     for node in graph.nodes:
         bits = 0
         for value in node.operands:
             bits |= reach.get(value, 0)
-        place = number.get(node)
-        if place is not None:
+        position = number.get(node)
+        if position is not None:
             if bits:
-                waits[place] = frozenset(bit for bit in range(bits.bit_length()) if bits >> bit & 1)
-            bits = 1 << place
+                waits[position] = frozenset(bit for bit in range(bits.bit_length()) if bits >> bit & 1)
+            bits = 1 << position
         if bits:
             for value in node.outputs:
                 reach[value] = bits

@@ -1,8 +1,8 @@
 """Which allreduces become one: a plan of segments, the same for every rank.
 
 Members that may meet form a bucket, in the order in which backward produces them. A bucket is split by the user's
-percentages, indices or most bytes, by the model of costs, or so that 96.54 % of the bytes go first: the rest, of which
-GE says that it is the best cut for ResNet-50, is all that is still missing when backward ends.
+percentages, indices or maximum size, by the cost model, or so that the first segment has 96.54 % of the bytes: the cut
+that GE recommends for ResNet-50, after which little is left to send when backward ends.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ def ends_by_size(sizes: Sequence[int], percents: Sequence[float]) -> list[int]:
     at, percent = 0, 0.0
     for share in percents[:-1]:
         percent += share
-        wanted = percent * so_far[-1] / 100
-        while at < last and so_far[at] < wanted:
+        target_bytes = percent * so_far[-1] / 100
+        while at < last and so_far[at] < target_bytes:
             at += 1
         end = at
-        if at > 0 and wanted - so_far[at - 1] <= so_far[at] - wanted:
+        if at > 0 and target_bytes - so_far[at - 1] <= so_far[at] - target_bytes:
             end = at - 1
         if ends and end <= ends[-1]:
             end = ends[-1] + 1
@@ -160,21 +160,21 @@ def ends_by_costs(bucket: Sequence[Member], network: Network) -> list[int]:
     cuts = _candidates([member.nbytes for member in bucket])
     so_far = list(accumulate(member.nbytes for member in bucket))
     ready = list(accumulate((member.ready for member in bucket), max))
-    sent = np.array([0, *(so_far[cut] for cut in cuts)], np.float64)  # before each place where a segment may begin
+    sent = np.array([0, *(so_far[cut] for cut in cuts)], np.float64)  # before each position where a segment may begin
     ways = algorithms(ALLREDUCE, network.between(bucket[0].ranks))
-    done = np.full((MAX_SEGMENTS + 1, len(sent)), inf)  # by segments and place: when the segments before it end
+    done = np.full((MAX_SEGMENTS + 1, len(sent)), inf)  # by segments and position: when the segments before it end
     done[0, 0] = 0.0
     begin = np.zeros(done.shape, np.int64)  # of the last of those segments
-    for place, cut in enumerate(cuts, 1):
-        seconds = least_seconds(ways, sent[place] - sent[:place])
-        ended = np.maximum(done[:-1, :place], ready[cut]) + seconds
-        begin[1:, place] = ended.argmin(axis=1)
-        done[1:, place] = ended.min(axis=1)
+    for position, cut in enumerate(cuts, 1):
+        seconds = least_seconds(ways, sent[position] - sent[:position])
+        ended = np.maximum(done[:-1, :position], ready[cut]) + seconds
+        begin[1:, position] = ended.argmin(axis=1)
+        done[1:, position] = ended.min(axis=1)
     whole = done[1:, -1]
-    ends, place = [], len(cuts)
+    ends, position = [], len(cuts)
     for segments in range(1 + int(np.argmax(whole <= whole.min() * (1 + 1e-9))), 0, -1):
-        ends.append(cuts[place - 1])
-        place = int(begin[segments, place])
+        ends.append(cuts[position - 1])
+        position = int(begin[segments, position])
     return ends[::-1]
 
 
@@ -214,20 +214,20 @@ def cut_for_dependencies(segments: Sequence[Sequence[int]], waits_for: Mapping[i
     """Cuts segments so that no collective waits for itself, directly or by way of others. `waits_for` are the members
     whose results each member's input depends on, directly or through others.
     """
-    order = sorted((number, place) for place, segment in enumerate(segments) for number in segment)
+    order = sorted((number, segment_index) for segment_index, segment in enumerate(segments) for number in segment)
     parts: list[list[int]] = []
     part_of: dict[int, int] = {}
     current: dict[int, int] = {}  # of a segment: its part that may still grow
     before: list[set[int]] = []  # the parts that a part waits for
-    for number, place in order:
+    for number, segment_index in order:
         needed = {part_of[other] for other in waits_for.get(number, ())}
         needed |= {earlier for part in needed for earlier in before[part]}
-        own = current.get(place)
+        own = current.get(segment_index)
         if own is None or own in needed or any(own in before[part] for part in needed):
             own = len(parts)
             parts.append([])
             before.append(set())
-            current[place] = own
+            current[segment_index] = own
         parts[own].append(number)
         part_of[number] = own
         if not needed <= before[own]:

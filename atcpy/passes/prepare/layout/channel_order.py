@@ -25,7 +25,7 @@ from atcpy.passes.fusion import Fusion, only_read_by
 from atcpy.passes.layout_chain import Moves, chain_above, has_named_dims
 from atcpy.passes.phase import Phase
 
-LONGEST_ORDER = 1 << 12  # places that are listed
+LONGEST_ORDER = 1 << 12  # indices that are listed
 LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as a Transpose
 
 
@@ -51,7 +51,7 @@ def name_shuffle(graph: Graph, record: PassRecord, options: PrepareOptions) -> N
 
 
 def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
-    """The dim whose places a chain puts into another order, and that order."""
+    """The dim whose indices a chain permutes, and that order."""
     shape, result = chain[-1].operand(0).desc.shape, chain[0].output.desc.shape
     if shape is None or shape != result or not has_named_dims(shape):
         return None
@@ -81,7 +81,7 @@ def order_parts(graph: Graph, record: PassRecord, options: PrepareOptions) -> No
 
 
 def _order_of_parts(node: Node, split: Node) -> Array | None:
-    """The places of what was split that a Concat puts behind each other."""
+    """The indices along the split dim, in the order in which Concat joins them."""
     shape = split.operand(0).desc.shape if split.op_type == "Split" and not split.domain else None
     if shape is None or any(value.producer is not split for value in node.operands):
         return None
@@ -131,20 +131,20 @@ class GatherConv(Fusion, switch="GatherConvFusionPass", phase=Phase.ABSORB, afte
         yield from _takes_channels(gather, m["order"])
         yield from _weights_are_free(m)
         channels = m["w"].desc.static_shape[1]
-        if channels != m["order"].desc.elements or sorted(_places(m)) != list(range(m["order"].desc.elements)):
+        if channels != m["order"].desc.elements or sorted(_channel_indices(m)) != list(range(m["order"].desc.elements)):
             yield Reject("not-a-partition", gather.name)
 
     def replacement(self, m: Match, rw: Rewriter) -> Value:
         conv = m.node("conv")
-        weights = np.ascontiguousarray(m["w"].array[:, np.argsort(_places(m))])
+        weights = np.ascontiguousarray(m["w"].array[:, np.argsort(_channel_indices(m))])
         bias = [] if m.get("b") is None else [m["b"]]
         return rw.op("Conv", m["x"], rw.const(weights, like=m["w"]), *bias, **conv.attrs)
 
 
-def _places(m: Match) -> list[int]:
+def _channel_indices(m: Match) -> list[int]:
     """The channels that are taken, counted from the front; −1 for one that is not told."""
     channels = (m["x"].desc.shape or (0, 0))[1]
-    return [int(place) % channels if isinstance(channels, int) and channels else -1 for place in m["order"].array.flat]
+    return [int(index) % channels if isinstance(channels, int) and channels else -1 for index in m["order"].array.flat]
 
 
 class ConvGather(Fusion, switch="ConvGatherFusionPass", phase=Phase.ABSORB, after=("ConvBiasAddFusionPass",)):

@@ -73,16 +73,16 @@ def _focus(node: Node) -> tuple[Value, int, Array] | None:
     if x is None or x.desc.shape is None or any(part.input(0) is not x for part in slices):
         return None
     _, channels, *sizes = x.desc.shape
-    places = [_place(cut_of(part), block) for part in slices]
+    offsets = [_block_offset(cut_of(part), block) for part in slices]
     if not isinstance(channels, int) or any(not isinstance(size, int) or size % block for size in sizes):
         return None
-    if None in places or len(set(places)) < len(places):
+    if None in offsets or len(set(offsets)) < len(offsets):
         return None
-    numbers = [place[0] * block + place[1] for place in places if place is not None]
+    numbers = [offset[0] * block + offset[1] for offset in offsets if offset is not None]
     return x, block, np.concatenate([number * channels + np.arange(channels) for number in numbers])
 
 
-def _place(cut: Cut | None, block: int) -> tuple[int, int] | None:
+def _block_offset(cut: Cut | None, block: int) -> tuple[int, int] | None:
     """Which row and column of each block a Slice takes."""
     if cut is None or set(cut) != {_ROWS, _COLUMNS}:
         return None
