@@ -30,7 +30,7 @@ class _Kind:
     name: str
     gates: int
     acts: tuple[str, ...]
-    p: int = 99  # places of inputs
+    p: int = 99  # input indices
     c: int = 99
 
 
@@ -220,8 +220,8 @@ def _activation_params(node: Node, directions: int) -> dict[str, ParamValue]:
     each = len(names) // directions
     params: dict[str, ParamValue] = {}
     for index, name in enumerate(names):
-        place = index // each * _ACTS + index % each
-        params |= {f"act{place}": name, f"alpha{place}": alphas[index], f"beta{place}": betas[index]}
+        slot = index // each * _ACTS + index % each
+        params |= {f"act{slot}": name, f"alpha{slot}": alphas[index], f"beta{slot}": betas[index]}
     return params
 
 

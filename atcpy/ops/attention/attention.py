@@ -129,15 +129,15 @@ def _scores(node: Node) -> StaticShape:
     return (q[0], _heads(node, q, "q_num_heads"), q[-2], k[-2] + past_keys(node, _PAST))
 
 
-def past_keys(node: Node, places: Sequence[int]) -> int:
+def past_keys(node: Node, input_indices: Sequence[int]) -> int:
     """How many keys come from earlier steps."""
-    past = node.input(places[0])
+    past = node.input(input_indices[0])
     return 0 if past is None else past.desc.static_shape[2]
 
 
 def _past_fits(node: Node, *widths: int) -> bool:
     """True if keys and values of earlier steps are there or not, and lie as the present ones will."""
-    past = [value.desc for place in _PAST if (value := node.input(place)) is not None]
+    past = [value.desc for index in _PAST if (value := node.input(index)) is not None]
     k = node.operand(1).desc.static_shape
     heads, keys = _heads(node, k, "kv_num_heads"), past_keys(node, _PAST)
     wanted = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
@@ -196,7 +196,7 @@ def _launch(
     tokens: Value | None = None,
 ) -> KernelCall:
     params["past"] = past_keys(node, past)
-    before = [node.input(place) if params["past"] else None for place in past]
+    before = [node.input(index) if params["past"] else None for index in past]
     wants_all = any(value.use_count for value in node.outputs[1:_RESULTS])
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)
     params["scale"] = node.float_attr("scale", 1 / math.sqrt(int(str(params["head"]))))

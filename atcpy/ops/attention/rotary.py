@@ -38,7 +38,7 @@ def supports_rotary(node: Node) -> Iterable[Reject]:
     else:
         sizes = _sizes(node)
         angles = (sizes["batch"], sizes["rows"], sizes["half"])
-        if any(node.operand(place).desc.static_shape != angles for place in (_COS, _SIN)):
+        if any(node.operand(index).desc.static_shape != angles for index in (_COS, _SIN)):
             yield Reject("broadcast", node.name)
         x, half = node.operand(0).desc.static_shape, sizes["half"]
         is_cut = len(x) == 3 and sizes["heads"] * sizes["head"] != x[-1]
@@ -72,7 +72,7 @@ def expand_rotary(node: Node, rw: Rewriter) -> Sequence[Value] | None:
     positions = node.input(_POSITIONS)
     if positions is None:
         return None
-    angles = [rw.op("Gather", node.operand(place), positions, axis=0) for place in (_COS, _SIN)]
+    angles = [rw.op("Gather", node.operand(index), positions, axis=0) for index in (_COS, _SIN)]
     return [rw.op("RotaryEmbedding", node.operand(0), *angles, **node.attrs)]
 
 

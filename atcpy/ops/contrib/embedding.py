@@ -18,7 +18,7 @@ from atcpy.ops.contrib.record import contrib
     outputs=(1, 3),
 )
 def embed_layer_normalization(e: Expansion) -> Sequence[Value | str]:
-    """LayerNormalization(word[id] + position[place] + segment[id]), the lengths by the mask, and the sum."""
+    """LayerNormalization(word[id] + position[index] + segment[id]), the lengths by the mask, and the sum."""
     words, positions = e.operand("word_embedding"), e.operand("position_embedding")
     total = _embedding_sum(e, words, positions, e.input("segment_embedding"), e.input("position_ids"))
     y = e.op(
@@ -59,13 +59,13 @@ def _table(e: Expansion, name: str, suffix: str = "_quant") -> Value:
 
 
 def _embedding_sum(
-    e: Expansion, words: Value, positions: Value, segment_table: Value | None, places: Value | None
+    e: Expansion, words: Value, positions: Value, segment_table: Value | None, position_ids: Value | None
 ) -> Value:
     ids, segments = e.operand("input_ids"), e.input("segment_ids")
-    if places is None:
+    if position_ids is None:
         at = e.slice(positions, 0, e.dim(ids, 1), 0)
     else:
-        at = e.op("Gather", positions, places, axis=0)
+        at = e.op("Gather", positions, position_ids, axis=0)
     total = e.sum(e.op("Gather", words, ids, axis=0), at)
     if segments is None or segment_table is None:
         return total

@@ -28,7 +28,7 @@ def inverse(e: Expansion) -> Value:
 
 
 def _eliminate(e: Expansion, rows: Value, column: int, size: int) -> Value:
-    """Swap the pivot's row to its place, and make the column that of the unit matrix."""
+    """Swap the pivot's row to its position, and make the column that of the unit matrix."""
     own = e.cast_like(e.const(np.eye(size)[:, column : column + 1], DType.INT64), rows)
     used = e.cast_like(e.const(np.arange(size)[:, None] < column, DType.INT64), rows)
     sizes = e.op("Abs", e.slice(rows, column, column + 1, -1))

@@ -34,9 +34,9 @@ def pad(e: Expansion) -> Value:
 
 @contrib("Unique", "x", outputs=(3, 3))
 def unique(e: Expansion) -> Sequence[Value]:
-    """Unique in the order of first occurrence, without the places of the first occurrences."""
-    y, _, places, counts = e.ops("Unique", e.operand("x"), outputs=4, sorted=0)
-    return [y, places, counts]
+    """Unique in the order of first occurrence, without the indices of the first occurrences."""
+    y, _, inverse, counts = e.ops("Unique", e.operand("x"), outputs=4, sorted=0)
+    return [y, inverse, counts]
 
 
 @contrib("ExpandDims", "X axis")
@@ -84,14 +84,14 @@ def torch_embedding(e: Expansion) -> Value:
 
 @contrib("UnfoldTensor", "input", "dim:i size:i! step:i")
 def unfold_tensor(e: Expansion) -> Value:
-    """All windows of `size` along an axis, `step` apart; the places in a window are the last axis."""
+    """All windows of `size` along an axis, `step` apart; the positions in a window are the last axis."""
     x = e.operand("input")
     rank, size, step = e.rank_of(x), e.count("size"), e.count("step", 1)
     axis = e.axis("dim", -1, rank)
     limit = e.scalar(e.op("Sub", e.dim(x, axis), e.const(size - 1)))
     starts = e.op("Range", e.const(0), limit, e.const(step))
-    places = e.op("Add", e.unsqueeze(starts, 1), e.iota(e.const([size])))
-    windows = e.op("Gather", x, places, axis=axis)
+    positions = e.op("Add", e.unsqueeze(starts, 1), e.iota(e.const([size])))
+    windows = e.op("Gather", x, positions, axis=axis)
     return e.transpose(windows, (*(a for a in range(rank + 1) if a != axis + 1), axis + 1))
 
 

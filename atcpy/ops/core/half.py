@@ -9,11 +9,11 @@ from atcpy.ir import DType, Node, Reject
 HALF_DTYPES = frozenset({DType.FLOAT16, DType.BFLOAT16})
 
 
-def supports_weights(node: Node, place: int, half: Iterable[int]) -> Iterable[Reject]:
+def supports_weights(node: Node, index: int, half: Iterable[int]) -> Iterable[Reject]:
     """A reason if constant weights are of another type than the activations, and not at one of the
-    places `half` where 16 bits will do.
+    inputs `half` where 16 bits will do.
     """
-    x, w = node.operand(0).desc.dtype, node.operand(place).desc.dtype
-    narrow = x is DType.FLOAT32 and w in HALF_DTYPES and place in half
+    x, w = node.operand(0).desc.dtype, node.operand(index).desc.dtype
+    narrow = x is DType.FLOAT32 and w in HALF_DTYPES and index in half
     if w is not x and not narrow:
         yield Reject("mixed-types", node.name, f"weights are {w.long}, activations {x.long}")

@@ -133,8 +133,8 @@ def _only_weights_differ(node: Node, dtypes: tuple[DType, ...]) -> bool:
     opdef = find_opdef(node)
     if opdef is None or not node.passes:
         return False
-    narrow = {place for place in opdef.half_weights if dtypes[place] in HALF_DTYPES}
-    wide = tuple([DType.FLOAT32 if place in narrow else dtype for place, dtype in enumerate(dtypes)])
+    narrow = {index for index in opdef.half_weights if dtypes[index] in HALF_DTYPES}
+    wide = tuple([DType.FLOAT32 if index in narrow else dtype for index, dtype in enumerate(dtypes)])
     return bool(narrow) and not type_problem(node.op_type, node.domain, wide)
 
 

@@ -113,7 +113,7 @@ def quotient(dims: Sequence[Dim], divisors: Sequence[Dim]) -> Dim | None:
 
 
 def is_vector(value: Value) -> bool:
-    """True for rank 0 or 1: where an element's place is its number."""
+    """True for rank 0 or 1: where an element's index is a single number."""
     return value.desc.shape is not None and len(value.desc.shape) <= 1
 
 

@@ -78,13 +78,13 @@ def _launches(
     src_offset: int,
     dst_offset: int,
 ) -> Iterator[dict[str, ParamValue]]:
-    """Arguments of one launch, or of one for each place of the smallest dims beyond those that a kernel knows."""
+    """Arguments of one launch, or of one for each index of the smallest dims beyond those that a kernel knows."""
     few = list(zip(*collapse(dims, src_strides, dst_strides), strict=True))
     by_size = sorted(range(len(few)), key=lambda axis: few[axis][0])
     walked = sorted(by_size[: max(len(few) - MAX_RANK, 0)])
     inner = [few[axis] for axis in range(len(few)) if axis not in walked]
-    for places in itertools.product(*(range(few[axis][0]) for axis in walked)):
-        steps = [(place * few[axis][1], place * few[axis][2]) for place, axis in zip(places, walked, strict=True)]
+    for indices in itertools.product(*(range(few[axis][0]) for axis in walked)):
+        steps = [(index * few[axis][1], index * few[axis][2]) for index, axis in zip(indices, walked, strict=True)]
         yield {
             "rank": len(inner), "dims": [dim for dim, _, _ in inner], "src_strides": [src for _, src, _ in inner],
             "dst_strides": [stride for _, _, stride in inner], "src_offset": src_offset + sum(src for src, _ in steps),
@@ -117,7 +117,7 @@ def rejects_value(node: Node, desc: TensorDesc) -> Iterable[Reject]:
 
 
 def in_few_launches(supports: Supports, lower: Lower) -> Supports:
-    """Supports what becomes a few copies: dims beyond those that the kernel knows take one for each place."""
+    """Supports what becomes a few copies: dims beyond those that the kernel knows take one for each index."""
 
     def supports_there(node: Node) -> Iterable[Reject]:
         reasons = list(supports(node))

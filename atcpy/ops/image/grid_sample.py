@@ -1,4 +1,4 @@
-"""GridSample and AffineGrid: images at the places of a grid, and grids that turn and shift."""
+"""GridSample and AffineGrid: images sampled at the coordinates of a grid, and the grids of affine maps."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def evaluate_affine_grid(node: Node, arrays: Sequence[Array | None]) -> Sequence
     assert theta is not None and size is not None
     corners = node.int_attr("align_corners", 0) != 0
     sides = [int(side) for side in size[2:]]
-    places = [np.linspace(-1, 1, side) if corners else (2 * np.arange(side) + 1) / side - 1 for side in sides]
-    grid = np.stack([*np.meshgrid(*places, indexing="ij")[::-1], np.ones(sides)], -1)
+    coordinates = [np.linspace(-1, 1, side) if corners else (2 * np.arange(side) + 1) / side - 1 for side in sides]
+    grid = np.stack([*np.meshgrid(*coordinates, indexing="ij")[::-1], np.ones(sides)], -1)
     return [np.einsum("...k,nik->n...i", grid, theta.astype(np.float64)).astype(theta.dtype)]
 
 

@@ -1,6 +1,6 @@
-"""Tables of separable interpolation: of which places along a dim a result is mixed, and how.
+"""Tables of separable interpolation: the source indices along a dim that each result combines, and their weights.
 
-Where a result lies is computed in float32, with ONNX Runtime's formulas; what each place counts, in
+The source coordinate of a result is computed in float32, with ONNX Runtime's formulas; the weights are computed in
 float64. The coordinates `tf_…` are ours: those of ONNX as TensorFlow's kernels round them, which take the ratio of the
 sizes first, and look up the weights of `cubic` for 1024 distances.
 """
@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from atcpy.ir.tensor import Array
 
-OUTSIDE = -1  # a place that stands for `extrapolation_value`
+OUTSIDE = -1  # the index that stands for `extrapolation_value`
 MODES = frozenset({"nearest", "linear", "cubic"})
 TENSORFLOW = frozenset({"tf_half_pixel", "tf_half_pixel_for_nn", "tf_align_corners", "tf_asymmetric"})
-CUBIC_STEPS = 1024  # distances that TensorFlow knows weights for
+CUBIC_STEPS = 1024  # distances for which TensorFlow tabulates weights
 COORDINATES = TENSORFLOW | frozenset(
     {
         "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
@@ -27,7 +27,7 @@ COORDINATES = TENSORFLOW | frozenset(
 ROUNDINGS = frozenset({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
 F32 = np.float32
 Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """[result, taps] each."""
+    """Source indices and weights of each result, both [result, taps]."""
 
-    places: Places
+    indices: Indices
     weights: Floats
 
 
@@ -69,12 +69,12 @@ def table_of(axis: Axis, kind: Kind) -> Table:
     at = _coordinates(axis, kind.coordinates).astype(np.float64)
     table = _taps(at, axis, kind)
     if cropped:
-        table.places[(at < 0) | (at > axis.size - 1)] = OUTSIDE
+        table.indices[(at < 0) | (at > axis.size - 1)] = OUTSIDE
     return table
 
 
-def _one_tap(places: Array) -> Table:
-    return Table(places.astype(np.int32)[:, None], np.ones((len(places), 1)))
+def _one_tap(indices: Array) -> Table:
+    return Table(indices.astype(np.int32)[:, None], np.ones((len(indices), 1)))
 
 
 def _coordinates(axis: Axis, kind: str) -> npt.NDArray[np.float32]:
@@ -122,12 +122,12 @@ def _taps(at: Floats, axis: Axis, kind: Kind) -> Table:
         beyond = np.rint(beyond * CUBIC_STEPS) / CUBIC_STEPS
     distances = np.abs(offsets - beyond[:, None]) * shrink
     weights = np.clip(1 - distances, 0, 1) if kind.mode == "linear" else _cubic(distances, kind.cubic_a)
-    places = whole[:, None] + offsets
+    indices = whole[:, None] + offsets
     if kind.exclude_outside:
-        weights[(places < 0) | (places > last)] = 0
+        weights[(indices < 0) | (indices > last)] = 0
     if kind.exclude_outside or kind.antialias:
         weights /= weights.sum(1, keepdims=True)
-    return Table(np.clip(places, 0, last).astype(np.int32), weights)
+    return Table(np.clip(indices, 0, last).astype(np.int32), weights)
 
 
 def _cubic(x: Floats, a: float) -> Floats:

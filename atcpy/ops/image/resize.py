@@ -1,6 +1,6 @@
-"""Resize: any dims by tables of places and weights; nearest and linear of two spatial dims by a kernel of their own.
+"""Resize: any dims by tables of source indices and weights; nearest and linear of two spatial dims by their own kernel.
 
-Sizes and places are those of ONNX Runtime, which computes in float32: ⌊10 · 0.7⌋ is 7, where ONNX's
+Sizes and coordinates are those of ONNX Runtime, which computes in float32: ⌊10 · 0.7⌋ is 7, where ONNX's
 shape functions say 6; and a tie of `nearest` can go to another pixel than float64 picks.
 """
 
@@ -240,7 +240,7 @@ def evaluate_resize(node: Node, arrays: Sequence[Array | None]) -> Sequence[Arra
     y = x
     for axis, scale in enumerate(dim_scales(node)):
         table = table_of(Axis(x.shape[axis], shape[axis], scale), kind)
-        taps = np.moveaxis(np.take(y, table.places, axis), axis + 1, -1)
+        taps = np.moveaxis(np.take(y, table.indices, axis), axis + 1, -1)
         weights = table.weights.reshape(-1, *[1] * (x.ndim - axis - 1), table.weights.shape[1])
         y = taps[..., 0] if kind.mode == "nearest" else (taps * weights).sum(-1)
     return [y.astype(x.dtype)]
@@ -252,8 +252,8 @@ def lower_by_tables(node: Node) -> KernelCall:
     outer, axes, inner = _walk(node)
     tables = [table_of(axis, replace(kind, antialias=kind.antialias and axis.scale < 1)) for axis in axes]
     tables = [table_of(Axis(1, 1, 1.0), kind)] * (MAX_DIMS - len(tables)) + tables
-    places = np.concatenate([table.places.reshape(-1) for table in tables])
-    src = [x, _table(node, "places", places)]
+    indices = np.concatenate([table.indices.reshape(-1) for table in tables])
+    src = [x, _table(node, "places", indices)]
     if kind.mode != "nearest":
         dtype = np.float32 if x.desc.dtype is DType.FLOAT32 else np.float64
         weights = np.concatenate([table.weights.reshape(-1) for table in tables]).astype(dtype)
@@ -265,7 +265,7 @@ def lower_by_tables(node: Node) -> KernelCall:
         "outer": outer, "inner": inner, "item": item_bytes(x.desc.dtype), "fill": int(fill.view(np.int64)[0]),
         "in": [1] * (MAX_DIMS - len(axes)) + [axis.size for axis in axes],
         "out": [1] * (MAX_DIMS - len(axes)) + [axis.result for axis in axes],
-        "taps": [table.places.shape[1] for table in tables],
+        "taps": [table.indices.shape[1] for table in tables],
     }  # fmt: skip
     return KernelCall("interp", tuple(src), (node.output,), params)
 

@@ -136,8 +136,8 @@ class _Writer:
     def write(self, result: Labels) -> Value:
         terms = [self._single(term) for term in self._terms]
         total = terms[0]
-        for place, term in enumerate(terms[1:], start=1):
-            later = {label for other in terms[place + 1 :] for label in other.labels}
+        for position, term in enumerate(terms[1:], start=1):
+            later = {label for other in terms[position + 1 :] for label in other.labels}
             total = self._join(total, term, later | set(result))
         return self._ordered(self._summed(total, set(result)), result).value
 

@@ -5,7 +5,7 @@ FusedMatMul(a, b, bias?, residual?) {transA, transB, scale, activation, alpha, b
 
 a and b are as in MatMul, their last two dims swapped where transA or transB says so; bias spreads
 to [M, N] as Gemm's C does; residual has the result's shape. `alpha` and `beta` are the
-activation's, as in FusedConv. A scale other than 1 leaves no place for a residual.
+activation's, as in FusedConv. A scale other than 1 allows no residual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, T
 MATRIX = Format(FormatKind.FRACTAL_NZ, 16)
 BATCH_RANK = 5  # batch dims that the kernel steps through; csrc/matmul/matmul.h
 KERNEL_DTYPES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64})
-_PLACES = ("a", "b", "bias", "residual")
+_INPUTS = ("a", "b", "bias", "residual")
 
 
 # --- inference ---------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def lower_matmul(node: Node) -> Iterable[KernelCall]:
         "alpha": node.float_attr("alpha", 0.0) if fused else 0.0,
         "beta": node.float_attr("beta", 0.0) if fused else 0.0,
     }  # fmt: skip
-    src = (*node.inputs, None, None)[: len(_PLACES)]
+    src = (*node.inputs, None, None)[: len(_INPUTS)]
     yield KernelCall("matmul", src, (node.output,), params)
 
 

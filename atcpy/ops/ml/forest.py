@@ -115,12 +115,12 @@ def pack(forest: Forest, targets: int, dtype: type[np.floating]) -> Packed:
     )
     nan_to_0 = (forest.nan_true != swapped) & ~is_leaf
 
-    place = np.full(len(forest.modes), 0)
-    place[order] = np.arange(len(order))
+    position = np.full(len(forest.modes), 0)
+    position[order] = np.arange(len(order))
     itself = np.arange(len(order))
     leaf = is_leaf[order]
     child_0, child_1 = (
-        np.where(leaf, itself, place[np.where(is_leaf, 0, children)[order]]) for children in (child_0, child_1)
+        np.where(leaf, itself, position[np.where(is_leaf, 0, children)[order]]) for children in (child_0, child_1)
     )
     features = np.where(leaf, 0, forest.features[order])
     payload, leaves, max_entries = _leaves(forest, order[leaf], targets, dtype)
@@ -133,7 +133,9 @@ def pack(forest: Forest, targets: int, dtype: type[np.floating]) -> Packed:
     else:
         nodes = np.stack([words, flags, children], axis=1)
     depth = int(before[used].max(initial=0))
-    return Packed(nodes, place[forest.roots].astype(np.int32), leaves, depth, max_entries, bool(nan_to_0[order].any()))
+    return Packed(
+        nodes, position[forest.roots].astype(np.int32), leaves, depth, max_entries, bool(nan_to_0[order].any())
+    )
 
 
 def walk(x: Array, nodes: Array, roots: Array, depth: int) -> tuple[Array, Array]:

@@ -71,7 +71,7 @@ def lower_compress(node: Node, count: Value) -> Iterable[KernelCall]:
 
 
 def infer_unique(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """The slices, and for each its first place and number; for each slice of the input, which it is."""
+    """The slices, and for each its first index and number; for each slice of the input, which it is."""
     shape, count = node.operand(0).desc.shape, unnamed_dim(node, 0)
     every = unnamed_dim(node, 1)
     if shape is not None:

@@ -35,9 +35,9 @@ def evaluate_gather_elements(node: Node, arrays: Sequence[Array | None]) -> Sequ
     x, indices = arrays[0], arrays[INDICES]
     assert x is not None and indices is not None
     axis = normal_axis(node, node.int_attr("axis", 0), x.ndim)
-    places: list[Array] = list(np.indices(indices.shape, sparse=True))
-    places[axis] = indices
-    return [x[tuple(places)]]
+    coordinates: list[Array] = list(np.indices(indices.shape, sparse=True))
+    coordinates[axis] = indices
+    return [x[tuple(coordinates)]]
 
 
 def supports_elements(node: Node) -> Iterable[Reject]:
@@ -48,20 +48,20 @@ def supports_elements(node: Node) -> Iterable[Reject]:
         yield Reject("index-dtype", node.name, node.operand(INDICES).desc.dtype.long)
     if not all(value.desc.is_static for value in node.operands):
         return
-    shape, places = node.operand(0).desc.static_shape, node.operand(INDICES).desc.static_shape
+    shape, index_shape = node.operand(0).desc.static_shape, node.operand(INDICES).desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", 0), len(shape))
-    if any(place > size for at, (place, size) in enumerate(zip(places, shape, strict=True)) if at != axis):
-        yield Reject("indices-beyond-data", node.name, f"indices {list(places)} of data {list(shape)}")
+    if any(count > size for at, (count, size) in enumerate(zip(index_shape, shape, strict=True)) if at != axis):
+        yield Reject("indices-beyond-data", node.name, f"indices {list(index_shape)} of data {list(shape)}")
     elif len(_lanes(node)[0]) > MAX_RANK:
         yield Reject("rank", node.name, f"{len(shape)} dims that do not merge")
 
 
 def _lanes(node: Node) -> tuple[list[int], list[int], list[int]]:
     """Dims without the axis, and their strides in the indices and in the data."""
-    shape, places = node.operand(0).desc.static_shape, node.operand(INDICES).desc.static_shape
+    shape, index_shape = node.operand(0).desc.static_shape, node.operand(INDICES).desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", 0), len(shape))
-    strides = [[*all_[:axis], *all_[axis + 1 :]] for all_ in (row_major(places), row_major(shape))]
-    dims, (index_strides, data_strides) = collapse([*places[:axis], *places[axis + 1 :]], strides)
+    strides = [[*all_[:axis], *all_[axis + 1 :]] for all_ in (row_major(index_shape), row_major(shape))]
+    dims, (index_strides, data_strides) = collapse([*index_shape[:axis], *index_shape[axis + 1 :]], strides)
     return dims, index_strides, data_strides
 
 

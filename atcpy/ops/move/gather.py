@@ -51,7 +51,7 @@ def supports_gather(node: Node) -> Iterable[Reject]:
 
 
 def lower_gather(node: Node) -> Iterable[KernelCall]:
-    """One launch; every outer place reads the same indices. Constant ones at equal distances are a copy."""
+    """One launch; every outer index reads the same indices. Constant ones at equal distances are a copy."""
     x, indices, y = node.operand(0), node.operand(1), node.output
     shape = x.desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", 0), len(shape))
@@ -76,12 +76,12 @@ def _run(node: Node, size: int) -> tuple[int, int] | None:
     indices = node.operand(1)
     if indices.tensor is None or indices.desc.elements == 0:
         return None
-    places = indices.array.reshape(-1).astype(np.int64)
-    places = np.where(places < 0, places + size, places)
-    steps = np.diff(places)
-    if places.min() < 0 or places.max() >= size or (steps != steps[:1]).any():
+    positions = indices.array.reshape(-1).astype(np.int64)
+    positions = np.where(positions < 0, positions + size, positions)
+    steps = np.diff(positions)
+    if positions.min() < 0 or positions.max() >= size or (steps != steps[:1]).any():
         return None
-    return int(places[0]), int(steps[0]) if steps.size else 1
+    return int(positions[0]), int(steps[0]) if steps.size else 1
 
 
 def index_bytes(node: Node) -> int:
@@ -107,8 +107,8 @@ def lower_gather_nd(node: Node) -> Iterable[KernelCall]:
     """One launch; every batch has indices of its own."""
     x, indices, y = node.operand(0), node.operand(1), node.output
     shape, batch_dims = x.desc.static_shape, node.int_attr("batch_dims", 0)
-    *places, depth = indices.desc.static_shape
-    count = math.prod(places[batch_dims:])
+    *batch_shape, depth = indices.desc.static_shape
+    count = math.prod(batch_shape[batch_dims:])
     params: dict[str, ParamValue] = {
         "outer": math.prod(shape[:batch_dims]), "index_stride": count * depth, "count": count, "depth": depth,
         "dims": shape[batch_dims : batch_dims + depth], "inner": math.prod(shape[batch_dims + depth :]),

@@ -1,4 +1,4 @@
-"""NonZero: the places of the elements that are not zero; how many there are, the data say."""
+"""NonZero: the indices of the elements that are not zero; their number depends on the data."""
 
 from __future__ import annotations
 

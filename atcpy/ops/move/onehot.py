@@ -42,14 +42,14 @@ def lower_onehot(node: Node) -> Iterable[KernelCall]:
 
 
 def evaluate_onehot(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
-    """OneHot on numpy, for values of any type; places outside are all off."""
+    """OneHot on numpy, for values of any type; indices out of range give rows that are all off."""
     indices, depth, values = arrays
     assert indices is not None and depth is not None and values is not None
     count = int(depth.reshape(-1)[0])
     axis = normal_axis(node, node.int_attr("axis", -1), indices.ndim + 1)
-    places = indices.astype(np.int64)
+    positions = indices.astype(np.int64)
     numbers = np.arange(count).reshape([-1 if at == axis else 1 for at in range(indices.ndim + 1)])
-    on = np.expand_dims(np.where(places < 0, places + count, places), axis) == numbers
+    on = np.expand_dims(np.where(positions < 0, positions + count, positions), axis) == numbers
     return [np.where(on, values[1], values[0])]
 
 

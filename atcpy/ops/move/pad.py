@@ -2,7 +2,7 @@
 
 Each dim of the result is cut into spans that are affine in the input; a copy is made for each
 combination of spans. A constant border is filled a slab at a time. Borders beyond one reflection or
-one turn, or of many dims, are made by the `pad` kernel, place by place.
+one period, or of many dims, are written by the `pad` kernel, element by element.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_COPIES = 81  # three spans in each of four dims
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Places [begin, begin + count) of a dim of the result are `start`, `start + step` … of the input."""
+    """Indices [begin, begin + count) of a dim of the result are `start`, `start + step` … of the input."""
 
     begin: int
     count: int
@@ -38,16 +38,16 @@ class Span:
     step: int
 
 
-Border = tuple[int, int]  # places added before and after a dim; negative ones are taken away
+Border = tuple[int, int]  # elements added before and after a dim; negative ones are taken away
 
 
 def _borders(node: Node, rank: int, pads: tuple[int, ...], axes: tuple[int, ...] | None) -> list[Border]:
-    places = normal_axes(node, range(rank) if axes is None else axes, rank)
-    if len(pads) != 2 * len(places):
-        raise ModelInvalid("EZ8888", where=node, what=f"pads has {len(pads)} values, needs {2 * len(places)}")
+    padded_axes = normal_axes(node, range(rank) if axes is None else axes, rank)
+    if len(pads) != 2 * len(padded_axes):
+        raise ModelInvalid("EZ8888", where=node, what=f"pads has {len(pads)} values, needs {2 * len(padded_axes)}")
     borders = [(0, 0)] * rank
-    for index, axis in enumerate(places):
-        borders[axis] = (pads[index], pads[index + len(places)])
+    for index, axis in enumerate(padded_axes):
+        borders[axis] = (pads[index], pads[index + len(padded_axes)])
     return borders
 
 
@@ -69,7 +69,7 @@ def infer_pad(node: Node, known: Known) -> Sequence[TensorDesc]:
             dims[axis] = size if (before, after) == (0, 0) else unnamed_dim(node, axis)
             continue
         if size + before + after < 0:
-            raise ModelInvalid("EZ8888", where=node, what=f"pads take more from dim {axis} than its {size} places")
+            raise ModelInvalid("EZ8888", where=node, what=f"pads take more from dim {axis} than its {size} elements")
         dims[axis] = size + before + after
     return [TensorDesc.plain(x.dtype, tuple(dims))]
 
@@ -91,13 +91,13 @@ def supports_pad(node: Node) -> Iterable[Reject]:
     if node.str_attr("mode", "constant") != "constant":
         for size, border in zip(x.static_shape, borders(node), strict=True):
             if max(border) > 0 and _kept(size, border) == 0:
-                yield Reject("pads-without-input", node.name, f"pads {border} of {size} places")
+                yield Reject("pads-without-input", node.name, f"pads {border} of {size} elements")
     if not _in_copies(node) and len(_merged(x.static_shape, borders(node))[0]) > MAX_RANK:
         yield Reject("rank", node.name, f"{len(x.static_shape)} dims that do not merge")
 
 
 def _kept(size: int, border: Border) -> int:
-    """Places of the input that stay."""
+    """Elements of the input that stay."""
     return max(size + min(border[0], 0) + min(border[1], 0), 0)
 
 

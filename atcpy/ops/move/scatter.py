@@ -51,10 +51,10 @@ def lower_scatter_nd(node: Node) -> Iterable[KernelCall]:
     """The data are copied, unless they lie there already; the updates go in."""
     x, indices, updates = node.operands
     shape = x.desc.static_shape
-    *places, depth = indices.desc.static_shape
+    *batch_shape, depth = indices.desc.static_shape
     yield from copy_whole(x, node.output)
     params: dict[str, ParamValue] = {
-        "kind": node.str_attr("reduction", "none"), "count": math.prod(places), "depth": depth,
+        "kind": node.str_attr("reduction", "none"), "count": math.prod(batch_shape), "depth": depth,
         "dims": shape[:depth], "inner": math.prod(shape[depth:]), "item": item_bytes(x.desc.dtype),
         "index_item": item_bytes(indices.desc.dtype), "dtype": x.desc.dtype.onnx,
     }  # fmt: skip

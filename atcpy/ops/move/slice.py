@@ -22,7 +22,7 @@ TO_THE_END = 2**31 - 1  # exporters write an end at or beyond this for "all"
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is taken of one dim: `count` places from `start`, `step` apart."""
+    """What is taken of one dim: `count` elements from `start`, `step` apart."""
 
     start: int
     step: int
@@ -30,7 +30,7 @@ class Extent:
 
 
 def extent(node: Node, size: int, start: int, end: int, step: int) -> Extent:
-    """The places of a slice of a dim, with bounds clamped as ONNX says."""
+    """The elements that a Slice takes of a dim, with bounds clamped as ONNX says."""
     if step == 0:
         raise ModelInvalid("EZ8888", where=node, what="a step is 0")
     low, high = (0, size) if step > 0 else (-1, size - 1)
@@ -108,8 +108,8 @@ def evaluate_slice(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
     for index, axis in enumerate(_axes(node, x.ndim, len(starts), axes)):
         taken = extent(node, x.shape[axis], starts[index], ends[index], steps[index] if steps else 1)
         last = taken.start + taken.count * taken.step
-        place = slice(taken.start, None if last < 0 else last, taken.step) if taken.count else slice(0, 0)
-        x = x[(*[slice(None)] * axis, place)]
+        window = slice(taken.start, None if last < 0 else last, taken.step) if taken.count else slice(0, 0)
+        x = x[(*[slice(None)] * axis, window)]
     return [x]
 
 

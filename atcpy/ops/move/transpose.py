@@ -52,8 +52,8 @@ def lower_transpose(node: Node) -> Iterable[KernelCall]:
     if 0 in shape:
         return
     dst = [0] * len(shape)
-    for place, stride in zip(perm, row_major(y.desc.static_shape), strict=True):
-        dst[place] = stride
+    for axis, stride in zip(perm, row_major(y.desc.static_shape), strict=True):
+        dst[axis] = stride
     if x.desc.storage_shape is None:
         yield from copy_calls(x, y, shape, row_major(shape), dst)
         return

@@ -29,8 +29,8 @@ _OPERANDS = 8
 
 def terms_of(node: Node) -> Iterator[tuple[Value, Value | None]]:
     """What is added, and the indices of those that are tables."""
-    for place, indices in zip(_TERMS, _INDICES, strict=True):
-        value = node.input(place)
+    for term_index, indices in zip(_TERMS, _INDICES, strict=True):
+        value = node.input(term_index)
         if value is not None:
             yield value, node.input(indices)
 
@@ -57,7 +57,7 @@ def spreads(term: StaticShape, whole: StaticShape) -> bool:
 def supports_sum(node: Node) -> Iterable[Reject]:
     """A pass makes it only of what the kernel takes; a model may not name it."""
     floats = [node.operand(0), *(term for term, _ in terms_of(node))]
-    floats += [value for place in (_SCALE, _BIAS) if (value := node.input(place)) is not None]
+    floats += [value for index in (_SCALE, _BIAS) if (value := node.input(index)) is not None]
     if any(value.desc.dtype not in FLOATS or value.desc.dtype is not floats[0].desc.dtype for value in floats):
         yield Reject("dtype", node.name)
     if any(indices is not None and indices.desc.dtype not in INDEX_TYPES for _, indices in terms_of(node)):
@@ -79,8 +79,8 @@ def lower_sum(node: Node) -> Iterable[KernelCall]:
     axis = node.int_attr("axis", -1)
     n = math.prod(whole[axis:])
     lines, numbers, items = [0] * MOST_TERMS, [0] * MOST_TERMS, [0] * MOST_TERMS
-    for t, (place, indices) in enumerate(zip(_TERMS, _INDICES, strict=True)):
-        term, named = node.input(place), node.input(indices)
+    for t, (term_index, indices) in enumerate(zip(_TERMS, _INDICES, strict=True)):
+        term, named = node.input(term_index), node.input(indices)
         lines[t] = 0 if term is None else term.desc.elements // n
         if named is not None:
             numbers[t], items[t] = named.desc.elements, item_bytes(named.desc.dtype)

@@ -36,7 +36,7 @@ def lower_softmax(node: Node) -> Iterable[KernelCall]:
 
 
 def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
-    """1 where the place along the axis is that of the first largest element, else 0."""
+    """1 where the index along the axis is that of the first largest element, else 0."""
     x = node.operand(0)
     if x.desc.shape is None:
         return Reject("shape-unknown", node.name)
@@ -45,9 +45,9 @@ def expand_hardmax(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
     size = x.desc.shape[axis] if rank else 1
     if not isinstance(size, int):
         return Reject("shape-unknown", node.name)
-    places = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
+    indices = rw.const(np.arange(size).reshape(-1, *[1] * (rank - axis - 1)))
     largest = rw.op("ArgMax", x, axis=axis, keepdims=1)
-    return [rw.op("Cast", rw.op("Equal", places, largest), to=x.desc.dtype.onnx)]
+    return [rw.op("Cast", rw.op("Equal", indices, largest), to=x.desc.dtype.onnx)]
 
 
 register_operator(OpDef(name="Hardmax", infer=infer_softmax, expand=expand_hardmax, axis=Axis(-1)))

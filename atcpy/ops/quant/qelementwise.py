@@ -36,11 +36,11 @@ def supports_qbinary(node: Node) -> Iterable[Reject]:
         if value.desc.dtype not in BYTES:
             yield Reject("dtype", node.name, value.desc.dtype.long)
     yield from supports_broadcast(node, [node.operand(_A), node.operand(_B)])
-    for place in (1, 2, 4, 5, 6, 7):
-        step = node.input(place)
+    for index in (1, 2, 4, 5, 6, 7):
+        step = node.input(index)
         if step is not None and (not step.desc.is_static or step.desc.elements != 1):
             yield Reject("not-per-tensor", step.name)
-        elif step is not None and place in {1, 4, 6} and step.desc.dtype is not DType.FLOAT32:
+        elif step is not None and index in {1, 4, 6} and step.desc.dtype is not DType.FLOAT32:
             yield Reject("scale-dtype", node.name, step.desc.dtype.long)
 
 

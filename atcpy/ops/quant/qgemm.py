@@ -41,8 +41,8 @@ def operands_of(node: Node) -> Operands:
     """The operands, in whichever order the op has them."""
     if node.op_type in {"ConvInteger", "MatMulInteger"}:
         return Operands(node.operand(0), node.operand(1), node.input(2), node.input(3))
-    x_scale, x_zero, w_scale, w_zero = (node.input(place) for place in (1, 2, 4, 5))
-    bias, y_scale, y_zero = (node.input(place) for place in ((6, 7, 8) if node.op_type == "QGemm" else (8, 6, 7)))
+    x_scale, x_zero, w_scale, w_zero = (node.input(index) for index in (1, 2, 4, 5))
+    bias, y_scale, y_zero = (node.input(index) for index in ((6, 7, 8) if node.op_type == "QGemm" else (8, 6, 7)))
     return Operands(node.operand(0), node.operand(3), x_zero, w_zero, bias, x_scale, w_scale, y_scale, y_zero)
 
 

@@ -87,7 +87,7 @@ def infer_reduce(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 
 def infer_arg(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """Places along one dim, int64."""
+    """Indices along one dim, int64."""
     x = node.operand(0).desc
     if x.shape is None:
         return [TensorDesc.plain(DType.INT64, None)]
@@ -233,7 +233,7 @@ def lower_reduce(node: Node) -> Iterable[KernelCall]:
     x = node.operand(0)
     axes = constant_axes(node)
     assert axes is not None, node.name
-    # N, H and W have the same places in NC1HWC0; C1 and C0 are kept with C.
+    # N, H and W are the same axes in NC1HWC0; C1 and C0 are kept with C.
     dims = merge_dims(x.desc.memory_shape, axes)
     kind = (REDUCTIONS | GLOBAL_POOLS)[node.op_type].kind
     params: dict[str, ParamValue] = {"kind": kind, "inner": dims.inner}

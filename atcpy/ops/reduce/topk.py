@@ -21,7 +21,7 @@ def supports_topk(node: Node) -> Iterable[Reject]:
 
 def lower_topk(node: Node) -> Iterable[KernelCall]:
     """One launch."""
-    x, (values, places) = node.operand(0), node.outputs
+    x, (values, indices) = node.operand(0), node.outputs
     shape = x.desc.static_shape
     axis = normal_axis(node, node.int_attr("axis", -1), len(shape))
     params: dict[str, ParamValue] = {
@@ -31,7 +31,7 @@ def lower_topk(node: Node) -> Iterable[KernelCall]:
         "dtype": x.desc.dtype.onnx,
     }
     if values.desc.elements:
-        yield KernelCall("topk", (x,), (values, places), params)
+        yield KernelCall("topk", (x,), (values, indices), params)
 
 
 register_operator(OpDef(name="TopK", engines={Engine.AICPU: supports_topk}, lower=lower_topk))

@@ -1,4 +1,4 @@
-"""Pad against the ONNX reference; where places are taken away, which that cannot, ONNX Runtime."""
+"""Pad against the ONNX reference; ONNX Runtime where elements are taken away, which the reference cannot do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_channels_that_move_within_blocks_are_plain(border: tuple[int, int]) -> 
 
 def test_more_is_taken_than_left() -> None:
     check_exact("Pad", [arange((4,)), np.array([-4, 7])], oracle=onnxruntime_op)
-    with pytest.raises(ModelInvalid, match="pads take more from dim 0 than its 4 places"):
+    with pytest.raises(ModelInvalid, match="pads take more from dim 0 than its 4 elements"):
         make_node("Pad", [arange((4,)), np.array([-3, -2])], constants=(1,))
 
 

@@ -109,7 +109,7 @@ class _Products:
         return list(product(*map(range, self.window.kernel)))
 
     def _view(self, value: Value, start: Sequence[int], counts: Value, steps: Value | None, channels: int) -> Value:
-        """What a tap sees: [N, g, channels, places]"""
+        """What a tap sees: [N, g, channels, positions]"""
         e, axes = self.e, self.e.const([*range(2, len(self.sizes))])
         first = e.const(start)
         cut = e.op("Slice", value, first, e.op("Add", first, counts), axes, steps)
@@ -183,8 +183,8 @@ def _products(e: Expansion, window: Window, dy: Value, w: Value, x: Value, group
 
 
 def _of_weights(e: Expansion, window: Window, x: Value, dy: Value, group: int) -> Value:
-    """Σ dY · X over batch and places: a convolution of X with dY, batch and channels exchanged, strides and dilations
-    too. It may see a few elements of X that no window reached: these come last and are cut off.
+    """Σ dY · X over batch and positions: a convolution of X with dY, batch and channels exchanged, strides and
+    dilations too. It may see a few elements of X that no window reached: these come last and are cut off.
     """
     rank = len(window.kernel) + 2
     data = _batch_inside(e, x, group, rank, channels_first=False)
@@ -219,7 +219,7 @@ def conv_grad(e: Expansion) -> Sequence[Value]:
 
 @contrib("ConvTransposeGrad", "dY X W", f"{_CONV} output_padding:I output_shape:I", outputs=(0, 3))
 def conv_transpose_grad(e: Expansion) -> Sequence[Value]:
-    """Conv of dY; for the weights data and gradient change places."""
+    """Conv of dY; for the weights data and gradient are swapped."""
     dy, x, w = e.node.operands
     rank = e.rank_of(w)
     if "output_shape" in e.node.attrs or e.node.str_attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
