@@ -821,7 +821,7 @@ def _splits_text(table: Mapping[str, tuple[float, ...]]) -> str:
     return ";".join(f"{group}:{part}" if group else part for group, part in zip(table, parts, strict=True))
 
 
-_MOST_RANKS = 1_000_000
+_MAX_RANKS = 1_000_000
 
 
 def _read_network(option: str, value: object) -> Network:
@@ -835,7 +835,7 @@ def _read_network(option: str, value: object) -> Network:
         given = {name.strip(): number.strip() for name, _, number in (part.partition("=") for part in parts)}
     for name, number in given.items():
         if name == "ranks":
-            given[name] = read_int(option, number, 1, _MOST_RANKS)
+            given[name] = read_int(option, number, 1, _MAX_RANKS)
         elif name in ("alpha", "beta", "gamma"):
             given[name] = read_float(option, number, 0, 1e3)
         else:

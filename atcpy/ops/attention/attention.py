@@ -72,7 +72,7 @@ def _keys(node: Node, k: Shape) -> Dim:
 
 # --- engines and lowering ----------------------------------------------------------------------
 
-MOST_OF_HEAD = 1024  # csrc/attention/attention.h
+MAX_HEAD_SIZE = 1024  # csrc/attention/attention.h
 _MASK = 3
 # Attributes that the kernel knows one value of; and inputs that it does not know.
 _PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
@@ -106,7 +106,7 @@ def supports_attention(node: Node) -> Iterable[Reject]:
     if not _fit(node) or not _past_fits(node, *_widths(node)):
         yield Reject("heads", node.name)
         return
-    if max(_widths(node)) > MOST_OF_HEAD:
+    if max(_widths(node)) > MAX_HEAD_SIZE:
         yield Reject("size", node.name, f"heads of {max(_widths(node))}")
     yield from _supports_mask(node, q.dtype)
 

@@ -13,7 +13,7 @@ import numpy as np
 from atcpy.ir import DType, Value
 from atcpy.ir.builder import INT64_MAX
 from atcpy.ir.shape import Dim
-from atcpy.ops.attention.attention import MOST_OF_HEAD
+from atcpy.ops.attention.attention import MAX_HEAD_SIZE
 from atcpy.ops.contrib.expansion import FLOAT16_MAX, Expansion
 from atcpy.ops.contrib.record import contrib
 
@@ -161,7 +161,7 @@ def has_kernel(e: Expansion, q: Value, k: Value, v: Value, past: Sequence[Value]
     return (
         all(value.desc.dtype is DType.FLOAT32 for value in (q, k, v, *past))
         and all(value.desc.shape is not None and len(value.desc.shape) == 4 for value in past)
-        and all(isinstance(size, int) and size % count == 0 and 0 < size // count <= MOST_OF_HEAD for size in sizes)
+        and all(isinstance(size, int) and size % count == 0 and 0 < size // count <= MAX_HEAD_SIZE for size in sizes)
         and 0 <= scale < np.inf
     )
 

@@ -16,7 +16,7 @@ from atcpy.ir.shape import Dim, Sym, is_static
 Elements = tuple[Dim, ...]
 Combine = Callable[[Dim, Dim], Dim]
 
-_MOST_FACTORS = 8  # of a product that are remembered: models may multiply sizes with themselves for ever
+_MAX_FACTORS = 8  # factors kept of a product: a model may multiply a size by itself without end
 UNNAMED = Sym("?")  # a size of which nothing is known: two of them need not be equal
 
 
@@ -57,7 +57,7 @@ def formula(a: Dim, sign: str, b: Dim) -> Sym:
     if UNNAMED in (a, b):
         return UNNAMED
     factors = (*_factors(a), *_factors(b)) if sign == "*" else ()
-    return Sym(f"({a}{sign}{b})", factors if len(factors) <= _MOST_FACTORS else ())
+    return Sym(f"({a}{sign}{b})", factors if len(factors) <= _MAX_FACTORS else ())
 
 
 def _factors(dim: Dim) -> tuple[Dim, ...]:

@@ -13,7 +13,7 @@ from atcpy.ops.core.reference import known_constant
 from atcpy.ops.core.shape_values import integers
 from atcpy.ops.core.strided import rejects_value
 
-BOXES, SCORES, MOST = 0, 1, 2
+BOXES, SCORES, MAX_OUTPUT = 0, 1, 2
 
 
 def infer_nms(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -35,11 +35,11 @@ def supports_nms(node: Node) -> Iterable[Reject]:
 
 
 def _room(node: Node) -> int:
-    """The most boxes of a class."""
-    boxes, most = node.operand(SCORES).desc.static_shape[2], node.input(MOST)
-    if most is None:
+    """The maximum number of boxes selected per class."""
+    boxes, max_output = node.operand(SCORES).desc.static_shape[2], node.input(MAX_OUTPUT)
+    if max_output is None:
         return 0
-    stated = integers(known_constant(most))
+    stated = integers(known_constant(max_output))
     return boxes if stated is None else min(boxes, max(0, *stated))
 
 

@@ -21,7 +21,7 @@ from atcpy.ops.move.gather import INDEX_TYPES
 from atcpy.ops.norm.norm import FLOATS
 
 FUSED = {"LayerNormalization": "FusedLayerNormalization", "RMSNormalization": "FusedRMSNormalization"}
-MOST_TERMS = 3  # csrc/norm/normalize.h
+MAX_TERMS = 3  # csrc/norm/normalize.h
 _SCALE, _BIAS = 1, 2
 _TERMS, _INDICES = (0, 6, 7), (3, 4, 5)
 _OPERANDS = 8
@@ -78,7 +78,7 @@ def lower_sum(node: Node) -> Iterable[KernelCall]:
     whole = node.output.desc.static_shape
     axis = node.int_attr("axis", -1)
     n = math.prod(whole[axis:])
-    lines, numbers, items = [0] * MOST_TERMS, [0] * MOST_TERMS, [0] * MOST_TERMS
+    lines, numbers, items = [0] * MAX_TERMS, [0] * MAX_TERMS, [0] * MAX_TERMS
     for t, (term_index, indices) in enumerate(zip(_TERMS, _INDICES, strict=True)):
         term, named = node.input(term_index), node.input(indices)
         lines[t] = 0 if term is None else term.desc.elements // n

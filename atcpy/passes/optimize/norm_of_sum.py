@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, Rewriter, Value
 from atcpy.ops.move.gather import INDEX_TYPES
-from atcpy.ops.norm.norm_of_sum import FUSED, MOST_TERMS, spreads
+from atcpy.ops.norm.norm_of_sum import FUSED, MAX_TERMS, spreads
 from atcpy.options import OoLevel, OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -111,12 +111,12 @@ def _rejects(found: _Sum, total: Value, norm: Node) -> Iterator[Reject]:
             yield Reject("broadcast", norm.name, term.came.name)
         if term.indices is not None and width != _TABLE_RANK - 1:
             yield Reject("other-axes", norm.name, term.came.name)
-    assert len(found.terms) <= MOST_TERMS
+    assert len(found.terms) <= MAX_TERMS
 
 
 def _replace(rw: Rewriter, finisher: Finisher, terms: Sequence[_Term], total: Value) -> None:
     norm = rw.anchor
-    left_out = [None] * (MOST_TERMS - len(terms))
+    left_out = [None] * (MAX_TERMS - len(terms))
     first, *more = (term.value for term in terms)
     operands = (first, norm.operand(1), norm.input(2), *(_indices(term, rw) for term in terms), *left_out, *more)
     is_read = total.use_count > 1

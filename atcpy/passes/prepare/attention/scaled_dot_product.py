@@ -14,7 +14,7 @@ from math import inf, prod
 
 from atcpy.ir import DType, Match, Reject, Rewriter, Value
 from atcpy.ir.pattern import Op, Pattern, const, either, op, var
-from atcpy.ops.attention.attention import MOST_OF_HEAD
+from atcpy.ops.attention.attention import MAX_HEAD_SIZE
 from atcpy.passes.formula import factor_of, scaled
 from atcpy.passes.fusion import Fusion, only_read_within
 from atcpy.passes.layout_chain import VIEWS, view_step
@@ -79,7 +79,7 @@ def _are_heads(m: Match) -> bool:
     if q is None or k is None or v is None or not len(q) == len(k) == len(v) or len(q) not in (3, 4):
         return False
     widths = [dim for dim in (q[-1], v[-1]) if isinstance(dim, int)]
-    return q[:-2] == k[:-2] == v[:-2] and len(widths) == 2 and max(widths) <= MOST_OF_HEAD
+    return q[:-2] == k[:-2] == v[:-2] and len(widths) == 2 and max(widths) <= MAX_HEAD_SIZE
 
 
 def _scale(m: Match) -> float:

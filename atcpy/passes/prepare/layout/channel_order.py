@@ -26,7 +26,7 @@ from atcpy.passes.layout_chain import Moves, chain_above, has_named_dims
 from atcpy.passes.phase import Phase
 
 LONGEST_ORDER = 1 << 12  # indices that are listed
-LEAST_MOVED = 16  # elements that stay together: of fewer, moving is cheaper as a Transpose
+MIN_CONTIGUOUS = 16  # elements that move together; below this a Transpose is cheaper
 
 
 @graph_pass("ShuffleChannelFusionPass", Phase.MOVE, after=("TransposeReshapeMergePass",), makes=("Gather",))
@@ -58,7 +58,7 @@ def _reordered(chain: list[Node]) -> tuple[int, Array] | None:
     moves = Moves(shape)
     found = moves.reordered() if all(moves.apply(node) for node in reversed(chain)) else None
     moved = product(shape[found[0] + 1 :]) if found is not None else 0
-    return None if isinstance(moved, int) and moved < LEAST_MOVED else found
+    return None if isinstance(moved, int) and moved < MIN_CONTIGUOUS else found
 
 
 @graph_pass(
@@ -88,7 +88,7 @@ def _order_of_parts(node: Node, split: Node) -> Array | None:
     axis = node.int_attr("axis", 0) % len(shape)
     sizes = [value.desc.shape[axis] for value in split.outputs if value.desc.shape is not None]
     moved = product(shape[axis + 1 :])
-    if split.int_attr("axis", 0) % len(shape) != axis or (isinstance(moved, int) and moved < LEAST_MOVED):
+    if split.int_attr("axis", 0) % len(shape) != axis or (isinstance(moved, int) and moved < MIN_CONTIGUOUS):
         return None
     numbers = [size for size in sizes if isinstance(size, int)]
     if len(numbers) < len(split.outputs) or sum(numbers) > LONGEST_ORDER:

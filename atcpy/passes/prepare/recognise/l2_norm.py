@@ -21,7 +21,7 @@ from atcpy.passes.fusion import Fusion, constant_is, only_read_within
 _SQUARE = either(op("Mul", var("x"), var("x"), name="square"), op("Pow", var("x"), const("two"), name="square"))
 _OF_SQUARES = op("ReduceSum", _SQUARE, const("axes"), name="sum")
 _SUM = either(_OF_SQUARES, op("ReduceSumSquare", var("x"), const("axes"), name="sum"))
-_AT_LEAST = either(
+_CLAMPED = either(
     op("Max", _SUM, const("epsilon"), commutative=True, name="floor"),
     op("Clip", _SUM, const("epsilon"), name="floor"),
     _SUM,
@@ -73,7 +73,7 @@ class L2Normalize(_OfSquares, switch="L2NormalizeFusionPass", after=("RMSNormFus
     pattern = op(
         "Mul",
         var("y"),
-        op("Reciprocal", op("Sqrt", _AT_LEAST, name="root"), name="reciprocal"),
+        op("Reciprocal", op("Sqrt", _CLAMPED, name="root"), name="reciprocal"),
         commutative=True,
         name="product",
     )

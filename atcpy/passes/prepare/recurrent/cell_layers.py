@@ -34,14 +34,14 @@ class ResultKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Result:
     """A result of the loop: its kind, the carried value or stack, and the cell. Where a row is masked, h of a step is
-    0, or that of the step before if it `is_held`.
+    0, or the h of the step before if it `keeps_previous`.
     """
 
     value: Value
     kind: ResultKind
     of: Carried | Stack
     cell: Cell | None = None
-    is_held: bool = False
+    keeps_previous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +240,8 @@ class Layer:
                 yield self._last(state)
         for stack in self.loop.stacks:
             if stack.tensor.use_count:
-                cell, is_held = self._of_all_steps(stack.item)
-                yield Result(stack.tensor, ResultKind.STEPS, stack, cell, is_held)
+                cell, keeps_previous = self._of_all_steps(stack.item)
+                yield Result(stack.tensor, ResultKind.STEPS, stack, cell, keeps_previous)
 
     def _last(self, state: Carried) -> Result:
         new = self._unmasked(state.new, state.old)
@@ -260,16 +260,16 @@ class Layer:
     def _of_all_steps(self, item: Value) -> tuple[Cell, bool]:
         """Return the cell whose h an element of a list is, and whether masked rows hold their value."""
         item = plain(item)
-        new, is_held = item, False
+        new, keeps_previous = item, False
         if self.mask is not None:
             new = self._unmasked(item, None)
             state = next((each for each in self.states.values() if each.new is item), None)
             if new is item and state is not None and self.mask.steps is not None:
-                new, is_held = self._unmasked(item, state.old), True
+                new, keeps_previous = self._unmasked(item, state.old), True
         cell = self.cell_of(new)
         if cell is None or (self.mask is not None and new is item):
             raise NotACell(Reject("other-result", item.name))
-        return cell, is_held
+        return cell, keeps_previous
 
     def _list(self, state: Carried) -> Result:
         node = state.new.producer
@@ -277,10 +277,10 @@ class Layer:
         position = self.loop.induction(index)
         length = (state.start.desc.shape or (None,))[0]
         if plain(written) is state.old and state.old.use_count == 1 and index.desc.shape == (1,):
-            cell, is_held = self._of_all_steps(item)
+            cell, keeps_previous = self._of_all_steps(item)
             if position == Induction(0, 1):
-                return Result(state.end, ResultKind.FRONT, state, cell, is_held)
-            is_last = (is_held or self.mask is None) and self._starts_alike(state, self.states[cell.h.old])
+                return Result(state.end, ResultKind.FRONT, state, cell, keeps_previous)
+            is_last = (keeps_previous or self.mask is None) and self._starts_alike(state, self.states[cell.h.old])
             if position == Induction(0, 0) and length == 1 and is_last:
                 return Result(state.end, ResultKind.ONE, state, cell)
         raise NotACell(Reject("other-result", state.end.name))

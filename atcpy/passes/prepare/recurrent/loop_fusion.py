@@ -239,7 +239,7 @@ class _Writer:
         if self.counts is not None:
             first = rw.op("Pad", y, self._integers(1, 0, 0, 0, 0, 0))  # a row that has not run yet holds 0
             latest = self._picked(first, self.counts, y)
-            y = latest if result.is_held else rw.op("Where", self.runs, latest, rw.const(np.float32(0)))
+            y = latest if result.keeps_previous else rw.op("Where", self.runs, latest, rw.const(np.float32(0)))
         y = insert_flip(self.rw, y, 0) if self.is_reversed is not is_reversed else y
         return self._from_matrix(y, shape, 1)
 
