@@ -82,7 +82,7 @@ def rejected_path(target: Path) -> Path:
 
 
 def read_options(run: Invocation, options: dict[str, Any]) -> ConvertOptions:
-    """The records for the table's options and the common ones; a flag that is not set was not given."""
+    """The records for the table's options and the common ones; a flag that is False counts as absent."""
     flags = {name for name in (*options, *run.common) if OPTIONS[name].default is False}
     values = {name: value for name, value in (options | run.common).items() if value is not None}
     return convert_options({name: value for name, value in values.items() if value or name not in flags})

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def load(modules: Sequence[str] | None) -> "CustomOps":
-    """The operators of the modules that the command line names. Their libraries run in this process: if one ends it,
-    the place in Python is told.
+    """The operators of the modules that the command line names. Their libraries run in this process: if one crashes,
+    faulthandler prints the Python stack.
     """
     import faulthandler
 

@@ -249,7 +249,7 @@ def _run(name: str, shared: dict[str, Any], work: Callable[[Invocation], Outcome
         return TERMINATED
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
-    except Exception as error:  # noqa: BLE001  the border of the program: what passes here is told, never traced
+    except Exception as error:  # noqa: BLE001  outermost handler: a traceback only with --debug
         if run.debug:
             traceback.print_exc()
         return fail(run, as_known_error(error), outcome, started)

@@ -44,7 +44,7 @@ def passes(
     ] = "repro",
     oracle: Annotated[str | None, typer.Option("--oracle", help="bisect: ort or ref; default: whichever can.")] = None,
     random: Annotated[
-        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="bisect: seed of the made inputs.")
+        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="bisect: seed of the random inputs.")
     ] = 0,
     input_data: Annotated[
         str | None, typer.Option("--input_data", metavar="NPZ", help="bisect: inputs by name, in one file.")

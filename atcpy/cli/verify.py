@@ -31,7 +31,7 @@ def verify(
         typer.Option("--shape", metavar="NAME=1,3,8,8", help="Sizes of an input's open dims; repeatable."),
     ] = None,
     random: Annotated[
-        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="Seed of the made inputs.")
+        int, typer.Option("--random", metavar="SEED", min=0, max=999_999_999, help="Seed of the random inputs.")
     ] = 0,
     oracle: Annotated[
         str | None, typer.Option("--oracle", help="ort or ref; for TensorFlow: tf or openvino; default: whichever can.")

@@ -19,8 +19,8 @@ def clone(graph: Graph) -> Graph:
 
 
 def copy_nodes(nodes: Iterable[Node], target: Graph, values: dict[Value, Value]) -> None:
-    """Appends copies of `nodes`, in their order, to `target`. `values` says what stands for the values
-    that they read from outside, and is told the copies of those that they make.
+    """Append copies of `nodes`, in their order, to `target`. `values` maps each value that they read from outside to
+    its replacement; the copies of their outputs are added to it.
     """
     for node in nodes:
         inputs = [None if value is None else values[value] for value in node.inputs]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The nodes of a match, from the pattern's root upwards: the op of each, then the names of the model's nodes that it
 # stands for, or its own where there is none.
 Matched = tuple[tuple[str, ...], ...]
-_MOST_NAMES = 16  # of a node that stands for very many
+_MAX_NAMES = 16  # source nodes listed for one node, which may stand for very many
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class PassRecord:
 
 def matched_nodes(nodes: Iterable[Node]) -> Matched:
     """What is kept of the nodes of a match."""
-    return tuple((node.op_type, *(node.sources or (node.name,))[:_MOST_NAMES]) for node in nodes)
+    return tuple((node.op_type, *(node.sources or (node.name,))[:_MAX_NAMES]) for node in nodes)
 
 
 ALLREDUCE_FUSION: Final = "HcomAllReduceFusionPass"

@@ -86,8 +86,8 @@ class Value:
 
 
 class Node:
-    """One operation. `sources` are the names of the model's nodes that it stands for and
-    `passes` the passes that made it: the rewriter carries both along.
+    """One operation. `sources` names the nodes of the source model that it stands for, `passes` the passes that created
+    it; the rewriter carries both along.
     """
 
     __slots__ = (

@@ -25,7 +25,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """Matches a value made by output 0 of a node of one of the given types."""
+    """Matches output 0 of a node of one of the given types."""
 
     types: tuple[str, ...]
     inputs: tuple[Pattern, ...]

@@ -27,8 +27,8 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A result of a plan that has memory for the most that it can be: its shape, with a symbol where its size depends
-    on data, and the name of the output that tells this size.
+    """A result whose size depends on data and whose memory is planned for its maximum: its shape, with a symbol for
+    that size, and the name of the output that holds the size.
     """
 
     shape: Shape

@@ -30,7 +30,7 @@ def violations(graph: Graph) -> Iterator[str]:
             elif maker is not node.graph and node.graph is not graph:  # a piece of a cut graph reads the root's inputs
                 yield f"{node.name} reads {value.name} of the graph around it"
             elif value not in seen_values and maker is node.graph:
-                yield f"{node.name} reads {value.name} before it is made"
+                yield f"{node.name} reads {value.name} before it is computed"
             if Use(node, index) not in value._uses:
                 yield f"{value.name} does not know its reader {node.name}"
         for index, value in enumerate(node.outputs):

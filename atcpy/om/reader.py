@@ -89,13 +89,13 @@ def _package(opened: Container) -> Package:
     _parse(info, opened, Partition.TASK_INFO)
     version = info.attr.get("atcpy_format", "")
     if not version.isascii() or not version.isdigit() or len(version) > 9:
-        raise _bad(opened, Partition.TASK_INFO, "the format of the task records is not told")
+        raise _bad(opened, Partition.TASK_INFO, "the format of the task records is missing")
     if int(version) != FORMAT_VERSION:
         code = "P0002" if int(version) > FORMAT_VERSION else "P0005"
         what = f"task records have format {version}, this atcpy reads {FORMAT_VERSION}"
         raise corrupt(code, opened.source, opened.extent(Partition.TASK_INFO).offset, Partition.TASK_INFO.name, what)
     if info.weight_size != opened.extent(Partition.WEIGHTS_DATA).size:
-        raise _bad(opened, Partition.TASK_INFO, f"tasks were made for {info.weight_size} bytes of weights")
+        raise _bad(opened, Partition.TASK_INFO, f"tasks were compiled for {info.weight_size} bytes of weights")
     tasks: list[TaskRecord] = []
     for number, task in enumerate(info.task):
         kernel = task.kernel

@@ -64,7 +64,7 @@ class TaskInfo:
 class InferenceSession:
     """A package, loaded and ready to run. Threads may share it: each run has memory of its own.
 
-    source: path of a `.om`, or its bytes. threads: most threads to use (default: physical cores).
+    source: path of a `.om`, or its bytes. threads: maximum number of threads (default: physical cores).
     verify: "full" checks every byte against the checksum, "header" all but the weights. mmap: map
     the file; without it, read it.
 

@@ -1,4 +1,4 @@
-"""A TensorFlow model with its variables → one frozen graph. Weights go from file to file and are not held."""
+"""Freeze a TensorFlow model with its variables into one graph. Weights are copied from file to file."""
 
 from __future__ import annotations
 

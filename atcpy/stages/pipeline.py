@@ -158,7 +158,7 @@ class CheckReport:
 
 @collector_paused()
 def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport:
-    """Everything that keeps a model from converting, at once; no package is made."""
+    """Report everything that keeps a model from converting, at once; no package is written."""
     custom = load_custom_ops(options.custom_ops)
     manager = PassManager(options, passes_with(custom), options.limits.deadline())
     try:

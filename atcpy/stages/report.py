@@ -31,7 +31,7 @@ class PortInfo:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: the arena, the least it could be, what it would be without reuse, and the weights."""
+    """Sizes in bytes: the arena, its lower bound, its size without reuse, and the weights."""
 
     arena: int
     lower_bound: int
@@ -91,8 +91,8 @@ class ConvertReport:
 
 
 def count_engines(graph: Graph) -> dict[str, int]:
-    """Nodes by engine, in the engines' order; HOST_CPU is always told. A graph kernel is one node: what it was
-    made of does not run.
+    """Count nodes by engine, in the engines' order; HOST_CPU is always listed. A graph kernel counts as one node: the
+    nodes fused into it do not run.
     """
     counts = {engine.value: 0 for engine in Engine}
     fused: set[Graph] = set()

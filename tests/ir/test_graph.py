@@ -113,7 +113,7 @@ def test_verify_names_the_pass_and_the_node() -> None:
     graph = chain(2)
     data, r0, r1, net_output = graph.nodes
     graph.reorder([data, r1, r0, net_output])
-    with pytest.raises(InternalError, match="pass Shuffle broke the graph: r1 reads r0 before it is made"):
+    with pytest.raises(InternalError, match="pass Shuffle broke the graph: r1 reads r0 before it is computed"):
         verify(graph, "Shuffle")
 
 

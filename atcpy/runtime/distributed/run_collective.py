@@ -14,9 +14,7 @@ from atcpy.runtime.distributed.world import World
 
 
 def group_of(node: Node, world: World) -> str:
-    """The group of a collective. A group whose members were not given, and that has as many as there are ranks, is that
-    of all ranks.
-    """
+    """The group of a collective. A group of unknown members that is as large as the world is the group of all ranks."""
     group = node.str_attr("group", WORLD)
     is_all = world.ranks in (1, node.int_attr("rank_size", 0)) and not world.knows(group)
     return WORLD if is_all else group
