@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -61,7 +62,7 @@ def _register(
     params: Params = lambda node: {},
     *,
     op: str | Callable[[Node], str] = "",
-    evaluate: Callable[[Array], Array] | None = None,
+    evaluate: Evaluate | None = None,
     propagate: Propagate | None = None,
     epilogue: bool = False,
     traits: Trait = Trait.NONE,
@@ -81,7 +82,7 @@ def _register(
             ge_type=ge_type,
             infer=same_as_input,
             propagate=propagate,
-            evaluate=_on_arrays(evaluate),
+            evaluate=evaluate,
             engines=_engines(dtypes, epilogue=epilogue),
             layout=layout_like_input,
             lower=lambda node: lower_unary(node, kernel_op(node), params(node)),
@@ -102,10 +103,7 @@ def _engines(dtypes: frozenset[DType], *, epilogue: bool) -> dict[Engine, Suppor
     return {Engine.VECTOR: supports} | ({Engine.AICORE: as_epilogue(supports)} if epilogue else {})
 
 
-def _on_arrays(function: Callable[[Array], Array] | None) -> Evaluate | None:
-    if function is None:
-        return None
-
+def _on_arrays(function: Callable[[Array], Array]) -> Evaluate:
     def evaluate(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray(function(np.asarray(arrays[0])))]
@@ -132,6 +130,31 @@ def _shrink(node: Node) -> Mapping[str, ParamValue]:
     return {"alpha": node.float_attr("lambd", 0.5), "beta": node.float_attr("bias", 0.0)}
 
 
+def _erf(x: Array) -> Array:
+    """The reference computes it, and what is made of it, in float32."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype))
+
+
+def _evaluate_gelu(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array]:
+    x = np.asarray(arrays[0])
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if _gelu(node) == "GeluTanh":
+            gate = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+        else:
+            gate = _erf(wide / math.sqrt(2))
+        return [(wide / 2 * (1 + gate)).astype(x.dtype)]
+
+
+def _hard_swish(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return np.asarray((wide * np.clip(wide / 6 + 0.5, 0, 1)).astype(x.dtype))
+
+
+def _softsign(x: Array) -> Array:
+    return np.asarray(x / (1 + np.abs(x)))
+
+
 def _gelu(node: Node) -> str:
     approximate = node.str_attr("approximate", "none")
     if approximate not in {"none", "tanh"}:
@@ -151,29 +174,34 @@ _register(
     epilogue=True,
     traits=Trait.NON_NEGATIVE,
 )
-_register("HardSwish", "HardSwish", epilogue=True)
+_register("HardSwish", "HardSwish", evaluate=_on_arrays(_hard_swish), epilogue=True)
 _register("Swish", "Swish", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Mish", "Mish", epilogue=True)
-_register("Gelu", "Gelu", op=_gelu, epilogue=True)
+_register("Gelu", "Gelu", op=_gelu, evaluate=_evaluate_gelu, epilogue=True)
 _register("Elu", "Elu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Selu", "Selu", params=_selu, epilogue=True)
 _register("Celu", "Celu", params=lambda node: _floats(node, alpha=1.0), epilogue=True)
 _register("Softplus", "Softplus", epilogue=True, traits=Trait.NON_NEGATIVE)
-_register("Softsign", "Softsign", epilogue=True)
+_register("Softsign", "Softsign", evaluate=_on_arrays(_softsign), epilogue=True)
 _register("Tanh", "Tanh", epilogue=True)
-_register("Erf", "Erf")
+_register("Erf", "Erf", evaluate=_on_arrays(_erf))
 _register("Exp", "Exp", traits=Trait.NON_NEGATIVE)
 _register("Log", "Log")
-_register("Sqrt", "Sqrt", evaluate=np.sqrt)
+_register("Sqrt", "Sqrt", evaluate=_on_arrays(np.sqrt))
 _register("Reciprocal", "Reciprocal")
 _register(
-    "Abs", "Abs", FLOATS | INTS, evaluate=np.abs, propagate=_each(abs), traits=Trait.IDEMPOTENT | Trait.NON_NEGATIVE
+    "Abs",
+    "Abs",
+    FLOATS | INTS,
+    evaluate=_on_arrays(np.abs),
+    propagate=_each(abs),
+    traits=Trait.IDEMPOTENT | Trait.NON_NEGATIVE,
 )
 _register(
     "Neg",
     "Neg",
     FLOATS | SIGNED,
-    evaluate=np.negative,
+    evaluate=_on_arrays(np.negative),
     propagate=_each(lambda item: -item),
     traits=Trait.INVOLUTION,
     coefficients=(-1,),
@@ -182,14 +210,14 @@ _register(
     "Sign",
     "Sign",
     FLOATS | INTS,
-    evaluate=np.sign,
+    evaluate=_on_arrays(np.sign),
     propagate=_each(lambda item: (item > 0) - (item < 0)),
     traits=Trait.IDEMPOTENT,
 )
-_register("Floor", "Floor", evaluate=np.floor, traits=Trait.IDEMPOTENT)
-_register("Ceil", "Ceil", evaluate=np.ceil, traits=Trait.IDEMPOTENT)
-_register("Round", "Round", evaluate=np.rint, traits=Trait.IDEMPOTENT)
+_register("Floor", "Floor", evaluate=_on_arrays(np.floor), traits=Trait.IDEMPOTENT)
+_register("Ceil", "Ceil", evaluate=_on_arrays(np.ceil), traits=Trait.IDEMPOTENT)
+_register("Round", "Round", evaluate=_on_arrays(np.rint), traits=Trait.IDEMPOTENT)
 for _name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"):
     _register(_name, _name)
-_register("Not", "LogicalNot", frozenset({DType.BOOL}), evaluate=np.logical_not, traits=Trait.INVOLUTION)
-_register("BitwiseNot", "BitwiseNot", INTS, evaluate=np.bitwise_not, traits=Trait.INVOLUTION)
+_register("Not", "LogicalNot", frozenset({DType.BOOL}), evaluate=_on_arrays(np.logical_not), traits=Trait.INVOLUTION)
+_register("BitwiseNot", "BitwiseNot", INTS, evaluate=_on_arrays(np.bitwise_not), traits=Trait.INVOLUTION)

@@ -212,3 +212,23 @@ def test_defaults_are_of_float32_like_attributes(op: str) -> None:
     for attrs in ({}, as_stored):
         node = make_node(op, [x], attrs)
         np.testing.assert_allclose(run_op(node, [x])[0], reference_op(node, [x])[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("op", ["Erf", "Gelu", "HardSwish", "Softsign"])
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_constants_are_folded_in_their_own_precision(op: str, shape: tuple[int, ...]) -> None:
+    """As the kernel computes them: the reference rounds some to float32, or fails on scalars."""
+    x = np.random.default_rng(7).standard_normal(shape)
+    node, opdef = make_node(op, [x]), find_opdef(make_node(op, [x]))
+    assert opdef is not None and opdef.evaluate is not None
+    np.testing.assert_allclose(opdef.evaluate(node, [x])[0], run_op(node, [x])[0], rtol=1e-13, atol=1e-15)
+    half = x.astype(np.float16)
+    assert opdef.evaluate(node, [half])[0].dtype == np.float16
+
+
+def test_gelu_by_tanh_is_folded_in_its_own_precision() -> None:
+    x = np.random.default_rng(7).standard_normal(5)
+    node = make_node("Gelu", [x], {"approximate": "tanh"})
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.evaluate is not None
+    np.testing.assert_allclose(opdef.evaluate(node, [x])[0], run_op(node, [x])[0], rtol=1e-13, atol=1e-15)
