@@ -293,8 +293,8 @@ def infer_prelu(node: Node, known: Known) -> Sequence[TensorDesc]:
     x = node.operand(0).desc
     if x.shape is None or desc.shape is None:
         return [x.as_plain()]
-    grown = [(a, b) for a, b in zip(x.shape, desc.shape, strict=False) if isinstance(a, int) and a != b]
-    if grown or len(desc.shape) != len(x.shape):
+    grows = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, desc.shape, strict=False))
+    if grows or len(desc.shape) != len(x.shape):
         what = f"slope {node.operand(1).desc} does not broadcast to the input {x}"
         raise ModelInvalid("EZ8888", where=node, what=what)
     return [x.as_plain()]

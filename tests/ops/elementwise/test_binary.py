@@ -16,6 +16,7 @@ from atcpy.ops import find_opdef
 from atcpy.ops.core.broadcast import collapse, memory_strides
 from atcpy.ops.core.reference import infer_by_onnx, known_constant
 from atcpy.ops.core.shape_values import UNNAMED
+from atcpy.ops.elementwise.binary import infer_prelu
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
@@ -250,6 +251,13 @@ def test_operands_that_do_not_fit(op: str, shapes: list[tuple[int, ...]], dtypes
     with pytest.raises(ModelInvalid) as caught:
         make_node(op, [np.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)])
     assert isinstance(caught.value, AtcError) and caught.value.code == "EZ8888"
+
+
+def test_a_slope_whose_sizes_come_at_run_time() -> None:
+    """What is 1 in the input may well be 1 in the slope."""
+    node = make_node("PRelu", [np.zeros((1, 3)), np.zeros((1, 3))])
+    node.operand(1).desc = TensorDesc.plain(DType.FLOAT64, (Sym("n"), Sym("m")))
+    assert infer_prelu(node, known_constant)[0].shape == (1, 3)
 
 
 BATCH = Sym("batch")
