@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from atcpy.errors import ModelInvalid
+from atcpy.errors import InternalError, ModelInvalid
 from atcpy.ir import Graph, walk
 from atcpy.ir.decisions import Moment
 from atcpy.ir.verify import verify
@@ -14,6 +14,7 @@ from atcpy.options import CompileOptions, ConvertOptions, Deadline, OptimizeOpti
 from atcpy.passes.base import Pass
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase
+from atcpy.passes.type_check import type_violations
 
 _StageOptions = PrepareOptions | SplitOptions | OptimizeOptions | CompileOptions
 MAX_ROUNDS = 4  # runs of a repeating pass on one graph
@@ -24,7 +25,7 @@ class PassManager:
     """Runs the passes of a conversion.
 
     `observe` is called before and after each pass with its name and the graph. Where `options.verify_ir` is set, the
-    graph's invariants are verified after each pass.
+    graph's invariants are verified after each pass, and the types of values after those of prepare.
     """
 
     options: ConvertOptions = field(default_factory=ConvertOptions)
@@ -85,6 +86,8 @@ class PassManager:
         matched, applied, rejects = record.matched, record.applied, len(record.rejects)
         if self.observe is not None:
             self.observe(entry.name, graph, Moment.BEFORE)
+        checks_types = self.options.verify_ir and entry.stage is Stage.PREPARE
+        known_problems = set(type_violations(graph)) if checks_types else set()
         start = time.perf_counter()
         entry.run(graph, record, options if argument is None else argument)
         record.seconds += time.perf_counter() - start
@@ -92,6 +95,9 @@ class PassManager:
             self.observe(entry.name, graph, Moment.AFTER)
         if self.options.verify_ir:
             verify(graph, entry.name)
+        for problem in type_violations(graph) if checks_types else ():
+            if problem not in known_problems:
+                raise InternalError(f"pass {entry.name} broke a type: {problem}")
         applied = record.applied - applied
         run.unapplied = record.matched - matched - applied
         run.rejects = len(record.rejects) - rejects

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from atcpy.errors import UsageError
-from atcpy.ir import Graph, PassRecord, Reject
+from atcpy.errors import InternalError, UsageError
+from atcpy.ir import DType, Graph, PassRecord, Reject, Sym, TensorDesc
 from atcpy.ir.decisions import Moment
-from atcpy.options import ConvertOptions, FusionGroup, OoLevel, PassSwitches, PrepareOptions, convert_options
+from atcpy.ops.custom import CustomOps
+from atcpy.options import (
+    ConvertOptions,
+    FusionGroup,
+    OoLevel,
+    ParseOptions,
+    PassSwitches,
+    PrepareOptions,
+    convert_options,
+)
 from atcpy.passes import pass_manager
 from atcpy.passes.base import Pass
 from atcpy.passes.pass_manager import MAX_ROUNDS, PassManager
 from atcpy.passes.pass_set import PassSet, built_in_passes
 from atcpy.passes.phase import Phase
+from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import compile_model
 from atcpy.stages.prepare import prepare
 from tests.models_in_text import model, package
@@ -117,6 +129,43 @@ def test_a_pass_is_observed_and_verified(monkeypatch: pytest.MonkeyPatch, verify
 
     PassManager(ConvertOptions(verify_ir=verify_ir), passes, observe=observe).run(Graph("empty"), Phase.MOVE)
     assert seen == watched
+
+
+def _retype(value: str, to: TensorDesc) -> Callable[..., None]:
+    """A pass that gives a value another type."""
+
+    def run(graph: Graph, record: PassRecord, options: object) -> None:
+        next(node for node in graph.nodes if node.op_type == value).output.desc = to
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("desc", "problem"),
+    [
+        (TensorDesc.plain(DType.FLOAT32, (Sym("n"), 3)), ""),
+        (TensorDesc.plain(DType.FLOAT32, (2, 3)), ""),
+        (TensorDesc.plain(DType.FLOAT32, (2, 4)), "Relu y gives"),
+        (TensorDesc.plain(DType.FLOAT32, (2,)), "Relu y gives"),
+        (TensorDesc.plain(DType.FLOAT64, (2, 3)), "Relu y gives"),
+    ],
+)
+def test_a_pass_that_breaks_a_type_is_named(desc: TensorDesc, problem: str) -> None:
+    graph = parse(model("m (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"), ParseOptions(), CustomOps()).graph
+    passes = PassSet.of([Pass(name="A", phase=Phase.MOVE, run=_retype("Relu", desc))])
+    manager = PassManager(ConvertOptions(verify_ir=True), passes)
+    if problem:
+        with pytest.raises(InternalError, match=f"pass A broke a type: {problem}"):
+            manager.run(graph, Phase.MOVE)
+    else:
+        manager.run(graph, Phase.MOVE)
+
+
+def test_a_pass_is_not_blamed_for_a_type_that_was_broken_before() -> None:
+    graph = parse(model("m (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"), ParseOptions(), CustomOps()).graph
+    _retype("Relu", TensorDesc.plain(DType.FLOAT64, (2, 3)))(graph, None, None)
+    passes = PassSet.of([Pass(name="A", phase=Phase.MOVE, run=_Counter().run)])
+    PassManager(ConvertOptions(verify_ir=True), passes).run(graph, Phase.MOVE)
 
 
 def _order(*passes: Pass) -> list[str]:

@@ -1,0 +1,46 @@
+"""Checks that each value has the type that its node gives: what a pass must leave as it found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from atcpy.errors import ModelInvalid, ResourceLimit, Unsupported
+from atcpy.ir import DType, Graph, Node, TensorDesc
+from atcpy.ops.core.infer import KnownValues, infer_node
+
+
+def type_violations(graph: Graph) -> Iterator[str]:
+    """Infer each node from its inputs again, and say where that is refused or gives another type. Symbols may differ:
+    inference knows less than the pass that named a size.
+    """
+    known = KnownValues()
+    for node in graph.nodes:
+        if not node.is_structural and not node.has_subgraphs:
+            yield from _violations(node, known)
+
+
+def _violations(node: Node, known: KnownValues) -> Iterator[str]:
+    declared = [value.desc for value in node.outputs]
+    try:
+        infer_node(node, known)
+    except ModelInvalid as error:
+        yield f"{node.op_type} {node.name}: {error.what}"
+    except (ResourceLimit, Unsupported):
+        pass
+    for value, desc in zip(node.outputs, declared, strict=True):
+        inferred, value.desc = value.desc, desc
+        if not _agree(desc, inferred):
+            yield f"{node.op_type} {node.name} gives {inferred} for {value.name}, which is {desc}"
+
+
+def _agree(a: TensorDesc, b: TensorDesc) -> bool:
+    if DType.UNDEFINED in (a.dtype, b.dtype):
+        return True
+    if a.dtype is not b.dtype:
+        return False
+    if a.shape is None or b.shape is None:
+        return True
+    return len(a.shape) == len(b.shape) and all(
+        one == other or not (isinstance(one, int) and isinstance(other, int))
+        for one, other in zip(a.shape, b.shape, strict=True)
+    )
