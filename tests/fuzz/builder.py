@@ -150,6 +150,20 @@ class Builder:
         self.values.append(value)
         return value
 
+    def add_several(
+        self, op_type: str, inputs: Sequence[Value], types: Sequence[tuple[DType, StaticShape]], **attrs: object
+    ) -> None:
+        """A node with several outputs. Of some nobody will know, though not of all."""
+        results = [
+            Value(f"v{len(self.nodes)}_{index}" if index else f"v{len(self.nodes)}", dtype, shape)
+            for index, (dtype, shape) in enumerate(types)
+        ]
+        names = [value.name for value in inputs]
+        made = [value.name for value in results]
+        self.nodes.append(helper.make_node(op_type, names, made, name=f"n{len(self.nodes)}", **attrs))
+        kept = [value for value in results if self.chance(0.6)] or [self.pick(results)]
+        self.values += kept
+
     def case(self) -> Case:
         """The model: its outputs are the values that nobody reads, and some others."""
         made = [value for value in self.values if value.name.startswith("v")]

@@ -18,7 +18,8 @@ from tests.fuzz.builder import OPSET
 Run = Callable[[Mapping[str, Array]], Array]
 
 
-def by_reference(node: onnx.NodeProto) -> Run:
+def by_reference(node: onnx.NodeProto, output: int = 0) -> Run:
+    """One output of a node as the ONNX reference computes it."""
     names = [name for name in node.input if name]
     graph = helper.make_graph(
         [node],
@@ -29,7 +30,7 @@ def by_reference(node: onnx.NodeProto) -> Run:
     evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)]))
 
     def run(feeds: Mapping[str, Array]) -> Array:
-        return np.asarray(evaluator.run(None, dict(feeds))[0])
+        return np.asarray(evaluator.run(None, dict(feeds))[output])
 
     return run
 

@@ -37,7 +37,7 @@ _SPREAD = 8  # times the distance of the samples
 _EXACT = frozenset({
     "Relu", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Max", "Min", "Where", "Clip", "Identity", "Transpose",
     "Reshape", "Unsqueeze", "Flatten", "Concat", "Slice", "Gather", "Expand", "Pad", "MaxPool", "ReduceMax",
-    "ReduceMin", "ThresholdedRelu", "CastLike",
+    "ReduceMin", "ThresholdedRelu", "CastLike", "Shape", "Squeeze", "ConstantOfShape", "Split", "TopK",
 })  # fmt: skip
 # Sums of many terms: an error of each term, not of the result alone.
 _SUMS = frozenset({
@@ -80,12 +80,12 @@ class Oracle:
             self._exactly(name, array)
         types = _types_of(case.model)
         for node in graph.node:
-            name = node.output[0]
-            self.dtypes[name] = types[name]
-            with np.errstate(all="ignore"):
-                self.values[name] = self._evaluate(node)
-            if any(source in self.undefined for source in node.input):
-                self.undefined[name] = np.ones(self.values[name][0].shape, np.bool_)
+            for index, name in enumerate(node.output):
+                self.dtypes[name] = types[name]
+                with np.errstate(all="ignore"):
+                    self.values[name] = self._evaluate(node, index)
+                if any(source in self.undefined for source in node.input) and node.op_type != "Shape":
+                    self.undefined[name] = np.ones(self.values[name][0].shape, np.bool_)
 
     def compare(self, name: str, ours: Array) -> tuple[Array, Array]:
         """Which elements of a value are compared, and which of those are wrong."""
@@ -96,13 +96,13 @@ class Oracle:
     def _exactly(self, name: str, array: Array) -> None:
         self.values[name] = [wide(array)] * self.count
 
-    def _evaluate(self, node: onnx.NodeProto) -> Samples:
-        dtype = self.dtypes[node.output[0]]
+    def _evaluate(self, node: onnx.NodeProto, output: int) -> Samples:
+        dtype = self.dtypes[node.output[output]]
         operands = [self.values[name] for name in node.input if name]
         if node.op_type in {"Cast", "CastLike"}:
             results = [self._cast(x, dtype, node.output[0]) for x in operands[0]]
             return _hesitant(results, operands[0]) if dtype is DType.BOOL else _with_zeros(results)
-        run = OWN.get(node.op_type, by_reference)(node)
+        run = OWN[node.op_type](node) if node.op_type in OWN else by_reference(node, output)
         results = []
         for index in range(self.count):
             feeds = {name: self.values[name][index] for name in node.input if name}
@@ -113,6 +113,7 @@ class Oracle:
             if not dtype.is_float:
                 results.append(y.astype(dtype.numpy, copy=False))
                 continue
+            y = y.astype(np.float64)
             if node.op_type not in _EXACT:
                 y = self._off(y, dtype, index, beside=beside if node.op_type in _BESIDE_INPUT else [])
             results.append(y if _may_be_wide(dtype, index) else _overflown(y, dtype))

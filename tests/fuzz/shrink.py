@@ -25,9 +25,9 @@ def shrink(case: Case, fails: Fails) -> Case:
         progress = False
         outputs = {value.name for value in case.model.graph.output}
         for node in case.model.graph.node:
-            if node.output[0] in outputs:
+            if outputs.intersection(node.output):
                 continue
-            smaller = _part(case, sorted(outputs), {node.output[0]})
+            smaller = _part(case, sorted(outputs), set(node.output))
             if _still(smaller, fails):
                 case, progress = smaller, True
                 break
@@ -48,7 +48,7 @@ def _part(case: Case, outputs: Sequence[str], fed: set[str]) -> Case:
     types = {value.name: value for value in (*inferred.value_info, *inferred.output, *inferred.input)}
     needed, nodes = set(outputs), []
     for node in reversed(graph.node):
-        if node.output[0] in needed and node.output[0] not in fed:
+        if any(name in needed and name not in fed for name in node.output):
             nodes.append(node)
             needed |= set(node.input)
     oracle = Oracle(case)

@@ -9,6 +9,7 @@ import numpy as np
 
 from atcpy.ir import DType
 from tests.fuzz.builder import BOOL, EVERY, FLOATS, INTS, NUMBERS, SIGNED, Builder, Value, broadcast
+from tests.fuzz.sizes import by_sizes, parts
 
 Step = Callable[[Builder], None]
 
@@ -308,6 +309,7 @@ def product(b: Builder) -> None:
 STEPS: tuple[Step, ...] = (
     *[unary] * 3, *[activation] * 2, truth_of_one, *[arithmetic] * 3, division, power, bits, *[comparison] * 2, several,
     *[choice] * 2, *[cast] * 3, *[reduction] * 2, *[in_rows] * 2, place, *[rearrange] * 2, *[product] * 2,
+    *[by_sizes] * 4, parts,
 )  # fmt: skip
 # What graph kernels are made of.
 ELEMENTWISE: tuple[Step, ...] = (
