@@ -220,6 +220,7 @@ class ParseOptions:
     input_format: str = ""  # that of the framework
     signature: str = ""
     tag_set: tuple[str, ...] = ()
+    zipmap: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -866,6 +867,7 @@ _TABLE = (
     ),
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
     Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve"),
+    Option("zipmap", read_bool, True, "give scores as ZipMap does, a dict of each row by label; without, as a tensor"),
     Option("static", read_bool, False, "refuse a model with an open dimension"),
     Option("oo_level", choice(_LEVELS), OoLevel.O2, "how much is optimised, O0 to O3"),
     Option("skip_pass", read_names, (), "passes to leave out", lambda names: ",".join(sorted(names))),
@@ -990,6 +992,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             input_format=value["input_format"],
             signature=value["signature"],
             tag_set=value["tag_set"],
+            zipmap=value["zipmap"],
         ),
         prepare=PrepareOptions(
             level=level,

@@ -70,6 +70,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "input_format": ("ND", "parse.input_format", "ND"),
     "signature": ("features", "parse.signature", "features"),
     "tag_set": ("serve,gpu", "parse.tag_set", ("serve", "gpu")),
+    "zipmap": ("false", "parse.zipmap", False),
     "static": ("true", "parse.static", True),
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),

@@ -178,10 +178,10 @@ def _common_parameters() -> list[inspect.Parameter]:
 
 def _table_parameter(option: Option) -> inspect.Parameter:
     """The command line's option for a row of the table; a `--flag` for what is true or false, with a `--no_flag` if
-    that is not simply its default.
+    it is not false by default.
     """
     names = [f"--{name}" for name in (option.name, *option.aliases)]
-    is_flag = option.read is read_bool and option.default is not None
+    is_flag = option.read is read_bool and option.default is False
     kind: Any = bool if is_flag else list[str] | None if option.repeatable else str | None
     if option.read is read_bool and not is_flag:
         names, kind = [f"--{option.name}/--no_{option.name}"], bool | None

@@ -73,30 +73,36 @@ def find_nodes(trees: Array, nodes: Array, wanted_trees: Array, wanted_nodes: Ar
 
 
 def check_trees(forest: Forest) -> tuple[Array, Array]:
-    """Return for each node the tree that it is in (−1: none) and how many comparisons come before it.
+    """Return for each node the tree that it is in (−1: none) and how many comparisons come before it at most. Nodes may
+    be shared, as LightGBM's categories are exported.
 
-    Raises NotATree for a child that does not exist, or that has two parents.
+    Raises NotATree for a child that does not exist, and for nodes on a cycle.
     """
     n = len(forest.modes)
-    inner = forest.modes != LEAF
-    for children in (forest.true[inner], forest.false[inner]):
-        if ((children < 0) | (children >= n)).any():
-            raise NotATree("a node has a child that does not exist")
+    is_inner = forest.modes != LEAF
+    inner = np.flatnonzero(is_inner)
+    children = np.concatenate([forest.true[inner], forest.false[inner]])
+    if ((children < 0) | (children >= n)).any():
+        raise NotATree("a node has a child that does not exist")
     if ((forest.roots < 0) | (forest.roots >= n)).any():
         raise NotATree("a tree begins with a node that does not exist")
     cost = np.where((forest.modes == EQ) | (forest.modes == NEQ), 2, 1)
     for node, values in forest.members.items():
         cost[node] = max(2 * len(values), 1)
-    tree, before = np.full(n, -1), np.zeros(n, np.int64)
-    level, level_trees = forest.roots, np.arange(len(forest.roots))
-    while len(level):
-        if (tree[level] >= 0).any() or len(np.unique(level)) < len(level):
-            raise NotATree("a node has two parents")
-        tree[level] = level_trees
-        parents, of_trees = level[inner[level]], level_trees[inner[level]]
-        level = np.concatenate([forest.true[parents], forest.false[parents]])
-        level_trees = np.concatenate([of_trees, of_trees])
-        before[level] = np.tile(before[parents] + cost[parents], 2)
+    tree, before, done = np.full(n, -1), np.zeros(n, np.int64), 0
+    tree[forest.roots] = np.arange(len(forest.roots))
+    parents_left = np.bincount(children, minlength=n)
+    level = np.flatnonzero(parents_left == 0)
+    while len(level):  # a node comes when all of its parents have come
+        done += len(level)
+        parents = np.tile(level[is_inner[level]], 2)
+        children = np.concatenate([side[level[is_inner[level]]] for side in (forest.true, forest.false)])
+        np.maximum.at(before, children, before[parents] + cost[parents])
+        np.maximum.at(tree, children, tree[parents])
+        np.subtract.at(parents_left, children, 1)
+        level = np.unique(children[parents_left[children] == 0])
+    if done < n:
+        raise NotATree("its nodes lie on a cycle")
     return tree, before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atcpy.errors import AtcError, Unsupported, raise_all
-from atcpy.ir import Engine, Graph, Node, PassRecord, Reject, walk
+from atcpy.ir import DType, Engine, Graph, Node, PassRecord, Reject, walk
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.opdef import ENGINE_COST
 from atcpy.ops.core.reference import find_schema, is_function
@@ -57,7 +57,9 @@ def choose_engine(node: Node) -> tuple[Engine | None, list[Reject]]:
 
 
 def _will_be_spelled_out(node: Node) -> bool:
-    """Will the op become others, once its shapes are known?"""
+    """Will the op become others, once its shapes are known? Texts stay on the host."""
+    if any(value.desc.dtype is DType.STRING for value in (*node.operands, *node.outputs)):
+        return False
     opdef = find_opdef(node)
     return (opdef is not None and opdef.expand is not None) or is_function(node)
 

@@ -145,8 +145,7 @@ def one_split(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"nodes_truenodeids": [0, 0, 0]}, "a node has two parents"),
-        ({"nodes_truenodeids": [2, 0, 0]}, "a node has two parents"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "lie on a cycle"),
         ({"nodes_truenodeids": [3, 0, 0]}, "a child that does not exist"),
         ({"nodes_truenodeids": [-1, 0, 0]}, "a child that does not exist"),
         ({"nodes_featureids": [2, 0, 0]}, "asks for feature 2, the rows have 2"),
@@ -166,6 +165,23 @@ def test_what_is_no_tree_is_refused(changes: dict[str, Any], why: str) -> None:
     agree("TreeEnsembleRegressor", [x], one_split())
     with pytest.raises(AtcError, match=why):
         atcpy.backend.run_model(model_of("TreeEnsembleRegressor", [x], one_split(**changes), SCORES), [x])
+
+
+def test_trees_may_share_nodes() -> None:
+    """LightGBM's categories are exported so: x = 1 and x = 3 lead to one node."""
+    attrs: dict[str, Any] = {
+        "nodes_treeids": [0] * 7, "nodes_nodeids": list(range(7)), "nodes_featureids": [0, 0, 1, 0, 0, 0, 0],
+        "nodes_modes": ["BRANCH_EQ", "BRANCH_EQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF", "LEAF"],
+        "nodes_values": [1.0, 3.0, 0.5, 0, 0, 0, 0], "nodes_truenodeids": [2, 2, 4, 0, 0, 0, 0],
+        "nodes_falsenodeids": [1, 3, 5, 0, 0, 0, 0], "n_targets": 1, "target_treeids": [0] * 4,
+        "target_nodeids": [3, 4, 5, 6], "target_ids": [0] * 4, "target_weights": [1.0, 2.0, 4.0, 8.0],
+    }  # fmt: skip
+    x = np.array([[1, 0], [1, 1], [2, 0], [3, 0], [3, 1]], np.float32)
+    (y,) = agree("TreeEnsembleRegressor", [x], attrs)
+    assert y[:, 0].tolist() == [2, 4, 1, 2, 4]
+    with pytest.raises(AtcError, match="lie on a cycle"):
+        attrs["nodes_truenodeids"] = [2, 2, 1, 0, 0, 0, 0]
+        atcpy.backend.run_model(model_of("TreeEnsembleRegressor", [x], attrs, SCORES), [x])
 
 
 def test_a_class_that_some_leaves_lack_is_refused_where_weights_are_negative() -> None:
