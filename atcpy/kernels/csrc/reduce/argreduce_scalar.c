@@ -16,6 +16,13 @@
             }                                                                                      \
         }
 
+/* One row of elements that lie behind each other. */
+#define SCAN_ROW(T, op)                                                                            \
+    for (int64_t i = 1; i < p->n; i++) {                                                           \
+        if (BEATS(op, src[i], src[at], p->last))                                                   \
+            at = i;                                                                                \
+    }
+
 #define DEFINE_ARGREDUCE(T, symbol)                                                                \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
@@ -26,6 +33,16 @@
             const int64_t columns = min_i64(ARG_COLUMNS, p->inner - column);                       \
             const T *src = (const T *)args->src[0] + outer * p->n * p->inner + column;             \
             int64_t *dst = (int64_t *)args->dst[0] + outer * p->inner + column;                    \
+            if (p->inner == 1) {                                                                   \
+                int64_t at = 0;                                                                    \
+                if (p->kind == ARG_MAX) {                                                          \
+                    SCAN_ROW(T, >)                                                                 \
+                } else {                                                                           \
+                    SCAN_ROW(T, <)                                                                 \
+                }                                                                                  \
+                *dst = at;                                                                         \
+                continue;                                                                          \
+            }                                                                                      \
             T best[ARG_COLUMNS];                                                                   \
             for (int64_t c = 0; c < columns; c++) {                                                \
                 best[c] = src[c];                                                                  \
