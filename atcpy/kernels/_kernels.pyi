@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,8 +9,10 @@ TASK_BYTES: int
 PARAM_BYTES: int
 MAX_SLOTS: int
 MAX_RANK: int
+PROGRAM_OPS: tuple[str, ...]
 
 class Refused(Exception): ...
+class Unmet(Refused): ...
 class Fault(Exception): ...
 
 class Run:
@@ -29,6 +33,18 @@ class Plan:
     ) -> None: ...
     def rows(self) -> list[str | None]: ...
     def start(self, inputs: list[Buffer], outputs: list[Buffer], /) -> Run: ...
+
+class SymbolicPlan:
+    def __init__(
+        self,
+        blob: Buffer,
+        records: Buffer,
+        weights: Buffer | None,
+        threads: int,
+        isa: str | None = None,
+        only: str | None = None,
+    ) -> None: ...
+    def instantiate(self, symbols: Sequence[int], /) -> tuple[Plan, list[int], list[tuple[int, ...]], int] | None: ...
 
 def families() -> dict[str, list[tuple[str, bool, int, list[str] | None]]]: ...
 def rows() -> list[tuple[str, str, int, str]]: ...

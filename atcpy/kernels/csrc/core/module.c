@@ -6,22 +6,33 @@
  *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only)
  *     plan.start(inputs, outputs) -> Run
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ *     SymbolicPlan(blob, records, weights, threads, isa, only)
+ *     plan.instantiate(symbols) -> (Plan, input_bytes, output_shapes, arena_bytes), or None
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "core/cpu.h"
 #include "core/plan.h"
+#include "core/program.h"
+#include "core/symbolic.h"
 
 /* CPython's slots hold functions as void pointers, which ISO C does not promise. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
-static PyObject *refused_error, *fault_error;
+static PyObject *refused_error, *unmet_error, *fault_error;
+static PyTypeObject *plan_type, *run_type;
+
+struct symbolic_object {
+    PyObject_HEAD struct atc_symbolic *symbolic;
+    Py_buffer weights;
+};
 
 struct plan_object {
     PyObject_HEAD struct atc_plan *plan;
     Py_buffer weights;
-    int64_t *sizes; /* of inputs, then of outputs */
+    PyObject *symbolic; /* whose instance this is and whose weights it reads, or NULL */
+    int64_t *sizes;     /* of inputs, then of outputs */
 };
 
 struct run_object {
@@ -194,6 +205,7 @@ static void plan_dealloc(PyObject *object)
     if (self->weights.obj != NULL)
         PyBuffer_Release(&self->weights);
     free(self->sizes);
+    Py_XDECREF(self->symbolic);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -215,10 +227,164 @@ static PyObject *plan_rows(PyObject *object, PyObject *unused)
     return rows;
 }
 
-/* --- Run ---------------------------------------------------------------------------------------
+/* --- SymbolicPlan ------------------------------------------------------------------------------
  */
 
-static PyTypeObject *run_type;
+static int symbolic_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    struct symbolic_object *self = (struct symbolic_object *)object;
+    static char *names[] = {"blob", "records", "weights", "threads", "isa", "only", NULL};
+    Py_buffer blob, records;
+    PyObject *weights;
+    int threads;
+    const char *isa_name = NULL, *only = NULL;
+    if (self->symbolic != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*Oi|zz", names, &blob, &records, &weights,
+                                     &threads, &isa_name, &only))
+        return -1;
+    const int isa = isa_name ? atc_isa_by_name(isa_name) : (int)atc_this_cpu()->isa;
+    if (isa < 0)
+        PyErr_SetString(PyExc_ValueError, "unknown isa");
+    else if (weights == Py_None || PyObject_GetBuffer(weights, &self->weights, PyBUF_SIMPLE) == 0) {
+        struct atc_refusal refusal;
+        self->symbolic = atc_symbolic_load(
+            blob.buf, (size_t)blob.len, records.buf, (size_t)records.len, self->weights.buf,
+            self->weights.len, threads, (enum atc_isa)isa, only, &refusal);
+        if (self->symbolic == NULL) {
+            set_refused(&refusal);
+            PyBuffer_Release(&self->weights);
+            self->weights = (Py_buffer){0};
+        }
+    }
+    PyBuffer_Release(&blob);
+    PyBuffer_Release(&records);
+    return self->symbolic == NULL ? -1 : 0;
+}
+
+static void symbolic_dealloc(PyObject *object)
+{
+    struct symbolic_object *self = (struct symbolic_object *)object;
+    if (self->symbolic != NULL)
+        atc_symbolic_free(self->symbolic);
+    if (self->weights.obj != NULL)
+        PyBuffer_Release(&self->weights);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* A list of ints, or where `as_tuple` is set a tuple. */
+static PyObject *numbers(const int64_t *values, int64_t n, bool as_tuple)
+{
+    PyObject *items = as_tuple ? PyTuple_New(n) : PyList_New(n);
+    for (int64_t i = 0; items != NULL && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(values[i]);
+        if (item == NULL)
+            Py_CLEAR(items);
+        else if (as_tuple)
+            PyTuple_SET_ITEM(items, i, item);
+        else
+            PyList_SET_ITEM(items, i, item);
+    }
+    return items;
+}
+
+static PyObject *shapes(const struct atc_symbolic_sizes *sizes, const int64_t *dims)
+{
+    PyObject *shapes = PyList_New(sizes->n_outputs);
+    for (int64_t i = 0; shapes != NULL && i < sizes->n_outputs; i++) {
+        PyObject *shape = numbers(dims, sizes->ranks[i], true);
+        dims += sizes->ranks[i];
+        if (shape == NULL)
+            Py_CLEAR(shapes);
+        else
+            PyList_SET_ITEM(shapes, i, shape);
+    }
+    return shapes;
+}
+
+static void set_unmet(const struct atc_refusal *refusal, int64_t guard)
+{
+    PyObject *value = Py_BuildValue("(sLL)", refusal->reason, (long long)-1, (long long)guard);
+    if (value != NULL)
+        PyErr_SetObject(unmet_error, value);
+    Py_XDECREF(value);
+}
+
+/* The instance as Python gets it; `plan` takes over instance->plan and its sizes. */
+static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes *sizes,
+                             const struct atc_instance *instance)
+{
+    struct plan_object *plan = (struct plan_object *)plan_type->tp_alloc(plan_type, 0);
+    if (plan == NULL) {
+        atc_plan_free(instance->plan);
+        free(instance->port_bytes);
+        return NULL;
+    }
+    plan->plan = instance->plan;
+    plan->sizes = instance->port_bytes;
+    plan->symbolic = Py_NewRef(symbolic);
+    return Py_BuildValue("(NNNL)", plan, numbers(plan->sizes, sizes->n_inputs, false),
+                         shapes(sizes, instance->dims), (long long)plan->plan->arena_bytes);
+}
+
+static int read_symbols(PyObject *list, int64_t n, int64_t *symbols)
+{
+    PyObject *items = PySequence_Fast(list, "symbols are a sequence");
+    if (items == NULL)
+        return -1;
+    if (PySequence_Fast_GET_SIZE(items) != n)
+        PyErr_Format(PyExc_ValueError, "%zd values for %lld symbols",
+                     PySequence_Fast_GET_SIZE(items), (long long)n);
+    for (int64_t i = 0; i < n && !PyErr_Occurred(); i++)
+        symbols[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, i));
+    Py_DECREF(items);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *symbolic_instantiate(PyObject *object, PyObject *list)
+{
+    struct symbolic_object *self = (struct symbolic_object *)object;
+    if (self->symbolic == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the plan is not loaded");
+        return NULL;
+    }
+    const struct atc_symbolic_sizes sizes = atc_symbolic_sizes(self->symbolic);
+    int64_t *symbols = calloc((size_t)(sizes.n_symbols + sizes.n_dims) + 1, sizeof *symbols);
+    struct atc_instance instance = {.dims = symbols == NULL ? NULL : symbols + sizes.n_symbols};
+    instance.port_bytes =
+        calloc((size_t)(sizes.n_inputs + sizes.n_outputs) + 1, sizeof *instance.port_bytes);
+    PyObject *result = NULL;
+    if (symbols == NULL || instance.port_bytes == NULL)
+        PyErr_NoMemory();
+    else if (read_symbols(list, sizes.n_symbols, symbols) == 0) {
+        struct atc_refusal refusal;
+        switch (atc_symbolic_instantiate(self->symbolic, symbols, &instance, &refusal)) {
+        case INSTANCE_LOADED:
+            result = instance_of(object, &sizes, &instance);
+            instance.port_bytes = NULL;
+            break;
+        case INSTANCE_OTHER_VARIANT:
+            result = Py_NewRef(Py_None);
+            break;
+        case INSTANCE_REFUSED:
+            if (instance.guard >= 0)
+                set_unmet(&refusal, instance.guard);
+            else
+                set_refused(&refusal);
+            break;
+        }
+    }
+    free(instance.port_bytes);
+    free(symbols);
+    return result;
+}
+
+/* --- Run ---------------------------------------------------------------------------------------
+ */
 
 static int bind_buffers(struct run_object *run, PyObject *list, const int64_t *sizes, int flags)
 {
@@ -369,6 +535,22 @@ static PyType_Slot plan_slots[] = {
 static PyType_Spec plan_spec = {"atcpy.kernels._kernels.Plan", sizeof(struct plan_object), 0,
                                 Py_TPFLAGS_DEFAULT, plan_slots};
 
+static PyMethodDef symbolic_methods[] = {
+    {"instantiate", symbolic_instantiate, METH_O,
+     "The plan for these values of the symbols; None if another variant is to be taken."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot symbolic_slots[] = {
+    {Py_tp_init, symbolic_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, symbolic_dealloc},
+    {Py_tp_methods, symbolic_methods},
+    {0, NULL},
+};
+static PyType_Spec symbolic_spec = {"atcpy.kernels._kernels.SymbolicPlan",
+                                    sizeof(struct symbolic_object), 0, Py_TPFLAGS_DEFAULT,
+                                    symbolic_slots};
+
 static PyMethodDef run_methods[] = {
     {"execute", run_execute, METH_VARARGS, "Runs tasks [first, last)."},
     {NULL, NULL, 0, NULL},
@@ -389,24 +571,46 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyObject *program_ops(void)
+{
+    PyObject *names = PyTuple_New(PROGRAM_OPS);
+    for (int i = 0; names != NULL && i < PROGRAM_OPS; i++) {
+        PyObject *name = PyUnicode_FromString(atc_program_op_names[i]);
+        if (name == NULL)
+            Py_CLEAR(names);
+        else
+            PyTuple_SET_ITEM(names, i, name);
+    }
+    return names;
+}
+
 static int module_exec(PyObject *module)
 {
     refused_error = PyErr_NewException("atcpy.kernels._kernels.Refused", NULL, NULL);
     fault_error = PyErr_NewException("atcpy.kernels._kernels.Fault", NULL, NULL);
-    PyObject *plan_type = PyType_FromSpec(&plan_spec);
+    plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
     run_type = (PyTypeObject *)PyType_FromSpec(&run_spec);
     if (refused_error == NULL || fault_error == NULL || plan_type == NULL || run_type == NULL)
         return -1;
+    unmet_error = PyErr_NewException("atcpy.kernels._kernels.Unmet", refused_error, NULL);
+    PyObject *symbolic_type = PyType_FromSpec(&symbolic_spec);
+    PyObject *ops = program_ops();
+    if (unmet_error == NULL || symbolic_type == NULL || ops == NULL)
+        return -1;
     if (PyModule_AddObjectRef(module, "Refused", refused_error) < 0 ||
         PyModule_AddObjectRef(module, "Fault", fault_error) < 0 ||
-        PyModule_AddObjectRef(module, "Plan", plan_type) < 0 ||
+        PyModule_AddObjectRef(module, "Unmet", unmet_error) < 0 ||
+        PyModule_AddObjectRef(module, "Plan", (PyObject *)plan_type) < 0 ||
+        PyModule_AddObjectRef(module, "SymbolicPlan", symbolic_type) < 0 ||
+        PyModule_AddObjectRef(module, "PROGRAM_OPS", ops) < 0 ||
         PyModule_AddObjectRef(module, "Run", (PyObject *)run_type) < 0 ||
         PyModule_AddIntConstant(module, "TASK_BYTES", ATC_TASK_BYTES) < 0 ||
         PyModule_AddIntConstant(module, "PARAM_BYTES", ATC_PARAM_BYTES) < 0 ||
         PyModule_AddIntConstant(module, "MAX_SLOTS", ATC_MAX_SLOTS) < 0 ||
         PyModule_AddIntConstant(module, "MAX_RANK", ATC_MAX_RANK) < 0)
         return -1;
-    Py_DECREF(plan_type);
+    Py_DECREF(symbolic_type);
+    Py_DECREF(ops);
     return 0;
 }
 

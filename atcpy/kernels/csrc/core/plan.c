@@ -12,7 +12,7 @@ enum { PARALLEL_WORK = 20000 };
 /* What a task may do whatever its operands are, about a second, and for each of their bytes. */
 enum { FREE_WORK = 1 << 30, WORK_PER_BYTE = 4096 };
 
-static bool refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
+bool atc_refuse(struct atc_refusal *refusal, int64_t task, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -20,6 +20,12 @@ static bool refuse(struct atc_refusal *refusal, int64_t task, const char *format
     va_end(args);
     refusal->task = task;
     return false;
+}
+
+bool atc_refuse_memory(struct atc_refusal *refusal)
+{
+    refusal->out_of_memory = true;
+    return atc_refuse(refusal, -1, "out of memory");
 }
 
 static int64_t room_of(const struct atc_slot *slot, const struct atc_limits *limits)
@@ -167,10 +173,10 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     const struct atc_task *task = plan->records + number;
     struct atc_bound_task *bound = plan->tasks + number;
     if (!header_ok(task))
-        return refuse(refusal, number, "malformed record");
+        return atc_refuse(refusal, number, "malformed record");
     for (int i = 0; i < task->n_src + task->n_dst; i++)
         if (!slot_ok(task->slots + i, i >= task->n_src, limits))
-            return refuse(refusal, number, "operand %d is out of bounds", i);
+            return atc_refuse(refusal, number, "operand %d is out of bounds", i);
 
     static const uint32_t base_of[] = {BASE_NONE, BASE_ARENA, BASE_WEIGHTS, BASE_PORTS, BASE_PORTS};
     bound->n_src = task->n_src;
@@ -187,33 +193,34 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
 
     const struct kernel_family *family = atc_find_family(task->family);
     if (family == NULL)
-        return refuse(refusal, number, "no kernel family of that name");
+        return atc_refuse(refusal, number, "no kernel family of that name");
     const size_t used = params_used(family);
     if (!all_zero(task->params + used, ATC_PARAM_BYTES - used))
-        return refuse(refusal, number, "arguments beyond the last");
+        return atc_refuse(refusal, number, "arguments beyond the last");
     if (!enums_ok(family, task->params))
-        return refuse(refusal, number, "%s: no such choice", family->name);
+        return atc_refuse(refusal, number, "%s: no such choice", family->name);
     if (!overlaps_ok(task, family->inplace))
-        return refuse(refusal, number, "operands overlap");
+        return atc_refuse(refusal, number, "operands overlap");
     const struct task_view view = {task->slots,  task->slots + task->n_src,
                                    task->n_src,  task->n_dst,
                                    task->params, plan->weights};
     const char *reason = family->check(&view);
     if (reason != NULL)
-        return refuse(refusal, number, "%s: %s", family->name, reason);
+        return atc_refuse(refusal, number, "%s: %s", family->name, reason);
     for (int i = 0; i < kernel_table_rows && bound->row == NULL; i++)
         if (row_fits(kernel_table + i, family, &view, isa, only))
             bound->row = kernel_table + i;
     if (bound->row == NULL)
-        return refuse(refusal, number, "%s: no kernel for these types", family->name);
+        return atc_refuse(refusal, number, "%s: no kernel for these types", family->name);
 
     bound->fn = bound->row->fn;
     bound->params = task->params;
     const struct kernel_cost cost = family->cost(task->params, atc_this_cpu());
     if (atc_add(cost.work, cost.items) > max_work(task))
-        return refuse(refusal, number, "%s: more work than its operands can ask for", family->name);
+        return atc_refuse(refusal, number, "%s: more work than its operands can ask for",
+                          family->name);
     if (cost.scratch >= ATC_TOO_BIG)
-        return refuse(refusal, number, "%s: scratch too large", family->name);
+        return atc_refuse(refusal, number, "%s: scratch too large", family->name);
     bound->items = cost.items;
     bound->parallel = cost.work >= PARALLEL_WORK;
     if (cost.scratch > plan->scratch_bytes)
@@ -228,7 +235,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     refusal->out_of_memory = false;
     if (bytes % ATC_TASK_BYTES != 0 || threads < 1 || limits->arena_bytes < 0 ||
         limits->arena_bytes >= ATC_TOO_BIG) {
-        refuse(refusal, -1, "task records or sizes are malformed");
+        atc_refuse(refusal, -1, "task records or sizes are malformed");
         return NULL;
     }
     struct atc_plan *plan = calloc(1, sizeof *plan);
@@ -239,8 +246,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
         plan->records = calloc(n_tasks + 1, sizeof *plan->records);
     }
     if (plan == NULL || plan->tasks == NULL || plan->records == NULL) {
-        refuse(refusal, -1, "out of memory for %zu tasks", n_tasks);
-        refusal->out_of_memory = true;
+        atc_refuse_memory(refusal);
         if (plan != NULL)
             atc_plan_free(plan);
         return NULL;
@@ -257,7 +263,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     for (int64_t i = 0; i < plan->n_tasks; i++) {
         const bool in_order = events_ok(plan->records + i, &events);
         if (!in_order)
-            refuse(refusal, i, "its events are out of order");
+            atc_refuse(refusal, i, "its events are out of order");
         if (!in_order || !bind(plan, i, limits, isa, only, refusal)) {
             atc_plan_free(plan);
             return NULL;

@@ -54,6 +54,11 @@ struct atc_refusal {
     bool out_of_memory;
 };
 
+/* Fill in the refusal; both return false. */
+__attribute__((format(printf, 3, 4))) bool atc_refuse(struct atc_refusal *refusal, int64_t task,
+                                                      const char *format, ...);
+bool atc_refuse_memory(struct atc_refusal *refusal);
+
 /* Checks `bytes` of task records against the limits and binds each to the first row that fits the
  * CPU, an `isa` at most, or to the row `only` where it is not NULL. Returns NULL with the refusal.
  */

@@ -1,0 +1,63 @@
+"""Blobs of symbolic plans, as core/symbolic.h lays them out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atcpy.kernels import _kernels
+
+OPS = {name: number for number, name in enumerate(_kernels.PROGRAM_OPS)}
+SELECT, REQUIRE = 0, 1
+I64, F64, RECIPROCAL = 0, 1, 2
+SLOTS_AT, SLOT_BYTES, PARAMS_AT = 48, 24, 336
+
+
+def offset_of(operand: int) -> int:
+    """Where a record has an operand's offset."""
+    return SLOTS_AT + operand * SLOT_BYTES + 8
+
+
+def bytes_of(operand: int) -> int:
+    """Where a record has an operand's size."""
+    return SLOTS_AT + operand * SLOT_BYTES + 16
+
+
+@dataclass
+class Blob:
+    """The parts of a symbolic plan."""
+
+    symbols: Sequence[tuple[int, int]] = ()
+    constants: Sequence[int] = ()
+    instrs: Sequence[tuple[int, int, int, int]] = ()
+    guards: Sequence[tuple[int, int]] = ()
+    patches: Sequence[tuple[int, int, int, int]] = ()
+    blocks: Sequence[tuple[int, int, int]] = ()
+    inputs: Sequence[int] = ()
+    outputs: Sequence[tuple[int, Sequence[int]]] = ()
+    n_tasks: int = 0
+    version: int = 1
+
+    def pack(self) -> bytes:
+        """The bytes of the blob."""
+        counts = [
+            len(part)
+            for part in (
+                self.symbols,
+                self.constants,
+                self.instrs,
+                self.guards,
+                self.patches,
+                self.blocks,
+                self.inputs,
+                self.outputs,
+            )
+        ]
+        words = [
+            *(word for part in (self.instrs, self.guards, self.patches, self.blocks) for item in part for word in item),
+            *self.inputs,
+            *(word for slot, dims in self.outputs for word in (slot, len(dims), *dims)),
+        ]
+        values = [*(bound for symbol in self.symbols for bound in symbol), *self.constants]
+        return struct.pack(f"<10I{len(values)}q{len(words)}I", self.version, *counts, self.n_tasks, *values, *words)
