@@ -17,6 +17,8 @@ static inline __m256 load_half(const struct matmul_tile *t, const float *src, in
 {
     if (t->columns >= MATMUL_PANEL)
         return _mm256_loadu_ps(src + half * LANES);
+    if (t->columns <= half * LANES)
+        return _mm256_setzero_ps();
     return _mm256_maskload_ps(src + half * LANES, half_mask(t, half));
 }
 
@@ -24,7 +26,7 @@ static inline void store_half(const struct matmul_tile *t, float *dst, int half,
 {
     if (t->columns >= MATMUL_PANEL)
         _mm256_storeu_ps(dst + half * LANES, y);
-    else
+    else if (t->columns > half * LANES) /* a store of no lanes takes as long as one of some */
         _mm256_maskstore_ps(dst + half * LANES, half_mask(t, half), y);
 }
 
