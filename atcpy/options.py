@@ -215,6 +215,7 @@ class ParseOptions:
     input_shape: Mapping[str, InputDims] = field(default_factory=dict)
     out_nodes: tuple[str, ...] = ()
     static: bool = False
+    fold_default_inputs: bool = False
     allow_hardlinks: bool = False
     framework: Framework | None = None  # None: by content
     input_format: str = ""  # that of the framework
@@ -868,6 +869,7 @@ _TABLE = (
     Option("signature", _text, "", "SavedModel: which of its signatures; default: serving_default"),
     Option("tag_set", read_names, (), "SavedModel: the tags of its graph; default: serve"),
     Option("zipmap", read_bool, True, "give scores as ZipMap does, a dict of each row by label; without, as a tensor"),
+    Option("fold_default_inputs", read_bool, False, "make inputs that have a default constants"),
     Option("static", read_bool, False, "refuse a model with an open dimension"),
     Option("oo_level", choice(_LEVELS), OoLevel.O2, "how much is optimised, O0 to O3"),
     Option("skip_pass", read_names, (), "passes to leave out", lambda names: ",".join(sorted(names))),
@@ -987,6 +989,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
             input_shape=value["input_shape"],
             out_nodes=value["out_nodes"],
             static=value["static"],
+            fold_default_inputs=value["fold_default_inputs"],
             allow_hardlinks=value["allow_hardlinks"],
             framework=value["framework"],
             input_format=value["input_format"],

@@ -72,6 +72,7 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "tag_set": ("serve,gpu", "parse.tag_set", ("serve", "gpu")),
     "zipmap": ("false", "parse.zipmap", False),
     "static": ("true", "parse.static", True),
+    "fold_default_inputs": ("true", "parse.fold_default_inputs", True),
     "oo_level": ("O1", "optimize.level", OoLevel.O1),
     "skip_pass": ("A,B", "prepare.switches.named", {"A": False, "B": False}),
     "optimization_switch": ("A:on;B:off", "optimize.switches.named", {"A": True, "B": False}),

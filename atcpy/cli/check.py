@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TABLE = (
     "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set", "static",
-    "max_const", "max_growth",
+    "fold_default_inputs", "max_const", "max_growth",
 )  # fmt: skip
 _NODES_SHOWN = 2
 _WORD = {"error": "error", "host_cpu": "host", "warning": "warn"}

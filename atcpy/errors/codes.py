@@ -140,7 +140,8 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("C0003", (4,), "a custom operator of the package is not registered", "--custom-ops module.py"),
     # Warnings (exit 0; --werror makes them errors)
     ("W0007", (0, 4), "a node was renamed, for its name was taken or empty", "name nodes uniquely when exporting"),
-    ("W0008", (0, 4), "an input has a default value, which packages do not keep", "feed it at each run"),
+    ("W0008", (0, 4), "inputs have defaults: they are no constants", "--fold_default_inputs makes them that: faster"),
+    ("W0009", (0, 4), "inputs with a default were made constants", "feed nothing to them"),
     ("W0012", (0, 2), "an option has no effect here", "drop it"),
     ("W0013", (0, 2), "a switch names a pass that does not exist", "take the nearest name; `atcpy passes list`"),
     ("W0020", (0, 4), "operators run on HOST_CPU, which is slow", "`atcpy inspect F.om --tasks` lists them"),

@@ -49,6 +49,7 @@ class Package:
     stream_count: int
     event_count: int
     has_unknown_shapes: bool  # no tasks: the graph is compiled for the shapes that it meets
+    default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
 
     @property
@@ -106,6 +107,9 @@ def _package(opened: Container) -> Package:
     unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     if unknown and tasks:
         raise _bad(opened, Partition.TASK_INFO, "it has tasks though shapes are unknown")
+    defaults = frozenset(filter(None, info.attr.get("atcpy_default_inputs", "").split(",")))
+    if not defaults <= {str(index) for index in range(len(inputs))}:
+        raise _bad(opened, Partition.TASK_INFO, "an input that there is not has a default")
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
         opened,
@@ -117,6 +121,7 @@ def _package(opened: Container) -> Package:
         info.stream_num,
         info.event_num,
         unknown,
+        frozenset(map(int, defaults)),
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
     )
 

@@ -108,6 +108,8 @@ def _task_info(compiled: CompiledModel) -> bytes:
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
         info.attr["atcpy_shapes"] = "unknown"
+    if defaults := [str(index) for index, node in enumerate(compiled.graph.inputs) if "default" in node.attrs]:
+        info.attr["atcpy_default_inputs"] = ",".join(defaults)
     if custom := custom_ops_in(compiled.graph):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for number, task in enumerate(compiled.tasks):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import UsageError, Where, raise_all
-from atcpy.ir import DType, Graph, Node, Sym, Value
+from atcpy.errors import PackageCorrupt, UsageError, Where, raise_all
+from atcpy.ir import DType, Graph, Node, Sym, Tensor, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.om.collectives import has_collectives
@@ -124,6 +124,7 @@ class InferenceSession:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
+        self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
 
     @property
@@ -134,8 +135,16 @@ class InferenceSession:
         return self._model
 
     def get_inputs(self) -> list[NodeArg]:
-        """The inputs, in the model's order."""
-        return list(self._inputs)
+        """The inputs that must be fed, in the model's order."""
+        return self._ports(with_default=False)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a default, which counts unless they are fed, in the model's order."""
+        return self._ports(with_default=True)
+
+    def _ports(self, *, with_default: bool) -> list[NodeArg]:
+        defaults = self._package.default_inputs
+        return [port for index, port in enumerate(self._inputs) if (index in defaults) is with_default]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs, in the model's order."""
@@ -219,14 +228,28 @@ class InferenceSession:
                 hint = f'did you mean "{close[0]}"?' if close else f"the inputs are {', '.join(self._by_name)}"
                 raise UsageError("E13025", f'run: no input "{name}"', hint=hint)
         sizes: dict[str, int] = {}
-        return [self._check_feed(port, feeds, sizes) for port in self._inputs]
+        return [self._check_feed(port, self._find_feed(index, feeds), sizes) for index, port in enumerate(self._inputs)]
 
-    def _check_feed(self, port: NodeArg, feeds: Mapping[str, Any], sizes: dict[str, int]) -> Any:
-        if port.name not in feeds:
-            raise UsageError("E13025", f'run: input "{port.name}" is missing', hint=f"it is {_describe(port)}")
-        if port.dtype is DType.UNDEFINED:
+    def _find_feed(self, index: int, feeds: Mapping[str, Any]) -> Any:
+        port = self._inputs[index]
+        if port.name in feeds:
             return feeds[port.name]
-        array = np.asarray(feeds[port.name])
+        if index in self._package.default_inputs:
+            return self._default(index)
+        raise UsageError("E13025", f'run: input "{port.name}" is missing', hint=f"it is {_describe(port)}")
+
+    def _default(self, index: int) -> Array:
+        if self._defaults is None:
+            tensors = {number: node.attrs.get("default") for number, node in enumerate(self.model.graph.inputs)}
+            self._defaults = {number: item.array for number, item in tensors.items() if isinstance(item, Tensor)}
+        if index not in self._defaults:
+            raise PackageCorrupt("P0005", f'the default of input "{self._inputs[index].name}" is missing')
+        return self._defaults[index]
+
+    def _check_feed(self, port: NodeArg, value: Any, sizes: dict[str, int]) -> Any:
+        if port.dtype is DType.UNDEFINED:
+            return value
+        array = np.asarray(value)
         if port.dtype is DType.STRING:
             array = array.astype(np.object_)
         problem = _misfit(port, array.shape, sizes)

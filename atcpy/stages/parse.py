@@ -1,9 +1,13 @@
 """Stage 0, parse: a model file becomes a graph at the canonical opset."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
+from atcpy.errors import AtcWarning, Where
+from atcpy.ir import Graph
 from atcpy.ops.custom import CustomOps
 from atcpy.options import Framework, ParseOptions
 from atcpy.parsers.choices import choose_format
@@ -24,7 +28,16 @@ def parse(model: Path | onnx.ModelProto | ModelFile, options: ParseOptions, cust
     else:
         parsed = import_onnx(model, options, custom)
     choose_format(parsed.graph, parsed.source.framework, options)
-    return parsed
+    return replace(parsed, warnings=(*parsed.warnings, *_default_warnings(parsed.graph)))
+
+
+def _default_warnings(graph: Graph) -> Iterator[AtcWarning]:
+    """W0008 for constants that a caller may replace: nothing is folded into what reads them."""
+    names = [node.name for node in graph.inputs if "default" in node.attrs]
+    if names:
+        listed = ", ".join(f'"{name}"' for name in names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+        what = f"inputs with a default, which a run may replace: {listed}; --fold_default_inputs makes them constants"
+        yield AtcWarning("W0008", what, Where(value=names[0]))
 
 
 def names_tensorflow(path: Path, options: ParseOptions) -> bool:

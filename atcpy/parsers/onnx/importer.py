@@ -13,7 +13,7 @@ import onnx
 
 from atcpy.errors import AtcError, AtcWarning, ModelInvalid, ResourceLimit, Unsupported, Where, did_you_mean
 from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc, Value
-from atcpy.ir.shape import fits_limits, format_shape
+from atcpy.ir.shape import Shape, fits_limits, format_shape
 from atcpy.ops.core.opdef import OpDef, find_signed
 from atcpy.ops.core.signature import Signature
 from atcpy.ops.custom import CustomOps
@@ -246,7 +246,7 @@ class Importer:
             node = scope.graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
             node.output.desc = read_desc(info)
             if info.name in scope.constants:
-                node.attrs["default"] = self._read_stored(scope.constants.pop(info.name), scope, info.name)
+                self._set_default(node, scope, info.name)
             what, hint, shape = "", "", node.output.desc.shape
             if info.type.WhichOneof("value") is None and scope.parent is None:
                 what, hint = "no type", "export the model again"
@@ -264,9 +264,24 @@ class Importer:
             index += 1
 
     def _is_default(self, name: str, scope: _Scope) -> bool:
-        """Is a constant the default of an input? It is what the caller says then, and `optimize` keeps it that."""
-        is_dense = isinstance(scope.constants[name].proto, onnx.TensorProto)
-        return self._recorder is not None and scope.parent is None and self._model.ir_version >= 4 and is_dense
+        """Is a constant the default of an input? It is what the caller says then."""
+        if self._options.fold_default_inputs or scope.parent is not None or self._model.ir_version < 4:
+            return False
+        return isinstance(scope.constants[name].proto, onnx.TensorProto)
+
+    def _set_default(self, node: Node, scope: _Scope, name: str) -> None:
+        """The input gets the shape of its default where it does not say one itself."""
+        default = self._read_stored(scope.constants.pop(name), scope, name)
+        if default is None:
+            return
+        node.attrs["default"] = default
+        desc = node.output.desc
+        if desc.shape is None:
+            node.output.desc = desc = TensorDesc.plain(default.dtype, default.shape)
+        if default.dtype is not desc.dtype or not _may_be(default.shape, desc.shape):
+            own = TensorDesc.plain(default.dtype, default.shape)
+            what = f'the default of input "{name}" is {own}, the input is {desc}'
+            self.problems.append(ModelInvalid("E13014", what, where=Where(graph=scope.path, value=name)))
 
     def _duplicate(self, what: str, scope: _Scope) -> None:
         self.problems.append(ModelInvalid("E13009", what, where=Where(graph=scope.path)))
@@ -653,6 +668,14 @@ class Importer:
             listed = ", ".join(f'"{name}" ({count})' for name, count in shared[:3])
             more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
             yield AtcWarning("W0007", f"several nodes have the same name and got numbers: {listed}{more}")
+
+
+def _may_be(shape: Shape, declared: Shape | None) -> bool:
+    """Whether a shape is one of those that an input declares."""
+    return declared is None or (
+        len(shape) == len(declared)
+        and all(not isinstance(dim, int) or dim == size for size, dim in zip(shape, declared, strict=True))
+    )
 
 
 def _own_names(graph: onnx.GraphProto) -> Iterator[object]:

@@ -12,10 +12,10 @@ from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where,
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow.functions import CALLS
 from atcpy.parsers.tensorflow.graph import BRANCHES, Ref, TfNode, find_pivots, main_ref
-from atcpy.parsers.tensorflow.importer import PLACEHOLDERS
+from atcpy.parsers.tensorflow.importer import DEFAULT, PLACEHOLDERS
 from atcpy.parsers.tensorflow.locate import Kind
 from atcpy.parsers.tensorflow.reader import TfFile
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorShapeProto
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorProto, TensorShapeProto
 
 # Ops at whose end nothing is that a user would ask for.
 _NO_RESULT = frozenset(
@@ -43,9 +43,15 @@ class Endpoints:
 def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOptions) -> Endpoints:
     """Those of a frozen graph: `x` for an input, `prob:0` for an output. Those of a signature: its keys, sorted."""
     inputs = {node.name: node for node in nodes.values() if node.op in PLACEHOLDERS}
+    defaults = {} if options.fold_default_inputs else _defaults(nodes, file)
+    if file.signature is None:
+        inputs.update((name, _with_default(nodes[name], default)) for name, default in defaults.items())
     signed: dict[str, Ref] = {}
     if file.signature is not None:
-        fed = _signed_inputs(nodes, file.signature.inputs)
+        fed = {
+            key: _with_default(node, defaults[node.name]) if node.name in defaults else node
+            for key, node in _signed_inputs(nodes, file.signature.inputs).items()
+        }
         given = {node.name for node in fed.values()}
         inputs = {**fed, **{name: node for name, node in inputs.items() if name not in given and name not in fed}}
         signed = {key: _signed_ref(key, info) for key, info in sorted(file.signature.outputs.items())}
@@ -63,6 +69,31 @@ def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOpti
         what = "the graph has no outputs: what nobody reads are constants, variables or parts of training"
         raise ModelInvalid("E16001", what, hint="name them: --out_nodes")
     return Endpoints(inputs, outputs)
+
+
+def _defaults(nodes: Mapping[str, TfNode], file: TfFile) -> dict[str, TensorProto]:
+    """The constants that inputs have until they are fed, by the names of their nodes; those that the signature says
+    win.
+    """
+    found: dict[str, TensorProto] = {}
+    for node in nodes.values():
+        source = nodes.get(node.inputs[0].node) if node.op == "PlaceholderWithDefault" and node.inputs else None
+        value = source.attrs.get("value") if source is not None and source.op == "Const" else None
+        if isinstance(value, TensorProto):
+            found[node.name] = value
+    if file.signature is not None:
+        infos = file.signature.inputs
+        found.update(
+            (_signed_ref(key, infos[key]).node, file.signature.defaults[key])
+            for key in file.signature.defaults
+            if key in infos
+        )
+    return found
+
+
+def _with_default(node: TfNode, default: TensorProto) -> TfNode:
+    """An input that is the constant unless it is fed."""
+    return TfNode(node.name, "Placeholder", (), {**node.attrs, DEFAULT: default})
 
 
 def _signed_inputs(nodes: Mapping[str, TfNode], infos: Mapping[str, TensorInfo]) -> dict[str, TfNode]:

@@ -20,13 +20,14 @@ from atcpy.parsers.tensorflow.graph import ARGUMENT, Ref, TfGraph, TfNode
 from atcpy.parsers.tensorflow.op import COMPLEX, COMPLEX_PARTS, MAPPINGS, MappingFunction, OpBuilder
 from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.patterns import recognized
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorShapeProto
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorProto, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr, registry
-from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, type_name
+from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, read_tensor, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
 MAX_NESTING = 64
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
+DEFAULT = "default"  # the attribute of an input that holds what it is unless it is fed
 
 
 @dataclass(slots=True)
@@ -77,7 +78,11 @@ class Importer:
             if dtype is DType.STRING:
                 self._text_inputs.append(f'"{name}"')
             data = graph.append("Data", (), {"index": index}, name=name, outputs=(name,))
-            data.output.desc = TensorDesc.plain(dtype, self._input_shape(name, node, where))
+            shape = self._input_shape(name, node, where)
+            if isinstance(proto := node.attrs.get(DEFAULT), TensorProto):
+                default = data.attrs[DEFAULT] = read_tensor(proto, where)
+                shape = default.shape if shape is None else shape
+            data.output.desc = TensorDesc.plain(dtype, shape)
             values[name] = data.output
         return values
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import atcpy
 from atcpy.errors import AtcError
 from tests.parsers.tensorflow.graphs import TfBuilder, Type
 
@@ -38,6 +39,17 @@ def test_what_drops_nothing_vanishes(tmp_path: Path, dropout) -> None:  # type: 
     keep = g.add("PlaceholderWithDefault", g.const(np.float32(1)), name="keep", dtype=Type("float32"))
     (y,) = g.run(tmp_path, {"x": X}, g.add("Neg", dropout(g, x, keep)))
     np.testing.assert_array_equal(y, -X)
+
+
+def test_a_rate_that_could_be_fed_becomes_a_constant(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x = g.input("x", "float32", (None, 3))
+    keep = g.add("PlaceholderWithDefault", g.const(np.float32(1)), name="keep", dtype=Type("float32"))
+    g.add("Neg", by_rate(g, x, keep), name="y")
+    (tmp_path / "m.pb").write_bytes(g.graph.SerializeToString())
+    warnings = atcpy.convert(tmp_path / "m.pb", tmp_path / "p.om").warnings
+    assert [(warning.code, '"keep"' in warning.message) for warning in warnings] == [("W0009", True)]
+    assert atcpy.InferenceSession(tmp_path / "p.om").get_overridable_initializers() == []
 
 
 @pytest.mark.parametrize("dropout", [by_floor, by_rate])

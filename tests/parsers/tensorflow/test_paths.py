@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 import atcpy
 from atcpy.errors import AtcError
+from atcpy.ir import Tensor
 from atcpy.options import convert_options
 from atcpy.parsers.tensorflow import import_tensorflow, is_tensorflow
 from atcpy.parsers.tensorflow.locate import Kind, find_location
@@ -159,13 +160,15 @@ def test_a_signature_names_what_the_graph_has_not(tmp_path: Path) -> None:
         assert (error.code, words in str(error), "did you mean" in error.hint) == ("E12009", True, True)
 
 
-def test_defaults_of_a_signature_are_told(tmp_path: Path) -> None:
+def test_defaults_of_a_signature_are_kept(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m")
     model = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     model.meta_graphs[0].signature_def["serving_default"].defaults["features"].CopyFrom(tensor_proto(X))
     (folder / "saved_model.pb").write_bytes(model.SerializeToString())
     parsed = import_tensorflow(folder, convert_options({}).parse)
-    assert [warning.code for warning in parsed.warnings] == ["W0008"]
+    (default,) = [node.attrs["default"] for node in parsed.graph.inputs]
+    assert isinstance(default, Tensor)
+    np.testing.assert_array_equal(default.array, X)
 
 
 def test_what_is_wrong_with_a_checkpoint_is_told_once(tmp_path: Path) -> None:

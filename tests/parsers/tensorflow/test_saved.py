@@ -308,8 +308,33 @@ def test_an_input_with_a_default_and_one_that_is_an_output(tmp_path: Path) -> No
     inputs = {"x": tensor_info("p:0", "float32", (1, 3))}
     graphs = {"serve": (g, {"s": signature(inputs, {"x": "n:0", "same": "p:0", "again": "n:0"})}, "")}
     folder = write_saved_model(tmp_path / "m", graphs, {})
-    results = run(folder, tmp_path, {"x": 2 * X})
-    assert [list(results), results["x"][0, 0], results["same"][0, 0]] == [["again", "same", "x"], -2, 2]
+    atcpy.convert(folder, tmp_path / "p.om")
+    session = atcpy.InferenceSession(tmp_path / "p.om")
+    assert [port.name for port in session.get_outputs()] == ["again", "same", "x"]
+    assert [port.name for port in session.get_overridable_initializers()] == ["x"]
+    for fed, expected in (({"x": 2 * X}, 2 * X), ({}, X)):
+        for result, sign in zip(session.run(None, fed), (-1, 1, -1), strict=True):
+            np.testing.assert_array_equal(result, sign * expected)
+
+
+def test_a_placeholder_with_a_default(tmp_path: Path) -> None:
+    """It was the constant, whatever was fed."""
+    g = TfBuilder()
+    x = g.input("x", "float32", (1, 3))
+    factor = g.add("PlaceholderWithDefault", g.const(np.float32(3)), name="factor", dtype=Type("float32"))
+    doubled = g.add("AddV2", g.const(np.float32(1)), factor)
+    computed = g.add("PlaceholderWithDefault", doubled, name="computed", dtype=Type("float32"))
+    g.add("Mul", g.add("Mul", x, factor), computed, name="y")
+    (tmp_path / "m.pb").write_bytes(g.graph.SerializeToString())
+    for fold, listed in ((False, ["factor"]), (True, [])):
+        atcpy.convert(tmp_path / "m.pb", tmp_path / "p.om", fold_default_inputs=fold)
+        session = atcpy.InferenceSession(tmp_path / "p.om")
+        assert [port.name for port in session.get_inputs()] == ["x"]
+        assert [port.name for port in session.get_overridable_initializers()] == listed
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * 12)
+    atcpy.convert(tmp_path / "m.pb", tmp_path / "p.om")
+    fed = {"x": X, "factor": np.float32(2)}
+    np.testing.assert_array_equal(atcpy.InferenceSession(tmp_path / "p.om").run(None, fed)[0], X * 6)
 
 
 def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
