@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 
 from atcpy.errors import InternalError, ModelInvalid, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, DType, Graph, Node, TensorDesc
+from atcpy.ir import CompiledModel, DType, Graph, Node, Tensor, TensorDesc
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
 from atcpy.ir.specialization import Specialization, Specialize
@@ -28,6 +28,7 @@ from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.plan import ExecutionPlan
 
 Bind = Callable[[CompiledModel], ExecutionPlan]
+_DEFAULT = "default"  # stands for an input that is not fed in the key of a variant
 
 
 @dataclass(slots=True)
@@ -64,6 +65,12 @@ class HybridGraph:
         self._output_count = len(graph.outputs)
         self._cache = cache
         self._by_value = by_value
+        # A default that nothing replaces is a constant to the variant: weights are packed, sizes known.
+        self._defaults = {
+            node.output.name: default.array
+            for node in graph.inputs
+            if isinstance(default := node.attrs.get("default"), Tensor)
+        }
         self._variants: OrderedDict[Hashable, _Variant] = OrderedDict()
 
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
@@ -142,7 +149,10 @@ class HybridGraph:
         )
 
     def _variant(self, values: Sequence[RuntimeValue]) -> _Variant:
-        key = tuple(_signature(value, name in self._by_value) for name, value in zip(self.inputs, values, strict=True))
+        key = tuple(
+            _DEFAULT if self._is_default(name, value) else _signature(value, name in self._by_value)
+            for name, value in zip(self.inputs, values, strict=True)
+        )
         cache = self._cache
         with cache.lock:
             found = self._variants.get(key)
@@ -158,10 +168,13 @@ class HybridGraph:
                 self._variants.popitem(last=False)
         return variant
 
+    def _is_default(self, name: str, value: RuntimeValue) -> bool:
+        return name in self._defaults and value is self._defaults[name]
+
     def _compile(self, values: Sequence[RuntimeValue]) -> _Variant:
         cache = self._cache
         types = [
-            np.asarray(value) if name in self._by_value else _desc(value)
+            np.asarray(value) if name in self._by_value or self._is_default(name, value) else _desc(value)
             for name, value in zip(self.inputs, values, strict=True)
         ]
         steps = cache.specialize(self.graph, types)

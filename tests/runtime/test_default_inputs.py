@@ -98,3 +98,12 @@ def test_defaults_of_any_type(dtype: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, default)
     found[:] = 0  # the caller's own
     np.testing.assert_array_equal(ours.run(None, {})[0], default)
+
+
+def test_a_default_that_nothing_replaces_is_a_constant_to_what_is_compiled(tmp_path: Path) -> None:
+    """The weights of a convolution that may be fed are packed as long as they are not."""
+    ours = session(model("n,3"), tmp_path)
+    for fed, inputs in (({}, ["x"]), ({"b": DEFAULT.copy()}, ["x", "b"]), ({}, ["x"])):
+        np.testing.assert_array_equal(ours.run(None, {"x": X, **fed})[0], X * X + DEFAULT)
+        assert inputs in [[port.name for port in plan.inputs] for plan in ours.plans]
+    assert len(ours.plans) == 2
