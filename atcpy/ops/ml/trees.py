@@ -20,7 +20,7 @@ from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_
 from atcpy.ops.core.strided import rejects_value
 from atcpy.ops.ml import forest as forests
 from atcpy.ops.ml.forest import Forest, NotATree
-from atcpy.ops.ml.record import features, floats, ints, ml, texts
+from atcpy.ops.ml.record import DOMAIN, features, floats, ints, ml, texts
 from atcpy.ops.ml.scores import (
     label_above,
     label_of_best,
@@ -33,7 +33,32 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")  # numbered as TreeEnsemble 5 doe
 _MODES_BY_NUMBER = (forests.LEQ, forests.LT, forests.GTE, forests.GT, forests.EQ, forests.NEQ, forests.MEMBER)
 
 
-@ml("TreeEnsembleRegressor", "X")
+def _rows(node: Node, columns: int, dtype: DType) -> TensorDesc:
+    """Return the type of rows, one for each row of features. Without it, inference would expand all trees."""
+    x = node.operand(0).desc
+    if x.shape is None:
+        return TensorDesc.plain(dtype, None)
+    if len(x.shape) not in (1, 2):
+        raise ModelInvalid("EZ8888", where=node, what=f"the features have rank {len(x.shape)}, not 1 or 2")
+    return TensorDesc.plain(dtype, (x.shape[0] if len(x.shape) == 2 else 1, columns))
+
+
+def infer_regressor(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """A row of targets for each row of features."""
+    is_wide = node.op_type == "TreeEnsemble" and node.operand(0).desc.dtype is DType.FLOAT64
+    return [_rows(node, node.int_attr("n_targets", 1), DType.FLOAT64 if is_wide else DType.FLOAT32)]
+
+
+def infer_classifier(node: Node, known: Known) -> Sequence[TensorDesc]:
+    """A label and a row of scores for each row of features."""
+    texts, numbers = (node.attrs.get(f"classlabels_{kind}", ()) for kind in ("strings", "int64s"))
+    assert isinstance(texts, tuple) and isinstance(numbers, tuple)
+    scores = _rows(node, len(texts) or len(numbers), DType.FLOAT32)
+    label = TensorDesc.plain(DType.STRING if texts else DType.INT64, None if scores.shape is None else scores.shape[:1])
+    return [label, scores]
+
+
+@ml("TreeEnsembleRegressor", "X", kernel=OpDef(name="TreeEnsembleRegressor", domain=DOMAIN, infer=infer_regressor))
 def tree_ensemble_regressor(e: Expansion) -> Value:
     """What the leaves give to each target, combined, plus base_values."""
     x, forest, targets = _features(e), _read_forest(e, "target"), e.count("n_targets", 1)
@@ -46,7 +71,7 @@ def tree_ensemble_regressor(e: Expansion) -> Value:
     return post_transform(e, e.cast(y, DType.FLOAT32), targets)
 
 
-@ml("TreeEnsemble", "X")
+@ml("TreeEnsemble", "X", kernel=OpDef(name="TreeEnsemble", domain=DOMAIN, infer=infer_regressor))
 def tree_ensemble(e: Expansion) -> Value:
     """The newest form, whose leaves are no nodes; its result has the type of its input."""
     x, targets = _features(e), e.count("n_targets", 1)
@@ -56,7 +81,12 @@ def tree_ensemble(e: Expansion) -> Value:
     return post_transform(e, _combined(e, x, _read_newest(e), targets, _AGGREGATES[aggregate]), targets)
 
 
-@ml("TreeEnsembleClassifier", "X", outputs=(1, 2))
+@ml(
+    "TreeEnsembleClassifier",
+    "X",
+    outputs=(1, 2),
+    kernel=OpDef(name="TreeEnsembleClassifier", domain=DOMAIN, infer=infer_classifier),
+)
 def tree_ensemble_classifier(e: Expansion) -> Sequence[Value]:
     """A score for each class, and the label of the best one."""
     x = _features(e)
