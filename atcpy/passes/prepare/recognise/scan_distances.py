@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Rewriter, Value
 from atcpy.ir.closure import formal_inputs
+from atcpy.ops import Trait, has_trait
 from atcpy.options import OoLevel, PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
 from atcpy.passes.phase import Phase
 
 NAME = "ScanDistancesFusionPass"
-_REDUCTIONS = ("ReduceSumSquare", "ReduceL1", "ReduceL2")
 
 
-@graph_pass(NAME, Phase.RECOGNISE, level=OoLevel.O2, makes=_REDUCTIONS)
+@graph_pass(NAME, Phase.RECOGNISE, level=OoLevel.O2)
 def compute_at_once(graph: Graph, record: PassRecord, options: PrepareOptions) -> None:
     """Replace loops over rows that reduce their difference to other rows."""
     finisher = Finisher(graph, record, options)
@@ -45,7 +45,7 @@ def _distance(node: Node) -> str | None:
     if len(formal) != 2 or len(body.outputs) != 2 or _source(body.outputs[0]) is not formal[0]:
         return None
     reduction = _source(body.outputs[1]).producer
-    if reduction.op_type not in _REDUCTIONS or reduction.input_count != 2 or reduction.int_attr("keepdims", 1):
+    if not has_trait(reduction, Trait.REDUCTION) or reduction.input_count != 2 or reduction.int_attr("keepdims", 1):
         return None
     axes, difference = reduction.operand(1), _source(reduction.operand(0)).producer
     if axes.tensor is None or axes.array.reshape(-1).tolist() not in ([1], [-1]) or difference.op_type != "Sub":
