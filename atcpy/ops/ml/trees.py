@@ -45,8 +45,8 @@ def _rows(node: Node, columns: int, dtype: DType) -> TensorDesc:
 
 def infer_regressor(node: Node, known: Known) -> Sequence[TensorDesc]:
     """A row of targets for each row of features."""
-    is_wide = node.op_type == "TreeEnsemble" and node.operand(0).desc.dtype is DType.FLOAT64
-    return [_rows(node, node.int_attr("n_targets", 1), DType.FLOAT64 if is_wide else DType.FLOAT32)]
+    dtype = node.operand(0).desc.dtype if node.op_type == "TreeEnsemble" else DType.FLOAT32
+    return [_rows(node, node.int_attr("n_targets", 1), dtype)]
 
 
 def infer_classifier(node: Node, known: Known) -> Sequence[TensorDesc]:
@@ -78,7 +78,8 @@ def tree_ensemble(e: Expansion) -> Value:
     aggregate = e.node.int_attr("aggregate_function", 1)
     if not 0 <= aggregate < len(_AGGREGATES):
         raise e.invalid(f"aggregate_function = {aggregate}")
-    return post_transform(e, _combined(e, x, _read_newest(e), targets, _AGGREGATES[aggregate]), targets)
+    y = _combined(e, x, _read_newest(e), targets, _AGGREGATES[aggregate])
+    return e.cast(post_transform(e, y, targets), e.operand("X").desc.dtype)
 
 
 @ml(
