@@ -1,6 +1,6 @@
 """How nodes of the ops that only ONNX Runtime has must look, from the signatures in their records."""
 
-from onnx import AttributeProto
+from onnx import AttributeProto, defs
 
 from atcpy.ops import all_opdefs
 from atcpy.ops.core.signature import Signature
@@ -17,8 +17,12 @@ def _rule_of(signature: Signature) -> OpRule:
     return OpRule(attrs, signature.required_attrs, signature.input_count, signature.output_count)
 
 
-# By domain and op.
-RULES = {(opdef.domain, opdef.name): _rule_of(opdef.signature) for opdef in all_opdefs() if opdef.signature is not None}
+# By domain and op. Records of the standard's ops may have a signature, too; the standard says more of them.
+RULES = {
+    (opdef.domain, opdef.name): _rule_of(opdef.signature)
+    for opdef in all_opdefs()
+    if opdef.signature is not None and not defs.has(opdef.name, opdef.domain)
+}
 
 
 def extra_rule(op_type: str, domain: str) -> OpRule | None:
