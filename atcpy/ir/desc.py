@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NCHW, ND, Format
 from atcpy.ir.shape import Shape, StaticShape, Sym, element_count, format_shape, is_static
+from atcpy.ir.symbolic import example
 
 _SMALL, _SMALL_RANK = 1 << 31, 16  # elements and dims that are far from any limit
 
@@ -65,7 +66,11 @@ class TensorDesc:
         """True if its sizes are known and far from any limit, as nearly all are."""
         elements = 1
         for dim in self.shape or ():
-            if isinstance(dim, Sym) or not 0 <= dim < _SMALL:
+            if type(dim) is not int:
+                if isinstance(dim, Sym):
+                    return False
+                dim = example(dim)  # what symbols stand for is checked when a plan is completed
+            if not 0 <= dim < _SMALL:
                 return False
             elements *= dim
         return self.shape is not None and elements < _SMALL and len(self.shape) < _SMALL_RANK

@@ -1,0 +1,510 @@
+"""Sizes that depend on the dims of a model's inputs, for a compiler that is written for numbers.
+
+A `SymInt` is a polynomial over symbols, and over quotients, remainders, minima and maxima of such. It stands where an
+`int` would: arithmetic gives further ones. A comparison has to give True or False; it is decided for all values of the
+symbols where their ranges allow that. Else the answer is the one for the symbols' example values, and becomes a
+*guard*: what is compiled serves the values of the symbols for which all guards answer the same. Where a number is
+needed, as an index or by numpy, the guard is that the size is its example: nothing is fixed in silence.
+
+The same method, on Python frames: PyTorch's `torch.fx.experimental.symbolic_shapes`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import inf
+from typing import Final, cast
+
+Monomial = tuple[int, ...]  # the atoms of a product, in ascending order
+Terms = tuple[tuple[Monomial, int], ...]  # a polynomial: monomials in ascending order, with coefficients other than 0
+
+
+class Op(Enum):
+    """What a computed atom is, of two operands."""
+
+    FDIV = "//"
+    MOD = "%"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A symbol (`op` is None), or an operation on polynomials. `example` is its value for those of the symbols."""
+
+    name: str
+    low: float
+    high: float
+    example: int
+    op: Op | None = None
+    operands: tuple[Terms, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A comparison of a polynomial with 0 that the ranges of the symbols leave open: its answer for the examples, and
+    where the compiler asked.
+    """
+
+    terms: Terms
+    relation: str  # "==" or "<"
+    answer: bool
+    site: str = field(compare=False)
+
+
+class Tracer:
+    """The symbols of one compilation, what was computed of them, and the guards."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self.guards: dict[tuple[Terms, str], Guard] = {}
+        self._numbers: dict[tuple[Op, tuple[Terms, ...]], int] = {}
+
+    def symbol(self, name: str, low: int, high: int, example: int) -> int:
+        """Add a symbol with its range and an example of its value."""
+        self.atoms.append(Atom(name, low, high, example))
+        return self._size((((len(self.atoms) - 1,), 1),))
+
+    def _size(self, terms: Terms) -> int:
+        if not terms:
+            return 0
+        if len(terms) == 1 and terms[0][0] == ():
+            return terms[0][1]
+        return cast(int, SymInt(self, terms))
+
+    def apply(self, op: Op, a: int, b: int) -> int:
+        """An operation whose result is an atom, unless it is simpler than that."""
+        operands = terms_of(a), terms_of(b)
+        number = self._numbers.get((op, operands))
+        if number is None:
+            low, high = self._result_range(op, *operands)
+            example = _APPLY[op](self.example(operands[0]), self.example(operands[1]))
+            number = self._numbers[op, operands] = len(self.atoms)
+            self.atoms.append(Atom(f"%{number}", low, high, example, op, operands))
+        return self._size((((number,), 1),))
+
+    def _result_range(self, op: Op, a: Terms, b: Terms) -> tuple[float, float]:
+        (low, high), (low_b, high_b) = self.range(a), self.range(b)
+        match op:
+            case Op.MIN:
+                return min(low, low_b), min(high, high_b)
+            case Op.MAX:
+                return max(low, low_b), max(high, high_b)
+            case Op.MOD:
+                return 0, min(high_b - 1, high if low >= 0 else inf)
+            case _ if low_b > 0:
+                return _quotient(low, high_b if low >= 0 else low_b), _quotient(high, low_b if high >= 0 else high_b)
+            case _:
+                return -inf, inf
+
+    def example(self, terms: Terms) -> int:
+        """The value of a polynomial for the examples."""
+        return _value(terms, [atom.example for atom in self.atoms])
+
+    def value(self, size: int, symbols: Mapping[str, int]) -> int | None:
+        """A size for these values of the symbols; None if that divides by 0."""
+        values = self._values(symbols)
+        return None if values is None else _value(terms_of(size), values)
+
+    def all_hold(self, guards: Iterable[Guard], symbols: Mapping[str, int]) -> bool:
+        """Do the guards hold for these values of the symbols?"""
+        values = self._values(symbols)
+        if values is None:
+            return False
+        return all(_answer(_value(guard.terms, values), guard.relation) == guard.answer for guard in guards)
+
+    def _values(self, symbols: Mapping[str, int]) -> list[int] | None:
+        """Of all atoms: operands come before what is computed of them. None if one divides by 0."""
+        values: list[int] = []
+        for atom in self.atoms:
+            if atom.op is None:
+                values.append(symbols[atom.name])
+                continue
+            a, b = (_value(terms, values) for terms in atom.operands)
+            if b == 0 and atom.op in (Op.FDIV, Op.MOD):
+                return None
+            values.append(_APPLY[atom.op](a, b))
+        return values
+
+    def range(self, terms: Terms) -> tuple[float, float]:
+        """Bounds of a polynomial. Each atom is written as its least value and a rest, so that `s·t − s` is seen not to
+        be negative for s, t ≥ 1.
+        """
+        shifted: dict[Monomial, int] = {}
+        for monomial, coefficient in terms:
+            _add_shifted(shifted, monomial, coefficient, self.atoms)
+        low: float = 0
+        high: float = 0
+        for monomial, coefficient in shifted.items():
+            if any(self.atoms[atom].low == -inf for atom in monomial):
+                return -inf, inf
+            reach: float = 1
+            for atom in monomial:
+                reach *= self.atoms[atom].high - self.atoms[atom].low
+            if monomial == ():
+                low, high = low + coefficient, high + coefficient
+            elif coefficient > 0:
+                high += coefficient * reach
+            else:
+                low += coefficient * reach
+        return low, high
+
+    def compare(self, terms: Terms, relation: str) -> bool:
+        """Answer `polynomial relation 0`, by a guard if the ranges do not decide it."""
+        low, high = self.range(terms)
+        if relation == "==":
+            if low > 0 or high < 0:
+                return False
+            if low == high == 0:
+                return True
+            example = self.example(terms) == 0
+        else:
+            if high < 0:
+                return True
+            if low >= 0:
+                return False
+            example = self.example(terms) < 0
+        key = (terms, relation)
+        if key not in self.guards:
+            self.guards[key] = Guard(terms, relation, example, _caller())
+            self._learn(terms, relation, example)
+        return self.guards[key].answer
+
+    def _learn(self, terms: Terms, relation: str, answer: bool) -> None:
+        """Narrow the range of an atom by a guard on it alone: what is compiled is run only where that holds."""
+        *constant, (monomial, coefficient) = sorted(terms, key=lambda term: len(term[0]))
+        if len(monomial) != 1 or abs(coefficient) != 1 or len(constant) > 1 or any(other for other, _ in constant):
+            return
+        number = monomial[0]
+        bound = -coefficient * sum(factor for _, factor in constant)  # where the polynomial is 0
+        atom = self.atoms[number]
+        low, high = atom.low, atom.high
+        if relation == "==":
+            if answer:
+                low = high = bound
+            elif bound == low:
+                low += 1
+        elif answer == (coefficient > 0):  # atom < bound, or atom <= bound
+            high = min(high, bound - answer)
+        else:
+            low = max(low, bound + answer)
+        self.atoms[number] = replace(atom, low=low, high=high)
+
+    def text(self, terms: Terms) -> str:
+        """The polynomial as a formula."""
+        if not terms:
+            return "0"
+        parts = []
+        for monomial, coefficient in terms:
+            factors = [self.atoms[atom].name for atom in monomial]
+            if coefficient != 1 or not factors:
+                factors.insert(0, str(coefficient))
+            parts.append("·".join(factors))
+        return "+".join(parts)
+
+
+def _add_shifted(total: dict[Monomial, int], monomial: Monomial, coefficient: int, atoms: Sequence[Atom]) -> None:
+    """Add `coefficient` times the product of `low + rest` of the atoms, multiplied out."""
+    products: dict[Monomial, int] = {(): coefficient}
+    for atom in monomial:
+        least = atoms[atom].low
+        grown: dict[Monomial, int] = {}
+        for product, factor in products.items():
+            grown[(*product, atom)] = grown.get((*product, atom), 0) + factor
+            if least != -inf and least != 0:
+                grown[product] = grown.get(product, 0) + factor * int(least)
+        products = grown
+    for product, factor in products.items():
+        total[product] = total.get(product, 0) + factor
+
+
+def _value(terms: Terms, values: Sequence[int]) -> int:
+    total = 0
+    for monomial, coefficient in terms:
+        for atom in monomial:
+            coefficient *= values[atom]
+        total += coefficient
+    return total
+
+
+def _answer(value: int, relation: str) -> bool:
+    return value == 0 if relation == "==" else value < 0
+
+
+def _quotient(a: float, b: float) -> float:
+    """⌊a / b⌋ for b > 0, also where one of them is infinite."""
+    if abs(a) == inf:
+        return a
+    return (-1 if a < 0 else 0) if b == inf else a // b
+
+
+_APPLY: Final[dict[Op, Callable[[int, int], int]]] = {
+    Op.FDIV: lambda a, b: a // b,
+    Op.MOD: lambda a, b: a % b,
+    Op.MIN: min,
+    Op.MAX: max,
+}
+
+
+def terms_of(size: int) -> Terms:
+    """Return a size as a polynomial."""
+    symbolic = _as_symbolic(size)
+    if symbolic is not None:
+        return symbolic.terms
+    return (((), int(size)),) if size else ()
+
+
+def is_symbolic(size: object) -> bool:
+    """Return whether a size depends on symbols."""
+    return type(size) is SymInt
+
+
+def _as_symbolic(size: object) -> SymInt | None:
+    return size if type(size) is SymInt else None
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether sizes are equal whatever the symbols are; no guard. What holds for some values is not the same."""
+    left, right = _as_symbolic(a), _as_symbolic(b)
+    if left is None and right is None:
+        return a == b
+    return left is not None and right is not None and left.terms == right.terms
+
+
+def same_shape(a: Sequence[object] | None, b: Sequence[object] | None) -> bool:
+    """Return whether shapes have the same dims whatever the symbols are."""
+    if a is None or b is None:
+        return a is b
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def below(a: int, b: int) -> bool:
+    """Return a < b, where the answer for equal sizes does not matter: the dims between them are 1 then."""
+    symbolic = _as_symbolic(a) or _as_symbolic(b)
+    if symbolic is not None:
+        low, high = symbolic.tracer.range(_combine(terms_of(b), terms_of(a), -1))
+        if low >= 0 and high > 0:
+            return True
+        if high <= 0:
+            return False
+    return a < b
+
+
+def example(size: int) -> int:
+    """Return a number to decide by where each decision is right, such as the order in which a copy walks its dims."""
+    symbolic = _as_symbolic(size)
+    return size if symbolic is None else symbolic.tracer.example(symbolic.terms)
+
+
+class SizesMustAgree(Exception):
+    """Two sizes that the model needs to be equal."""
+
+    def __init__(self, tracer: Tracer, difference: Terms) -> None:
+        super().__init__(f"{tracer.text(difference)} must be 0")
+        self.difference = difference
+
+
+def agree(a: int, b: int) -> bool:
+    """Are two sizes that an op needs to be equal so? If that depends on symbols, it becomes a guard where it holds for
+    the examples; else SizesMustAgree is raised.
+    """
+    if example(a) == example(b):
+        return a == b
+    symbolic = _as_symbolic(a) or _as_symbolic(b)
+    if symbolic is None:
+        return False
+    raise SizesMustAgree(symbolic.tracer, _combine(terms_of(a), terms_of(b), -1))
+
+
+def _combine(a: Terms, b: Terms, sign: int) -> Terms:
+    total = dict(a)
+    for monomial, coefficient in b:
+        total[monomial] = total.get(monomial, 0) + sign * coefficient
+    return tuple(sorted((monomial, coefficient) for monomial, coefficient in total.items() if coefficient))
+
+
+def _multiply(a: Terms, b: Terms) -> Terms:
+    total: dict[Monomial, int] = {}
+    for left, x in a:
+        for right, y in b:
+            monomial = tuple(sorted(left + right))
+            total[monomial] = total.get(monomial, 0) + x * y
+    return tuple(sorted((monomial, coefficient) for monomial, coefficient in total.items() if coefficient))
+
+
+def _caller() -> str:
+    """Where the compiler asks: the first frame outside of this file."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rpartition('atcpy/')[2]}:{frame.f_lineno} {frame.f_code.co_name}"
+
+
+class SymInt:
+    """A size that is a polynomial with at least one symbol."""
+
+    __slots__ = ("_hash", "terms", "tracer")
+
+    def __init__(self, tracer: Tracer, terms: Terms) -> None:
+        self.tracer = tracer
+        self.terms = terms
+        self._hash = hash(terms)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # what is written for numbers asks isinstance(size, int)
+        return int
+
+    @property
+    def _as_int(self) -> int:
+        return cast(int, self)
+
+    def _new(self, terms: Terms) -> int:
+        return self.tracer._size(terms)
+
+    def __add__(self, other: int) -> int:
+        return self._new(_combine(self.terms, terms_of(other), 1)) if _is_size(other) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> int:
+        return self._new(_combine(self.terms, terms_of(other), -1)) if _is_size(other) else NotImplemented
+
+    def __rsub__(self, other: int) -> int:
+        return self._new(_combine(terms_of(other), self.terms, -1)) if _is_size(other) else NotImplemented
+
+    def __mul__(self, other: int) -> int:
+        return self._new(_multiply(self.terms, terms_of(other))) if _is_size(other) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> int:
+        return self._new(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+
+    def __abs__(self) -> int:
+        return -self if self < 0 else self._as_int
+
+    def __floordiv__(self, other: int) -> int:
+        return _divide(self.tracer, self._as_int, other) if _is_size(other) else NotImplemented
+
+    def __rfloordiv__(self, other: int) -> int:
+        return _divide(self.tracer, other, self._as_int) if _is_size(other) else NotImplemented
+
+    def __mod__(self, other: int) -> int:
+        return _remainder(self.tracer, self._as_int, other) if _is_size(other) else NotImplemented
+
+    def __rmod__(self, other: int) -> int:
+        return _remainder(self.tracer, other, self._as_int) if _is_size(other) else NotImplemented
+
+    def __divmod__(self, other: int) -> tuple[int, int]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: int) -> tuple[int, int]:
+        return other // self._as_int, other % self._as_int
+
+    def __truediv__(self, other: float) -> float:
+        quotient = _exact_quotient(self.tracer, self._as_int, cast(int, other)) if _is_size(other) else None
+        return float(quotient) if type(quotient) is int else int(self) / other
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / int(self)
+
+    def __eq__(self, other: object) -> bool:
+        symbolic = _as_symbolic(other)
+        if symbolic is not None and symbolic.tracer is not self.tracer:
+            return False  # in a cache of results, from an earlier compilation
+        if not _is_size(other):
+            return False
+        difference = _combine(self.terms, terms_of(cast(int, other)), -1)
+        return not difference or self.tracer.compare(difference, "==")
+
+    def __lt__(self, other: int) -> bool:
+        return self.tracer.compare(_combine(self.terms, terms_of(other), -1), "<")
+
+    def __ge__(self, other: int) -> bool:
+        return not self < other
+
+    def __gt__(self, other: int) -> bool:
+        return self.tracer.compare(_combine(terms_of(other), self.terms, -1), "<")
+
+    def __le__(self, other: int) -> bool:
+        return not self > other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __index__(self) -> int:
+        """A number: the guard is that it is this one."""
+        example = self.tracer.example(self.terms)
+        self.tracer.compare(_combine(self.terms, terms_of(example), -1), "==")
+        return example
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __str__(self) -> str:
+        return self.tracer.text(self.terms)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+def _is_size(other: object) -> bool:
+    return type(other) is int or type(other) is SymInt or (isinstance(other, int) and not isinstance(other, bool))
+
+
+def _divide(tracer: Tracer, a: int, b: int) -> int:
+    """a // b, rounded down."""
+    if type(b) is int and b < 0:
+        a, b = -a, -b
+    if type(b) is int and b > 0:
+        terms = terms_of(a)
+        whole = tuple((monomial, coefficient // b) for monomial, coefficient in terms if coefficient % b == 0)
+        rest = tuple((monomial, coefficient) for monomial, coefficient in terms if coefficient % b)
+        low, high = tracer.range(rest)
+        if low >= 0 and high < b:
+            return tracer._size(whole)
+        # the multiples come out, so that (2·s + 4) // 2 and (h + 31) // 32 are what they look like
+        return tracer._size(whole) + tracer.apply(Op.FDIV, tracer._size(rest), b)
+    quotient = _exact_quotient(tracer, a, b)
+    return tracer.apply(Op.FDIV, a, b) if quotient is None else quotient
+
+
+def _exact_quotient(tracer: Tracer, a: int, b: int) -> int | None:
+    """The quotient by a single product that divides every term of `a` and is not 0."""
+    divisor = terms_of(b)
+    if len(divisor) != 1 or tracer.range(divisor)[0] <= 0:
+        return None
+    (below, number), result = divisor[0], []
+    for monomial, coefficient in terms_of(a):
+        rest = list(monomial)
+        for atom in below:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % number:
+            return None
+        result.append((tuple(rest), coefficient // number))
+    return tracer._size(tuple(sorted(result)))
+
+
+def _remainder(tracer: Tracer, a: int, b: int) -> int:
+    """a % b, of the sign of b."""
+    if type(b) is int and b < 0:
+        return -_remainder(tracer, -a, -b)
+    if type(b) is int and b > 0:
+        rest = tuple((monomial, coefficient % b) for monomial, coefficient in terms_of(a) if coefficient % b)
+        low, high = tracer.range(rest)
+        return tracer._size(rest) if low >= 0 and high < b else tracer.apply(Op.MOD, tracer._size(rest), b)
+    if _exact_quotient(tracer, a, b) is not None:
+        return 0
+    return tracer.apply(Op.MOD, a, b)

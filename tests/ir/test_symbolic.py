@@ -1,0 +1,197 @@
+"""Symbolic sizes against the numbers that they stand for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atcpy.ir.symbolic import (
+    SizesMustAgree,
+    Tracer,
+    agree,
+    below,
+    example,
+    is_symbolic,
+    same,
+    same_shape,
+    terms_of,
+)
+
+VALUES = (1, 2, 3, 7, 16, 17)
+
+
+def symbols(low: int = 1) -> tuple[Tracer, int, int]:
+    tracer = Tracer()
+    return tracer, tracer.symbol("b", low, 2**40, 5), tracer.symbol("s", low, 2**40, 32)
+
+
+def check(tracer: Tracer, size: int, expected: Callable[[int, int], int]) -> None:
+    for b, s in product(VALUES, VALUES):
+        if tracer.all_hold(tracer.guards.values(), {"b": b, "s": s}):
+            assert tracer.value(size, {"b": b, "s": s}) == expected(b, s), (size, b, s)
+
+
+EXPRESSIONS: tuple[Callable[[int, int], int], ...] = (
+    lambda b, s: b * s + 3 - s * b,
+    lambda b, s: (b + s) * (b - s),
+    lambda b, s: (2 * s + 4) // 2,
+    lambda b, s: (s + 31) // 32 * 32,
+    lambda b, s: -(-s // 4),
+    lambda b, s: (s - 1) // 2 + 1,
+    lambda b, s: (7 * s) % 4 + 4 * b % 4,
+    lambda b, s: b * s // b,
+    lambda b, s: (b * s * 64) // (s * 8),
+    lambda b, s: (100 - s) // 7,
+    lambda b, s: 64 // s + 64 % s,
+    lambda b, s: divmod(s, 3)[1] * divmod(9, b)[0],
+    lambda b, s: abs(b - s),
+    lambda b, s: max(b, s) - min(b, s, 4),
+    lambda b, s: (b - s) // 3,
+    lambda b, s: -((s - 1 - -1) // -1),
+    lambda b, s: max(0, -((b - s) // -2)),
+    lambda b, s: (b - s) % -3 - (2 * b - 7) % 5,
+    lambda b, s: max(0, -(b // (0 - s))),
+)
+
+
+@pytest.mark.parametrize("number", range(len(EXPRESSIONS)))
+def test_arithmetic_is_that_of_the_numbers(number: int) -> None:
+    tracer, b, s = symbols()
+    size = EXPRESSIONS[number](b, s)
+    if is_symbolic(size):
+        check(tracer, size, EXPRESSIONS[number])
+        assert example(size) == EXPRESSIONS[number](5, 32)
+    else:
+        assert size == EXPRESSIONS[number](5, 32)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), st.integers(0, 7), st.integers(-4, 9)),
+        max_size=9,
+    )
+)
+def test_random_arithmetic_is_that_of_the_numbers(steps: list[tuple[str, int, int]]) -> None:
+    def run(b: int, s: int) -> int:
+        found = [b, s]
+        for sign, index, number in steps:
+            left = found[index % len(found)]
+            match sign:
+                case "+":
+                    found.append(left + found[-1] * number)
+                case "-":
+                    found.append(left - found[-1] + number)
+                case "*":
+                    found.append(left * (number % 3 + 1))
+                case "//":
+                    found.append(left // (number or 1))
+                case "%":
+                    found.append(left % (number or 1))
+                case "max":
+                    found.append(max(left, found[-1] - number))
+                case _:
+                    found.append(min(left, number))
+        return found[-1]
+
+    tracer, b, s = symbols()
+    size = run(b, s)
+    if is_symbolic(size):
+        check(tracer, size, run)
+        low, high = tracer.range(terms_of(size))
+        for first, second in product(VALUES, VALUES):
+            if tracer.all_hold(tracer.guards.values(), {"b": first, "s": second}):
+                assert low <= run(first, second) <= high
+    else:
+        for first, second in product(VALUES, VALUES):
+            if tracer.all_hold(tracer.guards.values(), {"b": first, "s": second}):
+                assert run(first, second) == size
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda b, s: b * s > 0, True),
+        (lambda b, s: b * s - s < 0, False),
+        (lambda b, s: b == 0, False),
+        (lambda b, s: 64 * b == 64 * b, True),
+        (lambda b, s: b + 1 > b, True),
+        (lambda b, s: 0 in (b, s), False),
+        (lambda b, s: s // 2 >= 0, True),
+        (lambda b, s: s % 4 < 4, True),
+        (lambda b, s: b <= 2**40, True),
+        (lambda b, s: bool(b), True),
+    ],
+)
+def test_what_holds_for_all_sizes_needs_no_guard(ask: Callable[[int, int], bool], answer: bool) -> None:
+    tracer, b, s = symbols()
+    assert ask(b, s) is answer
+    assert not tracer.guards
+
+
+@pytest.mark.parametrize("relation", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_a_guard_holds_where_the_answer_is_the_same(relation: Callable[[int, int], bool], number: int) -> None:
+    tracer, b, _ = symbols()
+    answer = relation(b, number)
+    assert answer is relation(5, number)
+    for value in (1, 3, 4, 5, 6, 7, 9):
+        assert tracer.all_hold(tracer.guards.values(), {"b": value, "s": 1}) is (relation(value, number) is answer)
+
+
+def test_a_number_that_is_needed_is_fixed_by_a_guard() -> None:
+    for use in (lambda s: list(range(s)), lambda s: np.array([s], np.int64), lambda s: [0] * s, float, lambda s: 7 / s):
+        tracer, _, s = symbols()
+        use(s)
+        holds = [value for value in (31, 32, 33) if tracer.all_hold(tracer.guards.values(), {"b": 1, "s": value})]
+        assert holds == [32]
+
+
+def test_guards_on_a_symbol_narrow_its_range() -> None:
+    tracer, b, _ = symbols()
+    assert b != 1
+    count = len(tracer.guards)
+    assert b > 1 and b != 1 and not b < 2
+    assert len(tracer.guards) == count
+    assert not b > 9
+    assert b <= 9 and b < 10
+    assert len(tracer.guards) == count + 1
+
+
+def test_questions_that_need_no_answer_for_some_sizes() -> None:
+    tracer, b, s = symbols()
+    assert same(b * s, s * b) and not same(b, 1) and not same(b, s) and same(3, 3) and not same(3, b)
+    assert same_shape((b, 4), (b, 4)) and not same_shape((b,), (s,)) and not same_shape((b,), (b, 1))
+    assert same_shape(None, None) and not same_shape(None, ())
+    assert below(s, b * s) and not below(b * s, s) and not below(s, s) and below(2, 3)
+    assert not tracer.guards
+    assert below(b, s)
+    assert tracer.guards
+
+
+def test_sizes_that_must_agree() -> None:
+    tracer, b, s = symbols()
+    assert agree(3, 3) and not agree(3, 4) and agree(b * s, s * b)
+    assert agree(s, 32)  # the example says so: a guard
+    assert [guard.answer for guard in tracer.guards.values()] == [True]
+    with pytest.raises(SizesMustAgree):
+        agree(b, s)
+
+
+def test_sizes_of_two_compilations_are_never_equal() -> None:
+    (first, b, _), (second, other, _) = symbols(), symbols()
+    assert b != other and hash(b) == hash(other)
+    assert not first.guards and not second.guards
+
+
+def test_depth_costs_no_recursion() -> None:
+    tracer, _, s = symbols()
+    for _ in range(5000):
+        s = (s + 1) // 2 * 2 - 1
+    assert tracer.value(s, {"b": 1, "s": 9}) == 9
+    assert len(str(s)) < 100
