@@ -6,7 +6,7 @@ The C side is the one truth: families, their argument fields and the rows come f
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
@@ -14,6 +14,7 @@ from itertools import accumulate
 from atcpy.errors import InternalError
 from atcpy.ir import DType, Region, Slot, Task
 from atcpy.ir.instruction import Instruction
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.kernels import _kernels
 
 HOST_FAMILY = "host"
@@ -31,6 +32,7 @@ HostSlot = tuple[Region, int, int, int]
 _FAMILY_BYTES = 24
 _HEADER = struct.Struct("<24sBBHIIIII")
 _SLOT = struct.Struct("<BBHIQQ")
+_PARAMS_OFFSET = _HEADER.size + _SLOT.size * _kernels.MAX_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,37 @@ def pack_params(family: str, params: Mapping[str, ParamValue]) -> bytes:
     return packer.pack(*numbers)
 
 
+def split_symbolic(
+    family: str, params: Mapping[str, ParamValue]
+) -> tuple[Mapping[str, ParamValue], tuple[tuple[int, int], ...]]:
+    """The arguments with 0 for those that depend on symbols, and these with their offsets in bytes in the record."""
+    plain: dict[str, ParamValue] = {}
+    patches: list[tuple[int, int]] = []
+    for name, value in params.items():
+        items: Sequence[object] = [value] if isinstance(value, int | float | str) else value
+        if not any(map(is_symbolic, items)):
+            plain[name] = value
+            continue
+        field, start = _field_offsets()[family][name]
+        if field.is_float or field.choices is not None:
+            raise InternalError(f"kernel family {family}: {name} depends on symbols")
+        numbers = [item for item in items if isinstance(item, int)]
+        plain[name] = [0 if is_symbolic(number) else number for number in numbers]
+        offsets = range(_PARAMS_OFFSET + 8 * start, TASK_BYTES, 8)
+        patches += [(offset, number) for offset, number in zip(offsets, numbers, strict=False) if is_symbolic(number)]
+    return plain, tuple(patches)
+
+
+def slot_patches(slots: Sequence[Slot | None]) -> Iterator[tuple[int, int]]:
+    """Offset and size in bytes of operands where they depend on symbols, with their offsets in the record."""
+    for number, slot in enumerate(slots):
+        start = _HEADER.size + number * _SLOT.size
+        if slot is not None and is_symbolic(slot.offset):
+            yield start + 8, slot.offset
+        if slot is not None and is_symbolic(slot.nbytes):
+            yield start + 16, slot.nbytes
+
+
 def _number(item: int | Instruction) -> int:
     """An instruction as the word that it is in C: op, d, a, b of 8 bits each, 32 bits of data; signed."""
     if not isinstance(item, Instruction):
@@ -182,7 +215,8 @@ def pack_task(
 def _pack_slot(slot: Slot | None) -> bytes:
     if slot is None:
         return bytes(_SLOT.size)
-    return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, slot.offset, slot.nbytes)
+    offset, nbytes = (0 if is_symbolic(number) else number for number in (slot.offset, slot.nbytes))
+    return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, offset, nbytes)
 
 
 def record_family(record: bytes) -> str:

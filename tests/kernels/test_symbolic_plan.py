@@ -1,0 +1,137 @@
+"""Symbolic plans as the compiler writes them: memory of blocks, and programs that were changed."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from atcpy.ir import DType, Engine, Region, Slot, Task, TensorDesc
+from atcpy.ir.symbolic import Guard, Tracer, terms_of
+from atcpy.kernels import _kernels
+from atcpy.kernels.symbolic_program import BlockSize, encode_program
+from atcpy.kernels.table import pack_compiled_task, pack_params, slot_patches, split_symbolic
+from atcpy.passes.compile.plan_memory import Block, plan_memory
+
+
+def words(*numbers: int) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def fill_and_copy(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[bytes, bytes]:
+    """The program and the records of a plan with one symbol: block i has sizes[i] times as many bytes, gets the number
+    i + 1 at task lives[i][0] and is copied to output i at task lives[i][1].
+    """
+    tracer = Tracer()
+    symbol = tracer.symbol("s", 1, 2**40, 3)
+    tasks: dict[int, Task] = {}
+    for number, ((first, last), size) in enumerate(zip(lives, sizes, strict=True)):
+        nbytes = symbol * size
+        desc = TensorDesc.plain(DType.UINT8, (nbytes,))
+        block, port = Slot(Region.ARENA, 0, nbytes, desc, number), Slot(Region.OUTPUT, 0, nbytes, desc, number)
+        line = {"rank": 1, "dims": [nbytes], "dst_strides": [1], "item": 1}
+        for at, src, dst in ((first, (), block), (last, (block,), port)):
+            params, patches = split_symbolic(
+                "strided_copy", line | ({"src_strides": [1]} if src else {"value": number + 1})
+            )
+            packed = pack_params("strided_copy", params)
+            patches = (*patches, *slot_patches((*src, dst)))
+            tasks[at] = Task("", 0, "", Engine.VECTOR, "strided_copy", src, (dst,), packed, (), (), patches=patches)
+    ordered = [tasks[number] for number in range(len(tasks))]
+    blocks = [BlockSize(symbol * size, *life) for life, size in zip(lives, sizes, strict=True)]
+    outputs = [(symbol * size, (symbol * size,)) for size in sizes]
+    guard = Guard(terms_of(symbol - 1000), "<", True, "")
+    program = encode_program(tracer, [symbol], [guard], ordered, blocks, [], outputs)
+    return program, b"".join(map(pack_compiled_task, ordered))
+
+
+def random_lives(rng: random.Random, count: int) -> list[tuple[int, int]]:
+    moments = rng.sample(range(2 * count), 2 * count)
+    return [(min(pair), max(pair)) for pair in zip(moments[::2], moments[1::2], strict=True)]
+
+
+def run(plan: _kernels.Plan, shapes: Sequence[tuple[int, ...]]) -> list[bytes]:
+    outputs = [np.zeros(shape, np.uint8) for shape in shapes]
+    plan.start([], [*outputs]).execute(0, len(plan.rows()))
+    return [output.tobytes() for output in outputs]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_block_lies_on_another_that_is_alive(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randrange(1, 24)
+    lives, sizes = random_lives(rng, count), [rng.choice((0, 1, 63, 64, 65, 400, 5000)) for _ in range(count)]
+    plan = _kernels.SymbolicPlan(*fill_and_copy(lives, sizes), None, 1)
+    for symbol in (1, 7, 100):
+        completed = plan.instantiate((symbol,))
+        assert completed is not None
+        bound, _, shapes, arena_bytes = completed
+        assert shapes == [(symbol * size,) for size in sizes]
+        assert run(bound, shapes) == [bytes([number + 1]) * (symbol * size) for number, size in enumerate(sizes)]
+        blocks = [Block(-(-symbol * size // 64) * 64, *life) for life, size in zip(lives, sizes, strict=True)]
+        assert arena_bytes <= 1.15 * plan_memory(blocks, reuse=True).arena_bytes
+
+
+def test_a_broken_program_is_refused_or_harmless() -> None:
+    program, records = fill_and_copy([(0, 2), (1, 3), (4, 5)], [100, 200, 1])
+    refused = 0
+    for at in range(0, len(program), 4):
+        for number in (0, 1, 5, 0xFFFF, 2**31, 2**32 - 1):
+            broken = program[:at] + words(number) + program[at + 4 :]
+            try:
+                completed = _kernels.SymbolicPlan(broken, records, None, 1).instantiate((3,))
+            except (_kernels.Refused, MemoryError, ValueError):
+                refused += 1
+                continue
+            if completed is not None and all(np.prod(shape) < 10**6 for shape in completed[2]):
+                try:
+                    run(completed[0], completed[2])
+                except ValueError:
+                    refused += 1  # the shape is not that of the bytes
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind"),
+    [
+        (0, 0),  # the family
+        (24, 0),  # the number of operands
+        (48, 0),  # an operand's region
+        (48 + 8 + 24 * 5, 0),  # no operand
+        (336 + 8 * 30, 0),  # no argument
+        (336 + 4, 0),
+        (337, 0),
+        (48 + 8, 1),  # an offset is no double
+        (336, 1),
+        (336, 2),
+        (336, 3),
+        (640, 0),
+        (2**32 - 8, 0),
+    ],
+)
+def test_a_patch_of_anything_but_numbers_is_refused(offset: int, kind: int) -> None:
+    program, records = fill_and_copy([(0, 1)], [100])
+    assert _kernels.SymbolicPlan(program, records, None, 1).instantiate((1,)) is not None
+    patch = program.index(words(1, 48 + 16))  # the first operand's size in bytes
+    broken = (
+        program[:patch]
+        + words(1, offset, struct.unpack_from("<I", program, patch + 8)[0], kind)
+        + program[patch + 16 :]
+    )
+    with pytest.raises(_kernels.Refused):
+        _kernels.SymbolicPlan(broken, records, None, 1)
+
+
+def test_an_operand_beyond_its_block_is_refused() -> None:
+    program, records = fill_and_copy([(0, 1)], [100])
+    for offset, index, fits in ((0, 0, True), (1, 0, False), (2**63, 0, False), (0, 1, False)):
+        slot = struct.pack("<BBHIQ", Region.ARENA, DType.UINT8.onnx, index, 0, offset)
+        broken = records[:48] + slot + records[48 + len(slot) :]
+        if fits:
+            assert _kernels.SymbolicPlan(program, broken, None, 1).instantiate((2,)) is not None
+        else:
+            with pytest.raises(_kernels.Refused):
+                _kernels.SymbolicPlan(program, broken, None, 1).instantiate((2,))
