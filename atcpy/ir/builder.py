@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from atcpy.errors import ModelInvalid, Unsupported, Where
+from atcpy.ir.desc import TensorDesc
 from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph
 from atcpy.ir.node import Node, Value
 from atcpy.ir.shape import Shape
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Tensor
 
 INT64_MAX = 2**63 - 1  # beyond the end of any axis, as the end of a Slice
@@ -90,8 +92,12 @@ class Builder:
     ) -> Value:
         """Create a constant. `like` lends its name, and its element type unless `dtype` is given. Without either, the
         element type is that of the array; that of Python integers, or of an empty list, is int64. A constant without
-        a name is called after the builder and `label`.
+        a name is called after the builder and `label`. A list of sizes some of which are symbolic becomes a ShapeValue.
         """
+        if isinstance(array, list | tuple) and any(map(is_symbolic, array)):
+            sizes = self.op("ShapeValue", elements=tuple(array))
+            sizes.desc = TensorDesc.plain(DType.INT64, (len(array),))
+            return sizes if dtype in (None, DType.INT64) else self.cast(sizes, dtype)
         if dtype is None and like is not None:
             dtype = like.desc.dtype
         elements = np.asarray(array) if dtype is None else np.asarray(array, dtype.numpy)

@@ -11,7 +11,8 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import DType, Graph, Node, PassRecord, Reject, Rewriter, Tensor, TensorDesc, Value, erase_dead, is_static
-from atcpy.ir.shape import StaticShape, element_count
+from atcpy.ir.shape import Dim, StaticShape, element_count
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.infer import KnownValues, infer_node
@@ -76,6 +77,10 @@ def fold(graph: Graph, node: Node, known: KnownValues, budget: Budget, record: P
         return  # which is what most nodes do
     if node.is_structural or has_trait(node, Trait.RANDOM) or not all(_sized(value) for value in node.outputs):
         return
+    if elements is not None and is_known and any(map(is_symbolic, elements)):
+        _replace_by_shape_value(graph, node, elements)
+        record.applied += 1
+        return
     if is_known:
         arrays: Sequence[Array] = [
             np.array(elements, node.output.desc.dtype.numpy).reshape(node.output.desc.static_shape)
@@ -128,6 +133,18 @@ def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[Array]) -> 
         graph.replace_uses(value, const)
     for source in node.sources:
         graph.decisions.removed.setdefault(source, "folded")
+    graph.erase(node)
+
+
+def _replace_by_shape_value(graph: Graph, node: Node, elements: tuple[Dim, ...]) -> None:
+    if node.op_type == "ShapeValue":
+        return
+    value = node.output
+    new = graph.append("ShapeValue", (), {"elements": elements}, name=value.name, before=node)
+    new.output.desc = value.desc
+    graph.take_name(new.output, value)
+    new.sources, new.passes = node.sources, (*node.passes, NAME)
+    graph.replace_uses(value, new.output)
     graph.erase(node)
 
 

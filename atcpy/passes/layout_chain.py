@@ -18,6 +18,7 @@ import numpy as np
 
 from atcpy.ir import Node, Rewriter, Value
 from atcpy.ir.shape import Dim, Shape
+from atcpy.ir.symbolic import is_symbolic, same, same_shape
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, op_types
 from atcpy.ops.core.shape_values import UNNAMED, product
@@ -55,7 +56,7 @@ class Moves:
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._source: Dims = [[] if dim == 1 else [_Factor(dim)] for dim in shape]
+        self._source: Dims = [[] if same(dim, 1) else [_Factor(dim)] for dim in shape]
         self._dims: Dims = [list(run) for run in self._source]
 
     def apply(self, node: Node) -> bool:
@@ -73,11 +74,14 @@ class Moves:
         dims: Dims = []
         for size in shape:
             run: list[_Factor] = []
-            while (have := product(factor.size for factor in run)) != size:
+            while not same(have := product(factor.size for factor in run), size):
                 if not rest:
                     return False
                 factor = rest.pop()
                 if isinstance(have, int) and isinstance(size, int) and isinstance(factor.size, int):
+                    if any(map(is_symbolic, (have, size, factor.size))):
+                        run.append(factor)
+                        continue
                     left = size // have
                     if factor.size > left > 1 and size % have == 0 and factor.size % left == 0:
                         factor, inner = self._cut(factor, left, factor.size // left)
@@ -101,7 +105,7 @@ class Moves:
         """The steps from the input to the result, which has this shape; None if it takes more than two."""
         source, result = list(_flat(self._source)), list(_flat(self._dims))
         if source == result:
-            return [] if shape == self._shape else _as_list(view_step(self._shape, shape))
+            return [] if same_shape(shape, self._shape) else _as_list(view_step(self._shape, shape))
         perm = self._permutation(self._dims)
         if perm is not None:
             return [Step("Transpose", perm)]
@@ -183,9 +187,9 @@ def view_step(before: Shape, after: Shape) -> Step | None:
 
 
 def _target(before: Shape, axis: int, dim: Dim) -> int:
-    if isinstance(dim, int):
+    if isinstance(dim, int) and not is_symbolic(dim):
         return dim
-    return 0 if axis < len(before) and before[axis] == dim else -1
+    return 0 if axis < len(before) and same(before[axis], dim) else -1
 
 
 def _added_ones(short: Shape, long: Shape) -> tuple[int, ...] | None:
@@ -193,9 +197,9 @@ def _added_ones(short: Shape, long: Shape) -> tuple[int, ...] | None:
     rest = list(short)[::-1]
     added = []
     for axis, dim in enumerate(long):
-        if rest and rest[-1] == dim:
+        if rest and same(rest[-1], dim):
             rest.pop()
-        elif dim == 1:
+        elif same(dim, 1):
             added.append(axis)
         else:
             return None

@@ -16,6 +16,7 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import supports_weights
@@ -133,7 +134,9 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
     params = window_params(node, conv_window(node, node.operand(1)))
     # A stride that one result never takes, or a dilation that one tap never takes, may be of any size.
     params |= {
-        step: 1 for step, count in (("sh", "oh"), ("sw", "ow"), ("dh", "kh"), ("dw", "kw")) if params[count] == 1
+        step: 1
+        for step, count in (("sh", "oh"), ("sw", "ow"), ("dh", "kh"), ("dw", "kw"))
+        if _is_never_taken(params[step], params[count])
     }
     if is_depthwise(node, node.operand(1)):
         yield KernelCall("depthwise2d", src, (y,), params)
@@ -160,6 +163,15 @@ def group_params(node: Node) -> dict[str, ParamValue]:
     c, m = (value.desc.static_shape[1] // group for value in (node.operand(0), node.output))
     merged = merged_groups(group, c, m, C0)
     return {"group": -(-group // merged), "cg": c * merged, "mg": m * merged}
+
+
+_ANY_STRIDE = 2**15  # the kernels take a stride below, however many results there are
+
+
+def _is_never_taken(step: ParamValue, count: ParamValue) -> bool:
+    if is_symbolic(count) and isinstance(step, int) and step < _ANY_STRIDE:
+        return False
+    return count == 1
 
 
 def count_multiplications(node: Node) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Format, Node, Reject, Shape, StaticShape, TensorDesc, Value
-from atcpy.ir.shape import Dim, element_count, is_static
+from atcpy.ir.shape import Dim, Sym, element_count, is_static
+from atcpy.ir.symbolic import agree, is_symbolic, same
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.opdef import Layout
 from atcpy.ops.core.strided import MAX_RANK
@@ -23,11 +24,14 @@ def broadcast_shapes(node: Node, shapes: Sequence[Shape | None]) -> Shape | None
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return None
-    if known and all(shape == known[0] for shape in known):
+    if len(known) == 1:
         return known[0]
-    numbers = _broadcast_numbers(*known)
-    if numbers is not None:
-        return numbers
+    if not any(is_symbolic(dim) for shape in known for dim in shape):
+        if known and all(shape == known[0] for shape in known):
+            return known[0]
+        numbers = _broadcast_numbers(*known)
+        if numbers is not None:
+            return numbers
     rank = max(map(len, known), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
     return tuple(_broadcast_dim(node, dims, axis) for axis, dims in enumerate(zip(*padded, strict=True)))
@@ -46,9 +50,9 @@ def _broadcast_numbers(*shapes: Shape) -> StaticShape | None:
 
 
 def _broadcast_dim(node: Node, dims: Sequence[Dim], axis: int) -> Dim:
-    wide = list(dict.fromkeys(dim for dim in dims if dim != 1))
+    wide = list(dict.fromkeys(dim for dim in dims if isinstance(dim, Sym) or not same(dim, 1)))
     numbers = [dim for dim in wide if isinstance(dim, int)]
-    if len(numbers) > 1:
+    if len(numbers) > 1 and not all(agree(numbers[0], number) for number in numbers):
         shapes = ", ".join(str(value.desc.shape) for value in node.operands)
         raise ModelInvalid("EZ8888", where=node, what=f"shapes {shapes} do not broadcast: {numbers[0]}, {numbers[1]}")
     if numbers:
@@ -76,7 +80,7 @@ def memory_strides(shape: StaticShape, target: StaticShape) -> list[int]:
     padded = (1,) * (len(target) - len(shape)) + shape
     strides, step = [0] * len(target), 1
     for axis in reversed(range(len(target))):
-        strides[axis] = step if padded[axis] != 1 else 0
+        strides[axis] = 0 if same(padded[axis], 1) else step
         step *= padded[axis]
     return strides
 
@@ -88,9 +92,9 @@ def collapse(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[lis
     kept: list[tuple[int, tuple[int, ...]]] = []
     for axis, dim in enumerate(dims):
         steps = tuple(stride[axis] for stride in strides)
-        if dim == 1:
+        if same(dim, 1):
             continue
-        if kept and all(outer == inner * dim for outer, inner in zip(kept[-1][1], steps, strict=True)):
+        if kept and all(same(outer, inner * dim) for outer, inner in zip(kept[-1][1], steps, strict=True)):
             kept[-1] = (kept[-1][0] * dim, steps)
         else:
             kept.append((dim, steps))
@@ -108,7 +112,7 @@ def collapsed_walk(values: Iterable[Value], result: Value) -> tuple[list[int], l
 def _in_blocks(value: Value, target: StaticShape) -> StaticShape:
     """An operand's dims in memory; a plain one beside blocked ones has one element."""
     shape = value.desc.memory_shape
-    return () if value.desc.storage_shape is None and element_count(shape) == 1 else shape
+    return () if value.desc.storage_shape is None and same(element_count(shape), 1) else shape
 
 
 def supports_broadcast(node: Node, values: Sequence[Value]) -> Iterable[Reject]:
@@ -132,7 +136,7 @@ def layout_broadcast(node: Node, at_hand: tuple[Format, ...]) -> Layout | Reject
     target = node.output.desc.static_shape
     formats: list[Format | None] = []
     for value in node.inputs:
-        if value is None or value.desc.elements == 1:
+        if value is None or same(value.desc.elements, 1):
             formats.append(None)
             continue
         shape = value.desc.static_shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from atcpy.ir import DType, Node, Sym, Tensor, TensorDesc, Value
 from atcpy.ir.barrier import PURE
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim, element_count
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Known, find_opdef
 
@@ -190,8 +192,10 @@ def _infer_by_schema(
         if any(value.desc.dtype is DType.UNDEFINED for value in node.operands):
             return [UNKNOWN for _ in node.outputs]  # sequences and optionals: it asked for a type that is not told
         raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
+    symbolic = {_to_dim(dim): dim for value in node.operands for dim in value.desc.shape or () if is_symbolic(dim)}
     return [
-        type_proto_to_desc(found[value.name], value.name) if value.name in found else UNKNOWN for value in node.outputs
+        type_proto_to_desc(found[value.name], value.name, symbolic) if value.name in found else UNKNOWN
+        for value in node.outputs
     ]
 
 
@@ -258,24 +262,42 @@ def desc_to_type_proto(desc: TensorDesc) -> onnx.TypeProto:
     """The ONNX type of a value; symbols become dim_params."""
     from onnx import helper
 
-    shape = None if desc.shape is None else [dim if isinstance(dim, int) else dim.name for dim in desc.shape]
+    shape = None if desc.shape is None else [_to_dim(dim) for dim in desc.shape]
     return helper.make_tensor_type_proto(desc.dtype.onnx, shape)
 
 
-def type_proto_to_desc(proto: onnx.TypeProto, name: str) -> TensorDesc:
+def _to_dim(dim: Dim) -> int | str:
+    if isinstance(dim, Sym):
+        return dim.name
+    return f"symbolic {dim}" if is_symbolic(dim) else dim  # a name by which it is found again
+
+
+def type_proto_to_desc(
+    proto: onnx.TypeProto, name: str, symbolic: Mapping[int | str, Dim] = MappingProxyType({})
+) -> TensorDesc:
     """The type of the value `name` from its ONNX type; a dim without size or name gets a symbol that
-    no other has: equal symbols are equal sizes.
+    no other has: equal symbols are equal sizes. `symbolic` has the sizes behind the names of `desc_to_type_proto`.
     """
     tensor = proto.tensor_type
     dtype = DType.from_onnx(tensor.elem_type)
     if not tensor.HasField("shape"):
         return TensorDesc.plain(dtype, None)
-    return TensorDesc.plain(dtype, tuple(_dim(dim, f"{name}.{axis}") for axis, dim in enumerate(tensor.shape.dim)))
+    dims = [_dim(dim, f"{name}.{axis}") for axis, dim in enumerate(tensor.shape.dim)]
+    return TensorDesc.plain(dtype, tuple(symbolic.get(str(dim), dim) for dim in dims))
+
+
+def has_few_elements(desc: TensorDesc) -> bool:
+    """Can its elements be told one by one: a scalar or a list, of a length that is a small number?"""
+    if not desc.is_static or len(desc.static_shape) > 1 or is_symbolic(desc.elements):
+        return False
+    return desc.elements <= MAX_DATA_ELEMENTS
 
 
 def known_constant(value: Value | None) -> tuple[Dim, ...] | None:
     """The elements of a small constant of integers or truth values; the least that a `Known` can know."""
     tensor = None if value is None else value.tensor
+    if value is not None and value.producer.op_type == "ShapeValue":
+        return value.producer.attrs["elements"]  # type: ignore[return-value]
     if tensor is None or not (tensor.dtype.is_int or tensor.dtype is DType.BOOL) or len(tensor.shape) > 1:
         return None
     if element_count(tensor.shape) > MAX_DATA_ELEMENTS:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from atcpy.ir import StaticShape
+from atcpy.ir.symbolic import below, example, same
 
 Spans = tuple[tuple[int, int], ...]  # ascending, apart
 
@@ -23,7 +24,7 @@ def spans_of(shape: StaticShape, target: StaticShape) -> Spans:
     ranges: list[tuple[int, int]] = []
     stride = 1
     for own, size in zip(reversed(padded), reversed(target), strict=True):
-        if own == 1 != size:
+        if same(own, 1) and not same(size, 1):
             ranges.append((stride, stride * size))
         stride *= size
     return _merged(ranges)
@@ -41,7 +42,7 @@ def within(outer: Spans, inner: Spans) -> Spans | None:
         if ends[0] is None or ends[1] is None:
             return None
         ranges.append((ends[0], ends[1]))
-    return _merged(sorted(ranges))
+    return _merged(sorted(ranges, key=lambda span: (example(span[0]), example(span[1]))))
 
 
 def _placed(outer: Spans, local: int, *, behind: bool) -> int | None:
@@ -51,7 +52,7 @@ def _placed(outer: Spans, local: int, *, behind: bool) -> int | None:
     own, whole = 1, 1
     for low, high in outer:
         reached = own * (low // whole)
-        if local < reached or (local == reached and not behind):
+        if (not same(local, reached) and below(local, reached)) or (same(local, reached) and not behind):
             if reached % local:
                 return None
             break
@@ -63,8 +64,8 @@ def _placed(outer: Spans, local: int, *, behind: bool) -> int | None:
 def _merged(ranges: Iterable[tuple[int, int]]) -> Spans:
     merged: list[tuple[int, int]] = []
     for low, high in ranges:
-        if merged and merged[-1][1] >= low:
-            merged[-1] = merged[-1][0], max(merged[-1][1], high)
+        if merged and not below(merged[-1][1], low):
+            merged[-1] = merged[-1][0], high if below(merged[-1][1], high) else merged[-1][1]
         else:
             merged.append((low, high))
     return tuple(merged)
@@ -82,7 +83,7 @@ def dims_of(elements: int, operands: Iterable[Spans]) -> list[int] | None:
     """The fewest dims of `elements` elements along each of which every operand has all of the size or 1; None if
     there are none.
     """
-    cuts = sorted({1, elements}.union(*(end for spans in operands for end in spans)))
+    cuts = sorted({1, elements}.union(*(end for spans in operands for end in spans)), key=example)
     if any(high % low for low, high in pairwise(cuts)):
         return None
     return [high // low for low, high in pairwise(cuts)][::-1] or [1]
@@ -90,12 +91,12 @@ def dims_of(elements: int, operands: Iterable[Spans]) -> list[int] | None:
 
 def cuts_rows(operands: Iterable[Spans], row: int) -> bool:
     """True if an operand is repeated over a part of a row of so many elements."""
-    return any(1 < end < row for spans in operands for ends in spans for end in ends)
+    return any(below(1, end) and below(end, row) for spans in operands for ends in spans for end in ends)
 
 
 def varies_in_row(spans: Spans) -> bool:
     """True if neighbours are not the same element."""
-    return not spans or spans[0][0] > 1
+    return not spans or below(1, spans[0][0])
 
 
 def is_repeated(spans: Spans, dims: Sequence[int]) -> list[bool]:
@@ -103,6 +104,6 @@ def is_repeated(spans: Spans, dims: Sequence[int]) -> list[bool]:
     found: list[bool] = []
     stride = 1
     for size in reversed(dims):
-        found.append(any(low <= stride < high for low, high in spans))
+        found.append(any(not below(stride, low) and below(stride, high) for low, high in spans))
         stride *= size
     return found[::-1]

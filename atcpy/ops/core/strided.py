@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from atcpy.ir import DType, Reject, TensorDesc, Value
 from atcpy.ir.node import Node
+from atcpy.ir.symbolic import example, same
 from atcpy.ops.core.opdef import KernelCall, Lower, ParamValue, Supports
 
 MAX_RANK = 8
@@ -30,11 +31,13 @@ def collapse(
     dims: Sequence[int], src_strides: Sequence[int], dst_strides: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """The same map in as few dims as possible, ordered by destination strides."""
-    order = sorted((axis for axis, dim in enumerate(dims) if dim != 1), key=lambda axis: -dst_strides[axis])
+    order = sorted(
+        (axis for axis, dim in enumerate(dims) if not same(dim, 1)), key=lambda axis: -example(dst_strides[axis])
+    )
     kept: list[tuple[int, int, int]] = []
     for axis in order:
         dim, src, dst = dims[axis], src_strides[axis], dst_strides[axis]
-        if kept and kept[-1][1] == dim * src and kept[-1][2] == dim * dst:
+        if kept and same(kept[-1][1], dim * src) and same(kept[-1][2], dim * dst):
             kept[-1] = (kept[-1][0] * dim, src, dst)
         else:
             kept.append((dim, src, dst))
@@ -80,7 +83,7 @@ def _launches(
 ) -> Iterator[dict[str, ParamValue]]:
     """Arguments of one launch, or of one for each index of the smallest dims beyond those that a kernel knows."""
     few = list(zip(*collapse(dims, src_strides, dst_strides), strict=True))
-    by_size = sorted(range(len(few)), key=lambda axis: few[axis][0])
+    by_size = sorted(range(len(few)), key=lambda axis: example(few[axis][0]))
     walked = sorted(by_size[: max(len(few) - MAX_RANK, 0)])
     inner = [few[axis] for axis in range(len(few)) if axis not in walked]
     for indices in itertools.product(*(range(few[axis][0]) for axis in walked)):

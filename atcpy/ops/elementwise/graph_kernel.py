@@ -11,6 +11,7 @@ import numpy as np
 
 from atcpy.ir import Engine, Graph, Node, Value
 from atcpy.ir.shape import element_count
+from atcpy.ir.symbolic import same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import (
     KernelCall,
@@ -64,7 +65,7 @@ def operand_spans(node: Node) -> Iterator[tuple[Value, Spans]]:
         if is_immediate(value):
             continue
         shape = value.desc.memory_shape
-        is_number = value.desc.storage_shape is None and element_count(shape) == 1
+        is_number = value.desc.storage_shape is None and same(element_count(shape), 1)
         yield value, spans_of(() if is_number else shape, target)
 
 

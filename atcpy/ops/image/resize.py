@@ -15,6 +15,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Dim, StaticShape
+from atcpy.ir.symbolic import is_symbolic
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import normal_axes, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Perm, Permuted, register_operator
@@ -109,6 +110,8 @@ def _scaled(node: Node, axis: int, size: Dim, scale: float) -> Dim:
         raise ModelInvalid("EZ8888", where=node, what=f"scale {scale} of dim {axis} must be positive and finite")
     if not isinstance(size, int):
         return size if scale == 1 else unnamed_dim(node, axis)
+    if is_symbolic(size) and scale == int(scale):
+        return size * int(scale)
     return math.floor(np.float32(size) * np.float32(scale))
 
 
@@ -128,7 +131,7 @@ def supports_resize(node: Node) -> Iterable[Reject]:
         return
     if not x.is_static or not y.is_static:
         return
-    if 0 in (*x.static_shape, *y.static_shape) or max(*x.static_shape, *y.static_shape, 1) > MAX_SIDE:
+    if any(dim == 0 or dim > MAX_SIDE for dim in (*x.static_shape, *y.static_shape)):
         yield Reject("size", node.name, "a dim is empty or very large")
     elif len(_walk(node)[1]) > MAX_DIMS:
         yield Reject("rank", node.name, f"{len(_walk(node)[1])} dims from the first to the last resized")

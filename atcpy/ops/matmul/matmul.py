@@ -20,6 +20,7 @@ from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, element_count
+from atcpy.ir.symbolic import agree, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.half import HALF_DTYPES, supports_weights
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, ParamValue, Trait, register_operator
@@ -79,7 +80,7 @@ def _transposed(shape: Shape, trans: int) -> Shape:
 
 
 def _check_inner(node: Node, left: Dim, right: Dim) -> None:
-    if isinstance(left, int) and isinstance(right, int) and left != right:
+    if isinstance(left, int) and isinstance(right, int) and not agree(left, right):
         raise ModelInvalid("EZ8888", where=node, what=f"{left} columns by {right} rows cannot be multiplied")
 
 
@@ -97,11 +98,11 @@ def _broadcast(node: Node, left: Shape, right: Shape) -> Shape:
     pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
     found: list[Dim] = []
     for x, y in pairs:
-        if x == y or y == 1:
+        if same(x, y) or same(y, 1):
             found.append(x)
-        elif x == 1:
+        elif same(x, 1):
             found.append(y)
-        elif isinstance(x, int) and isinstance(y, int):
+        elif isinstance(x, int) and isinstance(y, int) and not agree(x, y):
             raise ModelInvalid("EZ8888", where=node, what=f"batches {_text(left)} and {_text(right)} do not fit")
         else:  # a symbol beside a size above 1 must be that size or 1: the result is that size
             sizes = [dim for dim in (x, y) if isinstance(dim, int)]
@@ -174,7 +175,8 @@ class _BatchDim:
 
     def merges_into(self, outer: _BatchDim) -> bool:
         """True if `outer` steps over just what this dim covers."""
-        return (outer.a, outer.b, outer.y) == (self.a * self.size, self.b * self.size, self.y * self.size)
+        steps = (outer.a, self.a), (outer.b, self.b), (outer.y, self.y)
+        return all(same(step, inner * self.size) for step, inner in steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ def _plan(node: Node) -> _Plan:
     packed = node.operand(1).desc.storage_shape
     sizes = a_shape[-2] * a_shape[-1], element_count(packed[-4:]) if packed else b_shape[-2] * b_shape[-1]
     batch = _batch_dims(a_shape[:-2], b_shape[:-2], sizes, m * n)
-    if len(batch) == 1 and batch[0].b == 0 and batch[0].a == m * a_strides[0] and bias[0] == 0:
+    if len(batch) == 1 and same(batch[0].b, 0) and same(batch[0].a, m * a_strides[0]) and same(bias[0], 0):
         m, batch = m * batch[0].size, ()  # one right operand for all: the matrices make one tall one
     return _Plan(batch, m, k, n, a_strides, b_strides, bias)
 
@@ -223,10 +225,10 @@ def _batch_dims(a: StaticShape, b: StaticShape, matrix: tuple[int, int], result:
     (a_step, b_step), y_step = matrix, result
     dims: list[_BatchDim] = []  # innermost first
     for x, y in zip(reversed(a), reversed(b), strict=True):
-        size = y if x == 1 else x
-        dim = _BatchDim(size, a_step if x > 1 else 0, b_step if y > 1 else 0, y_step)
+        size = y if same(x, 1) else x
+        dim = _BatchDim(size, 0 if same(x, 1) else a_step, 0 if same(y, 1) else b_step, y_step)
         a_step, b_step, y_step = a_step * x, b_step * y, y_step * size
-        if size == 1:
+        if same(size, 1):
             continue
         if dims and dims[-1].merges_into(dim):
             inner = dims.pop()
@@ -240,8 +242,7 @@ def _bias_strides(bias: Value | None, n: int) -> tuple[int, int]:
     if bias is None:
         return (0, 0)
     rows, columns = (1, 1, *bias.desc.static_shape)[-2:]
-    column = int(columns > 1)
-    return (columns if rows > 1 else 0, column)
+    return (0 if same(rows, 1) else columns, 0 if same(columns, 1) else 1)
 
 
 def _scales(node: Node) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from atcpy.ops.move import (
     scatter,
     sequence,
     shape,
+    shape_value,
     slice,
     transpose,
     trilu,

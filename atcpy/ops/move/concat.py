@@ -9,6 +9,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
+from atcpy.ir.symbolic import agree
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, normal_axis, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import Axis, KernelCall, Known, Layout, OpDef, Trait, register_operator
@@ -38,9 +39,13 @@ def infer_concat(node: Node, known: Known) -> Sequence[TensorDesc]:
             dims[axis] = add(dims[axis], shape[axis])
     for shape in there:
         for index, dim in enumerate(shape):
-            if index != axis and isinstance(dim, int) and dim != dims[index]:
+            if index != axis and isinstance(dim, int) and not _is(dims[index], dim):
                 raise _mismatch(node, there)
     return [TensorDesc.plain(dtype, tuple(dims))]
+
+
+def _is(dim: Dim, size: int) -> bool:
+    return isinstance(dim, int) and agree(dim, size)
 
 
 def _agreed(node: Node, shapes: Sequence[Shape], index: int) -> Dim:

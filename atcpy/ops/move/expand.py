@@ -9,11 +9,12 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
+from atcpy.ir.symbolic import agree, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Perm, Permuted, Trait, register_operator
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, known_constant
-from atcpy.ops.core.shape_values import integers, is_vector, mul
+from atcpy.ops.core.reference import has_few_elements, known_constant
+from atcpy.ops.core.shape_values import integers, mul
 from atcpy.ops.core.strided import copy_calls, in_few_launches, row_major, supports_movement
 
 # --- Expand ------------------------------------------------------------------------------------
@@ -39,13 +40,14 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Shape:
     dims: list[Dim] = []
     for axis, (have, want) in enumerate(zip(padded, wanted, strict=True)):
         is_negative = isinstance(want, int) and want < 0
-        differ = isinstance(have, int) and isinstance(want, int) and have != want
-        if is_negative or (differ and 1 not in (have, want)):
+        one = same(have, 1) or same(want, 1)
+        differ = not one and isinstance(have, int) and isinstance(want, int) and not agree(have, want)
+        if is_negative or differ:
             text = f"shape {format_shape(shape)} cannot be expanded to {format_shape(target)}"
             raise ModelInvalid("EZ8888", where=node, what=text)
-        if have in (1, want):
+        if same(have, 1) or same(have, want):
             dims.append(want)
-        elif want == 1 or (isinstance(have, int) and not isinstance(want, int)):
+        elif same(want, 1) or (isinstance(have, int) and not isinstance(want, int)):
             dims.append(have)
         elif isinstance(want, int):
             dims.append(want)
@@ -57,7 +59,7 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Shape:
 def propagate_expand(node: Node, known: Known) -> tuple[Dim, ...] | None:
     """The elements; a single one as often as the shape says."""
     elements, y = known(node.operand(0)), node.output.desc
-    if elements is None or not y.is_static or len(y.static_shape) > 1 or y.elements > MAX_DATA_ELEMENTS:
+    if elements is None or not has_few_elements(y):
         return None
     return elements * y.elements if len(elements) == 1 else elements
 
@@ -85,7 +87,7 @@ def lower_expand(node: Node) -> Iterable[KernelCall]:
     dims, shape = y.desc.memory_shape, x.desc.memory_shape
     if 0 in dims:
         return
-    strides = [0 if size == 1 else stride for size, stride in zip(shape, row_major(shape), strict=True)]
+    strides = [0 if same(size, 1) else stride for size, stride in zip(shape, row_major(shape), strict=True)]
     yield from copy_calls(x, y, dims, [0] * (len(dims) - len(shape)) + strides, row_major(dims))
 
 
@@ -108,7 +110,7 @@ def infer_tile(node: Node, known: Known) -> Sequence[TensorDesc]:
 def propagate_tile(node: Node, known: Known) -> tuple[Dim, ...] | None:
     """The elements, as often as operand 1 says."""
     elements, repeats = known(node.operand(0)), known_integers(node, 1, known)
-    if elements is None or repeats is None or len(repeats) != 1 or not is_vector(node.operand(0)):
+    if elements is None or repeats is None or len(repeats) != 1 or not has_few_elements(node.output.desc):
         return None
     return elements * repeats[0]
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, Tensor, TensorDesc
+from atcpy.ir import DType, Engine, Node, Reject, Rewriter, Tensor, TensorDesc, Value
 from atcpy.ir.shape import Dim, Sym
+from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, Trait, register_operator
-from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx
+from atcpy.ops.core.reference import MAX_DATA_ELEMENTS, evaluate_by_onnx, has_few_elements, known_constant
 from atcpy.ops.core.shape_values import UNNAMED, product
 from atcpy.ops.core.strided import fill_calls, item_bytes, rejects_value, row_major
 
@@ -94,7 +95,7 @@ def infer_constant_of_shape(node: Node, known: Known) -> Sequence[TensorDesc]:
 def propagate_constant_of_shape(node: Node, known: Known) -> tuple[Dim, ...] | None:
     """The value, as often as the shape says."""
     y = node.output.desc
-    if not y.is_static or not y.dtype.is_int or len(y.static_shape) > 1 or y.elements > MAX_DATA_ELEMENTS:
+    if not y.dtype.is_int or not has_few_elements(y):
         return None
     return (int(fill_value(node)),) * y.elements
 
@@ -168,6 +169,8 @@ def propagate_range(node: Node, known: Known) -> tuple[Dim, ...] | None:
         return None
     start, limit, delta = (bound[0] for bound in bounds if bound)
     length = _range_length(node, start, limit, delta)
+    if is_symbolic(length):
+        return None
     return tuple(start + index * delta for index in range(length)) if length <= MAX_DATA_ELEMENTS else None
 
 
@@ -180,12 +183,35 @@ def evaluate_range(node: Node, arrays: Sequence[Array | None]) -> Sequence[Array
     return [(start + np.arange(length, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
+def expand_range(node: Node, rw: Rewriter) -> Sequence[Value] | None:
+    """Counted by CumSum where the length depends on symbols; numbers fold."""
+    bounds = [known_constant(value) for value in node.operands]
+    length = node.output.desc.shape
+    if length is None or not is_symbolic(length[0]) or not all(bounds):
+        return None
+    start, _, delta = (bound[0] for bound in bounds if bound)
+    one = Tensor.of(np.array([1], node.output.desc.dtype.numpy))
+    ones = rw.op("ConstantOfShape", rw.op("ShapeValue", elements=length), value=one)
+    count = rw.op("CumSum", ones, rw.const(np.array(0, np.int64)), exclusive=1)
+    steps = count if same(delta, 1) else rw.op("Mul", count, node.operand(2))
+    return [steps if same(start, 0) else rw.op("Add", steps, node.operand(0))]
+
+
 for _name, _infer, _propagate, _evaluate in (
     ("Shape", infer_shape, propagate_shape, evaluate_shape),
     ("Size", infer_size, propagate_size, evaluate_size),
-    ("Range", infer_range, propagate_range, evaluate_range),
 ):
     register_operator(OpDef(name=_name, infer=_infer, propagate=_propagate, evaluate=_evaluate, traits=Trait.EAGER))
+register_operator(
+    OpDef(
+        name="Range",
+        infer=infer_range,
+        propagate=propagate_range,
+        evaluate=evaluate_range,
+        expand=expand_range,
+        traits=Trait.EAGER,
+    )
+)
 register_operator(
     OpDef(
         name="ConstantOfShape",

@@ -11,6 +11,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
+from atcpy.ir.symbolic import same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import around_axis, normal_axis, supports_along_axis
 from atcpy.ops.core.opdef import (
@@ -215,7 +216,7 @@ def merge_dims(shape: StaticShape, axes: set[int]) -> MergedDims:
     stride = 1
     for axis in reversed(range(len(shape))):
         size, is_reduced = shape[axis], axis in axes
-        if size == 1:
+        if same(size, 1):
             continue
         if runs and runs[-1][0] == is_reduced:
             runs[-1] = (is_reduced, runs[-1][1] * size, runs[-1][2])

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
+from atcpy.ir.symbolic import example
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
 from atcpy.ops.core.opdef import KernelCall, ParamValue
@@ -289,11 +290,11 @@ def _outside_accesses(buffer: Buffer, count: int) -> list[Access]:
 
 
 def _bytes_alive(blocks: Iterable[Block], count: int) -> Array:
-    """The number of bytes of the arena that are in use at each launch."""
+    """The number of bytes of the arena that are in use at each launch, for the examples of symbolic sizes."""
     change = np.zeros(count + 1, np.int64)
     for block in blocks:
-        change[block.first] += block.nbytes
-        change[block.last + 1] -= block.nbytes
+        change[block.first] += example(block.nbytes)
+        change[block.last + 1] -= example(block.nbytes)
     return change[:count].cumsum()
 
 
@@ -307,7 +308,7 @@ def _joint(inner: Block, outer: Block | None) -> tuple[int, int]:
 def _change(alive: Array, inner: Block, outer: Block | None, start: int) -> None:
     """Update the bytes in use, counted from launch `start` on, for one block placed within another."""
     first, last = _joint(inner, outer)
-    alive[inner.first - start : inner.last + 1 - start] -= inner.nbytes
+    alive[inner.first - start : inner.last + 1 - start] -= example(inner.nbytes)
     if outer is not None:
-        alive[first - start : outer.first - start] += outer.nbytes
-        alive[outer.last + 1 - start : last + 1 - start] += outer.nbytes
+        alive[first - start : outer.first - start] += example(outer.nbytes)
+        alive[outer.last + 1 - start : last + 1 - start] += example(outer.nbytes)

@@ -8,6 +8,7 @@ TransData between NCHW and NC1HWC0 of one pixel   →  ReFormat, a view: nothing
 from __future__ import annotations
 
 from atcpy.ir import Engine, Format, Graph, Node, PassRecord, Value, erase_dead
+from atcpy.ir.symbolic import same
 from atcpy.options import OptimizeOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
@@ -57,7 +58,7 @@ def _make_view(graph: Graph, node: Node) -> bool:
     value, result = node.operand(0).desc, node.output.desc
     _, c, *spatial = value.static_shape
     c0 = value.format.c0 or result.format.c0
-    if any(size != 1 for size in spatial) or not c0 or c % c0:
+    if not all(same(size, 1) for size in spatial) or not c0 or c % c0:
         return False
     graph.change_op(node, "ReFormat")
     node.engine = Engine.GE_LOCAL

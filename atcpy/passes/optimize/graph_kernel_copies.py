@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from atcpy.ir import Node, Reject
 from atcpy.ir.order import depth_first_order
+from atcpy.ir.symbolic import example
 from atcpy.ops.elementwise.graph_kernel import Sources, sources_of
 from atcpy.ops.elementwise.graph_program import MAX_SOURCES, MAX_WORDS
 from atcpy.passes.optimize.graph_kernel_groups import LAUNCH_COST, Groups, reads, with_views
@@ -75,14 +76,15 @@ class Copies:
         if len(copies) > MAX_COPIED:
             return
         vanishes = owner is None or not self._is_read_elsewhere(owner, node)
-        gain = node.output.desc.nbytes + (LAUNCH_COST + self._cost(copies, 1) if vanishes else 0)
+        gain = example(node.output.desc.nbytes) + (LAUNCH_COST + self._cost(copies, 1) if vanishes else 0)
         for reader in readers:
             before, after = self._sources(reader, ()), self._sources(reader, copies)
             if before is None or after is None:
                 return
-            largest = max(groups.parts[own].elements for own in reader.own)
-            gain += _bytes(before) - _bytes(after) - self._cost(copies, largest // groups.parts[node].elements)
-        if gain < MIN_GAIN:
+            largest = max(example(groups.parts[own].elements) for own in reader.own)
+            times = largest // example(groups.parts[node].elements)
+            gain += example(_bytes(before)) - example(_bytes(after)) - self._cost(copies, times)
+        if example(gain) < MIN_GAIN:
             return
         self._settled |= {(user.name, reads(node)) for user in users}
         for reader in readers:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from atcpy.ir import Engine, Graph, Node, Reject, Value
 from atcpy.ir.order import depth_first_order
 from atcpy.ir.shape import element_count
+from atcpy.ir.symbolic import example, same
 from atcpy.ops import Trait, find_opdef, is_view
 from atcpy.ops.core.spans import Spans, cuts_rows, dims_of, repeats, within
 from atcpy.ops.elementwise.graph_kernel import add_node, operand_spans, row_of
@@ -162,7 +163,7 @@ class Groups:
             return
         if opdef.has_any(Trait.BROADCAST) and not _is_settled(node):
             return
-        if element_count(node.output.desc.memory_shape) * row_of(node) == 0:
+        if same(element_count(node.output.desc.memory_shape) * row_of(node), 0):
             return  # nothing runs
         form = _form_of(node)
         part = self._known.get(form)
@@ -216,7 +217,7 @@ class Groups:
         read_outside = (node for node in parent.nodes if self.is_read_outside(node, members))
         if any(not is_along_rows or self._result_spans(node) for node in read_outside):
             return Reject("second-consumer", where, detail)
-        if self._recomputation(parent, reader, above) > 2 * source.output.desc.nbytes + LAUNCH_COST:
+        if self._recomputation(parent, reader, above) > 2 * example(source.output.desc.nbytes) + LAUNCH_COST:
             return Reject("recomputation", where, detail)
         return None
 
@@ -256,12 +257,12 @@ class Groups:
 
     def _recomputation(self, parent: Cluster, reader: Node, spans: Spans) -> int:
         """What computing the parent's values for each of their repetitions costs more."""
-        times = repeats(spans)
-        low, high = spans[0]
+        times = example(repeats(spans))
+        low, high = map(example, spans[0])
         if low == 1 and high > LONG_ROW:
             times //= high
         parts = [(self.parts[node], self._spans[node]) for node in parent.nodes]
-        return sum(part.cost * part.elements * repeats(own) * (times - 1) for part, own in parts)
+        return sum(part.cost * example(part.elements * repeats(own)) * (times - 1) for part, own in parts)
 
     def _joining(self, parent: Cluster, child: Cluster, is_joined: bool) -> None:
         """Lay two groups, about which `_may_join` was asked last, into one domain, or note that a cycle forbids it."""
@@ -289,9 +290,10 @@ class Groups:
             return [cluster.nodes]
         rest = [node for node in cluster.nodes if node not in tail]
         read = {source for node in tail for source, *_ in self.read[node] if source in members and source not in tail}
-        rows = max(self.parts[node].elements for node in rest) // row
+        row = example(row)
+        rows = max(example(self.parts[node].elements) for node in rest) // row
         extra = len(tail) * (rows * row // TILE + 1 if row <= TILE // 2 else rows) * STEP_COST
-        if extra <= LAUNCH_COST + sum(2 * source.output.desc.nbytes for source in read):
+        if extra <= LAUNCH_COST + sum(2 * example(source.output.desc.nbytes) for source in read):
             return [cluster.nodes]
         return [rest, [node for node in cluster.nodes if node in tail]]
 

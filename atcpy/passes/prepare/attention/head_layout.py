@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from atcpy.ir import Match, Node, Reject, Rewriter, Value
 from atcpy.ir.pattern import op, var
+from atcpy.ir.symbolic import same, same_shape
 from atcpy.ops import Trait, has_trait
 from atcpy.passes.fusion import Fusion, only_read_by
 
@@ -77,7 +78,7 @@ class AttentionHeads(
 def _keeps_rows(m: Match) -> bool:
     """True if the result has the heads behind each other and all else as it was."""
     shape, heads = m.node("y").output.desc.shape, m.node("attention").outputs[0].desc.shape
-    return shape is not None and heads is not None and len(shape) == 3 and shape[:2] == (heads[0], heads[2])
+    return shape is not None and heads is not None and len(shape) == 3 and same_shape(shape[:2], (heads[0], heads[2]))
 
 
 def _qkv(m: Match) -> list[Value]:
@@ -86,7 +87,8 @@ def _qkv(m: Match) -> list[Value]:
 
 def _is_row(value: Value) -> bool:
     """True if there is one row of each head: [batch, heads, 1, size] lies as [batch, 1, heads, size] does."""
-    return (value.desc.shape or ())[2:3] == (1,)
+    shape = value.desc.shape or ()
+    return len(shape) > 2 and same(shape[2], 1)
 
 
 def _has_heads_first(value: Value) -> bool:

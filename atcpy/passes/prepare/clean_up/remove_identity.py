@@ -12,6 +12,7 @@ import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value, erase_dead
 from atcpy.ir.shape import element_count
+from atcpy.ir.symbolic import same_shape
 from atcpy.ops import Trait, all_opdefs, find_opdef
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
@@ -31,7 +32,7 @@ def handed_through(node: Node) -> Value | None:
     if node.op_type == "Identity":
         return value  # of what, behind an op that nobody knows, it cannot be told, nor need it
     x, y = value.desc, node.output.desc
-    return value if x.dtype is y.dtype and x.shape is not None and x.shape == y.shape else None
+    return value if x.dtype is y.dtype and x.shape is not None and same_shape(x.shape, y.shape) else None
 
 
 def _candidate(node: Node) -> Value | None:

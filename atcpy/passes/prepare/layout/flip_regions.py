@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Value
+from atcpy.ir.symbolic import same
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues, infer_node
 from atcpy.ops.core.opdef import Perm, Permuted
@@ -78,13 +79,13 @@ class _Permutation(Change):
         return permuted(node, self.perm)
 
     def keeps(self, value: Value) -> bool:
-        return all(dim == 1 for dim in value.desc.shape or ())
+        return all(same(dim, 1) for dim in value.desc.shape or ())
 
     def is_free(self, value: Value) -> bool:
         shape = value.desc.shape
         if shape is None or len(shape) != len(self.perm):
             return self.keeps(value)
-        moved = [axis for axis in self.perm if shape[axis] != 1]
+        moved = [axis for axis in self.perm if not same(shape[axis], 1)]
         return moved == sorted(moved)
 
     def is_mover(self, node: Node) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Shape
+from atcpy.ir.symbolic import same
 from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.opdef import working_axis
 from atcpy.ops.core.shape_values import product, quotient
@@ -80,14 +81,14 @@ def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
 
 def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
     """Takes from the ends what goes together."""
-    if old and new and old[-1] == new[-1]:
+    if old and new and same(old[-1], new[-1]):
         old.pop()
         new.pop()
         return _ALONE
-    if old and old[-1] == 1:
+    if old and same(old[-1], 1):
         old.pop()
         return _Run((1,), ())
-    if new and new[-1] == 1:
+    if new and same(new[-1], 1):
         new.pop()
         return _Run((), (1,))
     if not old or not new:

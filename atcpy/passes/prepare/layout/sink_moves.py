@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from atcpy.ir import Graph, Node, PassRecord, Reject
 from atcpy.ir.shape import Shape
+from atcpy.ir.symbolic import same, same_shape
 from atcpy.ops import Trait, find_opdef, has_trait
 from atcpy.ops.core.opdef import working_axis
 from atcpy.options import PrepareOptions
@@ -68,7 +69,7 @@ def _above(node: Node) -> Node | None:
     feeders = {
         value.producer
         for value in data_of(node)
-        if value.desc.shape is None or any(dim != 1 for dim in value.desc.shape)
+        if value.desc.shape is None or not all(same(dim, 1) for dim in value.desc.shape)
     }
     return feeders.pop() if len(feeders) == 1 else None
 
@@ -95,13 +96,13 @@ def _axis_before(node: Node, move: Node) -> int | None:
     if not _has_axis(node):
         return -1
     before, after = move.operand(0).desc.shape, move.output.desc.shape
-    if before is None or after is None or _without_ones(before) != _without_ones(after):
+    if before is None or after is None or not same_shape(_without_ones(before), _without_ones(after)):
         return None
     axis = working_axis(node, len(after))
-    if axis is None or after[axis] == 1:
+    if axis is None or same(after[axis], 1):
         return None
     number = len(_without_ones(after[:axis]))
-    return [at for at, dim in enumerate(before) if dim != 1][number]
+    return [at for at, dim in enumerate(before) if not same(dim, 1)][number]
 
 
 def _has_axis(node: Node) -> bool:
@@ -111,9 +112,9 @@ def _has_axis(node: Node) -> bool:
         opdef is not None
         and opdef.axis is not None
         and not opdef.axis.to_last
-        and node.operand(0).desc.shape == node.output.desc.shape
+        and same_shape(node.operand(0).desc.shape, node.output.desc.shape)
     )
 
 
 def _without_ones(shape: Shape) -> list[object]:
-    return [dim for dim in shape if dim != 1]
+    return [dim for dim in shape if not same(dim, 1)]
