@@ -1,7 +1,18 @@
 """The intermediate representation: graph, nodes, values, types, and the records between stages."""
 
 from atcpy.ir.builder import Builder
-from atcpy.ir.compiled import CompiledModel, MemoryPlan, Port, Region, Slot, Source, Task, Weight
+from atcpy.ir.compiled import (
+    CompiledModel,
+    MemoryPlan,
+    Port,
+    Region,
+    Slot,
+    Source,
+    SymbolicDim,
+    SymbolicPlan,
+    Task,
+    Weight,
+)
 from atcpy.ir.decisions import Decisions, PassRecord, Reject
 from atcpy.ir.desc import TensorDesc
 from atcpy.ir.dtype import DType
@@ -45,6 +56,8 @@ __all__ = [
     "StaticShape",
     "Subgraph",
     "Sym",
+    "SymbolicDim",
+    "SymbolicPlan",
     "Task",
     "Tensor",
     "TensorDesc",

@@ -39,6 +39,7 @@ class Task:
     is there. A task of the family `host` runs through the ONNX reference evaluator.
 
     node, op_index: the node that it runs, and that node's position in the graph.
+    patches: arguments that depend on symbols, by their offset in bytes in the record.
     """
 
     node: str
@@ -54,6 +55,7 @@ class Task:
     stream: int = 0
     event_wait: int = 0
     event_record: int = 0
+    patches: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,27 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolicDim:
+    """A symbol of a symbolic plan: the size of an axis of an input."""
+
+    name: str
+    input_index: int
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPlan:
+    """Tasks whose arguments depend on symbols, and the program that computes these; docs/dynamic-shapes.md."""
+
+    symbols: tuple[SymbolicDim, ...]
+    tasks: tuple[Task, ...]
+    program: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledModel:
-    """Everything that a package holds. With unknown shapes there are no tasks: the graph, as it is before
-    the split, is compiled for the shapes that it meets.
+    """Everything that a package holds. With unknown shapes there are no tasks, but plans for all sizes, or the reason
+    why they are `unplanned`: then the graph, as it is before the split, is compiled for the shapes that it meets.
     """
 
     graph: Graph
@@ -113,3 +133,5 @@ class CompiledModel:
     source: Source
     version: str
     has_unknown_shapes: bool = False
+    plans: tuple[SymbolicPlan, ...] = ()
+    unplanned: str = ""

@@ -7,14 +7,27 @@ Every size and offset in a file is checked against the bytes that are there, wha
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
 from atcpy.errors import PackageCorrupt
-from atcpy.ir import Decisions, Engine, Graph, MemoryPlan, Node, PassRecord, Reject, Source, Tensor, TensorDesc, Value
+from atcpy.ir import (
+    Decisions,
+    Engine,
+    Graph,
+    MemoryPlan,
+    Node,
+    PassRecord,
+    Reject,
+    Source,
+    SymbolicDim,
+    Tensor,
+    TensorDesc,
+    Value,
+)
 from atcpy.ir.decisions import AllReducePlan, Matched
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
@@ -37,6 +50,15 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan for all sizes of the open dims `symbols`: task records, and the program that completes them."""
+
+    symbols: tuple[SymbolicDim, ...]
+    tasks: tuple[TaskRecord, ...]
+    program: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
     """All that running needs; weights and records are not copied."""
 
@@ -48,7 +70,8 @@ class Package:
     arena_bytes: int
     stream_count: int
     event_count: int
-    has_unknown_shapes: bool  # no tasks: the graph is compiled for the shapes that it meets
+    has_unknown_shapes: bool  # no tasks, but plans, and a graph that is compiled for shapes that none of them serves
+    plans: tuple[PlanRecord, ...] = ()  # for open dims; shapes that none serves are compiled
     default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
 
@@ -98,18 +121,27 @@ def _package(opened: Container) -> Package:
     if info.weight_size != opened.extent(Partition.WEIGHTS_DATA).size:
         raise _bad(opened, Partition.TASK_INFO, f"tasks were compiled for {info.weight_size} bytes of weights")
     tasks: list[TaskRecord] = []
+    programs: list[tuple[tuple[TaskRecord, ...], bytes]] = []
+    unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     for number, task in enumerate(info.task):
+        if task.private_def and unknown:
+            programs.append((tuple(tasks), task.private_def))
+            tasks = []
+            continue
         kernel = task.kernel
         record = kernel.args
         if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
             raise _bad(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
         tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, record))
-    unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
     if unknown and tasks:
-        raise _bad(opened, Partition.TASK_INFO, "it has tasks though shapes are unknown")
+        raise _bad(opened, Partition.TASK_INFO, "it has tasks without a program though shapes are unknown")
     defaults = frozenset(filter(None, info.attr.get("atcpy_default_inputs", "").split(",")))
     if not defaults <= {str(index) for index in range(len(inputs))}:
         raise _bad(opened, Partition.TASK_INFO, "an input that there is not has a default")
+    try:
+        plans = _plans(programs, info.attr.get("atcpy_symbols", "[]"), inputs)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _bad(opened, Partition.TASK_INFO, f"its symbols are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
         opened,
@@ -121,9 +153,25 @@ def _package(opened: Container) -> Package:
         info.stream_num,
         info.event_num,
         unknown,
+        plans,
         frozenset(map(int, defaults)),
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
     )
+
+
+def _plans(
+    programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], text: str, inputs: Sequence[TensorInfo]
+) -> tuple[PlanRecord, ...]:
+    """The symbolic plans. Raises ValueError or TypeError for symbols that are no axes of inputs."""
+    listed = json.loads(text)
+    plans: list[PlanRecord] = []
+    for (tasks, program), symbols in zip(programs, listed, strict=True):
+        dims = [SymbolicDim(_str(name), _int(index), _int(axis)) for name, index, axis in symbols]
+        for dim in dims:
+            if not (0 <= dim.input_index < len(inputs) and 0 <= dim.axis < len(inputs[dim.input_index].dims)):
+                raise ValueError(f"{dim.name} is axis {dim.axis} of input {dim.input_index}")
+        plans.append(PlanRecord(tuple(dims), tasks, program))
+    return tuple(plans)
 
 
 def _parse(message: Message, opened: Container, partition: Partition) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 
 from onnx import TypeProto
 
@@ -112,20 +112,30 @@ def _task_info(compiled: CompiledModel) -> bytes:
         info.attr["atcpy_default_inputs"] = ",".join(defaults)
     if custom := custom_ops_in(compiled.graph):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
-    for number, task in enumerate(compiled.tasks):
-        record = pack_compiled_task(task)
-        definition = info.task.add(id=number, stream_id=task.stream)
-        if task.engine is Engine.HCCL:
-            definition.type = _HCCL_TASK
-            definition.kernel_hccl.op_index = task.op_index
-            definition.kernel_hccl.hccl_type = task.op_type
-        kernel = definition.kernel
-        kernel.kernel_name = task.kernel
-        kernel.args_size = len(record)
-        kernel.args = record
-        kernel.context.op_index = task.op_index
-        kernel.context.args_count = len(task.src) + len(task.dst)
+    for task in compiled.tasks:
+        _add_task(info, task)
+    if compiled.plans:
+        info.attr["atcpy_symbols"] = _json([[astuple(dim) for dim in plan.symbols] for plan in compiled.plans])
+    for plan in compiled.plans:
+        for task in plan.tasks:
+            _add_task(info, task)
+        info.task.add(id=len(info.task), private_def=plan.program)
     return info.SerializeToString(deterministic=True)
+
+
+def _add_task(info: ModelTaskDef, task: Task) -> None:
+    record = pack_compiled_task(task)
+    definition = info.task.add(id=len(info.task), stream_id=task.stream)
+    if task.engine is Engine.HCCL:
+        definition.type = _HCCL_TASK
+        definition.kernel_hccl.op_index = task.op_index
+        definition.kernel_hccl.hccl_type = task.op_type
+    kernel = definition.kernel
+    kernel.kernel_name = task.kernel
+    kernel.args_size = len(record)
+    kernel.args = record
+    kernel.context.op_index = task.op_index
+    kernel.context.args_count = len(task.src) + len(task.dst)
 
 
 def _stream_count(compiled: CompiledModel) -> int:

@@ -14,7 +14,7 @@ from atcpy.om.reader import Package, PackagedModel, TaskRecord, read_model, read
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, shape, size
+from atcpy.report.units import count_of, counts, planned, shape, size
 from atcpy.stages.report import Precision, count_engines, count_host_ops
 
 TABLES = ("io", "nodes", "tasks", "weights", "passes", "precision", "memory", "provenance")
@@ -53,6 +53,7 @@ class PackageView:
             "nodes_before": graph.node_count_before,
             "task_count": len(self.package.tasks),
             "unknown_shapes": self.package.has_unknown_shapes,
+            "plans": [len(plan.tasks) for plan in self.package.plans],
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
             "custom_ops": ["::".join(name) for name in self.package.custom_ops],
@@ -254,11 +255,7 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
     source = summary["source"]
     opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
-    made = (
-        "compiled for the shapes that it meets"
-        if summary["unknown_shapes"]
-        else count_of(summary["task_count"], "task")
-    )
+    made = planned(summary["unknown_shapes"], summary["task_count"], summary["plans"])
     tasks = f"{count_of(summary['nodes_before'], 'node')} → {made}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"

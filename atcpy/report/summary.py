@@ -8,7 +8,7 @@ from atcpy.ir import Source
 from atcpy.ir.decisions import PassCount
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, duration, shape, size
+from atcpy.report.units import count_of, counts, duration, planned, shape, size
 from atcpy.stages.report import ConvertReport, Memory, PortInfo, Precision
 
 _ENGINES = ("AIcoreEngine", "VectorEngine", "AICPU", "GE_LOCAL", "DNN_HCCL", "HOST_CPU")
@@ -32,11 +32,13 @@ def convert_summary(report: ConvertReport, model: str, seconds: float, *, soc_is
 def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bool) -> Iterator[str]:
     took = f"in {duration(seconds)}"
     yield f"{report.output}  {size(report.bytes)}  sha256 {report.sha256[:4]}…  {took}"
-    tasks = "compiled for the shapes that it meets" if report.unknown_shapes else count_of(report.task_count, "task")
+    tasks = planned(report.unknown_shapes, report.task_count, report.plans)
     nodes = f"{count_of(report.nodes_before, 'node')} → {tasks}"
     yield f"  from       {Path(model).name} ({_origin(report.source)})  {nodes}"
     yield from _ports("inputs", report.inputs)
     yield from _ports("outputs", report.outputs)
+    if report.unplanned:
+        yield f"  open dims  not planned ahead: {report.unplanned}"
     if report.gears:
         yield f"  gears      {' · '.join(str(gear) for gear in report.gears)}"
     shown = {name: report.engines.get(name, 0) for name in _ENGINES}

@@ -35,6 +35,14 @@ def counts(items: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count}" for name, count in items.items())
 
 
+def planned(unknown_shapes: bool, tasks: int, plans: Sequence[int]) -> str:
+    """What became of a model: its tasks, or how its open dims are dealt with; `plans` are the tasks of each plan."""
+    if plans:
+        others = f", {count_of(len(plans) - 1, 'plan')} more for dims of 1 or 0" if len(plans) > 1 else ""
+        return f"{count_of(plans[0], 'task')}, planned for all sizes{others}"
+    return "compiled for the shapes that it meets" if unknown_shapes else count_of(tasks, "task")
+
+
 def count_of(count: int, noun: str, nouns: str = "") -> str:
     """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"

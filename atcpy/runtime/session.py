@@ -15,6 +15,7 @@ from atcpy.errors import PackageCorrupt, UsageError, Where, raise_all
 from atcpy.ir import DType, Graph, Node, Sym, Tensor, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
+from atcpy.om import numbers
 from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
 from atcpy.om.reader import PackagedModel, read_model
@@ -28,6 +29,7 @@ from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.subgraph_chain import SubgraphChain, needs_cutting
+from atcpy.runtime.symbolic import SymbolicExecutor
 from atcpy.runtime.weights import WeightStore
 
 DEFAULT_SHAPE_CACHE = 16
@@ -107,6 +109,7 @@ class InferenceSession:
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
         self._hybrid: HybridGraph | SubgraphChain | None = None
+        self._symbolic: SymbolicExecutor | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
@@ -119,6 +122,8 @@ class InferenceSession:
                 self._outputs = _output_ports(graph)
             except (UsageError, *EVALUATION_ERRORS) as error:
                 raise broken_package(error, graph.name) from error
+            if self._package.plans:
+                self._symbolic = self._symbolic_executor()
             self._hybrid = (SubgraphChain if needs_cutting(graph) else HybridGraph)(graph, self.shape_cache)
         else:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
@@ -126,6 +131,21 @@ class InferenceSession:
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
+
+    def _symbolic_executor(self) -> SymbolicExecutor:
+        ports = self._package.inputs, self._package.outputs
+        try:
+            dtypes = tuple([numbers.DTYPE_OF_GE[info.dtype] for info in infos] for infos in ports)
+        except KeyError as error:
+            raise PackageCorrupt("P0005", f"an input or output has no type that can be run: {error}") from None
+        return SymbolicExecutor(
+            self._package,
+            ([info.name for info in ports[0]], [info.name for info in ports[1]]),
+            (dtypes[0], dtypes[1]),
+            lambda: tuple(self.model.graph.nodes),
+            threads=self.threads,
+            world=self._world,
+        )
 
     @property
     def model(self) -> PackagedModel:
@@ -155,7 +175,8 @@ class InferenceSession:
         """The plan of the model; where shapes are unknown, those that are compiled by now."""
         if self._plan is not None:
             return [self._plan]
-        return [] if self._hybrid is None else list(self._hybrid.plans())
+        planned = [] if self._symbolic is None else self._symbolic.instances()
+        return [*planned, *([] if self._hybrid is None else self._hybrid.plans())]
 
     @property
     def eager_nodes(self) -> list[Node]:
@@ -187,6 +208,11 @@ class InferenceSession:
         if self._plan is not None:
             results = self._plan.run(values)
             return [results[index] for index in chosen]
+        # Plans for all sizes have the defaults of inputs as constants.
+        with_defaults = all(self._inputs[index].name not in feeds for index in self._package.default_inputs)
+        completed = self._symbolic.run(values) if self._symbolic is not None and with_defaults else None
+        if completed is not None:
+            return [completed[index] for index in chosen]
         assert self._hybrid is not None
         results = self._hybrid.run(values)
         return owned([results[index] for index in chosen], values)

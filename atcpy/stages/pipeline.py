@@ -30,12 +30,13 @@ from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
-from atcpy.stages.compile import compile_graph, keep_unknown
+from atcpy.stages.compile import compile_graph
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.report import ConvertReport
 from atcpy.stages.split import place, split
+from atcpy.stages.symbolic import plan_unknown
 
 # The names under which GE dumps its graph at the end of each stage.
 GE_STAGE = {
@@ -105,7 +106,7 @@ def compile_model(
         with clock.stage(Stage.SPLIT):
             place(graph, manager)
         with clock.stage(Stage.COMPILE):
-            compiled = keep_unknown(graph, identity)
+            compiled = plan_unknown(graph, identity, manager)
         return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
     with clock.stage(Stage.SPLIT):
         partition = split(graph, manager)
@@ -237,6 +238,8 @@ def _report(
         nodes_before=nodes_before,
         task_count=len(compiled.tasks),
         unknown_shapes=compiled.has_unknown_shapes,
+        plans=tuple(len(plan.tasks) for plan in compiled.plans),
+        unplanned=compiled.unplanned,
         engines=reporting.count_engines(compiled.graph),
         host_cpu_ops=host_ops,
         custom_ops=custom_ops_in(compiled.graph),

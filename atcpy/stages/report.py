@@ -84,7 +84,9 @@ class ConvertReport:
     transdata: TransDataCount
     gears: tuple[str, ...] = ()
     stages: tuple[StageTime, ...]
-    unknown_shapes: bool = False  # no tasks yet: the graph is compiled for the shapes that it meets
+    unknown_shapes: bool = False  # there are plans for all sizes, or the graph is compiled for the shapes that it meets
+    plans: tuple[int, ...] = ()  # the number of tasks of each plan for all sizes
+    unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None
     warnings: tuple[AtcWarning, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from atcpy.ir import Graph, MemoryPlan, Region, Slot, Value, Weight
+from atcpy.ir.symbolic import same_shape
 from atcpy.ops import find_opdef
 from atcpy.options import CompileOptions
 from atcpy.passes.compile.lower import Launch
@@ -58,6 +59,8 @@ class BufferAssignment:
         for value, weight in weights.items():
             self._buffers[value] = Buffer(Region.WEIGHTS, weight.nbytes, offset=weight.offset)
         self._arena: list[tuple[Buffer, Block]] = []
+        self._is_numbered = False  # blocks are placed when their sizes are known; until then operands have numbers
+        self._numbers: dict[int, int] = {}  # of blocks, by identity
         self._assign(launches)
 
     def _root(self, value: Value) -> Value:
@@ -66,6 +69,14 @@ class BufferAssignment:
     def plan(self, *, reuse: bool) -> MemoryPlan:
         """Give each block of the arena its offset."""
         return plan_memory(self.blocks(), reuse=reuse)
+
+    def number_blocks(self) -> list[Block]:
+        """Leave the blocks to whoever knows their sizes: operands name their block, and an offset in it."""
+        blocks = self.blocks()
+        self._is_numbered, self._numbers = True, {id(block): number for number, block in enumerate(blocks)}
+        for block in blocks:
+            block.offset = 0
+        return blocks
 
     def blocks(self) -> list[Block]:
         """Return the blocks of the arena."""
@@ -125,10 +136,11 @@ class BufferAssignment:
         found, desc = self.find(value), value.desc
         if found is None:
             assert desc.nbytes == 0, f"no launch writes {value.name}"
-            return Slot(Region.ARENA, 0, 0, desc)
+            return Slot(Region.WEIGHTS if self._is_numbered else Region.ARENA, 0, 0, desc)
         buffer, offset = found
         start = buffer.offset if buffer.block is None else buffer.block.offset
-        return Slot(buffer.region, start + offset, desc.nbytes, desc, buffer.index)
+        index = buffer.index if buffer.block is None else self._numbers.get(id(buffer.block), 0)
+        return Slot(buffer.region, start + offset, desc.nbytes, desc, index)
 
     def _assign(self, launches: Sequence[Launch]) -> None:
         """Assign buffers to what launches write. A value lives from the first launch that writes it to the last that
@@ -160,7 +172,7 @@ class BufferAssignment:
             return None
         for index in opdef.inplace:
             source = launch.node.input(index)
-            if source is None or source.desc.memory_shape != value.desc.memory_shape:
+            if source is None or not same_shape(source.desc.memory_shape, value.desc.memory_shape):
                 continue
             root = self._root(source)
             buffer = self._buffers.get(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from atcpy.ir import (
     CompiledModel,
@@ -18,13 +19,15 @@ from atcpy.ir import (
     Region,
     Slot,
     Source,
+    SymbolicPlan,
     Task,
     Value,
     Weight,
     walk,
 )
 from atcpy.ir.decisions import ALLREDUCE_FUSION
-from atcpy.kernels.table import HOST_FAMILY, pack_params
+from atcpy.kernels.symbolic_program import BlockSize
+from atcpy.kernels.table import HOST_FAMILY, pack_params, slot_patches, split_symbolic
 from atcpy.ops import is_view
 from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams
@@ -50,25 +53,92 @@ class Identity:
 
 def emit(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
     """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks."""
-    roots = _view_roots(graph)
-    _copy_shared_outputs(graph, roots)
-    launches = lower(graph)
-    weights = _lay_out_weights(node for node in graph.nodes if node.op_type == "Const")
-    buffers = BufferAssignment(graph, launches, weights, roots)
-    lowered = LoweredGraph([*launches], buffers, manager.options.compile)
-    manager.run(graph, *Phase.of(Stage.COMPILE), argument=lowered)
+    launches, roots = _lower(graph)
+    weights = WeightLayout().add(_constants(graph))
+    buffers, lowered = _assign_buffers(graph, launches, weights, roots, manager)
     memory = buffers.plan(reuse=manager.options.compile.reuse_memory)
     position = {node: index for index, node in enumerate(graph.nodes)}
-    launched = (launch for launch in lowered.launches if launch is not None)
+    launched = (launch for launch in lowered if launch is not None)
     tasks = assign_streams([_task(launch, position[launch.node], buffers) for launch in launched])
     _count_fused_copies(graph, tasks)
     return _compiled_model(graph, identity, weights, memory, tasks)
 
 
-def keep_unknown(graph: Graph, identity: Identity) -> CompiledModel:
-    """Keep a graph with unknown shapes as it is: the runtime compiles it for the shapes that it meets."""
-    weights = _lay_out_weights(node for node in walk(graph) if node.op_type == "Const")
-    return _compiled_model(graph, identity, weights, MemoryPlan(0, 0, 0), has_unknown_shapes=True)
+@dataclass(frozen=True, slots=True)
+class SymbolicTasks:
+    """The tasks of a graph whose sizes are symbolic, each arena operand relative to its block, and these blocks."""
+
+    tasks: tuple[Task, ...]
+    blocks: tuple[BlockSize, ...]
+
+
+def emit_symbolic(graph: Graph, kept: Mapping[str, int], weights: WeightLayout, manager: PassManager) -> SymbolicTasks:
+    """List the tasks of a graph whose sizes are symbolic. `kept` are the nodes of the graph that the package keeps, by
+    name; `weights` gets the constants that the tasks read.
+    """
+    launches, roots = _lower(graph)
+    launches = _without_unread_shapes(launches, graph, roots)
+    of_graph = weights.add(_constants(graph))
+    buffers, lowered = _assign_buffers(graph, launches, of_graph, roots, manager)
+    blocks = buffers.number_blocks()
+    before = list(accumulate((launch is not None for launch in lowered), initial=0))  # tasks before each launch
+    tasks = [_symbolic_task(launch, kept, buffers) for launch in lowered if launch is not None]
+    sizes = []
+    for block in blocks:
+        first = min(before[block.first], len(tasks) - 1)
+        sizes.append(BlockSize(block.nbytes, first, max(before[block.last + 1] - 1, first)))
+    return SymbolicTasks(tuple(tasks), tuple(sizes))
+
+
+def _without_unread_shapes(launches: list[Launch], graph: Graph, roots: Mapping[Value, Value]) -> list[Launch]:
+    """Leave out ShapeValues that no kernel reads: they told the compiler the shape of a result."""
+    read = {roots.get(value, value) for launch in launches for value in launch.call.src if value is not None}
+    read.update(roots.get(value, value) for value in graph.outputs)
+    return [launch for launch in launches if launch.node.op_type != "ShapeValue" or launch.node.output in read]
+
+
+def _symbolic_task(launch: Launch, kept: Mapping[str, int], buffers: BufferAssignment) -> Task:
+    params, patches = split_symbolic(launch.call.family, launch.call.params)
+    node = launch.node
+    index = next((kept[name] for name in (*node.sources, node.name) if name in kept), 0)
+    task = _task(replace(launch, call=replace(launch.call, params=params)), index, buffers)
+    return replace(task, patches=(*patches, *slot_patches((*task.src, *task.dst))))
+
+
+def _lower(graph: Graph) -> tuple[list[Launch], dict[Value, Value]]:
+    """The launches of a graph, and the value whose memory each view shows."""
+    roots = _view_roots(graph)
+    _copy_shared_outputs(graph, roots)
+    return lower(graph), roots
+
+
+def _assign_buffers(
+    graph: Graph,
+    launches: Sequence[Launch],
+    weights: dict[Value, Weight],
+    roots: dict[Value, Value],
+    manager: PassManager,
+) -> tuple[BufferAssignment, list[Launch | None]]:
+    """The buffers of all values after the passes of the stage, and the launches that these left."""
+    buffers = BufferAssignment(graph, launches, weights, roots)
+    lowered = LoweredGraph([*launches], buffers, manager.options.compile)
+    manager.run(graph, *Phase.of(Stage.COMPILE), argument=lowered)
+    return buffers, lowered.launches
+
+
+def _constants(graph: Graph) -> Iterable[Node]:
+    return (node for node in graph.nodes if node.op_type == "Const")
+
+
+def keep_unknown(
+    graph: Graph, identity: Identity, weights: WeightLayout, plans: Sequence[SymbolicPlan] = ()
+) -> CompiledModel:
+    """Keep a graph with unknown shapes, and the plans that serve some or all of them; `weights` has the constants of
+    both. The runtime compiles the graph for shapes that no plan serves.
+    """
+    of_graph = weights.add(node for node in walk(graph) if node.op_type == "Const")
+    compiled = _compiled_model(graph, identity, of_graph, MemoryPlan(0, 0, 0), has_unknown_shapes=True)
+    return replace(compiled, weights=weights.all, plans=tuple(plans))
 
 
 def _compiled_model(
@@ -139,23 +209,30 @@ def _copy_shared_outputs(graph: Graph, roots: dict[Value, Value]) -> None:
             taken.add(root)
 
 
-def _lay_out_weights(nodes: Iterable[Node]) -> dict[Value, Weight]:
-    """Offsets of constants in graph order; equal ones share their bytes."""
-    placed: dict[tuple[bytes, object, object], Weight] = {}
-    weights: dict[Value, Weight] = {}
-    offset = WEIGHTS_START
-    for node in nodes:
-        tensor = node.output.tensor
-        if tensor is None or tensor.dtype is DType.STRING:
-            continue
-        desc = node.output.desc
-        key = (tensor.digest, desc.format, desc.storage_shape)
-        twin = placed.get(key)
-        if twin is None or not twin.tensor.equals(tensor):  # an attacker can make digests collide
-            twin = placed[key] = Weight(node.output.name, tensor, desc, offset, desc.nbytes)
-            offset += -(-desc.nbytes // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
-        weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
-    return weights
+class WeightLayout:
+    """Offsets of constants in the order in which they are added; equal ones share their bytes."""
+
+    def __init__(self) -> None:
+        self.all: list[Weight] = []
+        self._placed: dict[tuple[bytes, object, object], Weight] = {}
+        self._offset = WEIGHTS_START
+
+    def add(self, nodes: Iterable[Node]) -> dict[Value, Weight]:
+        """Lay out the constants of a graph; return their ranges."""
+        weights: dict[Value, Weight] = {}
+        for node in nodes:
+            tensor = node.output.tensor
+            if tensor is None or tensor.dtype is DType.STRING:
+                continue
+            desc = node.output.desc
+            key = (tensor.digest, desc.format, desc.storage_shape)
+            twin = self._placed.get(key)
+            if twin is None or not twin.tensor.equals(tensor):  # an attacker can make digests collide
+                twin = self._placed[key] = Weight(node.output.name, tensor, desc, self._offset, desc.nbytes)
+                self._offset += -(-desc.nbytes // WEIGHTS_ALIGNMENT) * WEIGHTS_ALIGNMENT
+            weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
+        self.all += weights.values()
+        return weights
 
 
 def _task(launch: Launch, op_index: int, buffers: BufferAssignment) -> Task:

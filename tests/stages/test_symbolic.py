@@ -1,0 +1,197 @@
+"""Plans for all sizes of open dims, against ONNX Runtime at many sizes; nothing may be compiled when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from atcpy import InferenceSession
+from atcpy.ir.tensor import Array
+from atcpy.options import convert_options
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import model, package
+
+SIZES = (1, 2, 3, 15, 16, 17, 40)
+
+# Models with the open dims b, s, t, h and w: a name, and indented the graph.
+TEXT = """
+elementwise
+    (float[b,s] x, float[s] y) => (float[b,s] z) { t = Mul(x, y) u = Exp(t) z = Sub(u, x) }
+chains and rows
+    (float[b,s,8] x) => (float[b,s,8] z) <int64[1] a = {-1}> { m = ReduceMean(x, a) d = Sub(x, m) z = Tanh(d) }
+softmax
+    (float[b,4,s,s] x) => (float[b,4,s,s] z) { z = Softmax(x) }
+softmax on an inner axis
+    (float[b,s,5] x) => (float[b,s,5] z) { z = Softmax<axis=1>(x) }
+matmul
+    (float[b,s,8] x) => (float[b,s,6] z) <float[8,6] w> { z = MatMul(x, w) }
+product of two
+    (float[b,s,8] x, float[b,t,8] y) => (float[b,s,t] z) { u = Transpose<perm=[0,2,1]>(y) z = MatMul(x, u) }
+product over a broadcast batch
+    (float[b,1,s,8] x, float[3,8,4] y) => (float[b,3,s,4] z) { z = MatMul(x, y) }
+vectors
+    (float[s] x, float[s,3] y) => (float[3] z) { z = MatMul(x, y) }
+gemm with a bias
+    (float[b,8] x, float[b,6] c) => (float[b,6] z) <float[8,6] w> { z = Gemm<alpha=0.5>(x, w, c) }
+concat
+    (float[b,s,4] x, float[b,t,4] y) => (float[b,u,4] z) { z = Concat<axis=1>(x, y) }
+concat of computed parts
+    (float[b,s] x, float[b,t] y) => (float[b,u] z) { p = Exp(x) q = Neg(y) z = Concat<axis=1>(p, q) }
+transpose
+    (float[b,s,3,5] x) => (float[b,3,s,5] z) { z = Transpose<perm=[0,2,1,3]>(x) }
+heads
+    (float[b,s,8] x) => (float[b,s,8] z) <int64[4] to = {0, -1, 2, 4}, int64[3] back = {0, -1, 8}> {
+        r = Reshape(x, to) t = Transpose<perm=[0,2,1,3]>(r) e = Exp(t) u = Transpose<perm=[0,2,1,3]>(e)
+        z = Reshape(u, back) }
+flatten
+    (float[b,s,4] x) => (float[n,4] z) <int64[2] to = {-1, 4}> { z = Reshape(x, to) }
+reshape by shape arithmetic
+    (float[b,s,8] x) => (float[b,n] z) <int64[1] one = {-1}> {
+        f = Shape<start=0, end=1>(x) t = Concat<axis=0>(f, one) z = Reshape(x, t) }
+dims as numbers
+    (float[b,s] x) => (float[b,s] z) { n = Shape<start=1>(x) f = Cast<to=1>(n) z = Div(x, f) }
+shape as a result
+    (float[b,s] x) => (int64[2] z) { z = Shape(x) }
+slice
+    (float[b,s] x) => (float[b,t] z) <int64[1] from = {1}, int64[1] to = {9223372036854775807}, int64[1] a = {1}> {
+        z = Slice(x, from, to, a) }
+last row
+    (float[b,s,4] x) => (float[b,1,4] z)
+    <int64[1] from = {-1}, int64[1] to = {9223372036854775807}, int64[1] a = {1}> { z = Slice(x, from, to, a) }
+split
+    (float[b,6,s] x) => (float[b,2,s] y, float[b,4,s] z) <int64[2] n = {2, 4}> { y, z = Split<axis=1>(x, n) }
+gather
+    (int64[b,s] i) => (float[b,s,4] z) <float[3,4] w> { z = Gather(w, i) }
+where and a mask
+    (float[b,s] x) => (float[b,s] z) <float zero = {0}> { m = Greater(x, zero) z = Where(m, x, zero) }
+expand
+    (float[s] x, float[b,s] y) => (float[b,s] z) { n = Shape(y) z = Expand(x, n) }
+positions
+    (float[b,s] x) => (int64[s] z) <int64 zero = {0}, int64 one = {1}, int64 axis = {1}> {
+        n = Shape(x) l = Gather(n, axis) z = Range(zero, l, one) }
+positions after others
+    (float[b,s] x, float[b,t] y) => (int64[u] z) <int64 one = {1}, int64 axis = {1}> {
+        n = Shape(x) p = Gather(n, axis) m = Shape(y) q = Gather(m, axis) e = Add(p, q) z = Range(p, e, one) }
+tile
+    (float[b,s] x) => (float[b,t] z) <int64[2] n = {1, 3}> { z = Tile(x, n) }
+pad
+    (float[b,s] x) => (float[b,t] z) <int64[4] p = {0, 1, 0, 2}> { z = Pad(x, p) }
+reduce
+    (float[b,s,4] x) => (float[b,4] y, float[b] z) <int64[1] a = {1}, int64[2] c = {1, 2}> {
+        y = ReduceSum<keepdims=0>(x, a) z = ReduceMax<keepdims=0>(x, c) }
+layer norm
+    (float[b,s,8] x) => (float[b,s,8] z) <float[8] g> { z = LayerNormalization(x, g) }
+conv
+    (float[b,3,h,w] x) => (float[b,4,p,q] z) <float[4,3,3,3] k> {
+        c = Conv<pads=[1,1,1,1], strides=[2,2]>(x, k) z = Relu(c) }
+depthwise conv and pool
+    (float[b,16,h,w] x) => (float[b,16,1,1] z) <float[16,1,3,3] k> {
+        c = Conv<pads=[1,1,1,1], group=16>(x, k) p = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2]>(c)
+        z = GlobalAveragePool(p) }
+one spatial dim
+    (float[b,2,s] x) => (float[b,4,t] z) <float[4,2,3] k> { z = Conv<pads=[1,1]>(x, k) }
+upsampling
+    (float[b,3,h,w] x) => (float[b,3,p,q] z) <float[4] f = {1, 1, 2, 2}> {
+        e = Exp(x)
+        z = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(e, , f) }
+integers
+    (int32[b,s] x) => (int32[b,s] z, int64[b] i) { z = Add(x, x) i = ArgMax<axis=1, keepdims=0>(x) }
+sums along
+    (float[b,s] x) => (float[b,s] z) <int64 a = {1}> { z = CumSum(x, a) }
+lengths that must agree
+    (float[b,s] x, float[b,t] y) => (float[b,s] z) { z = Add(x, y) }
+squeezed and unsqueezed
+    (float[b,1,s] x) => (float[b,s,1] z) <int64[1] one = {1}, int64[1] two = {2}> {
+        q = Squeeze(x, one) z = Unsqueeze(q, two) }
+"""
+
+
+def _models() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in TEXT.strip().splitlines():
+        if not line.startswith(" "):
+            found[line] = ""
+        else:
+            found[list(found)[-1]] += line + "\n"
+    return found
+
+
+MODELS = _models()
+
+
+def feeds_of(session: onnxruntime.InferenceSession, sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    feeds: dict[str, Array] = {}
+    for port in session.get_inputs():
+        shape = [dim if isinstance(dim, int) else sizes[dim] for dim in port.shape]
+        floats = port.type == "tensor(float)"
+        dtype = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}.get(port.type, np.float32)
+        feeds[port.name] = rng.standard_normal(shape).astype(dtype) if floats else rng.integers(0, 3, shape, dtype)
+    return feeds
+
+
+def ort_session(proto: bytes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(proto, options)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_package_serves_all_sizes(name: str) -> None:
+    proto = model("m " + MODELS[name])
+    oracle = ort_session(proto.SerializeToString())
+    session = InferenceSession(package("m " + MODELS[name]), threads=1)
+    rng = np.random.default_rng(len(name))
+    drawn = [dict(zip("bsthw", rng.choice(SIZES, 5).tolist(), strict=True)) for _ in range(12)]
+    for number, sizes in enumerate([dict.fromkeys("bsthw", 1), dict.fromkeys("bsthw", 16), *drawn]):
+        if name == "lengths that must agree":
+            sizes["t"] = sizes["s"]
+        feeds = feeds_of(oracle, sizes, number)
+        for found, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=str(sizes))
+            assert found.dtype == expected.dtype
+    cache = session.shape_cache
+    assert cache is not None and cache.misses == 0, "something was compiled"
+
+
+def test_sizes_that_break_a_guard_are_compiled() -> None:
+    """The lengths of both are one symbol in the plan; for a length of 1, which is broadcast, the graph is compiled."""
+    session = InferenceSession(package("m " + MODELS["lengths that must agree"]), threads=1)
+    x, y = np.ones((2, 5), np.float32), np.ones((2, 1), np.float32)
+    [z] = session.run(None, {"x": x, "y": y})
+    assert z.shape == (2, 5) and (z == 2).all()
+    assert session.shape_cache is not None and session.shape_cache.misses == 1
+    session.run(None, {"x": x, "y": x})
+    assert session.shape_cache.misses == 1
+
+
+def test_what_is_not_planned_says_why() -> None:
+    compiled, report = compile_model(model("m (float[n] x) => (int64[1,k] y) { y = NonZero(x) }"), convert_options({}))
+    assert not compiled.plans and report.unplanned and not report.plans
+    compiled, report = compile_model(model("m (float[n] x) => (float[n] y) { y = Exp(x) }"), convert_options({}))
+    assert report.plans == (1,) and not report.unplanned and compiled.plans[0].symbols[0].name == "n"
+
+
+def test_bounds_of_dims_are_those_of_the_plan() -> None:
+    session = InferenceSession(
+        package("m (float[n] x) => (float[n] y) { y = Exp(x) }", {"input_shape": "x:2~5"}), threads=1
+    )
+    for size in (2, 5):
+        session.run(None, {"x": np.zeros(size, np.float32)})
+    assert session.shape_cache is not None and session.shape_cache.misses == 0
+
+
+def test_dims_of_one_name_are_one_symbol() -> None:
+    compiled, _ = compile_model(
+        model("m (float[n,3] x, float[3,n] y) => (float[n,n] z) { z = MatMul(x, y) }"), convert_options({})
+    )
+    assert [(dim.name, dim.input_index, dim.axis) for dim in compiled.plans[0].symbols] == [("n", 0, 0)]
+
+
+def test_the_constants_of_a_plan_lie_in_the_package_once() -> None:
+    text = "m (float[n,64] x) => (float[n,64] z) <float[64] c> { z = Add(x, c) }"
+    compiled, _ = compile_model(model(text), convert_options({}))
+    assert len({weight.offset for weight in compiled.weights}) == 1
