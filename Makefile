@@ -130,9 +130,10 @@ tsan: $(TSAN)/build.ninja ## the worker pool under ThreadSanitizer, without Pyth
 	@$(NINJA) -C $(TSAN) -j $(JOBS) --quiet tests/csrc/threads
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 $(TSAN)/tests/csrc/threads
 
-fuzz: build $(ASAN)/build.ninja ## task records, random and mutated real ones, through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
+fuzz: build $(ASAN)/build.ninja ## task records, random and mutated real ones, and symbolic plans, through the loader and the kernels; FUZZ_RUNS=N FUZZ_SEED=S FUZZ_MODELS="…"
 	@$(NINJA) -C $(ASAN) -j $(JOBS) --quiet
 	$(PY) tests/csrc/seed_records.py $(ASAN)/records.bin $(FUZZ_MODELS)
+	$(ASAN)/tests/csrc/fuzz_symbolic -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED)
 	$(ASAN)/tests/csrc/fuzz_plan -records=$(ASAN)/records.bin -runs=$(FUZZ_RUNS) -seed=$(FUZZ_SEED) -keep=$(ASAN)/input.bin
 
 fuzz-graphs: build ## random graphs of all types against float64; FUZZ_GRAPHS=N FUZZ_SEED=S
