@@ -110,8 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memcpy(records, bytes, size);
     for (int isa = ISA_SCALAR; isa <= (int)atc_this_cpu()->isa; isa++) {
         struct atc_refusal refusal = {{0}, 0, false};
-        struct atc_plan *plan =
-            atc_plan_load(records, size, weights, &limits, 1, (enum atc_isa)isa, NULL, &refusal);
+        struct atc_plan *plan = atc_plan_load(records, size, weights, NULL, &limits, 1,
+                                              (enum atc_isa)isa, NULL, &refusal);
         if (plan == NULL) {
             if (memchr(refusal.reason, 0, sizeof refusal.reason) == NULL || !refusal.reason[0])
                 abort(); /* a refusal gives its reason */
@@ -260,8 +260,10 @@ static void change(uint8_t *bytes, size_t size)
         nudge(&task);
         break;
     default:
-        if (memchr(task.family, 0, sizeof task.family) != NULL)
-            family = atc_find_family(task.family);
+        if (memchr(task.family, 0, sizeof task.family) != NULL) {
+            const struct kernel_row *rows = atc_find_rows(task.family);
+            family = rows == NULL ? NULL : rows->family;
+        }
         if (family == NULL || family->fields[0].name == NULL)
             return;
         const int64_t value = a_size();

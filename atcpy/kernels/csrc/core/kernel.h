@@ -105,7 +105,8 @@ struct kernel_row {
 extern const struct kernel_row kernel_table[];
 extern const int kernel_table_rows;
 
-const struct kernel_family *atc_find_family(const char *name);
+/* The first row of the family of that name, whose rows follow each other, or NULL. */
+const struct kernel_row *atc_find_rows(const char *name);
 
 /* Argument structs are declared from a list of fields, which Python reads to fill them by name:
  *

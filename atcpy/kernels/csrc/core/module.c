@@ -186,7 +186,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
                                       .input_bytes = self->sizes,
                                       .output_bytes = self->sizes + n_inputs};
     struct atc_refusal refusal;
-    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, &limits,
+    self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, NULL, &limits,
                                threads, (enum atc_isa)isa, only, &refusal);
     if (self->plan == NULL)
         set_refused(&refusal);

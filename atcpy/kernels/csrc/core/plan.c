@@ -61,13 +61,11 @@ static bool slot_ok(const struct atc_slot *slot, bool is_dst, const struct atc_l
     return (indexed || slot->index == 0) && (item == 0 || slot->offset % (uint64_t)item == 0);
 }
 
+/* Bytes that are equal to their neighbours, the first of which is zero: memcmp is fast. */
 static bool all_zero(const void *bytes, size_t n)
 {
     const uint8_t *at = bytes;
-    for (size_t i = 0; i < n; i++)
-        if (at[i] != 0)
-            return false;
-    return true;
+    return n == 0 || (at[0] == 0 && memcmp(at, at + 1, n - 1) == 0);
 }
 
 static bool overlap(const struct atc_slot *a, const struct atc_slot *b)
@@ -143,10 +141,10 @@ static bool enums_ok(const struct kernel_family *family, const uint8_t *params)
     return true;
 }
 
-static bool row_fits(const struct kernel_row *row, const struct kernel_family *family,
-                     const struct task_view *view, enum atc_isa isa, const char *only)
+static bool row_fits(const struct kernel_row *row, const struct task_view *view, enum atc_isa isa,
+                     const char *only)
 {
-    if (row->family != family || row->isa > isa)
+    if (row->isa > isa)
         return false;
     if (only != NULL && strcmp(row->symbol, only) != 0)
         return false;
@@ -167,8 +165,9 @@ static int64_t max_work(const struct atc_task *task)
     return atc_add(FREE_WORK, atc_mul(WORK_PER_BYTE, bytes));
 }
 
-static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits *limits,
-                 enum atc_isa isa, const char *only, struct atc_refusal *refusal)
+static bool bind(struct atc_plan *plan, int64_t number, const struct kernel_row *rows,
+                 const struct atc_limits *limits, enum atc_isa isa, const char *only,
+                 struct atc_refusal *refusal)
 {
     const struct atc_task *task = plan->records + number;
     struct atc_bound_task *bound = plan->tasks + number;
@@ -191,9 +190,11 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     if (strcmp(task->family, "host") == 0)
         return true;
 
-    const struct kernel_family *family = atc_find_family(task->family);
-    if (family == NULL)
+    if (rows == NULL)
+        rows = atc_find_rows(task->family);
+    if (rows == NULL)
         return atc_refuse(refusal, number, "no kernel family of that name");
+    const struct kernel_family *family = rows->family;
     const size_t used = params_used(family);
     if (!all_zero(task->params + used, ATC_PARAM_BYTES - used))
         return atc_refuse(refusal, number, "arguments beyond the last");
@@ -207,9 +208,10 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
     const char *reason = family->check(&view);
     if (reason != NULL)
         return atc_refuse(refusal, number, "%s: %s", family->name, reason);
-    for (int i = 0; i < kernel_table_rows && bound->row == NULL; i++)
-        if (row_fits(kernel_table + i, family, &view, isa, only))
-            bound->row = kernel_table + i;
+    const struct kernel_row *end = kernel_table + kernel_table_rows;
+    for (; rows < end && rows->family == family && bound->row == NULL; rows++)
+        if (row_fits(rows, &view, isa, only))
+            bound->row = rows;
     if (bound->row == NULL)
         return atc_refuse(refusal, number, "%s: no kernel for these types", family->name);
 
@@ -229,6 +231,7 @@ static bool bind(struct atc_plan *plan, int64_t number, const struct atc_limits 
 }
 
 struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8_t *weights,
+                               const struct kernel_row *const *rows,
                                const struct atc_limits *limits, int threads, enum atc_isa isa,
                                const char *only, struct atc_refusal *refusal)
 {
@@ -243,7 +246,7 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     if (plan != NULL) {
         pthread_mutex_init(&plan->lock, NULL);
         plan->tasks = calloc(n_tasks + 1, sizeof *plan->tasks);
-        plan->records = calloc(n_tasks + 1, sizeof *plan->records);
+        plan->records = malloc(bytes + 1);
     }
     if (plan == NULL || plan->tasks == NULL || plan->records == NULL) {
         atc_refuse_memory(refusal);
@@ -264,7 +267,8 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
         const bool in_order = events_ok(plan->records + i, &events);
         if (!in_order)
             atc_refuse(refusal, i, "its events are out of order");
-        if (!in_order || !bind(plan, i, limits, isa, only, refusal)) {
+        if (!in_order ||
+            !bind(plan, i, rows == NULL ? NULL : rows[i], limits, isa, only, refusal)) {
             atc_plan_free(plan);
             return NULL;
         }

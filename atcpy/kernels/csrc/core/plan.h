@@ -60,9 +60,11 @@ __attribute__((format(printf, 3, 4))) bool atc_refuse(struct atc_refusal *refusa
 bool atc_refuse_memory(struct atc_refusal *refusal);
 
 /* Checks `bytes` of task records against the limits and binds each to the first row that fits the
- * CPU, an `isa` at most, or to the row `only` where it is not NULL. Returns NULL with the refusal.
+ * CPU, an `isa` at most, or to the row `only` where it is not NULL. `rows` has what atc_find_rows
+ * gives for each task, or is NULL. Returns NULL with the refusal.
  */
 struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8_t *weights,
+                               const struct kernel_row *const *rows,
                                const struct atc_limits *limits, int threads, enum atc_isa isa,
                                const char *only, struct atc_refusal *refusal);
 void atc_plan_free(struct atc_plan *plan);

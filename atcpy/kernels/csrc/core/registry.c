@@ -23,13 +23,13 @@ const struct kernel_row kernel_table[] = {
 };
 const int kernel_table_rows = (int)(sizeof kernel_table / sizeof kernel_table[0]);
 
-const struct kernel_family *atc_find_family(const char *name)
+const struct kernel_row *atc_find_rows(const char *name)
 {
     const struct kernel_family *last = NULL;
     for (int i = 0; i < kernel_table_rows; i++) {
         const struct kernel_family *family = kernel_table[i].family;
         if (family != last && strcmp(family->name, name) == 0)
-            return family;
+            return kernel_table + i;
         last = family;
     }
     return NULL;

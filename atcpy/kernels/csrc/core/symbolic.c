@@ -49,6 +49,7 @@ struct atc_symbolic {
     struct block *blocks;
     uint32_t *input_slots, *output_slots, *ranks, *dim_slots;
     struct block_operand *operands;
+    const struct kernel_row **rows; /* of each task's family; NULL: the host's, or none */
     struct atc_blocks *arena;
     const uint8_t *weights;
     int64_t weight_bytes;
@@ -194,7 +195,8 @@ static const struct param_field *field_at(const struct kernel_family *family, ui
 }
 
 /* True if the patch sets the offset or the size of an operand, or a number of the arguments. */
-static bool patch_ok(const struct patch *patch, const struct atc_task *task)
+static bool patch_ok(const struct patch *patch, const struct atc_task *task,
+                     const struct kernel_row *rows)
 {
     if (patch->offset >= SLOTS_AT && patch->offset < PARAMS_AT) {
         const size_t number = (patch->offset - SLOTS_AT) / sizeof(struct atc_slot);
@@ -204,14 +206,22 @@ static bool patch_ok(const struct patch *patch, const struct atc_task *task)
                (within == offsetof(struct atc_slot, offset) ||
                 within == offsetof(struct atc_slot, bytes));
     }
-    if (patch->offset < PARAMS_AT || patch->offset % 8 != 0 ||
-        memchr(task->family, 0, sizeof task->family) == NULL)
+    if (patch->offset < PARAMS_AT || patch->offset % 8 != 0 || rows == NULL)
         return false;
-    const struct kernel_family *family = atc_find_family(task->family);
-    const struct param_field *field =
-        family == NULL ? NULL : field_at(family, patch->offset - PARAMS_AT);
+    const struct param_field *field = field_at(rows->family, patch->offset - PARAMS_AT);
     return field != NULL && field->choices == NULL && patch->kind <= PATCH_RECIPROCAL &&
            field->is_float == (patch->kind != PATCH_I64);
+}
+
+static bool find_rows(struct atc_symbolic *self, struct atc_refusal *refusal)
+{
+    self->rows = calloc((size_t)self->header.n_tasks + 1, sizeof *self->rows);
+    if (self->rows == NULL)
+        return atc_refuse_memory(refusal);
+    for (uint32_t t = 0; t < self->header.n_tasks; t++)
+        if (memchr(self->records[t].family, 0, ATC_FAMILY_BYTES) != NULL)
+            self->rows[t] = atc_find_rows(self->records[t].family);
+    return true;
 }
 
 static bool check_patches(const struct atc_symbolic *self, struct atc_refusal *refusal)
@@ -219,7 +229,7 @@ static bool check_patches(const struct atc_symbolic *self, struct atc_refusal *r
     for (uint32_t i = 0; i < self->header.n_patches; i++) {
         const struct patch *patch = self->patches + i;
         if (patch->task >= self->header.n_tasks || patch->slot >= self->n_slots ||
-            !patch_ok(patch, self->records + patch->task))
+            !patch_ok(patch, self->records + patch->task, self->rows[patch->task]))
             return atc_refuse(refusal, -1, "patch %u: no such field or value", i);
         if (i > 0 && (patch->task < patch[-1].task ||
                       (patch->task == patch[-1].task && patch->offset <= patch[-1].offset)))
@@ -288,8 +298,8 @@ static bool check(struct atc_symbolic *self, struct atc_refusal *refusal)
            slots_ok(self, self->input_slots, header->n_inputs, "input", refusal) &&
            slots_ok(self, self->output_slots, header->n_outputs, "output", refusal) &&
            slots_ok(self, self->dim_slots, self->n_dims, "output dim", refusal) &&
-           find_operands(self, refusal) && check_patches(self, refusal) &&
-           make_arena(self, refusal);
+           find_operands(self, refusal) && find_rows(self, refusal) &&
+           check_patches(self, refusal) && make_arena(self, refusal);
 }
 
 struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
@@ -338,6 +348,7 @@ void atc_symbolic_free(struct atc_symbolic *self)
     free(self->ranks);
     free(self->dim_slots);
     free(self->operands);
+    free(self->rows);
     free(self->only);
     free(self->slots);
     free(self->records);
@@ -405,12 +416,16 @@ static bool apply_patches(struct atc_symbolic *self, struct atc_refusal *refusal
         const struct patch *patch = self->patches + i;
         uint8_t *field = (uint8_t *)(self->records + patch->task) + patch->offset;
         const int64_t value = self->slots[patch->slot];
-        const double real = patch->kind == PATCH_F64 ? (double)value : 1.0 / (double)value;
         if ((patch->offset < PARAMS_AT && value < 0) ||
             (patch->kind == PATCH_RECIPROCAL && value <= 0))
             return atc_refuse(refusal, patch->task, "patch %u: a value of %lld", i,
                               (long long)value);
-        memcpy(field, patch->kind == PATCH_I64 ? (const void *)&value : (const void *)&real, 8);
+        if (patch->kind == PATCH_I64) {
+            memcpy(field, &value, sizeof value);
+        } else {
+            const double real = patch->kind == PATCH_F64 ? (double)value : 1.0 / (double)value;
+            memcpy(field, &real, sizeof real);
+        }
     }
     return true;
 }
@@ -463,9 +478,9 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
                                       .n_outputs = header->n_outputs,
                                       .input_bytes = instance->port_bytes,
                                       .output_bytes = output_bytes};
-    instance->plan =
-        atc_plan_load((const uint8_t *)self->records, (size_t)header->n_tasks * ATC_TASK_BYTES,
-                      self->weights, &limits, self->threads, self->isa, self->only, refusal);
+    instance->plan = atc_plan_load(
+        (const uint8_t *)self->records, (size_t)header->n_tasks * ATC_TASK_BYTES, self->weights,
+        self->rows, &limits, self->threads, self->isa, self->only, refusal);
     return instance->plan != NULL;
 }
 
