@@ -137,6 +137,16 @@ CASES: tuple[str, ...] = (
     """(float[1,9,4] x, float[1,2,9] s) => (int64[n,3] y)
        { a = Abs(x)  m = Constant<value_ints = [4]>()  t = Constant<value_floats = [0.5]>()
          y = NonMaxSuppression(a, s, m, t) }""",
+    """(float[9,3] x) => (float[9,1] y)
+       { y = ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, nodes_treeids = [0,0,0], nodes_nodeids = [0,1,2],
+           nodes_featureids = [1,0,0], nodes_values = [0.5,0.0,0.0], nodes_modes = ["BRANCH_LEQ","LEAF","LEAF"],
+           nodes_truenodeids = [1,0,0], nodes_falsenodeids = [2,0,0], target_treeids = [0,0], target_nodeids = [1,2],
+           target_ids = [0,0], target_weights = [1.0,-2.0]>(x) }""",
+    """(float[9,2] x) => (int64[9] l, float[9,3] y)
+       { l, y = ai.onnx.ml.SVMClassifier<kernel_type = "LINEAR", kernel_params = [0.5,0.0,3.0],
+           classlabels_ints = [0,1,2], vectors_per_class = [1,1,1], support_vectors = [1.0,0.0,0.0,1.0,-1.0,-1.0],
+           coefficients = [0.5,-0.5,0.25,0.75,-0.25,-1.0], rho = [0.1,-0.2,0.3], prob_a = [-1.0,-1.5,-0.5],
+           prob_b = [0.1,0.0,-0.1]>(x) }""",
     """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
        { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
 )  # fmt: skip
@@ -178,7 +188,7 @@ def build(text: str, *, seed: int) -> onnx.ModelProto:
     stated, _, rest = text.partition(" ")
     of_op = next((number for op, number in _OPSET_OF.items() if f"{op}<" in text), _OPSET)
     opset, body = (int(stated), rest) if stated.isdigit() else (of_op, text)
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> selftest {body}')
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "ai.onnx.ml" : 3]> selftest {body}')
     result = {name for node in model.graph.node for name in node.output}
     rng = np.random.default_rng(seed)
     for value in model.graph.value_info:

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from atcpy.exporters.onnx import export_model
-from atcpy.ir import Graph
+from atcpy.ir import Graph, Tensor
 from atcpy.ir.verify import violations
 from atcpy.ops.ml.trees import evaluate_trees
 from atcpy.options import ParseOptions
@@ -62,6 +62,8 @@ def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     mask ONNX Runtime does not broadcast over the queries, and Trees, which it does not have.
     """
     model = export_model(graph)
+    defaults = {node.output.name: node.attrs.get("default") for node in graph.inputs}
+    feeds = {name: item.array for name, item in defaults.items() if isinstance(item, Tensor)} | dict(feeds)
     is_known = not any(graph.nodes_of("Attention")) and not any(graph.nodes_of("Trees"))
     if model.opset_import[0].version <= 26 and is_known:
         return run_ort(model, feeds)

@@ -62,6 +62,8 @@ def _covers(node: Node, index: int, shape: Shape | None) -> bool:
     if result is None or shape is None or None in shapes or UNNAMED in result or len(shape) > len(result):
         return False
     others = [*(other for other in shapes if other is not None), shape]
+    if max(map(len, others)) < len(result):
+        return False  # a leading dim of 1 comes from nobody else
     return all(any(_dim(other, axis) == dim for other in others) for axis, dim in enumerate(reversed(result)))
 
 
