@@ -121,7 +121,7 @@ asan: $(ASAN)/build.ninja ## kernel tests under AddressSanitizer and UBSan
 	@rm -rf $(ASAN)/site && mkdir -p $(ASAN)/site && cp -rs $(CURDIR)/atcpy $(ASAN)/site/ && rm -f $(ASAN)/site/atcpy/kernels/*.so
 	@ln -sf ../../../atcpy/kernels/csrc/_kernels$(SUFFIX) $(ASAN)/site/atcpy/kernels/
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" tests/kernels tests/ops
+	PYTHONPATH=$(CURDIR)/$(ASAN)/site $(BIN)/pytest -n 2 --dist worksteal -p no:cacheprovider -o pythonpath=$(ASAN)/site -m "not slow" tests/kernels tests/ops
 
 $(TSAN)/build.ninja: | $(STAMP)
 	$(MESON) setup $(TSAN) --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Ddriver=threads -Dwerror=true
