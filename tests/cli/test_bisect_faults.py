@@ -164,9 +164,16 @@ FAULTS = [
     (transformer, other_scale),
     (transformer, forgotten_sum),
 ]
+QUICK = {wrong_epsilon_of_wide, raises, other_gelu}  # a wrong number and an exception; a fault in each net
 
 
-@pytest.mark.parametrize(("net", "fault"), FAULTS, ids=[fault.__name__ for _, fault in FAULTS])
+@pytest.mark.parametrize(
+    ("net", "fault"),
+    [
+        pytest.param(net, fault, marks=() if fault in QUICK else pytest.mark.slow, id=fault.__name__)
+        for net, fault in FAULTS
+    ],
+)
 def test_a_fault_of_some_matches_is_found_and_cut_out(
     invoke: Invoke,
     tmp_path: Path,
@@ -208,6 +215,7 @@ def test_rounding_is_no_fault(invoke: Invoke, cancelling: Path) -> None:
     assert invoke("passes", "bisect", cancelling, "-o", cancelling.parent / "repro").code == 0
 
 
+@pytest.mark.slow
 def test_rounding_does_not_lead_astray(invoke: Invoke, cancelling: Path) -> None:
     """A pass whose matches have no numbers is looked for in the whole model, large parts of it without float64."""
     with registered("SilentPass"):

@@ -70,7 +70,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page == PAGE else pytest.mark.slow, id=page.name) for page in PAGES]
+)
 def test_the_examples_print_what_the_page_says(page: Path, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first command of a page is a process of its own, which is what users start."""
     monkeypatch.setenv("COLUMNS", "200")

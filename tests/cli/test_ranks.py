@@ -80,6 +80,7 @@ def test_processes_and_threads_give_the_same(folder: Path, tmp_path: Path) -> No
             np.testing.assert_array_equal(array, theirs[name])
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_rank_that_fails_ends_all_with_one_line(folder: Path) -> None:
     ran = run(folder, "g.om", "--ranks", "2", *FEEDS, "--input", "i@1=9.npy")

@@ -52,7 +52,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "three threads, limits that are not reached": {"options": "--threads 3 --timeout 3600 --memory_limit 64G"},
 }  # fmt: skip
-QUICK = list(VARIANTS)[:2]
+QUICK = list(VARIANTS)[:1]
 
 
 @pytest.fixture(scope="module")
