@@ -33,6 +33,7 @@ _BATCH_EXAMPLES: Final = (5, 7, 11, 13, 17, 19, 23)
 _SIZE_EXAMPLES: Final = (352, 416, 544, 608, 736, 928, 992)
 _MAX_EQUATIONS = 8
 _MAX_SPECIAL_DIMS = 4
+_MAX_SPECIAL_NODES = 5000  # of a graph that is compiled several times
 MAX_PLANS = 8
 
 
@@ -121,7 +122,7 @@ def plan_symbolic(graph: Graph, manager: PassManager, weights: WeightLayout) -> 
     """
     traced = [_trace(graph, {}, manager, weights)]
     general = traced[0].symbols
-    for fixed in _special_sizes(general):
+    for fixed in _special_sizes(general) if len(graph) <= _MAX_SPECIAL_NODES else ():
         if len(traced) == MAX_PLANS:
             break
         sizes = _example_sizes(general, fixed)

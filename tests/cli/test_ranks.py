@@ -60,6 +60,7 @@ def arrays(folder: Path) -> dict[str, np.ndarray]:
     return {path.stem: np.load(path) for path in folder.glob("*.npy")}
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_processes_and_threads_give_the_same(folder: Path, tmp_path: Path) -> None:
     common = ("g.om", *FEEDS, "--json")

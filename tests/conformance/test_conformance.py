@@ -31,6 +31,7 @@ def test_the_list_is_sorted_and_without_chance() -> None:
     assert not RANDOM & set(names)
 
 
+@pytest.mark.slow
 def test_one_in_twenty_of_the_cases_that_must_pass_does() -> None:
     """Which ones says CONFORMANCE_SAMPLE, a number: CI gives that of the day, otherwise the sample stays the same."""
     number = int(os.environ.get("CONFORMANCE_SAMPLE", "0"))
