@@ -29,7 +29,7 @@ from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.subgraph_chain import SubgraphChain, needs_cutting
-from atcpy.runtime.symbolic import SymbolicExecutor
+from atcpy.runtime.symbolic import SymbolicExecutor, SymbolicPorts
 from atcpy.runtime.weights import WeightStore
 
 DEFAULT_SHAPE_CACHE = 16
@@ -133,15 +133,16 @@ class InferenceSession:
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
 
     def _symbolic_executor(self) -> SymbolicExecutor:
-        ports = self._package.inputs, self._package.outputs
-        try:
-            dtypes = tuple([numbers.DTYPE_OF_GE[info.dtype] for info in infos] for infos in ports)
-        except KeyError as error:
-            raise PackageCorrupt("P0005", f"an input or output has no type that can be run: {error}") from None
+        """Runs the plans for all sizes; the inputs of the graph must be those of the package."""
+        inputs = tuple((arg.name, arg.dtype, len(arg.shape or ())) for arg in self._inputs if arg.shape is not None)
+        infos = [(info.name, numbers.DTYPE_OF_GE.get(info.dtype), len(info.dims)) for info in self._package.inputs]
+        outputs = [(info.name, numbers.DTYPE_OF_GE.get(info.dtype)) for info in self._package.outputs]
+        known = tuple((name, dtype) for name, dtype in outputs if dtype is not None)
+        if list(inputs) != infos or len(known) < len(outputs):
+            raise PackageCorrupt("P0005", "it has plans for other inputs or outputs than those of its graph")
         return SymbolicExecutor(
             self._package,
-            ([info.name for info in ports[0]], [info.name for info in ports[1]]),
-            (dtypes[0], dtypes[1]),
+            SymbolicPorts(inputs, known),
             lambda: tuple(self.model.graph.nodes),
             threads=self.threads,
             world=self._world,

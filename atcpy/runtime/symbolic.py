@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from threading import Lock
 
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
@@ -18,7 +19,17 @@ from atcpy.om.reader import Package, PlanRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 
+# A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
+_Instance = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
 MAX_INSTANCES = 256  # of plans for shapes that were met; some kilobytes each
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPorts:
+    """Names and element types of a package's inputs, with their numbers of dims, and of its outputs."""
+
+    inputs: tuple[tuple[str, DType, int], ...]
+    outputs: tuple[tuple[str, DType], ...]
 
 
 class SymbolicExecutor:
@@ -27,19 +38,26 @@ class SymbolicExecutor:
     def __init__(
         self,
         package: Package,
-        names: tuple[Sequence[str], Sequence[str]],
-        dtypes: tuple[Sequence[DType], Sequence[DType]],
+        ports: SymbolicPorts,
         find_nodes: Callable[[], Sequence[Node]],
         *,
         threads: int,
         world: World,
     ) -> None:
-        self._package, self._names, self._dtypes = package, names, dtypes
+        """Check the plans. Raises PackageCorrupt (P0005) for plans that are malformed, or are not of these ports."""
+        self._package, self._ports = package, ports
         self._find_nodes, self._world = find_nodes, world
-        self._fed = [index for index in range(len(package.inputs)) if index not in package.default_inputs]
+        self._fed = [index for index in range(len(ports.inputs)) if index not in package.default_inputs]
+        for plan in package.plans:
+            for dim in plan.symbols:
+                if not (dim.input_index in self._fed and dim.axis < ports.inputs[dim.input_index][2]):
+                    raise self._corrupt(f'its symbol "{dim.name}" is no dim of an input')
         self._plans = [_Plan(record, package, threads) for record in package.plans]
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
+
+    def _corrupt(self, what: str) -> PackageCorrupt:
+        return PackageCorrupt("P0005", what, where=Where(file=self._package.container.source))
 
     def run(self, values: Sequence[Array]) -> list[Array] | None:
         """The outputs for all inputs of the model, those with a default not being replaced; None if no plan serves
@@ -64,28 +82,33 @@ class SymbolicExecutor:
             if found is not None:
                 self._instances.move_to_end(key)
                 return found
-            completed = plan.complete(key[1:])
-            if completed is None:
+            instance = self._complete(plan, key[1:], fed)
+            if instance is None:
                 return None
-            bound, shapes, arena_bytes = completed
-            (input_names, output_names), (input_dtypes, output_dtypes) = self._names, self._dtypes
-            ports = [(input_names[index], input_dtypes[index]) for index in self._fed]
-            inputs = [(*port, value.shape) for port, value in zip(ports, fed, strict=True)]
-            outputs = zip(output_names, output_dtypes, shapes, strict=True)
-            instance = ExecutionPlan(
-                bound,
-                plan.record.tasks,
-                self._package.weights,
-                arena_bytes,
-                tuple(PlanPort(*port) for port in inputs),
-                tuple(PlanPort(*port) for port in outputs),
-                self._find_nodes,
-                self._world,
-            )
             self._instances[key] = instance
             while len(self._instances) > MAX_INSTANCES:
                 self._instances.popitem(last=False)
             return instance
+
+    def _complete(self, plan: _Plan, sizes: tuple[int, ...], fed: Sequence[Array]) -> ExecutionPlan | None:
+        try:
+            completed = plan.complete(sizes)
+        except ValueError as error:  # the program has more symbols than the package lists, or fewer
+            raise self._corrupt(f"its plan is of other symbols: {error}") from error
+        if completed is None:
+            return None
+        bound, port_bytes, shapes, arena_bytes = completed
+        named = [self._ports.inputs[index][:2] for index in self._fed]
+        inputs = [PlanPort(*port, array.shape) for port, array in zip(named, fed, strict=True)]
+        if len(shapes) != len(self._ports.outputs):
+            raise self._corrupt("its plan has other outputs")
+        outputs = [PlanPort(*port, shape) for port, shape in zip(self._ports.outputs, shapes, strict=True)]
+        if port_bytes != [port.nbytes for port in (*inputs, *outputs)]:
+            raise self._corrupt("its plan has inputs or outputs of another size")
+        tasks, weights = plan.record.tasks, self._package.weights
+        return ExecutionPlan(
+            bound, tasks, weights, arena_bytes, tuple(inputs), tuple(outputs), self._find_nodes, self._world
+        )
 
 
 class _Plan:
@@ -101,17 +124,13 @@ class _Plan:
             where = Where(file=package.container.source)
             raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
 
-    def complete(self, sizes: tuple[int, ...]) -> tuple[_kernels.Plan, Sequence[tuple[int, ...]], int] | None:
-        """The plan for these sizes, the shapes of its outputs and the bytes of its arena; None if it serves others.
-        What its kernels refuse, the compiler is asked about, which can say what is wrong.
+    def complete(self, sizes: tuple[int, ...]) -> _Instance | None:
+        """The plan for these sizes, or None if it serves others. What its kernels refuse, the compiler is asked about,
+        which can say what is wrong.
         """
         try:
-            instance = self._plan.instantiate(sizes)
+            return self._plan.instantiate(sizes)
         except _kernels.Refused:
             return None
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for a plan of {len(self.record.tasks)} tasks") from error
-        if instance is None:
-            return None
-        plan, _, shapes, arena_bytes = instance
-        return plan, shapes, arena_bytes

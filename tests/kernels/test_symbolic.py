@@ -54,8 +54,8 @@ def load(blob: Blob, records: bytes = RECORDS) -> _kernels.SymbolicPlan:
 def test_an_instance_runs_at_its_size(n: int) -> None:
     instance = load(CHAIN).instantiate([n])
     assert instance is not None
-    plan, input_bytes, shapes, arena_bytes = instance
-    assert (input_bytes, shapes, arena_bytes) == ([n * 32], [(n, 8)], -(-n * 32 // 64) * 64)
+    plan, port_bytes, shapes, arena_bytes = instance
+    assert (port_bytes, shapes, arena_bytes) == ([n * 32, n * 32], [(n, 8)], -(-n * 32 // 64) * 64)
     x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
     y = np.empty(shapes[0], np.float32)
     plan.start([x.reshape(-1).view(np.uint8)], [y.reshape(-1).view(np.uint8)]).execute(0, 2)

@@ -7,7 +7,7 @@
  *     plan.start(inputs, outputs) -> Run
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
  *     SymbolicPlan(blob, records, weights, threads, isa, only)
- *     plan.instantiate(symbols) -> (Plan, input_bytes, output_shapes, arena_bytes), or None
+ *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -327,7 +327,7 @@ static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes
     plan->plan = instance->plan;
     plan->sizes = instance->port_bytes;
     plan->symbolic = Py_NewRef(symbolic);
-    return Py_BuildValue("(NNNL)", plan, numbers(plan->sizes, sizes->n_inputs, false),
+    return Py_BuildValue("(NNNL)", plan, numbers(plan->sizes, sizes->n_inputs + sizes->n_outputs, false),
                          shapes(sizes, instance->dims), (long long)plan->plan->arena_bytes);
 }
 
