@@ -140,7 +140,9 @@ def _replace_by_shape_value(graph: Graph, node: Node, elements: tuple[Dim, ...])
     if node.op_type == "ShapeValue":
         return
     value = node.output
-    new = graph.append("ShapeValue", (), {"elements": elements}, name=value.name, before=node)
+    # Its type is part of it, as of a Const: equal elements of another type are another value.
+    attrs = {"elements": elements, "dtype": value.desc.dtype.name, "is_scalar": int(value.desc.shape == ())}
+    new = graph.append("ShapeValue", (), attrs, name=value.name, before=node)
     new.output.desc = value.desc
     graph.take_name(new.output, value)
     new.sources, new.passes = node.sources, (*node.passes, NAME)

@@ -53,6 +53,9 @@ reshape by shape arithmetic
         f = Shape<start=0, end=1>(x) t = Concat<axis=0>(f, one) z = Reshape(x, t) }
 dims as numbers
     (float[b,s] x) => (float[b,s] z) { n = Shape<start=1>(x) f = Cast<to=1>(n) z = Div(x, f) }
+one dim as a scalar, a list and of another type
+    (float[b,s] x) => (int64 p, int64[1] q, int32[1] r) <int64 zero = {0}, int64[1] first = {0}> {
+        n = Shape(x) p = Gather(n, zero) q = Unsqueeze(p, first) r = Cast<to=6>(q) }
 shape as a result
     (float[b,s] x) => (int64[2] z) { z = Shape(x) }
 slice

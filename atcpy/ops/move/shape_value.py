@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atcpy.ir import DType, Engine, Node, TensorDesc
-from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, always, register_operator
 from atcpy.ops.core.strided import fill_calls
 
 
 def infer_shape_value(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """The type that it has, or a list of int64."""
-    desc = node.output.desc
-    return [TensorDesc.plain(DType.INT64, (len(shape_value(node)),)) if desc is UNKNOWN else desc]
+    """A list of int64, or what the attributes `dtype` and `is_scalar` say."""
+    shape = () if node.int_attr("is_scalar", 0) else (len(shape_value(node)),)
+    return [TensorDesc.plain(DType[node.str_attr("dtype", DType.INT64.name)], shape)]
 
 
 def propagate_shape_value(node: Node, known: Known) -> tuple[Dim, ...] | None:
