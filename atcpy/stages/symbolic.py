@@ -185,6 +185,8 @@ def _open_dims(graph: Graph, fixed: Mapping[str, int]) -> _Symbols:
     symbols = _Symbols(Tracer())
     examples = {True: iter(_BATCH_EXAMPLES), False: iter(_SIZE_EXAMPLES)}
     for index, data in enumerate(graph.inputs):
+        if isinstance(data.attrs.get("default"), Tensor):
+            continue  # a constant of the plan
         shape = data.output.desc.shape
         if shape is None:
             raise Untraceable(f'the rank of the input "{data.output.name}" is not known')
