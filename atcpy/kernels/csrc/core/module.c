@@ -327,7 +327,8 @@ static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes
     plan->plan = instance->plan;
     plan->sizes = instance->port_bytes;
     plan->symbolic = Py_NewRef(symbolic);
-    return Py_BuildValue("(NNNL)", plan, numbers(plan->sizes, sizes->n_inputs + sizes->n_outputs, false),
+    return Py_BuildValue("(NNNL)", plan,
+                         numbers(plan->sizes, sizes->n_inputs + sizes->n_outputs, false),
                          shapes(sizes, instance->dims), (long long)plan->plan->arena_bytes);
 }
 
