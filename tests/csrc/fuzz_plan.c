@@ -62,7 +62,7 @@ static bool small(const struct atc_plan *plan)
 
 static void run(struct atc_plan *plan, uint8_t *weights)
 {
-    struct atc_arena *arena = atc_arena_take(plan);
+    struct atc_arena *arena = atc_plan_take_arena(plan);
     if (arena == NULL)
         return;
     memset(arena->bytes, 0x3f, (size_t)plan->arena_bytes);
@@ -70,11 +70,12 @@ static void run(struct atc_plan *plan, uint8_t *weights)
     for (int i = 0; i < 4; i++)
         ports[i] = block(PORT);
     uint8_t *bases[] = {NULL, arena->bytes, weights, ports[0], ports[1], ports[2], ports[3]};
-    struct atc_run at_work = {.plan = plan, .bases = bases, .scratch = arena->scratch};
+    struct atc_run at_work = {
+        .plan = plan, .bases = bases, .scratch = arena->bytes + plan->arena_bytes};
     atc_run_tasks(&at_work, 0, plan->n_tasks);
     for (int i = 0; i < 4; i++)
         free(ports[i]);
-    atc_arena_give(plan, arena);
+    atc_arena_give(plan->arenas, arena);
     ran++;
 }
 

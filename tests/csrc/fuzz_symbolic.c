@@ -151,7 +151,8 @@ static void run(struct atc_plan *plan, const struct atc_instance *instance, int6
             return;
     if (bytes > MAX_RUN)
         return;
-    struct atc_arena *arena = atc_arena_take(plan);
+    plan->arenas = &plan->own_arenas; /* those of all instances may be larger than this one's */
+    struct atc_arena *arena = atc_plan_take_arena(plan);
     uint8_t **bases = calloc((size_t)(BASE_PORTS + n_ports), sizeof *bases);
     if (arena == NULL || bases == NULL)
         exit(2);
@@ -159,12 +160,13 @@ static void run(struct atc_plan *plan, const struct atc_instance *instance, int6
     bases[BASE_ARENA] = arena->bytes;
     for (int64_t i = 0; i < n_ports; i++)
         bases[BASE_PORTS + i] = room((size_t)instance->port_bytes[i]);
-    struct atc_run at_work = {.plan = plan, .bases = bases, .scratch = arena->scratch};
+    struct atc_run at_work = {
+        .plan = plan, .bases = bases, .scratch = arena->bytes + plan->arena_bytes};
     atc_run_tasks(&at_work, 0, plan->n_tasks);
     for (int64_t i = 0; i < n_ports; i++)
         free(bases[BASE_PORTS + i]);
     free(bases);
-    atc_arena_give(plan, arena);
+    atc_arena_give(plan->arenas, arena);
     ran++;
 }
 

@@ -73,6 +73,47 @@ def test_instances_outlive_the_symbolic_plan_and_each_other() -> None:
         np.testing.assert_array_equal(y, -x)
 
 
+def start(symbolic: _kernels.SymbolicPlan, n: int) -> _kernels.Run:
+    """A run of the instance of size n."""
+    instance = symbolic.instantiate([n])
+    assert instance is not None
+    plan, port_bytes, _, _ = instance
+    ports = [np.empty(nbytes, np.uint8) for nbytes in port_bytes]
+    return plan.start(ports[:1], ports[1:])
+
+
+def address(run: _kernels.Run) -> int:
+    """Where the arena of a run lies."""
+    return np.frombuffer(memoryview(run), np.uint8).ctypes.data
+
+
+def test_instances_share_arenas_that_no_run_has() -> None:
+    symbolic = load(CHAIN)
+    first = start(symbolic, 1 << 16)
+    arena = address(first)
+    assert address(start(symbolic, 1 << 16)) != arena  # the first run still has its own
+    del first
+    assert address(start(symbolic, 1 << 14)) == arena
+
+
+def test_an_arena_grows_by_a_quarter_or_more() -> None:
+    symbolic = load(CHAIN)
+    address(start(symbolic, 1 << 16))
+    arena = address(start(symbolic, (1 << 16) + 2))
+    assert address(start(symbolic, 5 << 14)) == arena
+
+
+def test_an_arena_that_stays_too_large_is_given_back() -> None:
+    symbolic = load(CHAIN)
+    arena = address(start(symbolic, 1 << 20))
+    small = [address(start(symbolic, 1 << 17)) for _ in range(65)]
+    assert small == [arena] * 64 + small[64:]
+    assert small[64] != arena
+    address(start(symbolic, 1 << 20))
+    enough = [address(start(symbolic, 1 << 18)) for _ in range(65)]  # a quarter of it
+    assert len(set(enough)) == 1
+
+
 def evaluate(op: str, *values: int) -> int:
     """The result of one instruction, which is an output's dim; -1 if that is refused as no size."""
     blob = Blob(

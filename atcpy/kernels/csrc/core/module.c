@@ -422,7 +422,7 @@ static PyObject *plan_start(PyObject *object, PyObject *args)
     run->owner = (struct plan_object *)Py_NewRef(object);
     run->buffers = calloc(n_ports + 1, sizeof *run->buffers);
     run->bases = calloc(n_ports + BASE_PORTS, sizeof *run->bases);
-    run->arena = atc_arena_take(plan);
+    run->arena = atc_plan_take_arena(plan);
     if (run->buffers == NULL || run->bases == NULL || run->arena == NULL) {
         Py_DECREF(run);
         return PyErr_NoMemory();
@@ -444,7 +444,7 @@ static void run_dealloc(PyObject *object)
     for (int64_t i = 0; i < self->n_buffers; i++)
         PyBuffer_Release(self->buffers + i);
     if (self->arena != NULL)
-        atc_arena_give(self->owner->plan, self->arena);
+        atc_arena_give(self->owner->plan->arenas, self->arena);
     free(self->buffers);
     free(self->bases);
     Py_XDECREF(self->owner);
@@ -491,7 +491,7 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
     }
     struct atc_run run = {.plan = plan,
                           .bases = self->bases,
-                          .scratch = self->arena->scratch,
+                          .scratch = self->arena->bytes + self->owner->plan->arena_bytes,
                           .elapsed_ns = elapsed.buf,
                           .interrupted = signals_pending};
     enum atc_run_status status;

@@ -244,7 +244,8 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     struct atc_plan *plan = calloc(1, sizeof *plan);
     const size_t n_tasks = bytes / ATC_TASK_BYTES;
     if (plan != NULL) {
-        pthread_mutex_init(&plan->lock, NULL);
+        atc_arena_pool_init(&plan->own_arenas);
+        plan->arenas = &plan->own_arenas;
         plan->tasks = calloc(n_tasks + 1, sizeof *plan->tasks);
         plan->records = malloc(bytes + 1);
     }
@@ -276,50 +277,16 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     return plan;
 }
 
-static void arena_free(struct atc_arena *arena)
-{
-    free(arena->bytes);
-    free(arena);
-}
-
 void atc_plan_free(struct atc_plan *plan)
 {
-    while (plan->idle != NULL) {
-        struct atc_arena *arena = plan->idle;
-        plan->idle = arena->next;
-        arena_free(arena);
-    }
-    pthread_mutex_destroy(&plan->lock);
+    atc_arena_pool_free(&plan->own_arenas);
     free(plan->tasks);
     free(plan->records);
     free(plan);
 }
 
-struct atc_arena *atc_arena_take(struct atc_plan *plan)
+struct atc_arena *atc_plan_take_arena(const struct atc_plan *plan)
 {
-    pthread_mutex_lock(&plan->lock);
-    struct atc_arena *arena = plan->idle;
-    if (arena != NULL)
-        plan->idle = arena->next;
-    pthread_mutex_unlock(&plan->lock);
-    if (arena != NULL)
-        return arena;
     const int64_t scratch = atc_mul(plan->scratch_bytes, plan->threads);
-    const int64_t bytes = atc_add(atc_add(plan->arena_bytes, scratch), 64);
-    arena = calloc(1, sizeof *arena);
-    if (arena == NULL || bytes >= ATC_TOO_BIG ||
-        posix_memalign((void **)&arena->bytes, 64, (size_t)bytes) != 0) {
-        free(arena);
-        return NULL;
-    }
-    arena->scratch = arena->bytes + plan->arena_bytes;
-    return arena;
-}
-
-void atc_arena_give(struct atc_plan *plan, struct atc_arena *arena)
-{
-    pthread_mutex_lock(&plan->lock);
-    arena->next = plan->idle;
-    plan->idle = arena;
-    pthread_mutex_unlock(&plan->lock);
+    return atc_arena_take(plan->arenas, atc_add(plan->arena_bytes, scratch));
 }

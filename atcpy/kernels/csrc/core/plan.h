@@ -2,8 +2,7 @@
 #ifndef ATC_PLAN_H
 #define ATC_PLAN_H
 
-#include <pthread.h>
-
+#include "core/arena_pool.h"
 #include "core/kernel.h"
 
 struct atc_limits {
@@ -28,13 +27,6 @@ struct atc_bound_task {
     struct atc_operand operands[ATC_MAX_SLOTS];
 };
 
-/* Memory of one run; the plan keeps finished ones for the next. */
-struct atc_arena {
-    struct atc_arena *next;
-    uint8_t *bytes; /* arena_bytes, then one scratch a thread */
-    uint8_t *scratch;
-};
-
 struct atc_plan {
     int64_t n_tasks;
     struct atc_bound_task *tasks;
@@ -43,8 +35,9 @@ struct atc_plan {
     int64_t arena_bytes, scratch_bytes;
     int64_t n_inputs, n_outputs;
     int threads;
-    pthread_mutex_t lock; /* guards `idle` */
-    struct atc_arena *idle;
+    struct atc_arena_pool own_arenas;
+    struct atc_arena_pool
+        *arenas; /* those, or the ones that the instances of a symbolic plan share */
 };
 
 /* Why a plan was refused, and at which task; -1: at none. */
@@ -69,8 +62,8 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
                                const char *only, struct atc_refusal *refusal);
 void atc_plan_free(struct atc_plan *plan);
 
-struct atc_arena *atc_arena_take(struct atc_plan *plan);
-void atc_arena_give(struct atc_plan *plan, struct atc_arena *arena);
+/* Memory of one run: arena_bytes, then one scratch a thread. */
+struct atc_arena *atc_plan_take_arena(const struct atc_plan *plan);
 
 /* Base addresses: none, arena, weights, inputs, outputs. */
 enum { BASE_NONE = 0, BASE_ARENA = 1, BASE_WEIGHTS = 2, BASE_PORTS = 3 };

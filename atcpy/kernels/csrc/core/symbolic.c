@@ -49,6 +49,7 @@ struct atc_symbolic {
     struct block *blocks;
     uint32_t *input_slots, *output_slots, *ranks, *dim_slots;
     struct block_operand *operands;
+    struct atc_arena_pool arenas;   /* of all instances */
     const struct kernel_row **rows; /* of each task's family; NULL: the host's, or none */
     struct atc_blocks *arena;
     const uint8_t *weights;
@@ -314,6 +315,7 @@ struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
         return NULL;
     }
     pthread_mutex_init(&self->lock, NULL);
+    atc_arena_pool_init(&self->arenas);
     self->weights = weights;
     self->weight_bytes = weight_bytes;
     self->threads = threads;
@@ -337,6 +339,7 @@ void atc_symbolic_free(struct atc_symbolic *self)
 {
     if (self->arena != NULL)
         atc_blocks_free(self->arena);
+    atc_arena_pool_free(&self->arenas);
     pthread_mutex_destroy(&self->lock);
     free(self->symbols);
     free(self->instrs);
@@ -481,6 +484,8 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
     instance->plan = atc_plan_load(
         (const uint8_t *)self->records, (size_t)header->n_tasks * ATC_TASK_BYTES, self->weights,
         self->rows, &limits, self->threads, self->isa, self->only, refusal);
+    if (instance->plan != NULL)
+        instance->plan->arenas = &self->arenas;
     return instance->plan != NULL;
 }
 

@@ -58,8 +58,8 @@ enum atc_instance_status {
     INSTANCE_REFUSED = 2,
 };
 
-/* Checks the blob and what it says of the records; the weights must outlive the plan and its
- * instances. Returns NULL with the refusal.
+/* Checks the blob and what it says of the records; the weights must outlive the plan and the plan
+ * its instances, which share its arenas. Returns NULL with the refusal.
  */
 struct atc_symbolic *atc_symbolic_load(const uint8_t *blob, size_t blob_bytes,
                                        const uint8_t *records, size_t bytes, const uint8_t *weights,
