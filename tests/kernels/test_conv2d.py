@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.kernels import table
 from atcpy.kernels._kernels import Refused
+from atcpy.ops.conv.conv import lower_conv
 from tests.effort import trials
 from tests.harness import load_task, make_node, run_op
 from tests.isa import ISAS
@@ -93,6 +95,36 @@ def test_agrees_with_onnxruntime(
     isa: str, case: tuple[Array, Array, Array | None, dict[str, object]], blocked: bool
 ) -> None:
     check(*case, isa, blocked=blocked)
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "attrs", "is_row"),
+    [
+        ((5, 1), {}, True),
+        ((3, 1), {"strides": (2, 1), "dilations": (3, 1), "pads": (2, 0, 1, 0)}, True),
+        ((3, 1), {"group": 2}, True),
+        ((3, 1), {"group": 4}, True),  # depthwise
+        ((3, 3), {"pads": (0, 1, 0, 1)}, False),
+        ((3, 1), {"pads": (0, 1, 0, 1), "strides": (1, 3)}, False),  # the only result is of padding
+    ],
+    ids=str,
+)
+def test_a_column_is_computed_as_a_row(
+    kernel: tuple[int, int], attrs: dict[str, object], is_row: bool, blocked: bool
+) -> None:
+    rng = np.random.default_rng(3)
+    group = attrs.get("group", 1)
+    assert isinstance(group, int)
+    x, w = (rng.standard_normal(shape, np.float32) for shape in ((2, 4, 29, 1), (8, 4 // group, *kernel)))
+    if group == 4:
+        w = w[:4]
+    node = make_node("Conv", [x, w], attrs, constants=(1,))
+    node.engine = Engine.AICORE
+    [call] = lower_conv(node)
+    assert ((call.params["h"], call.params["w"]) == (1, 29)) is is_row
+    for isa in ISAS:
+        check(x, w, None, attrs, isa, blocked=blocked)
 
 
 @pytest.mark.parametrize("attrs", [{"strides": (2**40, 2**46)}, {"dilations": (2**40, 2**46)}], ids=str)

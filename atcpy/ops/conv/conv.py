@@ -16,7 +16,7 @@ from atcpy.ir import Engine, Format, FormatKind, Node, Reject, TensorDesc, Value
 from atcpy.ir.dtype import DType
 from atcpy.ir.format import NC1HWC0, merged_groups
 from atcpy.ir.shape import Dim, Shape, StaticShape
-from atcpy.ir.symbolic import is_symbolic
+from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ops.conv.conv_direct import lower_direct, supports_direct
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.half import supports_weights
@@ -145,10 +145,14 @@ def lower_conv(node: Node) -> Iterable[KernelCall]:
 
 
 def window_params(node: Node, window: Window) -> dict[str, ParamValue]:
-    """What the blocked kernels of convolutions of either way read, but for the groups."""
+    """What the blocked kernels of convolutions of either way read, but for the groups. They compute several results of
+    a row at a time: a single column is given to them as a row, which lies in memory in the same way.
+    """
     n, c, h, w = node.operand(0).desc.static_shape
     _, m, oh, ow = node.output.desc.static_shape
     (kh, kw), (sh, sw), (dh, dw), (pt, pl) = window.kernel, window.strides, window.dilations, window.pads_begin
+    if same(w, 1) and same(ow, 1) and kw == 1 and same(pl, 0):
+        h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl = w, h, ow, oh, kw, kh, sw, sh, dw, dh, pl, pt
     return {
         "n": n, "c": c, "h": h, "w": w, "m": m, "oh": oh, "ow": ow, "kh": kh, "kw": kw,
         "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl,
