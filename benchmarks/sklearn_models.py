@@ -1,5 +1,7 @@
 """scikit-learn models by skl2onnx beside ONNX Runtime: results, ops on the host, time of 1 and 1 000 rows.
 
+`maps` is the default export of a classifier, whose probabilities are a list of dicts; the others give tensors.
+
 pip install atcpy[ml] && python benchmarks/sklearn_models.py [NAME…]
 
 Both engines use one thread, as they are by default, in one process by turns. `ratio` is ONNX Runtime's time over
@@ -66,19 +68,25 @@ def main(*names: str) -> None:
     """Print a line for each model, number of rows and kind of shape."""
     warnings.filterwarnings("ignore")
     print(
-        f"{'model':30} {'rows':>5} {'shape':>6} {'atcpy µs':>10} {'ORT µs':>10} {'ratio':>6} {'error':>9}  on the host"
+        f"{'model':30} {'rows':>5} {'kind':>6} {'atcpy µs':>10} {'ORT µs':>10} {'ratio':>6} {'error':>9}  on the host"
     )
     for name, (model, (x, y)) in MODELS.items():
         if not names or name in names:
             x = x.astype(np.float32)
+            model.fit(x, y)
+            with_maps = to_onnx(model, x[:1]).SerializeToString()
             options = {"zipmap": False} if hasattr(model, "predict_proba") else None
-            proto = to_onnx(model.fit(x, y), x[:1], options=options).SerializeToString()
+            proto = to_onnx(model, x[:1], options=options).SerializeToString()
             for rows in ROWS:
-                measure(name, proto, np.resize(x, (rows, x.shape[1])))
+                feed = np.resize(x, (rows, x.shape[1]))
+                measure(name, "open", proto, feed)
+                measure(name, "fixed", proto, feed, input_shape={"X": feed.shape})
+                if options:
+                    measure(name, "maps", with_maps, feed)
 
 
-def measure(name: str, proto: bytes, x: Any) -> None:
-    """Time one model on some rows: as exported, with an open number of rows, and converted for this number."""
+def measure(name: str, kind: str, proto: bytes, x: Any, **arguments: Any) -> None:
+    """Convert a model with these arguments, and time it on some rows."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     ort = onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
@@ -86,14 +94,13 @@ def measure(name: str, proto: bytes, x: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, package = Path(folder) / "m.onnx", Path(folder) / "m.om"
         source.write_bytes(proto)
-        for shape, given in (("open", {}), ("fixed", {"input_shape": {next(iter(feeds)): x.shape}})):
-            report = atcpy.convert(source, package, **given)
-            ours = atcpy.InferenceSession(package, threads=1)
-            error = largest_error(ours.run(None, feeds), ort.run(None, feeds))
-            ours_us, ort_us = by_turns(lambda ours=ours: ours.run(None, feeds), lambda: ort.run(None, feeds))
-            times = f"{ours_us:10.1f} {ort_us:10.1f} {ort_us / ours_us:6.2f}"
-            host = " ".join(count.op for count in report.host_cpu_ops)
-            print(f"{name:30} {len(x):5} {shape:>6} {times} {error:9.1e}  {host}")
+        report = atcpy.convert(source, package, **arguments)
+        ours = atcpy.InferenceSession(package, threads=1)
+        error = largest_error(ours.run(None, feeds), ort.run(None, feeds))
+        ours_us, ort_us = by_turns(lambda: ours.run(None, feeds), lambda: ort.run(None, feeds))
+        times = f"{ours_us:10.1f} {ort_us:10.1f} {ort_us / ours_us:6.2f}"
+        host = " ".join(count.op for count in report.host_cpu_ops)
+        print(f"{name:30} {len(x):5} {kind:>6} {times} {error:9.1e}  {host}", flush=True)
 
 
 def largest_error(ours: list[Any], theirs: list[Any]) -> float:

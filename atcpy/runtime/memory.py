@@ -24,42 +24,36 @@ def as_bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def allocate(dtype: DType, shape: StaticShape) -> Array:
-    """Memory for a result: the array itself, or bytes if elements are smaller than a byte."""
-    if dtype.bits >= 8:
-        return np.empty(shape, dtype.numpy)
-    return np.empty(dtype.nbytes(element_count(shape)), np.uint8)
-
-
 class BufferPool:
-    """Memory for one result of many runs. Buffers that callers have released are reused, since the system takes as long
-    to provide new pages as a kernel takes to fill them.
+    """Memory for one result of many runs: arrays of its type, or bytes if elements are smaller than a byte. Buffers
+    that callers have released are reused, since the system takes as long to provide new pages as a kernel takes to fill
+    them.
 
     A buffer is free when only the pool refers to it; a view or a memoryview of it counts as a reference.
     """
 
     def __init__(self, dtype: DType, shape: StaticShape) -> None:
-        self._dtype = dtype
-        self._shape = shape
+        nbytes = dtype.nbytes(element_count(shape))
+        self._shape: StaticShape = shape if dtype.bits >= 8 else (nbytes,)
+        self._numpy: np.dtype[Any] = dtype.numpy if dtype.bits >= 8 else np.dtype(np.uint8)
         # Two: a loop keeps the result of one iteration until that of the next is there.
         self._buffers: deque[Array] = deque(maxlen=2)
-        self._is_large = MIN_REUSED_BYTES <= dtype.nbytes(element_count(shape)) <= MAX_REUSED_BYTES
+        self.is_reused = MIN_REUSED_BYTES <= nbytes <= MAX_REUSED_BYTES
 
     def take(self) -> Array:
         """Return memory that nothing else refers to."""
-        for _ in range(len(self._buffers)):
+        for _ in range(len(self._buffers)) if self.is_reused else ():
             array, references = _oldest(self._buffers)
             if array is None:
                 break
             if references == _UNSHARED:
                 return array
             self._buffers.append(array)
-        return allocate(self._dtype, self._shape)
+        return np.empty(self._shape, self._numpy)
 
     def keep(self, array: Array) -> None:
         """Make the memory available to later runs, once it is released."""
-        if self._is_large:
-            self._buffers.append(array)
+        self._buffers.append(array)
 
 
 def _oldest(buffers: deque[Array]) -> tuple[Array | None, int]:
@@ -74,13 +68,17 @@ def _oldest(buffers: deque[Array]) -> tuple[Array | None, int]:
 _, _UNSHARED = _oldest(deque([np.empty(1)]))
 
 
-def to_memory(array: Array, dtype: DType) -> Array:
-    """The bytes of an array of any strides; not copied if they are contiguous."""
+def readable(array: Array, dtype: DType) -> Array:
+    """An array whose memory C can read: this one if it is contiguous, else a copy."""
     if dtype.bits < 8:
         return pack_bits(array, dtype)
-    if array.flags.c_contiguous and array.flags.aligned:
-        return as_bytes(array)
-    return as_bytes(np.require(array, requirements=["C", "A"]))
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.require(array, requirements=["C", "A"])
+
+
+def to_memory(array: Array, dtype: DType) -> Array:
+    """The bytes of an array of any strides; not copied if they are contiguous."""
+    return as_bytes(readable(array, dtype))
 
 
 def from_memory(raw: Array, dtype: DType, shape: StaticShape) -> Array:

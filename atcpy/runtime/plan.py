@@ -19,7 +19,7 @@ from atcpy.om.reader import TaskRecord
 from atcpy.runtime.distributed.run_collective import run_collective
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import evaluate_static
-from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, to_memory
+from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
 
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
@@ -79,6 +79,16 @@ class ExecutionPlan:
         return tuple(BufferPool(port.dtype, port.shape) for port in self.outputs)
 
     @cached_property
+    def reused(self) -> tuple[int, ...]:
+        """The outputs whose memory is kept for later runs."""
+        return tuple(index for index, pool in enumerate(self.pools) if pool.is_reused)
+
+    @cached_property
+    def packed(self) -> tuple[int, ...]:
+        """The outputs whose elements share bytes."""
+        return tuple(index for index, port in enumerate(self.outputs) if port.dtype.bits < 8)
+
+    @cached_property
     def nodes(self) -> Sequence[Node]:
         """The nodes of the plan's graph."""
         return self.find_nodes()
@@ -94,10 +104,10 @@ class ExecutionPlan:
 
         Raises ModelInvalid (D0001) for values that break an op's rule, ResourceLimit if there is no memory.
         """
-        inputs = [to_memory(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
+        inputs = [readable(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
         outputs = [pool.take() for pool in self.pools]
         try:
-            run = self.plan.start([*inputs], [as_bytes(array) for array in outputs])
+            run = self.plan.start([*inputs], [*outputs])
         except MemoryError as error:
             raise ResourceLimit("R0001", f"no memory for {self.arena_bytes} bytes of arena") from error
         for segment in self.segments:
@@ -108,12 +118,12 @@ class ExecutionPlan:
                     elapsed[segment.first] = time.perf_counter_ns() - start
             else:
                 self._run_in_c(segment, run, elapsed)
-        for pool, array in zip(self.pools, outputs, strict=True):
-            pool.keep(array)
-        return [
-            array if port.dtype.bits >= 8 else from_memory(array, port.dtype, port.shape)
-            for array, port in zip(outputs, self.outputs, strict=True)
-        ]
+        for index in self.reused:
+            self.pools[index].keep(outputs[index])
+        for index in self.packed:
+            port = self.outputs[index]
+            outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
+        return outputs
 
     def execute(self, run: _kernels.Run) -> None:
         """Execute a plan without host tasks in a run whose buffers are bound."""
