@@ -49,3 +49,14 @@ def test_agrees_with_float64(kind: str, isa: str) -> None:
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[kind](x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_exp_below_the_normal_range(isa: str) -> None:
+    """Down to the smallest float each result is the nearest one or its neighbour; what is smaller is 0."""
+    x = np.concatenate([np.linspace(-106, -86, 401), [-1e4, -np.inf, np.nan, 0]]).astype(np.float32)
+    node = make_node("Exp", [x], {})
+    ours = run_op(node, [x], isa=isa)[0]
+    expected = np.exp(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(ours, expected, rtol=1.2e-7, atol=1.5e-45)
+    assert not ours[x < -103.98].any()
