@@ -1,8 +1,9 @@
 /* depthwise2d on vectors: a tile of neighbouring results in registers, all their taps inside. */
 #include "conv/depthwise2d.h"
 #include "simd/activation_vector.h"
+#include "simd/count_up.h"
 
-enum { VECTORS = CONV_C0 / VF, MAX_TILE = 8 / VECTORS };
+enum { VECTORS = CONV_C0 / VF, MAX_TILE = 8 / VECTORS, MAX_SLIDE = 8, MAX_TAPS = 5 };
 
 struct dw_tile {
     const float *x; /* tap (0, 0) of the first result */
@@ -14,6 +15,73 @@ struct dw_tile {
     enum activation activation;
     float alpha, beta;
 };
+
+/* The usual activations without a call. */
+static inline vf dw_activate(const struct dw_tile *t, vf y)
+{
+    if (t->activation == ACT_NONE)
+        return y;
+    if (t->activation == ACT_RELU)
+        return vf_at_least(vf_set1(0.0f), y);
+    return vf_activate(t->activation, y, t->alpha, t->beta);
+}
+
+/* Neighbouring results of stride 1 in one vector of channels: the taps of a row stay in registers,
+ * and each input is read once for all results that it is part of.
+ */
+static inline __attribute__((always_inline)) void dw_slide(const struct dw_tile *t, int taps,
+                                                           int width)
+{
+    for (int at = 0; at < CONV_C0; at += VF) {
+        vf acc[MAX_SLIDE];
+#pragma GCC unroll 8
+        for (int i = 0; i < width; i++) {
+            acc[i] = vf_load(t->bias + at);
+            if (t->residual != NULL)
+                acc[i] = vf_add(acc[i], vf_load(t->residual + i * CONV_C0 + at));
+        }
+        const float *x = t->x + at, *w = t->w + at;
+        for (int64_t k = 0; k < t->kh; k++, x += t->row_stride, w += t->w_row) {
+            vf wv[MAX_TAPS];
+#pragma GCC unroll 5
+            for (int j = 0; j < taps; j++)
+                wv[j] = vf_load(w + j * CONV_C0);
+#pragma GCC unroll 12
+            for (int column = 0; column < width + taps - 1; column++) {
+                const vf xv = vf_load(x + column * CONV_C0);
+#pragma GCC unroll 8
+                for (int i = 0; i < width; i++)
+                    if (column - i >= 0 && column - i < taps)
+                        acc[i] = vf_fma(xv, wv[column - i], acc[i]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < width; i++)
+            vf_store(t->y + i * CONV_C0 + at, dw_activate(t, acc[i]));
+    }
+}
+
+#define DEFINE(taps, width)                                                                        \
+    static void dw_slide_##taps##_##width(const struct dw_tile *tile)                              \
+    {                                                                                              \
+        dw_slide(tile, taps, width);                                                               \
+    }
+#define NAME(taps, width) dw_slide_##taps##_##width,
+
+COUNT_TO_8(DEFINE, 3)
+COUNT_TO_8(DEFINE, 5)
+
+typedef void (*dw_slide_fn)(const struct dw_tile *tile);
+static const dw_slide_fn slides_3[] = {COUNT_TO_8(NAME, 3)};
+static const dw_slide_fn slides_5[] = {COUNT_TO_8(NAME, 5)};
+
+/* The functions that slide over the tile's inputs, by width; NULL: none. */
+static const dw_slide_fn *find_slides(const struct dw_tile *t)
+{
+    if (t->x_stride != CONV_C0 || t->tap_stride != CONV_C0)
+        return NULL;
+    return t->kw == 3 ? slides_3 : t->kw == 5 ? slides_5 : NULL;
+}
 
 static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *t, int width)
 {
@@ -45,8 +113,7 @@ static inline __attribute__((always_inline)) void dw_tile(const struct dw_tile *
     for (int i = 0; i < width; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++)
-            vf_store(t->y + i * CONV_C0 + v * VF,
-                     vf_activate(t->activation, acc[i][v], t->alpha, t->beta));
+            vf_store(t->y + i * CONV_C0 + v * VF, dw_activate(t, acc[i][v]));
 }
 
 static void dw_tile_of(const struct dw_tile *t, int64_t width)
@@ -80,14 +147,18 @@ static void dw_run(const struct depthwise2d_params *p, const struct dw_item *at,
     t.kw = in_padding ? 0 : taps.end - taps.begin;
     /* Where no tap is inside, `begin` may be anything: nothing may be computed from it. */
     t.w = in_padding ? at->w : at->w + (rows.begin * p->kw + taps.begin) * CONV_C0;
+    const dw_slide_fn *slides = find_slides(&t);
     for (int64_t column = begin; column < end;) {
         const int64_t left = column * p->sw - p->pl + taps.begin * p->dw;
-        const int64_t width = min_i64(MAX_TILE, end - column);
+        const int64_t width = min_i64(slides != NULL ? MAX_SLIDE : MAX_TILE, end - column);
         const int64_t y_at = (row * p->ow + column) * CONV_C0;
         t.x = in_padding ? at->x : at->x + (top * p->w + left) * CONV_C0;
         t.y = at->y + y_at;
         t.residual = at->residual ? at->residual + y_at : NULL;
-        dw_tile_of(&t, width);
+        if (slides != NULL)
+            slides[width - 1](&t);
+        else
+            dw_tile_of(&t, width);
         column += width;
     }
 }

@@ -7,10 +7,10 @@
 #define COUNT_TO_3(M, ...)  M(__VA_ARGS__, 1) M(__VA_ARGS__, 2) M(__VA_ARGS__, 3)
 #define COUNT_TO_6(M, ...)                                                                         \
     COUNT_TO_3(M, __VA_ARGS__) M(__VA_ARGS__, 4) M(__VA_ARGS__, 5) M(__VA_ARGS__, 6)
+#define COUNT_TO_8(M, ...) COUNT_TO_6(M, __VA_ARGS__) M(__VA_ARGS__, 7) M(__VA_ARGS__, 8)
 #define COUNT_TO_12(M, ...)                                                                        \
-    COUNT_TO_6(M, __VA_ARGS__)                                                                     \
-    M(__VA_ARGS__, 7) M(__VA_ARGS__, 8) M(__VA_ARGS__, 9)                                          \
-    M(__VA_ARGS__, 10) M(__VA_ARGS__, 11) M(__VA_ARGS__, 12)
+    COUNT_TO_8(M, __VA_ARGS__)                                                                     \
+    M(__VA_ARGS__, 9) M(__VA_ARGS__, 10) M(__VA_ARGS__, 11) M(__VA_ARGS__, 12)
 #define COUNT_TO_14(M, ...) COUNT_TO_12(M, __VA_ARGS__) M(__VA_ARGS__, 13) M(__VA_ARGS__, 14)
 
 #endif
