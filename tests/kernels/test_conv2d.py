@@ -127,6 +127,16 @@ def test_a_column_is_computed_as_a_row(
         check(x, w, None, attrs, isa, blocked=blocked)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("taps", [3, 5])
+def test_a_filter_slides_over_rows_of_any_width(taps: int, isa: str) -> None:
+    rng = np.random.default_rng(taps)
+    for width in (taps, taps + 6, taps + 7, taps + 8, taps + 15):
+        x, w, bias = (rng.standard_normal(shape, np.float32) for shape in ((1, 20, 3, width), (20, 1, 2, taps), (20,)))
+        for pads in ((0, 0, 0, 0), (1, taps - 1, 0, taps - 2)):
+            check(x, w, bias, {"group": 20, "pads": pads}, isa, blocked=True)
+
+
 @pytest.mark.parametrize("attrs", [{"strides": (2**40, 2**46)}, {"dilations": (2**40, 2**46)}], ids=str)
 def test_a_stride_or_dilation_that_is_never_taken_is_of_no_account(attrs: dict[str, object]) -> None:
     rng = np.random.default_rng(0)

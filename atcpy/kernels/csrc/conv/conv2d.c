@@ -185,17 +185,24 @@ static bool row_in_use(const struct conv2d_params *p, int64_t row)
 static void pack_phase(const struct conv2d_params *p, const float *row, int64_t phase, int64_t len,
                        float *out)
 {
-    const int64_t c0 = p->src_c0;
-    for (int64_t q = 0; q < len; q++) {
-        const int64_t at = q * p->sw + phase - p->pl;
-        float *to = out + q * c0;
-        if (at < 0 || at >= p->w)
-            memset(to, 0, (size_t)c0 * sizeof *to);
-        else if (c0 == 1)
-            *to = row[at];
-        else
-            memcpy(to, row + at * CONV_C0, CONV_C0 * sizeof *to);
-    }
+    const int64_t c0 = p->src_c0, at = phase - p->pl;
+    const int64_t begin = at >= 0 ? 0 : min_i64(ceil_div(-at, p->sw), len);
+    const int64_t inside = p->w > at ? min_i64(ceil_div(p->w - at, p->sw), len) : 0;
+    const int64_t end = inside > begin ? inside : begin;
+    memset(out, 0, (size_t)(begin * c0) * sizeof *out);
+    memset(out + end * c0, 0, (size_t)((len - end) * c0) * sizeof *out);
+    if (p->sw == 1 && begin < end)
+        memcpy(out + begin * c0, row + (at + begin) * c0,
+               (size_t)((end - begin) * c0) * sizeof *out);
+    else if (c0 == CONV_C0)
+        for (int64_t q = begin; q < end; q++)
+            memcpy(out + q * CONV_C0, row + (at + q * p->sw) * CONV_C0, CONV_C0 * sizeof *out);
+    else if (p->sw == 2) /* a constant, so that the loop runs on vectors */
+        for (int64_t q = begin; q < end; q++)
+            out[q] = row[at + 2 * q];
+    else
+        for (int64_t q = begin; q < end; q++)
+            out[q] = row[at + q * p->sw];
 }
 
 /* Copies the input rows of a chunk: [c1][in_rows][phases][phase_len][C0]. */
@@ -278,6 +285,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             .bias = bias,
             .dst_step = CONV_C0,
             .dst_stride = y_plane,
+            .channels = min_i64(blocks * CONV_C0, p->m - first_block * CONV_C0),
             .first = c1 == 0,
             .last = ends,
             .activation = (enum activation)p->activation,
@@ -292,8 +300,7 @@ static void run_blocks(const struct drive *d, int64_t n, int64_t g, int64_t row0
             tile.residual = d->residual ? d->residual + y_at : NULL;
             const int64_t len =
                 b->flat ? min_i64(b->row_len, p->oh * p->ow - (row0 + r) * b->row_len) : b->row_len;
-            conv2d_run_row(d->isa, p->src_c0 == 1 ? d->isa->plain : d->isa->blocked, tile,
-                           p->src_c0, blocks, len);
+            conv2d_run_row(d->isa, tile, p->src_c0, blocks, len);
         }
     }
 }

@@ -68,6 +68,7 @@ struct conv2d_tile {
     float *dst;
     int64_t dst_step;   /* floats from one result to the next */
     int64_t dst_stride; /* floats from one output block to the next */
+    int64_t channels;   /* of the results in all the blocks; what is beyond is of no account */
     bool first, last;   /* the sum begins here; it ends here, so activate */
     enum activation activation;
     float alpha, beta;
@@ -82,12 +83,19 @@ const char *conv2d_extras_problem(const struct task_view *task, int64_t m, int64
  */
 const char *conv2d_operands_problem(const struct task_view *task, int64_t c0, int64_t weights);
 
-/* What an ISA brings: tables of micro-kernels by blocks and width, for C0 = 16 and C0 = 1. */
 typedef void (*conv2d_micro)(const struct conv2d_tile *tile);
+
+/* Micro-kernels by blocks and width, [blocks - 1][width - 1], for C0 = 16 and C0 = 1. */
+struct conv2d_micros {
+    int max_width;
+    const conv2d_micro *blocked, *plain;
+};
+
+/* What an ISA brings. */
 struct conv2d_isa {
-    int max_blocks, max_width;
-    const conv2d_micro *blocked; /* [blocks - 1][width - 1] */
-    const conv2d_micro *plain;
+    int max_blocks;
+    struct conv2d_micros whole;
+    struct conv2d_micros half; /* for one block of 8 channels or fewer; max_width 0: none */
     widen_fn widen;
 };
 
@@ -155,13 +163,16 @@ static inline void conv2d_fill_bias(float *out, const float *bias, int64_t first
 /* Cuts a row of `len` results into tiles of nearly equal width and runs them; c0 floats of input
  * lie between neighbours.
  */
-static inline void conv2d_run_row(const struct conv2d_isa *isa, const conv2d_micro *table,
-                                  struct conv2d_tile tile, int64_t c0, int blocks, int64_t len)
+static inline void conv2d_run_row(const struct conv2d_isa *isa, struct conv2d_tile tile, int64_t c0,
+                                  int blocks, int64_t len)
 {
-    const int64_t tiles = ceil_div(len, isa->max_width);
+    const bool fits_half = isa->half.max_width > 0 && tile.channels <= CONV_C0 / 2;
+    const struct conv2d_micros *micros = fits_half ? &isa->half : &isa->whole;
+    const conv2d_micro *table = c0 == 1 ? micros->plain : micros->blocked;
+    const int64_t tiles = ceil_div(len, micros->max_width);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t width = len / tiles + (t < len % tiles);
-        table[(blocks - 1) * isa->max_width + width - 1](&tile);
+        table[(blocks - 1) * micros->max_width + width - 1](&tile);
         tile.in += width * c0;
         tile.dst += width * tile.dst_step;
         if (tile.residual != NULL)

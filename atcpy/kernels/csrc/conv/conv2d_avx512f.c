@@ -78,7 +78,11 @@ COUNT_TO_14(DEFINE, 2, 1)
 
 static const conv2d_micro blocked[] = {COUNT_TO_14(NAME, 1, 16) COUNT_TO_14(NAME, 2, 16)};
 static const conv2d_micro plain[] = {COUNT_TO_14(NAME, 1, 1) COUNT_TO_14(NAME, 2, 1)};
-const struct conv2d_isa conv2d_isa_avx512f = {MAX_BLOCKS, MAX_WIDTH, blocked, plain, widen_avx512f};
+const struct conv2d_isa conv2d_isa_avx512f = {
+    .max_blocks = MAX_BLOCKS,
+    .whole = {MAX_WIDTH, blocked, plain},
+    .widen = widen_avx512f,
+};
 
 void conv2d_f32_avx512f(const struct kernel_args *args)
 {

@@ -39,7 +39,11 @@ static void plain(const struct conv2d_tile *tile)
 }
 
 static const conv2d_micro blocked_table[] = {blocked}, plain_table[] = {plain};
-const struct conv2d_isa conv2d_isa_scalar = {1, 1, blocked_table, plain_table, widen_scalar};
+const struct conv2d_isa conv2d_isa_scalar = {
+    .max_blocks = 1,
+    .whole = {1, blocked_table, plain_table},
+    .widen = widen_scalar,
+};
 
 void conv2d_f32_scalar(const struct kernel_args *args)
 {

@@ -207,7 +207,7 @@ static void run_phase(const struct drive *d, const struct phase *f, struct conv2
         tile.in = in + r * d->row_stride;
         tile.dst = d->y + y_at;
         tile.residual = d->residual != NULL ? d->residual + y_at : NULL;
-        conv2d_run_row(d->isa, d->isa->blocked, tile, CONV_C0, f->blocks, len);
+        conv2d_run_row(d->isa, tile, CONV_C0, f->blocks, len);
     }
 }
 
@@ -247,6 +247,7 @@ static void run_blocks(const struct drive *d, struct phase f)
             .bias = bias,
             .dst_step = p->sw * CONV_C0,
             .dst_stride = p->oh * p->ow * CONV_C0,
+            .channels = min_i64(f.blocks * CONV_C0, p->m - first_block * CONV_C0),
             .first = c1 == 0,
             .last = ends,
             .activation = (enum activation)p->activation,
