@@ -16,33 +16,43 @@
             }                                                                                      \
         }
 
-/* One row of elements that lie behind each other. */
-#define SCAN_ROW(T, op)                                                                            \
-    for (int64_t i = 1; i < p->n; i++) {                                                           \
-        if (BEATS(op, src[i], src[at], p->last))                                                   \
-            at = i;                                                                                \
+/* Rows of elements that lie behind each other. Few elements of a long row beat all before them; of
+ * short rows there are many, so that nothing is asked for each.
+ */
+#define SCAN_ROWS(T, op, last)                                                                     \
+    for (int64_t item = args->begin; item < args->end; item++) {                                   \
+        const T *src = (const T *)args->src[0] + item * p->n;                                      \
+        T best = src[0];                                                                           \
+        int64_t at = 0;                                                                            \
+        for (int64_t i = 1; i < p->n; i++)                                                         \
+            if (__builtin_expect(BEATS(op, src[i], best, last), 0)) {                              \
+                best = src[i];                                                                     \
+                at = i;                                                                            \
+            }                                                                                      \
+        ((int64_t *)args->dst[0])[item] = at;                                                      \
     }
 
 #define DEFINE_ARGREDUCE(T, symbol)                                                                \
     void symbol(const struct kernel_args *args)                                                    \
     {                                                                                              \
         const struct argreduce_params *p = args->params;                                           \
+        if (p->inner == 1) {                                                                       \
+            if (p->kind == ARG_MAX && !p->last)                                                    \
+                SCAN_ROWS(T, >, false)                                                             \
+            else if (p->kind == ARG_MAX)                                                           \
+                SCAN_ROWS(T, >, true)                                                              \
+            else if (!p->last)                                                                     \
+                SCAN_ROWS(T, <, false)                                                             \
+            else                                                                                   \
+                SCAN_ROWS(T, <, true)                                                              \
+            return;                                                                                \
+        }                                                                                          \
         const int64_t chunks = ceil_div(p->inner, ARG_COLUMNS);                                    \
         for (int64_t item = args->begin; item < args->end; item++) {                               \
             const int64_t outer = item / chunks, column = item % chunks * ARG_COLUMNS;             \
             const int64_t columns = min_i64(ARG_COLUMNS, p->inner - column);                       \
             const T *src = (const T *)args->src[0] + outer * p->n * p->inner + column;             \
             int64_t *dst = (int64_t *)args->dst[0] + outer * p->inner + column;                    \
-            if (p->inner == 1) {                                                                   \
-                int64_t at = 0;                                                                    \
-                if (p->kind == ARG_MAX) {                                                          \
-                    SCAN_ROW(T, >)                                                                 \
-                } else {                                                                           \
-                    SCAN_ROW(T, <)                                                                 \
-                }                                                                                  \
-                *dst = at;                                                                         \
-                continue;                                                                          \
-            }                                                                                      \
             T best[ARG_COLUMNS];                                                                   \
             for (int64_t c = 0; c < columns; c++) {                                                \
                 best[c] = src[c];                                                                  \
