@@ -18,6 +18,8 @@ from atcpy.options import (
     DimRange,
     Framework,
     FusionGroup,
+    GearKind,
+    Gears,
     ImplMode,
     InputDims,
     Limits,
@@ -65,6 +67,9 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
     "allreduce_cost": ("alpha=2e-5, ranks=8", "prepare.allreduce.network", Network(alpha=2e-5, ranks=8)),
     "soc": ("ascend310p3", "soc", "Ascend310P3"),
     "input_shape": ("x:1,3", "parse.input_shape", {"x": (1, 3)}),
+    "dynamic_batch_size": ("1,2", "parse.gears", Gears(GearKind.BATCH, ((1,), (2,)))),
+    "dynamic_image_size": ("8,8;9,9", "parse.gears", Gears(GearKind.IMAGE, ((8, 8), (9, 9)))),
+    "dynamic_dims": ("3;4", "parse.gears", Gears(GearKind.DIMS, ((3,), (4,)))),
     "out_nodes": ("a:0;b:1", "parse.out_nodes", ("a:0", "b:1")),
     "framework": ("3", "parse.framework", Framework.TENSORFLOW),
     "input_format": ("ND", "parse.input_format", "ND"),
@@ -93,10 +98,18 @@ EFFECTS: dict[str, tuple[object, str, object]] = {
 }
 
 
+# Options without which another is refused.
+NEEDED: dict[str, dict[str, object]] = {
+    "dynamic_batch_size": {"input_shape": "x:-1,3"},
+    "dynamic_image_size": {"input_shape": "x:1,3,-1,-1"},
+    "dynamic_dims": {"input_shape": "x:2,-1"},
+}
+
+
 @pytest.mark.parametrize("name", sorted(set(OPTIONS) - {"dump_passes", "fusion_switch_file"}))
 def test_each_option_has_an_effect(name: str) -> None:
     value, path, expected = EFFECTS[name]
-    changed: Any = convert_options({name: value})
+    changed: Any = convert_options({name: value, **NEEDED.get(name, {})})
     for part in path.split("."):
         changed = getattr(changed, part)
     assert changed == expected
@@ -206,6 +219,94 @@ def test_input_shape_that_cannot_be_read_is_pointed_at(text: str, code: str, par
 )
 def test_input_shape_of_a_wrong_type(value: object) -> None:
     assert error_of({"input_shape": value}).exit_code == 2
+
+
+IMAGE_SHAPE = "x:1,3,-1,-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rows"),
+    [
+        ("dynamic_batch_size", "1,2, 4,", ((1,), (2,), (4,))),
+        ("dynamic_batch_size", [np.int64(1), 8], ((1,), (8,))),
+        ("dynamic_batch_size", list(range(1, 101)), tuple((size,) for size in range(1, 101))),
+        ("dynamic_dims", "1,2;3,4;", ((1, 2), (3, 4))),
+        ("dynamic_dims", [(1, 2), "3,4"], ((1, 2), (3, 4))),
+        ("dynamic_image_size", "416,832;32,32", ((416, 832), (32, 32))),
+    ],
+)
+def test_gears(name: str, value: object, rows: tuple[tuple[int, ...], ...]) -> None:
+    shapes = {"dynamic_batch_size": "x:-1,3", "dynamic_dims": "y:-1;x:-1,3", "dynamic_image_size": IMAGE_SHAPE}
+    gears = convert_options({name: value, "input_shape": shapes[name]}).parse.gears
+    in_order = tuple(row[::-1] for row in rows) if name == "dynamic_dims" else rows  # x comes before y
+    assert gears is not None and gears.rows == in_order
+
+
+def test_numbers_of_gears_go_with_their_inputs_on_the_recorded_command_line() -> None:
+    one = convert_options({"input_shape": "b:-1,8;a:-1,-1", "dynamic_dims": "1,2,3;4,5,6"})
+    other = convert_options({"input_shape": "a:-1,-1;b:-1,8", "dynamic_dims": "2,3,1;5,6,4"})
+    assert one == other
+    assert one.atc_cmdline == "atcpy convert '--dynamic_dims=2,3,1;5,6,4' '--input_shape=a:-1,-1;b:-1,8'"
+    assert one.parse.gears is not None
+    assert list(one.parse.gears.shapes([(-1, -1), (-1, 8)])) == [((2, 3), (1, 8)), ((5, 6), (4, 8))]
+
+
+def test_a_batch_and_an_image_are_those_of_every_input() -> None:
+    assert list(Gears(GearKind.BATCH, ((1,), (2,))).shapes([(-1, 3), (4,), (-1,)])) == [
+        ((1, 3), (4,), (1,)),
+        ((2, 3), (4,), (2,)),
+    ]
+    assert list(Gears(GearKind.IMAGE, ((8, 9),)).shapes([(-1, -1, 3), (-1, -1)])) == [((8, 9, 3), (8, 9))]
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"dynamic_batch_size": "1", "input_shape": "x:-1"}, "E10035"),
+        ({"dynamic_batch_size": " , ", "input_shape": "x:-1"}, "E10035"),
+        ({"dynamic_batch_size": list(range(1, 102)), "input_shape": "x:-1"}, "E10036"),
+        ({"dynamic_batch_size": "1,0", "input_shape": "x:-1"}, "E10038"),
+        ({"dynamic_batch_size": "1,-2", "input_shape": "x:-1"}, "E10038"),
+        ({"dynamic_batch_size": "1,2,1", "input_shape": "x:-1"}, "E10039"),
+        ({"dynamic_batch_size": "1,x", "input_shape": "x:-1"}, "E10014"),
+        ({"dynamic_batch_size": [1, True], "input_shape": "x:-1"}, "E10014"),
+        ({"dynamic_batch_size": f"1,{2**40 + 1}", "input_shape": "x:-1"}, "E10013"),
+        ({"dynamic_batch_size": "", "input_shape": "x:-1"}, "E10004"),
+        ({"dynamic_batch_size": 2, "input_shape": "x:-1"}, "E10003"),
+        ({"dynamic_batch_size": "1,2"}, "E10004"),
+        ({"dynamic_batch_size": "1,2", "input_shape": "x:1,3"}, "E10031"),
+        ({"dynamic_batch_size": "1,2", "input_shape": "x:-1,-1"}, "E10018"),
+        ({"dynamic_batch_size": "1,2", "input_shape": "x:-1,3;y:3,-1"}, "E10018"),
+        ({"dynamic_batch_size": "1,2", "input_shape": "x:-1,3;y:1~4"}, "E10040"),
+        ({"dynamic_batch_size": "1,2", "dynamic_dims": "1;2", "input_shape": "x:-1"}, "E10009"),
+        ({"dynamic_image_size": "8,8;9,9", "dynamic_dims": "1;2", "input_shape": IMAGE_SHAPE}, "E10009"),
+        ({"dynamic_dims": "1,2;3", "input_shape": "x:-1,-1"}, "E10037"),
+        ({"dynamic_dims": [[], []], "input_shape": "x:-1,-1"}, "E10038"),
+        ({"dynamic_dims": "1;3", "input_shape": "x:-1,-1"}, "E10045"),
+        ({"dynamic_dims": "1;3", "input_shape": "x:2,2"}, "E10045"),
+        ({"dynamic_image_size": "8;9", "input_shape": IMAGE_SHAPE}, "E10020"),
+        ({"dynamic_image_size": "8,8,3;9,9,3", "input_shape": IMAGE_SHAPE}, "E10020"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": "x:1,3,-1,8"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": "x:-1,3,-1,-1"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": "x:3,-1,-1"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": "x:1,3,8,8"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": "x:1,-1,-1,3", "input_format": "NCHW"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": IMAGE_SHAPE, "framework": "3"}, "E10019"),
+        ({"dynamic_image_size": "8,8;9,9", "input_shape": IMAGE_SHAPE, "input_format": "ND"}, "E10019"),
+    ],
+)
+def test_gears_that_are_refused(given: dict[str, object], code: str) -> None:
+    error = error_of(given)
+    assert (error.code, error.exit_code) == (code, 2)
+    assert error.where.option in given
+
+
+@pytest.mark.parametrize("form", ["NHWC", "NCHW"])
+def test_images_vary_at_h_and_w_of_the_layout(form: str) -> None:
+    shape = "x:1,3,-1,-1" if form == "NCHW" else "x:1,-1,-1,3"
+    for named in ({}, {"input_format": form}):
+        gears = convert_options({"dynamic_image_size": "8,8;9,9", "input_shape": shape, **named}).parse.gears
+        assert gears is not None and gears.kind is GearKind.IMAGE
 
 
 @given(st.text(alphabet="x:,;~-0123 \n\t.é", max_size=30))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from atcpy.errors import AtcError, UsageError, Where, did_you_mean
 from atcpy.ir import Graph, Node, Sym, TensorDesc, Value
-from atcpy.ir.shape import Dim, Shape, format_shape
+from atcpy.ir.shape import Dim, Shape, format_shape, is_static
 from atcpy.options import ANY_SIZE, DimRange, InputDim, InputDims, ParseOptions
 
 
@@ -29,7 +29,7 @@ def check_inputs(imported: NamedGraph, options: ParseOptions) -> list[AtcError]:
     """Return the names of --input_shape that are no inputs, else the inputs that `static` finds open."""
     inputs = [node.output.name for node in imported.graph.inputs]
     problems: list[AtcError] = [_no_input(name, imported, inputs) for name in options.input_shape if name not in inputs]
-    if options.static and not problems:
+    if options.static and options.gears is None and not problems:
         problems.extend(_open_inputs(imported))
     return problems
 
@@ -76,6 +76,24 @@ def _set_shapes(graph: Graph, options: ParseOptions) -> Iterator[AtcError]:
             node.output.desc = TensorDesc.plain(
                 node.output.desc.dtype, tuple(known.get(dim, dim) if isinstance(dim, Sym) else dim for dim in shape)
             )
+    if options.gears is not None:
+        for name, node in inputs.items():
+            yield from _misfits_of_gears(name, node.output.desc.shape, options)
+
+
+def _misfits_of_gears(name: str, shape: Shape | None, options: ParseOptions) -> Iterator[AtcError]:
+    """What an input with these sizes has against gears: one that is open and not listed, one that is not open."""
+    where = Where(option="input_shape", value=name)
+    dims = options.input_shape.get(name)
+    if dims is None:
+        if not is_static(shape):
+            what = f'--input_shape must list the input "{name}" {format_shape(shape)}, too: it is open'
+            yield UsageError("E10004", what, where=where)
+        return
+    for axis, (size, asked) in enumerate(zip(shape or (), dims, strict=False)):
+        if asked == ANY_SIZE and isinstance(size, int):
+            what = f"--input_shape: {name} dimension {axis}: the model says {size}, which gears cannot change"
+            yield UsageError("E10050", what, where=where, hint="export the model with an open dimension")
 
 
 def _set_shape(node: Node, dims: InputDims, fixed: dict[Sym, set[int]]) -> None:
