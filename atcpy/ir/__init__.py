@@ -3,6 +3,7 @@
 from atcpy.ir.builder import Builder
 from atcpy.ir.compiled import (
     CompiledModel,
+    Gear,
     MemoryPlan,
     Port,
     Region,
@@ -40,6 +41,7 @@ __all__ = [
     "Engine",
     "Format",
     "FormatKind",
+    "Gear",
     "Graph",
     "Match",
     "MemoryPlan",

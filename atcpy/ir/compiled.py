@@ -7,7 +7,9 @@ from enum import IntEnum
 from atcpy.ir.desc import TensorDesc
 from atcpy.ir.engine import Engine
 from atcpy.ir.graph import Graph
+from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Tensor
+from atcpy.options import GearKind
 
 
 class Region(IntEnum):
@@ -117,9 +119,28 @@ class SymbolicPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Gear:
+    """One of the listed sizes of the open dims: the model compiled for them, on its own. Its tasks are `task_count` of
+    those of the model, after the tasks of the gears before it.
+    """
+
+    sizes: tuple[int, ...]
+    inputs: tuple[StaticShape, ...]
+    outputs: tuple[StaticShape, ...]
+    task_count: int
+    arena_bytes: int
+
+    @property
+    def text(self) -> str:
+        """Its sizes, as the option lists them."""
+        return ",".join(map(str, self.sizes))
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledModel:
     """Everything that a package holds. With unknown shapes there are no tasks, but plans for all sizes, or the reason
-    why they are `unplanned`: then the graph, as it is before the split, is compiled for the shapes that it meets.
+    why they are `unplanned`: then the graph, as it is before the split, is compiled for the shapes that it meets. With
+    gears the graph is a Case of the gears' graphs (`ir/gears.py`), and the tasks are those of all gears.
     """
 
     graph: Graph
@@ -135,3 +156,5 @@ class CompiledModel:
     has_unknown_shapes: bool = False
     plans: tuple[SymbolicPlan, ...] = ()
     unplanned: str = ""
+    gear_kind: GearKind | None = None
+    gears: tuple[Gear, ...] = ()

@@ -17,6 +17,7 @@ from atcpy.errors import PackageCorrupt
 from atcpy.ir import (
     Decisions,
     Engine,
+    Gear,
     Graph,
     MemoryPlan,
     Node,
@@ -29,10 +30,12 @@ from atcpy.ir import (
     Value,
 )
 from atcpy.ir.decisions import AllReducePlan, Matched
+from atcpy.ir.gears import branches
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
 from atcpy.om import attrs, container, descs, inout, weights
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
+from atcpy.om.gears import read_gears
 from atcpy.om.inout import TensorInfo
 from atcpy.om.schema.ge_ir_pb2 import AttrDef, GraphDef, ModelDef, OpDef, TensorDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
@@ -74,6 +77,13 @@ class Package:
     plans: tuple[PlanRecord, ...] = ()  # for open dims; shapes that none serves are compiled
     default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
+    gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
+    dim_names: tuple[str, ...] = ()  # of the dims that vary with the gear, of inputs and then outputs
+
+    def tasks_of(self, gear: int) -> tuple[TaskRecord, ...]:
+        """The tasks of a gear."""
+        first = sum(before.task_count for before in self.gears[:gear])
+        return self.tasks[first : first + self.gears[gear].task_count]
 
     @property
     def weights(self) -> memoryview:
@@ -108,7 +118,8 @@ def parse_package(package: bytes, *, source: str = "package", verify: Verify = V
 def _package(opened: Container) -> Package:
     at = opened.extent(Partition.MODEL_INOUT_INFO)
     payload = opened.partition(Partition.MODEL_INOUT_INFO)
-    inputs, outputs = inout.decode(payload, source=opened.source, offset=at.offset)
+    model = inout.decode(payload, source=opened.source, offset=at.offset)
+    inputs, outputs = model.inputs, model.outputs
     info = ModelTaskDef()
     _parse(info, opened, Partition.TASK_INFO)
     version = info.attr.get("atcpy_format", "")
@@ -142,6 +153,7 @@ def _package(opened: Container) -> Package:
         plans = _plans(programs, info.attr.get("atcpy_symbols", "[]"), inputs)
     except (ValueError, TypeError, RecursionError) as error:
         raise _bad(opened, Partition.TASK_INFO, f"its symbols are malformed: {error}") from None
+    gears, dim_names = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
         opened,
@@ -156,7 +168,21 @@ def _package(opened: Container) -> Package:
         plans,
         frozenset(map(int, defaults)),
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
+        gears,
+        dim_names,
     )
+
+
+def _gears(
+    model: inout.ModelInfo, text: str | None, task_count: int, opened: Container
+) -> tuple[tuple[Gear, ...], tuple[str, ...]]:
+    """The gears, and the names of the dims that vary in them."""
+    if text is None and model.gears is None:
+        return (), ()
+    try:
+        return read_gears(model, text or "", task_count)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _bad(opened, Partition.TASK_INFO, f"its gears are malformed: {error}") from None
 
 
 def _plans(
@@ -216,9 +242,7 @@ class _Model:
             raise ValueError(f"graph {min(self._bodies)} belongs to no node")
         for problem in violations(graph):
             raise ValueError(problem)
-        for task in self._package.tasks:
-            if task.op_index >= len(graph):
-                raise ValueError(f"a task belongs to node {task.op_index} of {len(graph)}")
+        self._check_tasks(graph)
         known = {
             name: attrs.get_attr(attr) for name, attr in sorted(self._definition.attr.items()) if name != "_atcpy_pad"
         }
@@ -240,6 +264,17 @@ class _Model:
             task_nodes=_strings(known.get("task_index_op_name", ())),
             attrs=known,
         )
+
+    def _check_tasks(self, graph: Graph) -> None:
+        package = self._package
+        of_graphs = [(graph, package.tasks)]
+        if package.gears:
+            tasks = (package.tasks_of(number) for number in range(len(package.gears)))
+            of_graphs = list(zip(branches(graph), tasks, strict=True))
+        for body, records in of_graphs:
+            for task in records:
+                if task.op_index >= len(body):
+                    raise ValueError(f"a task belongs to node {task.op_index} of {len(body)}")
 
     def _graph(self, definition: GraphDef, name: str, depth: int) -> Graph:
         if depth > MAX_NESTING:
@@ -342,6 +377,7 @@ _NOTES = frozenset(
         "_ge_attr_op_kernel_lib_name",
         "_lxfusion_op_kernel_lib_name",
         "_no_task",
+        "_batch_label",
     }
 )
 

@@ -13,10 +13,12 @@ from dataclasses import asdict, astuple
 from onnx import TypeProto
 
 from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
+from atcpy.ir.gears import branches, one_gear
 from atcpy.kernels.table import pack_compiled_task
 from atcpy.om import attrs, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
 from atcpy.om.container import Partition, reseal, seal_file
+from atcpy.om.gears import gear_info, gears_text
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.ops import find_opdef
@@ -52,7 +54,9 @@ def _buffers(compiled: CompiledModel) -> Iterator[Buffer]:
     """The file in order, its checksum still zero."""
     parts = {
         Partition.MODEL_INOUT_INFO: inout.encode(
-            [_port_info(port) for port in compiled.inputs], [_port_info(port) for port in compiled.outputs]
+            [_port_info(port) for port in compiled.inputs],
+            [_port_info(port) for port in compiled.outputs],
+            gear_info(compiled),
         ),
         Partition.TASK_INFO: _task_info(compiled),
     }
@@ -108,9 +112,11 @@ def _task_info(compiled: CompiledModel) -> bytes:
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
         info.attr["atcpy_shapes"] = "unknown"
+    if compiled.gears:
+        info.attr["atcpy_gears"] = gears_text(compiled)
     if defaults := [str(index) for index, node in enumerate(compiled.graph.inputs) if "default" in node.attrs]:
         info.attr["atcpy_default_inputs"] = ",".join(defaults)
-    if custom := custom_ops_in(compiled.graph):
+    if custom := custom_ops_in(one_gear(compiled.graph)):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for task in compiled.tasks:
         _add_task(info, task)
@@ -231,6 +237,7 @@ class _GraphWriter:
         for task in compiled.tasks:
             self._tasks[task.node].append(task)
         self._descs: dict[TensorDesc, TensorDescriptor] = {}
+        self._gears = frozenset(branches(compiled.graph))
 
     def write(self, graph: Graph, definition: GraphDef, graphs: list[Graph]) -> None:
         """Fill `definition`; the graphs in attributes of nodes are appended to `graphs`, the model's list."""
@@ -239,6 +246,8 @@ class _GraphWriter:
             self._write_operands(node, op)
             self._write_attrs(node, op, graphs)
             self._write_tasks(node, op)
+            if graph in self._gears:
+                op.attr["_batch_label"].s = graph.name.encode()
             if node.op_type == "Data":
                 definition.input.append(f"{node.name}:0")
             elif node.op_type == "NetOutput":

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, Graph, Node, Port
+from atcpy.ir import CompiledModel, Graph, Node, Port, StaticShape
+from atcpy.ir.gears import branches
+from atcpy.ir.shape import MAX_BYTES
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_compiled_task, record_family
 from atcpy.om import numbers
@@ -47,24 +49,62 @@ def missing_custom_ops(package: Package) -> list[CustomOpError]:
 def bind_package(package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World) -> ExecutionPlan:
     """The plan of a package whose shapes are known; `find_graph` reads its graph, if something runs on the host."""
     source = package.container.source
-    for number, task in enumerate(package.tasks):
+    inputs = tuple(_port(port, source) for port in package.inputs)
+    outputs = tuple(_port(port, source) for port in package.outputs)
+    nodes = cache(lambda: tuple(find_graph().nodes))
+    return _bind_tasks(package, package.tasks, package.arena_bytes, inputs, outputs, nodes, threads, world)
+
+
+def bind_gears(
+    package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World
+) -> dict[tuple[StaticShape, ...], ExecutionPlan]:
+    """The plan of each gear by the shapes of the inputs; `find_graph` as above."""
+    plans: dict[tuple[StaticShape, ...], ExecutionPlan] = {}
+    for number, gear in enumerate(package.gears):
+        inputs, outputs = _ports_of(package.inputs, gear.inputs), _ports_of(package.outputs, gear.outputs)
+        nodes = cache(partial(_nodes_of_gear, find_graph, number))
+        tasks = package.tasks_of(number)
+        plan = _bind_tasks(package, tasks, gear.arena_bytes, inputs, outputs, nodes, threads, world)
+        plans[gear.inputs] = plan
+    return plans
+
+
+def _nodes_of_gear(find_graph: Callable[[], Graph], number: int) -> Sequence[Node]:
+    return tuple(branches(find_graph())[number].nodes)
+
+
+def _ports_of(infos: Sequence[TensorInfo], shapes: Sequence[StaticShape]) -> tuple[PlanPort, ...]:
+    ports: list[PlanPort] = []
+    for info, shape in zip(infos, shapes, strict=True):
+        dtype = numbers.DTYPE_OF_GE.get(info.dtype)
+        if dtype is None or (port := PlanPort(info.name, dtype, shape)).nbytes > MAX_BYTES:
+            raise PackageCorrupt("P0005", f"{info.name} has no type and shape that can be run")
+        ports.append(port)
+    return tuple(ports)
+
+
+def _bind_tasks(
+    package: Package,
+    tasks: tuple[TaskRecord, ...],
+    arena_bytes: int,
+    inputs: tuple[PlanPort, ...],
+    outputs: tuple[PlanPort, ...],
+    nodes: Callable[[], Sequence[Node]],
+    threads: int,
+    world: World,
+) -> ExecutionPlan:
+    source = package.container.source
+    for number, task in enumerate(tasks):
         if record_family(task.record) != task.kernel:
             where = Where(file=source, node=f"task {number}")
             raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
-    inputs = tuple(_port(port, source) for port in package.inputs)
-    outputs = tuple(_port(port, source) for port in package.outputs)
     try:
-        plan = _bind(package.tasks, package.weights, package.arena_bytes, inputs, outputs, threads)
+        plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, threads)
     except _kernels.Refused as refused:
-        reason, task = refused.args
-        where = Where(file=source, node=f"task {task}" if task >= 0 else "")
+        reason, number = refused.args
+        where = Where(file=source, node=f"task {number}" if number >= 0 else "")
         raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
-
-    @cache
-    def nodes() -> Sequence[Node]:
-        return tuple(find_graph().nodes)
-
-    return ExecutionPlan(plan, package.tasks, package.weights, package.arena_bytes, inputs, outputs, nodes, world)
+    return ExecutionPlan(plan, tasks, package.weights, arena_bytes, inputs, outputs, nodes, world)
 
 
 def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:

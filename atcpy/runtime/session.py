@@ -18,12 +18,13 @@ from atcpy.ir.tensor import Array
 from atcpy.om import numbers
 from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
-from atcpy.om.reader import PackagedModel, read_model
+from atcpy.om.reader import Package, PackagedModel, read_model
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.custom import load_custom_ops
 from atcpy.options import default_threads, read_custom_ops
 from atcpy.runtime.distributed.agreement import agree
 from atcpy.runtime.distributed.world import SingleRank, World
+from atcpy.runtime.gears import GearPlans
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.memory import owned
@@ -39,7 +40,8 @@ DEFAULT_SHAPE_CACHE = 16
 class NodeArg:
     """An input or output: its name, its dims (a name where a size may vary; None if not even their number is
     known), and its type as onnxruntime writes it. `dtype` is UNDEFINED for what is no tensor; `ranges` are
-    the lowest and the highest size of each dim, -1 where there is no highest.
+    the lowest and the highest size of each dim, -1 where there is no highest; `gears` are its shapes in the gears of
+    the package, in their order.
     """
 
     name: str
@@ -47,6 +49,7 @@ class NodeArg:
     type: str
     dtype: DType
     ranges: tuple[tuple[int, int], ...] = ()
+    gears: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ class InferenceSession:
         self._is_agreed = self._world.ranks == 1
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
+        self._gears: GearPlans | None = None
         self._hybrid: HybridGraph | SubgraphChain | None = None
         self._symbolic: SymbolicExecutor | None = None
         self.shape_cache: ShapeCache | None = None
@@ -125,6 +129,9 @@ class InferenceSession:
             if self._package.plans:
                 self._symbolic = self._symbolic_executor()
             self._hybrid = (SubgraphChain if needs_cutting(graph) else HybridGraph)(graph, self.shape_cache)
+        elif self._package.gears:
+            self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
+            self._inputs, self._outputs = _ports_of_gears(self._package)
         else:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
@@ -173,9 +180,11 @@ class InferenceSession:
 
     @property
     def plans(self) -> list[ExecutionPlan]:
-        """The plan of the model; where shapes are unknown, those that are compiled by now."""
+        """The plan of the model, or of each gear; where shapes are unknown, those that are compiled by now."""
         if self._plan is not None:
             return [self._plan]
+        if self._gears is not None:
+            return list(self._gears.plans)
         planned = [] if self._symbolic is None else self._symbolic.instances()
         return [*planned, *([] if self._hybrid is None else self._hybrid.plans())]
 
@@ -187,13 +196,16 @@ class InferenceSession:
     @property
     def tasks(self) -> list[TaskInfo]:
         """The tasks of the plans in order of execution."""
-        infos: list[TaskInfo] = []
-        for plan in self.plans:
-            for record, row in zip(plan.tasks, plan.plan.rows(), strict=True):
-                node = plan.node(record.op_index)
-                engine = node.engine.value if node.engine is not None else ""
-                infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
-        return infos
+        return [info for plan in self.plans for info in _tasks(plan)]
+
+    def tasks_for(self, feeds: Mapping[str, Array]) -> list[TaskInfo]:
+        """The tasks that `profile` times with these feeds."""
+        plan = self._find_plan(self._check_feeds(feeds))
+        return self.tasks if plan is None else _tasks(plan)
+
+    def _find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
+        """The plan for inputs of these shapes, if it was made ahead for these alone."""
+        return self._plan if self._gears is None else self._gears.choose(values)
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
@@ -206,8 +218,9 @@ class InferenceSession:
         self.agree()
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
-        if self._plan is not None:
-            results = self._plan.run(values)
+        plan = self._find_plan(values)
+        if plan is not None:
+            results = plan.run(values)
             return results if output_names is None else [results[index] for index in chosen]
         # Plans for all sizes have the defaults of inputs as constants.
         defaults = self._package.default_inputs
@@ -222,9 +235,12 @@ class InferenceSession:
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""
         self.agree()
-        elapsed = np.zeros(len(self._package.tasks), np.int64)
-        if self._plan is not None:
-            self._plan.run(self._check_feeds(feeds), elapsed)
+        values = self._check_feeds(feeds)
+        plan = self._find_plan(values)
+        if plan is None:
+            return []
+        elapsed = np.zeros(len(plan.tasks), np.int64)
+        plan.run(values, elapsed)
         return [float(ns) * 1e-9 for ns in elapsed]
 
     @property
@@ -295,6 +311,15 @@ class InferenceSession:
         return array
 
 
+def _tasks(plan: ExecutionPlan) -> list[TaskInfo]:
+    infos: list[TaskInfo] = []
+    for record, row in zip(plan.tasks, plan.plan.rows(), strict=True):
+        node = plan.node(record.op_index)
+        engine = node.engine.value if node.engine is not None else ""
+        infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
+    return infos
+
+
 def _misfit(port: NodeArg, shape: tuple[int, ...], sizes: dict[str, int]) -> str:
     """Why a shape does not fit, or nothing; `sizes` collects those of the names that were met."""
     if port.shape is None:
@@ -330,6 +355,22 @@ def _output_ports(graph: Graph) -> list[NodeArg]:
         _port_of_value(value, name, {"type": text})
         for value, name, text in zip(graph.outputs, names, types, strict=True)
     ]
+
+
+def _ports_of_gears(package: Package) -> tuple[list[NodeArg], list[NodeArg]]:
+    """The inputs and outputs of a package with gears."""
+    names = iter(package.dim_names)
+    ports: list[list[NodeArg]] = []
+    for infos, shapes in (
+        (package.inputs, [gear.inputs for gear in package.gears]),
+        (package.outputs, [gear.outputs for gear in package.gears]),
+    ):
+        ports.append([])
+        for info, gears in zip(infos, zip(*shapes, strict=True), strict=True):
+            dtype = numbers.DTYPE_OF_GE[info.dtype]
+            dims = tuple(next(names) if dim < 0 else dim for dim in info.dims)
+            ports[-1].append(NodeArg(info.name, dims, _type_name(dtype), dtype, gears=gears))
+    return ports[0], ports[1]
 
 
 def _port_of_value(value: Value, name: str, attrs: Mapping[str, object]) -> NodeArg:

@@ -6,16 +6,20 @@ from atcpy.errors import Unsupported, Where
 from atcpy.ir import CompiledModel, DType, Graph, Port, Task
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_compiled_task
-from atcpy.passes.compile.emit_tasks import Identity, emit, keep_unknown
+from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit, keep_unknown
 from atcpy.passes.pass_manager import PassManager
 
 __all__ = ["compile_graph", "keep_unknown"]
 
 
-def compile_graph(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
-    """Return everything that the package holds. What would not run is refused here, not when it is loaded."""
+def compile_graph(
+    graph: Graph, identity: Identity, manager: PassManager, layout: WeightLayout | None = None
+) -> CompiledModel:
+    """Return everything that the package holds. What would not run is refused here, not when it is loaded. Packages of
+    several graphs give a `layout`, in which these share their constants.
+    """
     manager.deadline.check("compile")
-    compiled = emit(graph, identity, manager)
+    compiled = emit(graph, identity, manager, WeightLayout() if layout is None else layout)
     _check_types(compiled)
     weights_bytes = max((weight.offset + weight.nbytes for weight in compiled.weights), default=0)
     ports = _nbytes(compiled.inputs) + _nbytes(compiled.outputs)

@@ -19,6 +19,7 @@ from atcpy.errors import AtcError, AtcWarning, Where
 from atcpy.ir import CompiledModel, Engine, Graph, walk
 from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment, PassCount
+from atcpy.ir.gears import one_gear
 from atcpy.ir.shape import format_shape
 from atcpy.om import writer
 from atcpy.ops.collectives import WORLD
@@ -31,6 +32,7 @@ from atcpy.passes.prepare.recognise.custom_op import passes_with
 from atcpy.passes.split.known_shapes import is_known
 from atcpy.stages import report as reporting
 from atcpy.stages.compile import compile_graph
+from atcpy.stages.gears import compile_gears
 from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare, prepare_bodies
@@ -102,6 +104,11 @@ def compile_model(
         _check_values(graph, options.limits.memory())
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
+    if options.parse.gears is not None:
+        with clock.stage(Stage.COMPILE):
+            compiled = compile_gears(graph, options.parse.input_shape, options.parse.gears, identity, manager)
+            clock.graphs = (compiled.graph,)
+        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
             place(graph, manager)
@@ -225,7 +232,8 @@ def _report(
     warnings: Sequence[AtcWarning],
 ) -> ConvertReport:
     decisions = compiled.graph.decisions
-    host_ops = reporting.count_host_ops(compiled.graph)
+    graph = one_gear(compiled.graph)
+    host_ops = reporting.count_host_ops(graph)
     cancelled = sum(record.applied for record in decisions.passes if record.name == "TransOpWithoutReshapeFusionPass")
     return ConvertReport(
         output=None,
@@ -237,12 +245,13 @@ def _report(
         outputs=tuple(reporting.port_info(port) for port in compiled.outputs),
         nodes_before=nodes_before,
         task_count=len(compiled.tasks),
+        gears=tuple(gear.text for gear in compiled.gears),
         unknown_shapes=compiled.has_unknown_shapes,
         plans=tuple(len(plan.tasks) for plan in compiled.plans),
         unplanned=compiled.unplanned,
-        engines=reporting.count_engines(compiled.graph),
+        engines=reporting.count_engines(graph),
         host_cpu_ops=host_ops,
-        custom_ops=custom_ops_in(compiled.graph),
+        custom_ops=custom_ops_in(graph),
         passes=tuple(PassCount(*count) for count in decisions.counts()),
         allreduce=decisions.allreduce,
         memory=reporting.Memory(
@@ -256,7 +265,7 @@ def _report(
         warnings=(
             *warnings,
             *parsed.warnings,
-            *_split_warnings(compiled.graph, options.prepare.allreduce),
-            *_host_warnings(compiled.graph, host_ops),
+            *_split_warnings(graph, options.prepare.allreduce),
+            *_host_warnings(graph, host_ops),
         ),
     )

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atcpy.errors import PackageCorrupt
-from atcpy.om.inout import TensorInfo, decode, encode
+from atcpy.om.inout import GearInfo, ModelInfo, TensorInfo, decode, encode
+from atcpy.options import GearKind, Gears
 
 IMAGE = TensorInfo("x", 602112, 0, 0, (1, 3, 224, 224), (1, 3, 224, 224))
 CLASSES = TensorInfo("Klassen-Größe", 8, 2, 9, (-1,), (-1,), ((1, 64),))
 
 
-def read(payload: bytes) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+def read(payload: bytes) -> ModelInfo:
     return decode(memoryview(payload), source="m.om", offset=352)
 
 
@@ -40,7 +41,46 @@ infos = st.lists(
 
 @given(infos, infos)
 def test_decode_inverts_encode(inputs: list[TensorInfo], outputs: list[TensorInfo]) -> None:
-    assert read(encode(inputs, outputs)) == (tuple(inputs), tuple(outputs))
+    assert read(encode(inputs, outputs)) == ModelInfo(tuple(inputs), tuple(outputs))
+
+
+BATCHES = GearInfo(Gears(GearKind.BATCH, ((1,), (8,))), ("0,0,1", "1,0,8"), ("x",))
+IMAGES = GearInfo(Gears(GearKind.IMAGE, ((416, 832), (32, 32))), (), ("x", "Größe"))
+DIMS = GearInfo(Gears(GearKind.DIMS, ((1, 2, 3), (4, 5, 6), (7, 8, 9))), ("",), ())
+
+
+@pytest.mark.parametrize("gears", [BATCHES, IMAGES, DIMS])
+def test_gears_are_read_back(gears: GearInfo) -> None:
+    assert read(encode([IMAGE], [CLASSES], gears)) == ModelInfo((IMAGE,), (CLASSES,), gears)
+
+
+def test_gears_are_in_the_blocks_of_ge() -> None:
+    plain = encode([IMAGE], [CLASSES])
+    batches, dims = encode([IMAGE], [CLASSES], BATCHES), encode([IMAGE], [CLASSES], DIMS)
+    assert batches[len(plain) :].startswith(struct.pack("<IIIQQ", 2, 4 + 2 * 8, 2, 1, 8))
+    assert dims[len(plain) :].startswith(struct.pack("<II4I9q", 4, 4 + 3 * 4 + 9 * 8, 3, 3, 3, 3, *range(1, 10)))
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [  # type, length and content
+        struct.pack("<IIIQQ", 2, 20, 2, 1, 1),  # twice the same
+        struct.pack("<IIIQQ", 2, 20, 2, 1, 0),  # a size of 0
+        struct.pack("<IIIQQ", 2, 20, 2, 1, 2**40 + 1),
+        struct.pack("<III", 2, 4, 0),  # no gears
+        struct.pack("<IIIQQI", 2, 24, 2, 1, 2, 0),  # bytes that are left over
+        struct.pack("<IIIIIqqq", 4, 36, 2, 1, 2, 1, 2, 3),  # rows of different lengths
+        struct.pack("<IIIII", 4, 12, 2, 0, 0),  # rows of no sizes
+        struct.pack("<IIIQQ", 2, 20, 2, 1, 2) + struct.pack("<IIIIIqq", 4, 28, 2, 1, 1, 1, 2),  # of two kinds
+        struct.pack("<IIIQQ", 2, 20, 2**32 - 1, 1, 2),
+        struct.pack("<IIIQQ", 2, 20, 2, 1, 2) + struct.pack("<IIIIB", 5, 9, 1, 1, 255),  # not UTF-8
+    ],
+    ids=range(10),
+)
+def test_gears_that_are_malformed_are_refused(blocks: bytes) -> None:
+    with pytest.raises(PackageCorrupt) as caught:
+        read(encode([IMAGE], [CLASSES]) + blocks)
+    assert caught.value.code == "P0005"
 
 
 def test_every_truncation_is_refused_or_ends_between_blocks() -> None:

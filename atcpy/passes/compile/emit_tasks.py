@@ -51,10 +51,12 @@ class Identity:
     version: str
 
 
-def emit(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
-    """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks."""
+def emit(graph: Graph, identity: Identity, manager: PassManager, layout: WeightLayout) -> CompiledModel:
+    """Lower a graph whose formats are chosen, run the passes of the stage, plan its memory and list its tasks. Its
+    constants are added to `layout`.
+    """
     launches, roots = _lower(graph)
-    weights = WeightLayout().add(_constants(graph))
+    weights = layout.add(_constants(graph))
     buffers, lowered = _assign_buffers(graph, launches, weights, roots, manager)
     memory = buffers.plan(reuse=manager.options.compile.reuse_memory)
     position = {node: index for index, node in enumerate(graph.nodes)}

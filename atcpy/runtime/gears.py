@@ -1,0 +1,45 @@
+"""Packages with gears: a plan for each listed set of input shapes; a run takes that of its shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from atcpy.errors import UsageError, Where
+from atcpy.ir import Graph
+from atcpy.ir.tensor import Array
+from atcpy.om.reader import Package
+from atcpy.runtime.distributed.world import World
+from atcpy.runtime.loader import bind_gears
+from atcpy.runtime.plan import ExecutionPlan
+
+
+class GearPlans:
+    """The plans of a package's gears. Threads may share it."""
+
+    def __init__(self, package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World) -> None:
+        """Bind all plans. Raises PackageCorrupt (P0005) for one that is malformed."""
+        self._by_shapes = bind_gears(package, find_graph, threads=threads, world=world)
+        self.plans = tuple(self._by_shapes.values())
+        self._sizes = [gear.text for gear in package.gears]
+
+    def choose(self, values: Sequence[Array]) -> ExecutionPlan:
+        """The plan for inputs of these shapes. Raises UsageError (E10405) if they are those of no gear."""
+        shapes = tuple([value.shape for value in values])
+        plan = self._by_shapes.get(shapes)
+        if plan is None:
+            raise self._no_gear(shapes)
+        return plan
+
+    def _no_gear(self, shapes: tuple[tuple[int, ...], ...]) -> UsageError:
+        """Name the first input that has such a shape in no gear, or all inputs if only together they fit none."""
+        names = [port.name for port in self.plans[0].inputs]
+        listed = [{gear[index] for gear in self._by_shapes} for index in range(len(names))]
+        alone = [index for index, shape in enumerate(shapes) if shape not in listed[index]]
+        what = (
+            f'input "{names[alone[0]]}" has no gear of the shape {list(shapes[alone[0]])}'
+            if alone
+            else "there is no gear of the shapes "
+            + ", ".join(f"{n} {list(s)}" for n, s in zip(names, shapes, strict=True))
+        )
+        hint = f"the gears are {'; '.join(self._sizes)}"
+        return UsageError("E10405", f"run: {what}", where=Where(value=names[alone[0]] if alone else ""), hint=hint)

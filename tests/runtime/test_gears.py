@@ -1,0 +1,190 @@
+"""Running packages with gears: the choice by shape, shapes that are no gear, and packages whose gears are a lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atcpy import InferenceSession
+from atcpy.errors import PackageCorrupt, UsageError
+from atcpy.ir import CompiledModel, Gear
+from atcpy.om import writer
+from atcpy.om.inout import GearInfo
+from atcpy.options import GearKind, Gears, convert_options
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import model
+
+RELU = "m (float[b,3] x) => (float[b,3] y) { y = Relu(x) }"
+TWO = "m (float[b,n] x, float[n] c) => (float[b,n] y) { t = Exp(x) y = Add(t, c) }"
+
+
+def compiled(text: str = RELU, **options: object) -> CompiledModel:
+    given = options or {"input_shape": "x:-1,3", "dynamic_batch_size": "1,2,4"}
+    return compile_model(model(text), convert_options(given))[0]
+
+
+def session_of(made: CompiledModel) -> InferenceSession:
+    return InferenceSession(writer.to_bytes(made), threads=1)
+
+
+def ones(*shape: int) -> np.ndarray[Any, Any]:
+    return np.ones(shape, np.float32)
+
+
+def test_ports_tell_the_gears() -> None:
+    session = session_of(compiled(TWO, input_shape="x:-1,-1;c:-1", dynamic_dims="1,3,3;2,5,5"))
+    x, c = session.get_inputs()
+    assert (x.shape, x.gears) == (("b", "n"), ((1, 3), (2, 5)))
+    assert (c.shape, c.gears) == (("n",), ((3,), (5,)))
+    [y] = session.get_outputs()
+    assert (y.shape, y.gears) == (("b", "n"), ((1, 3), (2, 5)))
+
+
+def test_a_shape_that_is_no_gear_is_refused_with_the_gears_and_the_session_goes_on() -> None:
+    session = session_of(compiled())
+    for _ in range(2):
+        with pytest.raises(UsageError) as caught:
+            session.run(None, {"x": ones(3, 3)})
+        assert caught.value.code == "E10405"
+        assert 'input "x" has no gear of the shape [3, 3]' in caught.value.what
+        assert caught.value.hint == "the gears are 1; 2; 4"
+        assert session.run(None, {"x": ones(4, 3)})[0].shape == (4, 3)
+
+
+def test_shapes_of_different_gears_are_refused() -> None:
+    session = session_of(compiled(TWO, input_shape="x:-1,-1;c:-1", dynamic_dims="1,3,3;2,5,5"))
+    with pytest.raises(UsageError) as caught:
+        session.run(None, {"x": ones(2, 3), "c": ones(3)})
+    assert 'input "x" has no gear of the shape [2, 3]' in caught.value.what
+    # Each alone is that of a gear: the model calls their dims differently, so that only the gears can tell.
+    text = "m (float[b,4] x, float[n] c) => (float[b,4] y, float[n] d) { y = Exp(x) d = Neg(c) }"
+    session = session_of(compiled(text, input_shape="x:-1,4;c:-1", dynamic_dims="1,3;2,5"))
+    with pytest.raises(UsageError) as caught:
+        session.run(None, {"x": ones(1, 4), "c": ones(5)})
+    assert "no gear of the shapes x [1, 4], c [5]" in caught.value.what
+
+
+@pytest.mark.parametrize("array", [ones(2, 4), ones(2), np.ones((2, 3), np.float64)], ids=["size", "rank", "type"])
+def test_what_fits_no_gear_at_all_is_refused_as_ever(array: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        session_of(compiled()).run(None, {"x": array})
+    assert caught.value.code == "E10401"
+
+
+def test_a_hundred_gears() -> None:
+    session = session_of(compiled(input_shape="x:-1,3", dynamic_batch_size=list(range(1, 101))))
+    for batch in (1, 50, 100):
+        assert session.run(None, {"x": ones(batch, 3)})[0].shape == (batch, 3)
+    with pytest.raises(UsageError, match="E10405"):
+        session.run(None, {"x": ones(101, 3)})
+
+
+def test_profile_times_the_tasks_of_the_gear() -> None:
+    session = session_of(compiled())
+    assert len(session.tasks) == 3
+    assert len(session.profile({"x": ones(2, 3)})) == len(session.tasks_for({"x": ones(2, 3)})) == 1
+
+
+Change = Callable[[tuple[Gear, ...]], tuple[Gear, ...]]
+
+
+def each(**values: object) -> Change:
+    return lambda gears: tuple(replace(gear, **values) for gear in gears)  # type: ignore[arg-type]
+
+
+LYING: dict[str, Change] = {
+    "more tasks": each(task_count=2),
+    "fewer tasks": each(task_count=0),
+    "negative tasks": lambda gears: (replace(gears[0], task_count=-1), replace(gears[1], task_count=3), gears[2]),
+    "negative arena": each(arena_bytes=-1),
+    "a huge arena": each(arena_bytes=2**62),
+    "a gear less": lambda gears: gears[:2],
+    "smaller inputs": lambda gears: tuple(replace(gear, sizes=(gear.sizes[0] + 1,)) for gear in gears[::-1]),
+    "equal gears": each(sizes=(2,)),
+    "smaller outputs": each(outputs=((1, 3),)),
+    "an output that contradicts the port": each(outputs=((1, 4),)),
+    "an output of another rank": each(outputs=((3,),)),
+    "a negative output": each(outputs=((-1, 3),)),
+    "two outputs": each(outputs=((1, 3), (1, 3))),
+    "no output": each(outputs=()),
+}
+
+
+@pytest.mark.parametrize("change", LYING.values(), ids=LYING)
+def test_gears_that_lie_are_refused_at_load(change: Change) -> None:
+    made = compiled()
+    with pytest.raises(PackageCorrupt) as caught:
+        session_of(replace(made, gears=change(made.gears)))
+    assert caught.value.code == "P0005"
+
+
+def test_sizes_beyond_any_memory_are_refused_at_load() -> None:
+    made = compiled(
+        "m (float[b,4096] x) => (float[b,4096] y) { y = Relu(x) }", input_shape="x:-1,4096", dynamic_dims="1;2"
+    )
+    last = replace(made.gears[1], sizes=(2**40,), outputs=((2**40, 4096),))
+    with pytest.raises(PackageCorrupt, match="can be run"):
+        session_of(replace(made, gears=(made.gears[0], last)))
+
+
+def test_another_number_of_sizes_than_open_dims_is_refused_at_load() -> None:
+    made = compiled(input_shape="x:-1,3", dynamic_dims="1;2")
+    gears = tuple(replace(gear, sizes=(*gear.sizes, 1)) for gear in made.gears)
+    with pytest.raises(PackageCorrupt, match="2 sizes of a gear for 1 open dims"):
+        session_of(replace(made, gears=gears))
+
+
+RECORD = {"dims": ["b", "b"], "plans": [[1, 0], [1, 0], [1, 0]]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "{}", "[" * 100_000,
+        *(json.dumps({**RECORD, **change}) for change in (
+            {"dims": ["b"]}, {"dims": ["b", "b", "b"]}, {"dims": ["b", 1]}, {"dims": 2}, {"plans": [[3, 0]]},
+            {"plans": [[1, 0], [1, 0], [1.0, 0]]}, {"plans": [[1, 0], [1, 0], [1, True]]}, {"plans": [1, 1, 1]},
+        )),
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_records_of_gears_that_are_malformed_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "gears_text", lambda made: json.dumps(RECORD))
+    made = compiled()
+    assert session_of(made).run(None, {"x": ones(2, 3)})
+    monkeypatch.setattr(writer, "gears_text", lambda made: text)
+    with pytest.raises(PackageCorrupt) as caught:
+        session_of(made)
+    assert caught.value.code == "P0005"
+
+
+def test_gears_without_a_list_of_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled()
+    monkeypatch.setattr(writer, "gear_info", lambda made: None)
+    with pytest.raises(PackageCorrupt, match="no list of gears"):
+        session_of(made)
+
+
+@pytest.mark.parametrize("shapes", [("0,0,1,3", "2,0,4,3"), ("0,0,1,3", "0,0,2,3", "2,0,4,3"), ("0,0", "1,0", "x")])
+def test_shapes_of_outputs_that_are_malformed_are_refused(
+    shapes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = compiled()
+    listed = GearInfo(Gears(GearKind.BATCH, ((1,), (2,), (4,))), shapes, ("x",))
+    monkeypatch.setattr(writer, "gear_info", lambda made: listed)
+    with pytest.raises(PackageCorrupt):
+        session_of(made)
+
+
+def test_a_package_whose_graph_has_no_branches_is_refused_when_it_is_read() -> None:
+    made = compiled()
+    bare = compile_model(model(RELU), convert_options({"input_shape": "x:1,3"}))[0].graph
+    session = session_of(replace(made, graph=bare))
+    assert session.run(None, {"x": ones(1, 3)})[0].shape == (1, 3)  # nothing of the graph is needed
+    with pytest.raises(PackageCorrupt):
+        session.model  # noqa: B018
