@@ -66,7 +66,10 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
         *RECIPES,
         REPO / "README.md",
         DOCS / "collectives.md",
-        *(DOCS / name for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "tensorflow.md")),
+        *(
+            DOCS / name
+            for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "gears.md", "tensorflow.md")
+        ),
     ],
     ids=relative_name,
 )

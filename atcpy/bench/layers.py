@@ -30,5 +30,5 @@ def time_layers(session: InferenceSession, feeds: Feeds, profiles: int = PROFILE
     total = float(medians.sum()) or 1.0
     return [
         LayerTime(i, t.op_type, t.sources or (t.node,), t.kernel, t.engine, float(seconds), float(seconds) / total)
-        for i, (t, seconds) in enumerate(zip(session.tasks, medians, strict=True))
+        for i, (t, seconds) in enumerate(zip(session.tasks_for(feeds), medians, strict=True))
     ]

@@ -106,7 +106,7 @@ def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: li
     from atcpy import InferenceSession
     from atcpy.cli.arrays import load_npz, read_shapes
     from atcpy.verify.inputs import Fill, integer_bounds, make_feeds, session_ports
-    from atcpy.verify.sizes import with_sizes
+    from atcpy.verify.sizes import first_gear, with_sizes
 
     if input_data is not None:
         return load_npz(input_data)
@@ -116,7 +116,7 @@ def _feeds(package: Path, model: Path | None, input_data: str | None, shapes: li
 
         bounds = integer_bounds(read_model(model).model)
     ports = session_ports(InferenceSession(package, threads=1))
-    return make_feeds(with_sizes(ports, read_shapes(shapes, ports)), Fill(), bounds)
+    return make_feeds(first_gear(with_sizes(ports, read_shapes(shapes, ports))), Fill(), bounds)
 
 
 def _sides(package: Path, vs: str | None, model: Path | None, threads: int) -> "list[Side]":

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from atcpy.stages.pipeline import CheckReport
 
 TABLE = (
-    "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set", "static",
+    "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
+    "out_nodes", "input_format", "signature", "tag_set", "static",
     "fold_default_inputs", "max_const", "max_growth",
 )  # fmt: skip
 _NODES_SHOWN = 2

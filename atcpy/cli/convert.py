@@ -15,7 +15,8 @@ from atcpy.errors import UsageError, Where
 from atcpy.options import OPTIONS, ConvertOptions, convert_options
 
 TABLE = (
-    "soc", "framework", "custom_ops", "input_shape", "out_nodes", "input_format", "signature", "tag_set",
+    "soc", "framework", "custom_ops", "input_shape", "dynamic_batch_size", "dynamic_image_size", "dynamic_dims",
+    "out_nodes", "input_format", "signature", "tag_set",
     "zipmap", "static", "fold_default_inputs", "oo_level", "skip_pass", "fusion_switch_file",
     "optimization_switch", "pass_limit", "op_select_implmode", "enable_graph_kernel", "disable_reuse_memory",
     "max_const", "max_growth", "allreduce_split", "allreduce_split_size", "allreduce_split_index",

@@ -187,7 +187,8 @@ def _task_seconds(run: Invocation, view: "PackageView") -> dict[int, float]:
     from atcpy import InferenceSession
     from atcpy.bench.layers import time_layers
     from atcpy.verify.inputs import Fill, make_feeds, session_ports
+    from atcpy.verify.sizes import first_gear
 
     session = InferenceSession(view.path, threads=run.option("threads"))
-    layers = time_layers(session, make_feeds(session_ports(session), Fill()))
+    layers = time_layers(session, make_feeds(first_gear(session_ports(session)), Fill()))
     return {layer.task: layer.median for layer in layers}

@@ -28,6 +28,9 @@ def inspect(
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", help="One node, by its or the model's name.")
     ] = None,
+    gear: Annotated[
+        int, typer.Option("--gear", metavar="N", min=0, help="Of a package with gears: which one, from 0.")
+    ] = 0,
     **options: Any,
 ) -> Outcome:
     """Show what is in a package."""
@@ -40,7 +43,7 @@ def inspect(
     path = Path(file)
     if not is_package(path):
         return _model(run, path, chosen, node)
-    return _package(path, chosen, node)
+    return _package(path, chosen, node, gear)
 
 
 def is_package(path: Path) -> bool:
@@ -56,11 +59,11 @@ def is_package(path: Path) -> bool:
         raise_os_error(error, str(path))
 
 
-def _package(path: Path, chosen: list[str], node: str | None) -> Outcome:
+def _package(path: Path, chosen: list[str], node: str | None, gear: int) -> Outcome:
     from atcpy.report.package import PackageView, node_lines, summary_lines, table_lines
     from atcpy.runtime.loader import missing_custom_ops
 
-    view = PackageView(path)
+    view = PackageView(path, gear)
     error = group(missing) if (missing := missing_custom_ops(view.package)) else None
     if node is not None:
         record = view.find_node(node)

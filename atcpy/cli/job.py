@@ -36,10 +36,10 @@ class InputSources:
         """Load or create the arrays for a package's inputs on this rank."""
         from atcpy.cli.arrays import load_npz, read_image, read_input, read_shapes, split_assignment
         from atcpy.verify.inputs import Fill, make_feeds, session_ports
-        from atcpy.verify.sizes import with_sizes
+        from atcpy.verify.sizes import first_gear, with_sizes
 
         ports = session_ports(session)
-        ports = with_sizes(ports, read_shapes(self.shapes, ports))
+        ports = first_gear(with_sizes(ports, read_shapes(self.shapes, ports)))
         feeds = {} if self.npz is None else load_npz(self.npz)
         for text in inputs_of_rank(self.inputs, [port.name for port in ports], world.rank, world.ranks):
             port, value = split_assignment("input", text, ports)

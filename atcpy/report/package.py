@@ -7,6 +7,7 @@ from typing import Any
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
 from atcpy.ir import Graph, Node, TensorDesc
+from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_order, read_slots
 from atcpy.om.container import Partition, Verify
@@ -24,22 +25,29 @@ Record = dict[str, Any]
 
 
 class PackageView:
-    """A package opened for people; MODEL_DEF is parsed once."""
+    """A package opened for people; MODEL_DEF is parsed once. Of a package with gears it shows the graph, the tasks and
+    the memory of one, the first by default.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, gear: int = 0) -> None:
         self.path = path
         self.package: Package = read_package(path, verify=Verify.FULL)
         self.package.container.check_sha256()
         self.model: PackagedModel = read_model(self.package)
-
-    @property
-    def graph(self) -> Graph:
-        """The optimised graph."""
-        return self.model.graph
+        graphs = branches(self.model.graph)
+        if gear and gear >= len(graphs):
+            what = f"--gear: {path} has no gear {gear}"
+            hint = f"its gears are 0 to {len(graphs) - 1}" if graphs else "it has no gears"
+            raise UsageError("E10013", what, where=Where(option="gear"), hint=hint)
+        self.graph: Graph = graphs[gear] if graphs else self.model.graph
+        self.graph.decisions = self.model.graph.decisions
+        self.task_records = self.package.tasks_of(gear) if graphs else self.package.tasks
+        self.arena_bytes = self.package.gears[gear].arena_bytes if graphs else self.package.arena_bytes
 
     def summary(self) -> Record:
         """The same keys as `convert --json` has, as far as the package knows them."""
         model, graph = self.model, self.graph
+        whole = model.graph
         return {
             "output": str(self.path),
             "bytes": len(self.package.container.buffer),
@@ -48,9 +56,9 @@ class PackageView:
             "soc": model.soc,
             "atc_cmdline": model.cmdline,
             "atcpy_version": model.version,
-            "inputs": [_port(node.output.desc, node.output.name) for node in graph.nodes if node.op_type == "Data"],
-            "outputs": [_port(v.desc, name) for v, name in zip(_results(graph), self._output_names(), strict=True)],
-            "nodes_before": graph.node_count_before,
+            "inputs": [_port(node.output.desc, node.output.name) for node in whole.nodes if node.op_type == "Data"],
+            "outputs": [_port(v.desc, name) for v, name in zip(_results(whole), self._output_names(), strict=True)],
+            "nodes_before": whole.node_count_before,
             "task_count": len(self.package.tasks),
             "unknown_shapes": self.package.has_unknown_shapes,
             "plans": [len(plan.tasks) for plan in self.package.plans],
@@ -64,12 +72,12 @@ class PackageView:
             "allreduce": to_json(graph.decisions.allreduce),
             "precision": to_json(Precision()),
             "memory": {
-                "arena": self.package.arena_bytes,
+                "arena": self.arena_bytes,
                 "lower_bound": model.memory.lower_bound,
                 "unshared": model.memory.unshared_bytes,
                 "weights": len(self.package.weights),
             },
-            "gears": [],
+            "gears": [gear.text for gear in self.package.gears],
         }
 
     def _output_names(self) -> list[str]:
@@ -81,10 +89,11 @@ class PackageView:
         """Inputs and outputs with their bytes."""
         summary = self.summary()
         infos = (("inputs", self.package.inputs), ("outputs", self.package.outputs))
-        return {
+        ports = {
             kind: [port | {"bytes": info.nbytes} for port, info in zip(summary[kind], ports, strict=True)]
             for kind, ports in infos
         }
+        return {**ports, "gears": [to_json(gear) for gear in self.package.gears]}
 
     def nodes(self) -> list[Record]:
         """Every node but constants, in order of execution."""
@@ -106,7 +115,7 @@ class PackageView:
         """Every kernel launch; views run nothing and are no task."""
         nodes = list(self.graph.nodes)
         rows = rows_of_this_cpu()
-        return [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.package.tasks)]
+        return [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.task_records)]
 
     def weights(self) -> list[Record]:
         """Every constant."""
@@ -255,13 +264,15 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
     source = summary["source"]
     opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
-    made = planned(summary["unknown_shapes"], summary["task_count"], summary["plans"])
+    made = planned(summary["unknown_shapes"], summary["task_count"], summary["plans"], len(summary["gears"]))
     tasks = f"{count_of(summary['nodes_before'], 'node')} → {made}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
     for kind in ("inputs", "outputs"):
         for i, port in enumerate(summary[kind]):
             yield f"  {kind if i == 0 else '':<10} {port['name']} {port['dtype']} {shape(port['shape'])}"
+    if summary["gears"]:
+        yield f"  gears      {' · '.join(summary['gears'])}"
     yield f"  engines    {counts(summary['engines'])}"
     if summary["host_cpu_ops"]:
         ops = counts({op["op"]: op["count"] for op in summary["host_cpu_ops"]})
@@ -285,7 +296,19 @@ def _io_lines(content: Record) -> list[str]:
         for kind in ("inputs", "outputs")
         for p in content[kind]
     ]
-    return table(("", "name", "dtype", "shape", "format", "bytes"), rows, right=(5,))
+    lines = table(("", "name", "dtype", "shape", "format", "bytes"), rows, right=(5,))
+    gears = [
+        (
+            number,
+            *(" ".join(map(shape, gear[kind])) for kind in ("inputs", "outputs")),
+            gear["task_count"],
+            gear["arena_bytes"],
+        )
+        for number, gear in enumerate(content["gears"])
+    ]
+    return lines + (
+        ["", *table(("gear", "inputs", "outputs", "tasks", "arena"), gears, right=(0, 3, 4))] if gears else []
+    )
 
 
 def _tensor(record: Record) -> str:

@@ -35,8 +35,10 @@ def counts(items: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count}" for name, count in items.items())
 
 
-def planned(unknown_shapes: bool, tasks: int, plans: Sequence[int]) -> str:
+def planned(unknown_shapes: bool, tasks: int, plans: Sequence[int], gears: int) -> str:
     """What became of a model: its tasks, or how its open dims are dealt with; `plans` are the tasks of each plan."""
+    if gears:
+        return f"{count_of(tasks, 'task')} in {gears} gears"
     if plans:
         others = f", {count_of(len(plans) - 1, 'plan')} more for dims of 1 or 0" if len(plans) > 1 else ""
         return f"{count_of(plans[0], 'task')}, planned for all sizes{others}"

@@ -35,11 +35,12 @@ _TEXTS = ("atc", "graph", "engine", "kernel")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input to feed; an open dim is a name or None."""
+    """An input to feed; an open dim is a name or None. `gears` are its shapes in the gears of the package."""
 
     name: str
     dtype: DType
     shape: tuple[int | str | None, ...]
+    gears: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def make_feeds(ports: Iterable[Port], fill: Fill, below: Mapping[str, int] | Non
 
 def session_ports(session: InferenceSession) -> list[Port]:
     """The inputs of a loaded package."""
-    return [Port(arg.name, arg.dtype, tuple(arg.shape or ())) for arg in session.get_inputs()]
+    return [Port(arg.name, arg.dtype, tuple(arg.shape or ()), arg.gears) for arg in session.get_inputs()]
 
 
 def feeds_of(model: onnx.ModelProto, ports: Sequence[Port], trial: int) -> Feeds:

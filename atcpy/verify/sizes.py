@@ -39,8 +39,29 @@ def with_sizes(ports: Sequence[Port], shapes: Mapping[str, Sequence[int]]) -> li
     ]
 
 
+def in_gears(ports: Sequence[Port]) -> Iterator[list[Port]]:
+    """The ports with the shapes of each gear that has the sizes which are known."""
+    for shapes in zip(*(port.gears for port in ports), strict=True):
+        if all(map(_fits, ports, shapes)):
+            yield [replace(port, shape=shape) for port, shape in zip(ports, shapes, strict=True)]
+
+
+def _fits(port: Port, shape: Sequence[int]) -> bool:
+    if len(port.shape) != len(shape):
+        return False
+    return all(dim in (size, None) or isinstance(dim, str) for dim, size in zip(port.shape, shape, strict=True))
+
+
+def first_gear(ports: Sequence[Port]) -> list[Port]:
+    """The ports with the shapes of the first gear that has the known sizes; as they are if none has."""
+    return next(in_gears(ports), list(ports))
+
+
 def trials(ports: Sequence[Port]) -> Iterator[list[Port]]:
-    """The ports with a size for every dim; each trial has other sizes."""
+    """The ports with a size for every dim; each trial has other sizes, or is another gear."""
+    if any(port.gears for port in ports):
+        yield from in_gears(ports)
+        return
     if not any(is_open(port) for port in ports):
         yield list(ports)
         return
