@@ -2,24 +2,29 @@
 
 from atcpy.ir.builder import Builder
 from atcpy.ir.compiled import (
+    ClusterVariant,
     CompiledModel,
+    CountedOutput,
     Gear,
     MemoryPlan,
+    PlannedCluster,
     Port,
     Region,
     Slot,
     Source,
-    SymbolicDim,
+    Symbol,
     SymbolicPlan,
     Task,
+    Variable,
     Weight,
+    plans_of,
 )
 from atcpy.ir.decisions import Decisions, PassRecord, Reject
 from atcpy.ir.desc import TensorDesc
 from atcpy.ir.dtype import DType
 from atcpy.ir.engine import Engine
 from atcpy.ir.format import NC1HWC0, NCHW, ND, NHWC, Format, FormatKind
-from atcpy.ir.graph import Graph, walk
+from atcpy.ir.graph import Graph, walk, with_bodies
 from atcpy.ir.node import Node, Use, Value
 from atcpy.ir.partition import Border, Partition, Subgraph
 from atcpy.ir.pattern import Match
@@ -34,7 +39,9 @@ __all__ = [
     "NHWC",
     "Border",
     "Builder",
+    "ClusterVariant",
     "CompiledModel",
+    "CountedOutput",
     "DType",
     "Decisions",
     "Dim",
@@ -48,6 +55,7 @@ __all__ = [
     "Node",
     "Partition",
     "PassRecord",
+    "PlannedCluster",
     "Port",
     "Region",
     "Reject",
@@ -58,15 +66,18 @@ __all__ = [
     "StaticShape",
     "Subgraph",
     "Sym",
-    "SymbolicDim",
+    "Symbol",
     "SymbolicPlan",
     "Task",
     "Tensor",
     "TensorDesc",
     "Use",
     "Value",
+    "Variable",
     "Weight",
     "erase_dead",
     "is_static",
+    "plans_of",
     "walk",
+    "with_bodies",
 ]

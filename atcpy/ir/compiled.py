@@ -1,10 +1,12 @@
 """What compile hands to the package writer: tasks, memory, weights; no decisions are left."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Generic, TypeVar
 
 from atcpy.ir.desc import TensorDesc
+from atcpy.ir.dtype import DType
 from atcpy.ir.engine import Engine
 from atcpy.ir.graph import Graph
 from atcpy.ir.shape import StaticShape
@@ -100,22 +102,81 @@ class Source:
     producer: str
 
 
+TaskT = TypeVar("TaskT")  # `Task`, or the record that a package has of one
+
+
 @dataclass(frozen=True, slots=True)
-class SymbolicDim:
-    """A symbol of a symbolic plan: the size of an axis of an input."""
+class Variable:
+    """A tensor that plans of a cluster exchange. A dim of -1 varies."""
 
     name: str
-    input_index: int
-    axis: int
+    dtype: DType
+    dims: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolicPlan:
-    """Tasks whose arguments depend on symbols, and the program that computes these; docs/dynamic-shapes.md."""
+class Symbol:
+    """A symbol of a symbolic plan: the size of axis `index` of a variable, or its element `index` if `is_element`."""
 
-    symbols: tuple[SymbolicDim, ...]
-    tasks: tuple[Task, ...]
+    name: str
+    variable: int
+    index: int
+    is_element: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CountedOutput:
+    """Output `output` of a plan has memory for the largest that it can be. Its size along `axes` is the one element of
+    output `count`; the result lies at the beginning of the memory.
+    """
+
+    output: int
+    count: int
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicPlan(Generic[TaskT]):
+    """Tasks whose arguments depend on symbols, and the program that computes these; docs/dynamic-shapes.md.
+
+    inputs: the variables of the cluster that its inputs are. outputs: the variables that it adds.
+    """
+
+    symbols: tuple[Symbol, ...]
+    tasks: tuple[TaskT, ...]
     program: bytes
+    inputs: tuple[int, ...]
+    outputs: tuple[Variable, ...]
+    counted: tuple[CountedOutput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterVariant(Generic[TaskT]):
+    """Plans that run one after the other. The variables are the inputs of the cluster and then the outputs of the
+    plans, in order; `outputs` are those that are the cluster's.
+    """
+
+    plans: tuple[SymbolicPlan[TaskT], ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCluster(Generic[TaskT]):
+    """The plans of a cluster: step number `step` of a graph. Variants serve different sizes, the first that can is
+    taken.
+
+    graph: its number in `with_bodies`; 0 is the model itself.
+    """
+
+    graph: int
+    step: int
+    inputs: tuple[Variable, ...]
+    variants: tuple[ClusterVariant[TaskT], ...]
+
+
+def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan[TaskT]]:
+    """Return the plans of clusters in the order in which a package has them."""
+    return (plan for cluster in clusters for variant in cluster.variants for plan in variant.plans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +199,10 @@ class Gear:
 
 @dataclass(frozen=True, slots=True)
 class CompiledModel:
-    """Everything that a package holds. With unknown shapes there are no tasks, but plans for all sizes, or the reason
-    why they are `unplanned`: then the graph, as it is before the split, is compiled for the shapes that it meets. With
-    gears the graph is a Case of the gears' graphs (`ir/gears.py`), and the tasks are those of all gears.
+    """Everything that a package holds. With unknown shapes there are no tasks, but the graph as it is before the split,
+    and plans of its clusters for all sizes. `unplanned` says why a cluster has none: it is compiled for the shapes that
+    it meets. With gears the graph is a Case of the gears' graphs
+    (`ir/gears.py`), and the tasks are those of all gears.
     """
 
     graph: Graph
@@ -154,7 +216,7 @@ class CompiledModel:
     source: Source
     version: str
     has_unknown_shapes: bool = False
-    plans: tuple[SymbolicPlan, ...] = ()
+    clusters: tuple[PlannedCluster[Task], ...] = ()
     unplanned: str = ""
     gear_kind: GearKind | None = None
     gears: tuple[Gear, ...] = ()

@@ -292,6 +292,14 @@ def _add_inputs(node: Node, values: Iterable[Value | None]) -> None:
         own.append(value)
 
 
+def with_bodies(graph: Graph) -> list[Graph]:
+    """Return a graph and the bodies of its nodes, those of nodes further out first."""
+    graphs = [graph]
+    for outer in graphs:  # grows
+        graphs.extend(body for node in outer.nodes for body in node.subgraphs)
+    return graphs
+
+
 def walk(graph: Graph) -> Iterator[Node]:
     """The nodes of a graph and, before each node that has them, of its subgraphs; iterative."""
     stack = [graph.nodes]

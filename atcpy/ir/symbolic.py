@@ -58,7 +58,9 @@ class Guard:
 class Tracer:
     """The symbols of one compilation, what was computed of them, and the guards."""
 
-    def __init__(self) -> None:
+    def __init__(self, assumed: Iterable[Terms] = ()) -> None:
+        """`assumed` are polynomials that are 0 wherever the plan serves, though not for the examples."""
+        self.assumed = frozenset(assumed)
         self.atoms: list[Atom] = []
         self.guards: dict[tuple[Terms, str], Guard] = {}
         self._numbers: dict[tuple[Op, tuple[Terms, ...]], int] = {}
@@ -266,6 +268,11 @@ def _as_symbolic(size: object) -> SymInt | None:
     return size if type(size) is SymInt else None
 
 
+def _either(a: int, b: int) -> SymInt | None:
+    left = _as_symbolic(a)
+    return _as_symbolic(b) if left is None else left
+
+
 def same(a: object, b: object) -> bool:
     """Return whether sizes are equal whatever the symbols are; no guard. What holds for some values is not the same."""
     left, right = _as_symbolic(a), _as_symbolic(b)
@@ -283,7 +290,7 @@ def same_shape(a: Sequence[object] | None, b: Sequence[object] | None) -> bool:
 
 def below(a: int, b: int) -> bool:
     """Return a < b, where the answer for equal sizes does not matter: the dims between them are 1 then."""
-    symbolic = _as_symbolic(a) or _as_symbolic(b)
+    symbolic = _either(a, b)
     if symbolic is not None:
         low, high = symbolic.tracer.range(_combine(terms_of(b), terms_of(a), -1))
         if low >= 0 and high > 0:
@@ -299,6 +306,26 @@ def example(size: int) -> int:
     return size if symbolic is None else symbolic.tracer.example(symbolic.terms)
 
 
+def minimum(a: int, b: int) -> int:
+    """Return the smaller size. Which one that is need not be known of two that depend on symbols."""
+    return _chosen(Op.MIN, a, b)
+
+
+def maximum(a: int, b: int) -> int:
+    """Return the larger size. Which one that is need not be known where one depends on symbols."""
+    return _chosen(Op.MAX, a, b)
+
+
+def _chosen(op: Op, a: int, b: int) -> int:
+    symbolic = _either(a, b)
+    if symbolic is None:
+        return _APPLY[op](a, b)
+    low, high = symbolic.tracer.range(_combine(terms_of(a), terms_of(b), -1))
+    if low >= 0 or high <= 0:
+        return a if (low >= 0) is (op is Op.MAX) else b
+    return symbolic.tracer.apply(op, a, b)
+
+
 class SizesMustAgree(Exception):
     """Two sizes that the model needs to be equal."""
 
@@ -309,14 +336,18 @@ class SizesMustAgree(Exception):
 
 def agree(a: int, b: int) -> bool:
     """Are two sizes that an op needs to be equal so? If that depends on symbols, it becomes a guard where it holds for
-    the examples; else SizesMustAgree is raised.
+    the examples or is assumed; else SizesMustAgree is raised.
     """
     if example(a) == example(b):
         return a == b
-    symbolic = _as_symbolic(a) or _as_symbolic(b)
+    symbolic = _either(a, b)
     if symbolic is None:
         return False
-    raise SizesMustAgree(symbolic.tracer, _combine(terms_of(a), terms_of(b), -1))
+    difference = _combine(terms_of(a), terms_of(b), -1)
+    if difference not in symbolic.tracer.assumed:
+        raise SizesMustAgree(symbolic.tracer, difference)
+    symbolic.tracer.guards[difference, "=="] = Guard(difference, "==", True, _caller())
+    return True
 
 
 def _combine(a: Terms, b: Terms, sign: int) -> Terms:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from atcpy.errors import InternalError
 from atcpy.ir.compiled import Task
 from atcpy.ir.symbolic import Guard, Op, Terms, Tracer, terms_of
-from atcpy.options import MAX_DIM
 
 VERSION = 1
 _OPS = (
@@ -22,7 +21,7 @@ _OPS = (
 )  # fmt: skip
 _NUMBER = {name: number for number, name in enumerate(_OPS)}
 _ATOM_OP = {Op.FDIV: "FDIV", Op.MOD: "MOD", Op.MIN: "MIN", Op.MAX: "MAX"}
-_MAX_NUMBER = 2**47 - 1
+MAX_NUMBER = 2**47 - 1
 _SELECT = 0  # the kind of a guard: false means that another plan is to be taken
 
 
@@ -106,7 +105,7 @@ class _Program:
         """The slot that is not 0 where the guard answers as it did for the examples."""
         rest = tuple(term for term in guard.terms if term[0] != ())
         bound = -sum(coefficient for monomial, coefficient in guard.terms if monomial == ())
-        bound = max(min(bound, _MAX_NUMBER), -_MAX_NUMBER)  # a program stops at larger numbers
+        bound = max(min(bound, MAX_NUMBER), -MAX_NUMBER)  # a program stops at larger numbers
         left, right = self.terms(rest), self.constant(bound)
         if guard.relation == "==":
             return self._apply("EQ" if guard.answer else "NE", left, right)
@@ -129,6 +128,7 @@ class _Program:
 def encode_program(
     tracer: Tracer,
     symbols: Sequence[int],
+    ranges: Sequence[tuple[int, int]],
     guards: Iterable[Guard],
     tasks: Sequence[Task],
     blocks: Sequence[BlockSize],
@@ -136,7 +136,7 @@ def encode_program(
     outputs: Sequence[tuple[int, Sequence[int]]],
 ) -> bytes:
     """The bytes of the program. `symbols` are sizes that are one symbol each, in the order of the values that a run
-    gives; `outputs` are the sizes in bytes and the dims of the results.
+    gives, each in its range; `outputs` are the sizes in bytes and the dims of the results.
     """
     atoms = [_atom_of(symbol) for symbol in symbols]
     program = _Program(tracer, {atom: slot for slot, atom in enumerate(atoms)})
@@ -154,7 +154,7 @@ def encode_program(
         len(block_slots), len(inputs), len(results), len(tasks),
     )  # fmt: skip
     parts = [struct.pack("<10I", *counts)]
-    parts += [struct.pack("<2q", 0, MAX_DIM)] * len(atoms)
+    parts += [struct.pack("<2q", *bounds) for bounds in ranges]
     parts += [struct.pack("<q", constant) for constant in program.constants]
     for op, operands in program.code:
         a, b, c = [*map(number, operands), 0, 0, 0][:3]

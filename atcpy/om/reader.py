@@ -7,7 +7,7 @@ Every size and offset in a file is checked against the bytes that are there, wha
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,9 @@ from atcpy.ir import (
     MemoryPlan,
     Node,
     PassRecord,
+    PlannedCluster,
     Reject,
     Source,
-    SymbolicDim,
     Tensor,
     TensorDesc,
     Value,
@@ -33,7 +33,8 @@ from atcpy.ir.decisions import AllReducePlan, Matched
 from atcpy.ir.gears import branches
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
-from atcpy.om import attrs, container, descs, inout, weights
+from atcpy.om import attrs, clusters, container, descs, inout, weights
+from atcpy.om.clusters import TaskRecord
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.gears import read_gears
 from atcpy.om.inout import TensorInfo
@@ -41,24 +42,6 @@ from atcpy.om.schema.ge_ir_pb2 import AttrDef, GraphDef, ModelDef, OpDef, Tensor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 
 MAX_NESTING = 64
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """One kernel launch: the record that C checks and runs, and the node that it is part of."""
-
-    kernel: str
-    op_index: int
-    record: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """A plan for all sizes of the open dims `symbols`: task records, and the program that completes them."""
-
-    symbols: tuple[SymbolicDim, ...]
-    tasks: tuple[TaskRecord, ...]
-    program: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +56,8 @@ class Package:
     arena_bytes: int
     stream_count: int
     event_count: int
-    has_unknown_shapes: bool  # no tasks, but plans, and a graph that is compiled for shapes that none of them serves
-    plans: tuple[PlanRecord, ...] = ()  # for open dims; shapes that none serves are compiled
+    has_unknown_shapes: bool  # no tasks, but a graph, and plans of its clusters
+    clusters: tuple[PlannedCluster[TaskRecord], ...] = ()  # the others, and sizes that no plan serves, are compiled
     default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
     gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
@@ -150,9 +133,9 @@ def _package(opened: Container) -> Package:
     if not defaults <= {str(index) for index in range(len(inputs))}:
         raise _bad(opened, Partition.TASK_INFO, "an input that there is not has a default")
     try:
-        plans = _plans(programs, info.attr.get("atcpy_symbols", "[]"), inputs)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _bad(opened, Partition.TASK_INFO, f"its symbols are malformed: {error}") from None
+        planned = clusters.decode(info.attr.get("atcpy_clusters", "[]"), programs)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _bad(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
     gears, dim_names = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
@@ -165,7 +148,7 @@ def _package(opened: Container) -> Package:
         info.stream_num,
         info.event_num,
         unknown,
-        plans,
+        planned,
         frozenset(map(int, defaults)),
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
         gears,
@@ -183,21 +166,6 @@ def _gears(
         return read_gears(model, text or "", task_count)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _bad(opened, Partition.TASK_INFO, f"its gears are malformed: {error}") from None
-
-
-def _plans(
-    programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], text: str, inputs: Sequence[TensorInfo]
-) -> tuple[PlanRecord, ...]:
-    """The symbolic plans. Raises ValueError or TypeError for symbols that are no axes of inputs."""
-    listed = json.loads(text)
-    plans: list[PlanRecord] = []
-    for (tasks, program), symbols in zip(programs, listed, strict=True):
-        dims = [SymbolicDim(_str(name), _int(index), _int(axis)) for name, index, axis in symbols]
-        for dim in dims:
-            if not (0 <= dim.input_index < len(inputs) and 0 <= dim.axis < len(inputs[dim.input_index].dims)):
-                raise ValueError(f"{dim.name} is axis {dim.axis} of input {dim.input_index}")
-        plans.append(PlanRecord(tuple(dims), tasks, program))
-    return tuple(plans)
 
 
 def _parse(message: Message, opened: Container, partition: Partition) -> None:

@@ -8,14 +8,27 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 
 from onnx import TypeProto
 
-from atcpy.ir import CompiledModel, DType, Engine, Graph, Node, Port, Task, Tensor, TensorDesc, Value, is_static
+from atcpy.ir import (
+    CompiledModel,
+    DType,
+    Engine,
+    Graph,
+    Node,
+    Port,
+    Task,
+    Tensor,
+    TensorDesc,
+    Value,
+    is_static,
+    plans_of,
+)
 from atcpy.ir.gears import branches, one_gear
 from atcpy.kernels.table import pack_compiled_task
-from atcpy.om import attrs, container, descs, inout, numbers, weights
+from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
 from atcpy.om.container import Partition, reseal, seal_file
 from atcpy.om.gears import gear_info, gears_text
@@ -120,9 +133,9 @@ def _task_info(compiled: CompiledModel) -> bytes:
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for task in compiled.tasks:
         _add_task(info, task)
-    if compiled.plans:
-        info.attr["atcpy_symbols"] = _json([[astuple(dim) for dim in plan.symbols] for plan in compiled.plans])
-    for plan in compiled.plans:
+    if compiled.clusters:
+        info.attr["atcpy_clusters"] = _json(clusters.encode(compiled.clusters))
+    for plan in plans_of(compiled.clusters):
         for task in plan.tasks:
             _add_task(info, task)
         info.task.add(id=len(info.task), private_def=plan.program)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
-from atcpy.ir import Graph, Node, TensorDesc
+from atcpy.ir import Graph, Node, TensorDesc, plans_of
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_order, read_slots
+from atcpy.om.clusters import TaskRecord
 from atcpy.om.container import Partition, Verify
-from atcpy.om.reader import Package, PackagedModel, TaskRecord, read_model, read_package
+from atcpy.om.reader import Package, PackagedModel, read_model, read_package
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
@@ -61,7 +62,7 @@ class PackageView:
             "nodes_before": whole.node_count_before,
             "task_count": len(self.package.tasks),
             "unknown_shapes": self.package.has_unknown_shapes,
-            "plans": [len(plan.tasks) for plan in self.package.plans],
+            "plans": [len(plan.tasks) for plan in plans_of(self.package.clusters)],
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
             "custom_ops": ["::".join(name) for name in self.package.custom_ops],

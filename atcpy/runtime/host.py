@@ -39,6 +39,13 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
         raise ResourceLimit("R0001", "no memory for its results", where=node) from error
 
 
+def as_arrays(results: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+    """Make arrays of numpy's scalars, and all arrays contiguous."""
+    return [
+        np.asarray(result, order="C") if isinstance(result, np.ndarray | np.generic) else result for result in results
+    ]
+
+
 def evaluate_static(node: Node, arrays: Sequence[Array | None], out: Sequence[Array] | None = None) -> list[Array]:
     """Compute the outputs of a node whose types are planned; they may be the arrays `out` or others."""
     results: list[Array] = []

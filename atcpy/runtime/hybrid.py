@@ -1,4 +1,4 @@
-"""Graphs whose shapes are known only at run time (GE's hybrid executor).
+"""Clusters that no plan of the package serves, compiled at run time (GE's hybrid executor).
 
 A graph is compiled when it first gets inputs of new types, as far as these determine the shapes. Then it runs: the
 plan, the nodes that follow one by one, and the rest, which is compiled for the results and continues in the same way.
@@ -14,7 +14,7 @@ from threading import Lock
 
 import numpy as np
 
-from atcpy.errors import InternalError, ModelInvalid, PackageCorrupt, ResourceLimit, Where
+from atcpy.errors import InternalError, PackageCorrupt, ResourceLimit, Where
 from atcpy.ir import CompiledModel, DType, Graph, Node, Tensor, TensorDesc
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
@@ -22,8 +22,7 @@ from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Bound
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.runtime.control import run_bodies
-from atcpy.runtime.host import RuntimeValue, evaluate
+from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.plan import ExecutionPlan
 
@@ -47,13 +46,12 @@ class ShapeCache:
 
 @dataclass(frozen=True, slots=True)
 class _Variant:
-    """A graph compiled for one set of input types; `bodies` are those of its eager nodes."""
+    """A graph compiled for one set of input types."""
 
     steps: Specialization
     constants: Mapping[str, Array]
     plan: ExecutionPlan | None
     rest: HybridGraph | None
-    bodies: Mapping[Graph, HybridGraph]
 
 
 class HybridGraph:
@@ -101,9 +99,8 @@ class HybridGraph:
                         named[name] = _cut(named[name], counted.shape, int(named[counted.count][0]))
             for node in steps.eager:
                 operands = [None if value is None else named[value.name] for value in node.inputs]
-                named.update(
-                    zip((value.name for value in node.outputs), _run_node(node, operands, variant), strict=True)
-                )
+                computed = as_arrays(evaluate(node, operands))
+                named.update(zip((value.name for value in node.outputs), computed, strict=True))
             for index, name in steps.outputs:
                 results[output_indices[index]] = named[name]
             graph = variant.rest
@@ -113,7 +110,7 @@ class HybridGraph:
         return results
 
     def plans(self) -> Iterator[ExecutionPlan]:
-        """The plans compiled so far, including those of loop bodies and of the rests after data-dependent ops."""
+        """The plans compiled so far, including those of the rests after data-dependent ops."""
         return (variant.plan for variant in self._compiled() if variant.plan is not None)
 
     def eager_nodes(self) -> Iterator[Node]:
@@ -129,7 +126,6 @@ class HybridGraph:
                 yield variant
                 if variant.rest is not None:
                     pending.append(variant.rest)
-                pending.extend(variant.bodies.values())
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The plan of the graph for these inputs; None if it takes several, or nodes that run one by one."""
@@ -180,9 +176,8 @@ class HybridGraph:
         steps = cache.specialize(self.graph, types)
         plan = None if steps.known is None else cache.bind(steps.known)
         rest = None if steps.rest is None else HybridGraph(steps.rest.graph, cache, steps.rest.by_value)
-        bodies = {body: HybridGraph(body, cache) for node in steps.eager for body in node.subgraphs}
         constants = {name: _read_only(tensor.array) for name, tensor in steps.constants.items()}
-        return _Variant(steps, constants, plan, rest, bodies)
+        return _Variant(steps, constants, plan, rest)
 
 
 def _cut(buffer: Array, shape: Shape, count: int) -> Array:
@@ -196,18 +191,6 @@ def broken_package(error: Exception, graph: str) -> PackageCorrupt:
     where = error.where if isinstance(error, InternalError) else Where(graph=graph)
     what = f"its graph cannot be compiled or run: {type(error).__name__}: {error}"
     return PackageCorrupt("P0005", what.partition("\n")[0], where=where)
-
-
-def _run_node(node: Node, operands: Sequence[RuntimeValue], variant: _Variant) -> Sequence[RuntimeValue]:
-    if node.has_subgraphs:
-        try:
-            return run_bodies(node, operands, {body: variant.bodies[body] for body in node.subgraphs})
-        except EVALUATION_ERRORS as error:
-            raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
-    results = evaluate(node, operands)
-    return [
-        np.asarray(result, order="C") if isinstance(result, np.ndarray | np.generic) else result for result in results
-    ]
 
 
 def _read_only(array: Array) -> Array:

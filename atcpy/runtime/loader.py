@@ -16,9 +16,10 @@ from atcpy.ir.shape import MAX_BYTES
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import pack_compiled_task, record_family
 from atcpy.om import numbers
+from atcpy.om.clusters import TaskRecord
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
-from atcpy.om.reader import Package, TaskRecord, parse_package, read_package
+from atcpy.om.reader import Package, parse_package, read_package
 from atcpy.ops.custom import find_custom_op
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort

@@ -15,7 +15,7 @@ from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
-from atcpy.om.reader import TaskRecord
+from atcpy.om.clusters import TaskRecord
 from atcpy.runtime.distributed.run_collective import run_collective
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import evaluate_static

@@ -25,12 +25,11 @@ from atcpy.options import default_threads, read_custom_ops
 from atcpy.runtime.distributed.agreement import agree
 from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.gears import GearPlans
-from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
+from atcpy.runtime.hybrid import ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
-from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
-from atcpy.runtime.subgraph_chain import SubgraphChain, needs_cutting
-from atcpy.runtime.symbolic import SymbolicExecutor, SymbolicPorts
+from atcpy.runtime.procedure import Procedure, load_procedure
+from atcpy.runtime.symbolic import PlanContext
 from atcpy.runtime.weights import WeightStore
 
 DEFAULT_SHAPE_CACHE = 16
@@ -112,8 +111,7 @@ class InferenceSession:
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
         self._gears: GearPlans | None = None
-        self._hybrid: HybridGraph | SubgraphChain | None = None
-        self._symbolic: SymbolicExecutor | None = None
+        self._procedure: Procedure | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             graph = self.model.graph
@@ -124,11 +122,10 @@ class InferenceSession:
                 self.shape_cache = ShapeCache(compiler(self.model.cmdline), bind, shape_cache)
                 self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
                 self._outputs = _output_ports(graph)
+                context = PlanContext(self._package, self.threads, self._world)
+                self._procedure = load_procedure(graph, context, self.shape_cache)
             except (UsageError, *EVALUATION_ERRORS) as error:
                 raise broken_package(error, graph.name) from error
-            if self._package.plans:
-                self._symbolic = self._symbolic_executor()
-            self._hybrid = (SubgraphChain if needs_cutting(graph) else HybridGraph)(graph, self.shape_cache)
         elif self._package.gears:
             self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs, self._outputs = _ports_of_gears(self._package)
@@ -138,22 +135,6 @@ class InferenceSession:
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
-
-    def _symbolic_executor(self) -> SymbolicExecutor:
-        """Runs the plans for all sizes; the inputs of the graph must be those of the package."""
-        inputs = tuple((arg.name, arg.dtype, len(arg.shape or ())) for arg in self._inputs if arg.shape is not None)
-        infos = [(info.name, numbers.DTYPE_OF_GE.get(info.dtype), len(info.dims)) for info in self._package.inputs]
-        outputs = [(info.name, numbers.DTYPE_OF_GE.get(info.dtype)) for info in self._package.outputs]
-        known = tuple((name, dtype) for name, dtype in outputs if dtype is not None)
-        if list(inputs) != infos or len(known) < len(outputs):
-            raise PackageCorrupt("P0005", "it has plans for other inputs or outputs than those of its graph")
-        return SymbolicExecutor(
-            self._package,
-            SymbolicPorts(inputs, known),
-            lambda: tuple(self.model.graph.nodes),
-            threads=self.threads,
-            world=self._world,
-        )
 
     @property
     def model(self) -> PackagedModel:
@@ -185,13 +166,12 @@ class InferenceSession:
             return [self._plan]
         if self._gears is not None:
             return list(self._gears.plans)
-        planned = [] if self._symbolic is None else self._symbolic.instances()
-        return [*planned, *([] if self._hybrid is None else self._hybrid.plans())]
+        return [] if self._procedure is None else list(self._procedure.plans())
 
     @property
     def eager_nodes(self) -> list[Node]:
         """The nodes that run one by one between plans: control flow, and results whose size depends on data."""
-        return [] if self._hybrid is None else list(self._hybrid.eager_nodes())
+        return [] if self._procedure is None else list(self._procedure.eager_nodes())
 
     @property
     def tasks(self) -> list[TaskInfo]:
@@ -225,12 +205,9 @@ class InferenceSession:
         # Plans for all sizes have the defaults of inputs as constants.
         defaults = self._package.default_inputs
         with_defaults = not defaults or all(self._inputs[index].name not in feeds for index in defaults)
-        completed = self._symbolic.run(values) if self._symbolic is not None and with_defaults else None
-        if completed is not None:
-            return completed if output_names is None else [completed[index] for index in chosen]
-        assert self._hybrid is not None
-        results = self._hybrid.run(values)
-        return owned([results[index] for index in chosen], values)
+        assert self._procedure is not None
+        results = self._procedure.run_owned(values, planned=with_defaults)
+        return results if output_names is None else [results[index] for index in chosen]
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""

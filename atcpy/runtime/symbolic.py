@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
+
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import DType, Node
+from atcpy.ir import ClusterVariant, CountedOutput, Node, PlannedCluster, SymbolicPlan, Variable
+from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.om.reader import Package, PlanRecord
+from atcpy.kernels.symbolic_program import MAX_NUMBER
+from atcpy.om.clusters import TaskRecord
+from atcpy.om.reader import Package
 from atcpy.runtime.distributed.world import World
+from atcpy.runtime.host import RuntimeValue
+from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
+from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 
 # A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
@@ -25,50 +33,78 @@ MAX_INSTANCES = 256  # of plans for shapes that were met; some kilobytes each
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolicPorts:
-    """Names and element types of a package's inputs, with their numbers of dims, and of its outputs."""
+class PlanContext:
+    """What binding the plans of a package takes."""
 
-    inputs: tuple[tuple[str, DType, int], ...]
-    outputs: tuple[tuple[str, DType], ...]
+    package: Package
+    threads: int
+    world: World
+
+    def corrupt(self, what: str) -> PackageCorrupt:
+        """The error for plans that the compiler cannot have written."""
+        return PackageCorrupt("P0005", what, where=Where(file=self.package.container.source))
 
 
-class SymbolicExecutor:
-    """Runs a package's symbolic plans. Threads may share it."""
+class SymbolicCluster:
+    """Runs the plans of a cluster. Threads may share it."""
 
     def __init__(
         self,
-        package: Package,
-        ports: SymbolicPorts,
+        record: PlannedCluster[TaskRecord],
+        context: PlanContext,
         find_nodes: Callable[[], Sequence[Node]],
         *,
-        threads: int,
-        world: World,
+        is_checked: bool = False,
     ) -> None:
-        """Check the plans. Raises PackageCorrupt (P0005) for plans that are malformed, or are not of these ports."""
-        self._package, self._ports = package, ports
-        self._find_nodes, self._world = find_nodes, world
-        self._fed = [index for index in range(len(ports.inputs)) if index not in package.default_inputs]
-        for plan in package.plans:
-            for dim in plan.symbols:
-                if not (dim.input_index in self._fed and dim.axis < ports.inputs[dim.input_index][2]):
-                    raise self._corrupt(f'its symbol "{dim.name}" is no dim of an input')
-        self._plans = [_Plan(record, package, threads) for record in package.plans]
+        """Check the plans. `is_checked`: the inputs of a run are known to have the types that the plans expect.
+        Raises PackageCorrupt (P0005) for what is malformed.
+        """
+        self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
+        self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
 
-    def _corrupt(self, what: str) -> PackageCorrupt:
-        return PackageCorrupt("P0005", what, where=Where(file=self._package.container.source))
+    def run(self, values: Sequence[RuntimeValue]) -> list[Array] | None:
+        """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
+        if not self._serves(values):
+            return None
+        for number, variant in enumerate(self._record.variants):
+            results = self._run_variant(number, variant, values)
+            if results is not None:
+                return results
+        return None
 
-    def run(self, values: Sequence[Array]) -> list[Array] | None:
-        """The outputs for all inputs of the model, those with a default not being replaced; None if no plan serves
-        these shapes. Raises what `ExecutionPlan.run` does.
-        """
-        fed = [values[index] for index in self._fed]
-        for number, plan in enumerate(self._plans):
-            sizes = tuple([values[dim.input_index].shape[dim.axis] for dim in plan.record.symbols])
-            instance = self._instance(plan, (number, *sizes), fed)
+    def _serves(self, values: Sequence[RuntimeValue]) -> bool:
+        return self._is_checked or all(map(_fits, self._record.inputs, values))
+
+    def _run_variant(
+        self, number: int, variant: ClusterVariant[TaskRecord], values: Sequence[Array]
+    ) -> list[Array] | None:
+        variables = list(values)
+        for stage, plan in enumerate(self._plans[number]):
+            instance = self._instance(plan, (number, stage), variables)
+            if instance is None:
+                return None
+            results = instance.run([variables[index] for index in plan.record.inputs])
+            for counted in plan.record.counted:
+                results[counted.output] = _cut(results, counted)
+            variables += results
+        outputs = [variables[index] for index in variant.outputs]
+        return outputs if len(variant.plans) == 1 else owned(outputs, values)
+
+    def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
+        """The one plan that the cluster is for these inputs; None if it takes several, or no variant serves them."""
+        if not self._serves(values):
+            return None
+        first = len(values)
+        for number, variant in enumerate(self._record.variants):
+            if len(variant.plans) != 1 or variant.plans[0].counted:
+                continue
+            [plan] = self._plans[number]
+            instance = self._instance(plan, (number, 0), values)
             if instance is not None:
-                return instance.run(fed)
+                outputs = tuple([BodyOutput(Origin.PLAN_OUTPUT, index - first) for index in variant.outputs])
+                return BodyPlan(instance, plan.record.inputs, outputs)
         return None
 
     def instances(self) -> Iterator[ExecutionPlan]:
@@ -76,61 +112,116 @@ class SymbolicExecutor:
         with self._lock:
             return iter(list(self._instances.values()))
 
-    def _instance(self, plan: _Plan, key: tuple[int, ...], fed: Sequence[Array]) -> ExecutionPlan | None:
+    def _instance(self, plan: _Plan, key: tuple[int, int], variables: Sequence[Array]) -> ExecutionPlan | None:
+        sizes = plan.sizes(variables)
+        if sizes is None:
+            return None
+        full_key = (*key, *sizes)
         with self._lock:
-            found = self._instances.get(key)
+            found = self._instances.get(full_key)
             if found is not None:
-                self._instances.move_to_end(key)
+                self._instances.move_to_end(full_key)
                 return found
-            instance = self._complete(plan, key[1:], fed)
+            instance = plan.complete(sizes, variables, self._find_nodes)
             if instance is None:
                 return None
-            self._instances[key] = instance
+            self._instances[full_key] = instance
             while len(self._instances) > MAX_INSTANCES:
                 self._instances.popitem(last=False)
             return instance
 
-    def _complete(self, plan: _Plan, sizes: tuple[int, ...], fed: Sequence[Array]) -> ExecutionPlan | None:
-        try:
-            completed = plan.complete(sizes)
-        except ValueError as error:  # the program has more symbols than the package lists, or fewer
-            raise self._corrupt(f"its plan is of other symbols: {error}") from error
-        if completed is None:
-            return None
-        bound, port_bytes, shapes, arena_bytes = completed
-        named = [self._ports.inputs[index][:2] for index in self._fed]
-        inputs = [PlanPort(*port, array.shape) for port, array in zip(named, fed, strict=True)]
-        if len(shapes) != len(self._ports.outputs):
-            raise self._corrupt("its plan has other outputs")
-        outputs = [PlanPort(*port, shape) for port, shape in zip(self._ports.outputs, shapes, strict=True)]
-        if port_bytes != [port.nbytes for port in (*inputs, *outputs)]:
-            raise self._corrupt("its plan has inputs or outputs of another size")
-        tasks, weights = plan.record.tasks, self._package.weights
-        return ExecutionPlan(
-            bound, tasks, weights, arena_bytes, tuple(inputs), tuple(outputs), self._find_nodes, self._world
-        )
+
+def _load(variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext) -> Iterator[_Plan]:
+    variables = list(inputs)
+    for plan in variant.plans:
+        yield _Plan(plan, variables, context)
+        variables += plan.outputs
+
+
+def _fits(variable: Variable, value: RuntimeValue) -> bool:
+    """Is a value of the type that a plan was made for?"""
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == variable.dtype.numpy
+        and value.ndim == len(variable.dims)
+        and all(dim in (-1, size) for dim, size in zip(variable.dims, value.shape, strict=True))
+    )
+
+
+def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
+    """Copy a result out of a larger buffer, at whose beginning it is."""
+    buffer = results[counted.output]
+    count = int(results[counted.count][0])
+    shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
+    return buffer.reshape(-1)[: element_count(shape)].reshape(shape).copy()
 
 
 class _Plan:
-    """A symbolic plan as C holds it."""
+    """A symbolic plan as C holds it; `variables` are those that are there when it runs."""
 
-    def __init__(self, record: PlanRecord, package: Package, threads: int) -> None:
+    def __init__(self, record: SymbolicPlan[TaskRecord], variables: Sequence[Variable], context: PlanContext) -> None:
         self.record = record
+        self._inputs = [variables[index] for index in record.inputs]
+        self._context = context
+        self._has_elements = any(symbol.is_element for symbol in record.symbols)
         records = b"".join(task.record for task in record.tasks)
+        weights = context.package.weights
         try:
-            self._plan = _kernels.SymbolicPlan(record.program, records, package.weights, threads)
+            self._plan = _kernels.SymbolicPlan(record.program, records, weights, context.threads)
         except _kernels.Refused as refused:
             reason, _ = refused.args
-            where = Where(file=package.container.source)
-            raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
+            raise context.corrupt(f"the plan is refused: {reason}") from refused
 
-    def complete(self, sizes: tuple[int, ...]) -> _Instance | None:
+    def sizes(self, variables: Sequence[Array]) -> tuple[int, ...] | None:
+        """The values of the symbols; None if elements that decide them are not there."""
+        symbols = self.record.symbols
+        if not self._has_elements:
+            return tuple([variables[symbol.variable].shape[symbol.index] for symbol in symbols])
+        sizes: list[int] = []
+        for symbol in symbols:
+            array = variables[symbol.variable]
+            if not symbol.is_element:
+                sizes.append(array.shape[symbol.index])
+                continue
+            element = int(array.reshape(-1)[symbol.index]) if symbol.index < array.size else None
+            if element is None or abs(element) > MAX_NUMBER:
+                return None
+            sizes.append(element)
+        return tuple(sizes)
+
+    def complete(
+        self, sizes: tuple[int, ...], variables: Sequence[Array], find_nodes: Callable[[], Sequence[Node]]
+    ) -> ExecutionPlan | None:
         """The plan for these sizes, or None if it serves others. What its kernels refuse, the compiler is asked about,
         which can say what is wrong.
         """
+        record, context = self.record, self._context
         try:
-            return self._plan.instantiate(sizes)
+            completed: _Instance | None = self._plan.instantiate(sizes)
         except _kernels.Refused:
             return None
+        except ValueError as error:  # the program has more symbols than the package lists, or fewer
+            raise context.corrupt(f"its plan is of other symbols: {error}") from error
         except MemoryError as error:
-            raise ResourceLimit("R0001", f"no memory for a plan of {len(self.record.tasks)} tasks") from error
+            raise ResourceLimit("R0001", f"no memory for a plan of {len(record.tasks)} tasks") from error
+        if completed is None:
+            return None
+        bound, port_bytes, shapes, arena_bytes = completed
+        inputs = [
+            PlanPort(variable.name, variable.dtype, variables[index].shape)
+            for variable, index in zip(self._inputs, record.inputs, strict=True)
+        ]
+        if len(shapes) != len(record.outputs):
+            raise context.corrupt("its plan has other outputs")
+        outputs = [
+            PlanPort(variable.name, variable.dtype, shape)
+            for variable, shape in zip(record.outputs, shapes, strict=True)
+        ]
+        if port_bytes != [port.nbytes for port in (*inputs, *outputs)]:
+            raise context.corrupt("its plan has inputs or outputs of another size")
+        if any(len(shape) != len(variable.dims) for shape, variable in zip(shapes, record.outputs, strict=True)):
+            raise context.corrupt("its plan has outputs of another rank")
+        weights, world = context.package.weights, context.world
+        return ExecutionPlan(
+            bound, record.tasks, weights, arena_bytes, tuple(inputs), tuple(outputs), find_nodes, world
+        )

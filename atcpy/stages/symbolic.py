@@ -9,245 +9,286 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final
 
 from atcpy.errors import AtcError
-from atcpy.ir import CompiledModel, Engine, Graph, SymbolicDim, SymbolicPlan, Tensor, TensorDesc
+from atcpy.ir import (
+    ClusterVariant,
+    CompiledModel,
+    CountedOutput,
+    Engine,
+    Graph,
+    Node,
+    PlannedCluster,
+    Sym,
+    Symbol,
+    SymbolicPlan,
+    Task,
+    Tensor,
+    TensorDesc,
+    Variable,
+    with_bodies,
+)
 from atcpy.ir.clone import clone
-from atcpy.ir.shape import Sym
-from atcpy.ir.symbolic import Guard, SizesMustAgree, Terms, Tracer, example, terms_of
+from atcpy.ir.specialization import Counted, Rest
+from atcpy.ir.symbolic import SizesMustAgree, Tracer, is_symbolic
 from atcpy.kernels.symbolic_program import encode_program
 from atcpy.kernels.table import HOST_FAMILY
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.options import MAX_DIM
-from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown
+from atcpy.ops.core.steps import Cluster, cluster_graph, find_steps
+from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
 from atcpy.passes.pass_manager import PassManager
-from atcpy.passes.split.known_shapes import is_known
+from atcpy.passes.split.known_shapes import cut_known, has_memory
 from atcpy.stages.optimize import optimize
 from atcpy.stages.prepare import prepare
 from atcpy.stages.split import split
+from atcpy.stages.symbols import Symbols, Untraceable
 
-# Examples decide what is the better of several right ways. Batches are small and odd, so that they equal no constant by
-# chance; other dims are multiples of 32, which feature pyramids need.
-_BATCH_EXAMPLES: Final = (5, 7, 11, 13, 17, 19, 23)
-_SIZE_EXAMPLES: Final = (352, 416, 544, 608, 736, 928, 992)
 _MAX_EQUATIONS = 8
 _MAX_SPECIAL_DIMS = 4
 _MAX_SPECIAL_NODES = 5000  # of a graph that is compiled several times
-MAX_PLANS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Untraceable(Exception):
-    """Why a graph cannot be planned ahead."""
-
-    reason: str
-
-
-@dataclass(slots=True)
-class _Equation:
-    """A symbol that is a polynomial of others, by name: `name = Σ coefficient · names`."""
-
-    name: str
-    terms: list[tuple[tuple[str, ...], int]]
-
-    def value(self, sizes: Mapping[str, int]) -> int:
-        total = 0
-        for names, coefficient in self.terms:
-            for name in names:
-                coefficient *= sizes[name]
-            total += coefficient
-        return total
-
-
-@dataclass(slots=True)
-class _Symbols:
-    """The open dims of a graph's inputs in one trace. `sizes` is what the compiler sees for each by name: its symbol, a
-    number, or what it equals.
-    """
-
-    tracer: Tracer
-    dims: list[SymbolicDim] = field(default_factory=list)
-    symbols: list[int] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)
-    guards: list[Guard] = field(default_factory=list)
-
-    def add(self, dim: SymbolicDim, low: int, high: int, example: int, fixed: int | None) -> None:
-        """Add an open dim with its range, and a number for it if that is fixed."""
-        symbol = self.tracer.symbol(dim.name, low, high, example)
-        self.dims.append(dim)
-        self.symbols.append(symbol)
-        self.sizes[dim.name] = symbol if fixed is None else fixed
-        if fixed is not None:
-            self.guards.append(_is_zero(symbol - fixed))
-        else:
-            self.guards += [_is_below(low - 1 - symbol), _is_below(symbol - 1 - high)]
-
-
-def _is_zero(size: int) -> Guard:
-    return Guard(terms_of(size), "==", True, "open dims")
-
-
-def _is_below(size: int) -> Guard:
-    return Guard(terms_of(size), "<", True, "open dims")
-
-
-@dataclass(frozen=True, slots=True)
-class _Traced:
-    """A plan, and what it serves."""
-
-    plan: SymbolicPlan
-    symbols: _Symbols
-
-    def serves(self, sizes: Mapping[str, int]) -> bool:
-        return self.symbols.tracer.all_hold(self.symbols.guards, sizes)
+MAX_VARIANTS = 8
 
 
 def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> CompiledModel:
-    """Keep a graph with unknown shapes, with plans for them if there can be some."""
+    """Keep a graph with unknown shapes, with plans for those of its clusters that can have some."""
     weights = WeightLayout()
     quiet = PassManager(manager.options, manager.passes, manager.deadline)
-    try:
-        plans, unplanned = plan_symbolic(graph, quiet, weights), ""
-    except Untraceable as untraceable:
-        weights, plans, unplanned = WeightLayout(), (), untraceable.reason
-    return replace(keep_unknown(graph, identity, weights, plans), unplanned=unplanned)
+    planned: list[PlannedCluster[Task]] = []
+    reasons: list[str] = []
+    for number, owner in enumerate(with_bodies(graph)):
+        kept = {name: index for index, node in enumerate(owner.nodes) for name in (node.name, *node.sources)}
+        context = _Context(quiet, weights, kept)
+        for step, cluster in enumerate(find_steps(owner)):
+            if isinstance(cluster, Node):
+                continue
+            before = weights.size()
+            try:
+                # The session compares the inputs of the model with each other; nobody does for other tensors.
+                variants = _plan_variants(owner, cluster, context, dims_agree=number == 0 and cluster.is_whole)
+                inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
+                planned.append(PlannedCluster(number, step, inputs, variants))
+            except Untraceable as untraceable:
+                weights.shrink(before)
+                reasons.append(untraceable.reason)
+    return replace(keep_unknown(graph, identity, weights, planned), unplanned=next(iter(reasons), ""))
 
 
-def plan_symbolic(graph: Graph, manager: PassManager, weights: WeightLayout) -> tuple[SymbolicPlan, ...]:
-    """Plan a prepared graph for all sizes of its inputs' open dims; its constants are added to `weights`. Some sizes,
-    mostly 1, get a plan of their own where the others leave them out.
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What all traces of a graph share. `kept` has the nodes of the graph that the package keeps, by name."""
 
-    Raises Untraceable if shapes do not follow from the inputs', or something runs on the host.
+    manager: PassManager
+    weights: WeightLayout
+    kept: Mapping[str, int]
+
+
+def _plan_variants(
+    owner: Graph, cluster: Cluster, context: _Context, *, dims_agree: bool
+) -> tuple[ClusterVariant[Task], ...]:
+    """Plan a cluster for all sizes of its inputs' open dims; its constants are added to the weights. Some sizes, mostly
+    1, get plans of their own where the others leave them out.
+
+    Raises Untraceable if something runs on the host, or shapes follow neither from the inputs' nor from a few integers.
     """
-    traced = [_trace(graph, {}, manager, weights)]
-    general = traced[0].symbols
-    for fixed in _special_sizes(general) if len(graph) <= _MAX_SPECIAL_NODES else ():
-        if len(traced) == MAX_PLANS:
+    graph = cluster_graph(owner, cluster)
+    general, symbols = _trace(graph, {}, context, dims_agree=dims_agree)
+    variants, served = [general], [symbols]
+    for fixed in _special_sizes(symbols) if len(graph) <= _MAX_SPECIAL_NODES else ():
+        if len(variants) == MAX_VARIANTS:
             break
-        sizes = _example_sizes(general, fixed)
-        if sizes is None or any(other.serves(sizes) for other in traced):
+        sizes = symbols.examples(fixed)
+        if sizes is None or any(other.serve(sizes) for other in served):
             continue
+        before = context.weights.size()
         try:
-            special = _trace(graph, fixed, manager, weights)
+            special, symbols_there = _trace(graph, fixed, context, dims_agree=dims_agree)
         except Untraceable:
-            continue  # such sizes are compiled when they are met
-        if special.serves(sizes):
-            traced.append(special)
-    return tuple(item.plan for item in traced)
+            context.weights.shrink(before)  # such sizes are compiled when they are met
+            continue
+        if symbols_there.serve(sizes):
+            variants.append(special)
+            served.append(symbols_there)
+        else:
+            context.weights.shrink(before)
+    return tuple(variants)
 
 
-def _special_sizes(symbols: _Symbols) -> list[dict[str, int]]:
+def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
     """Dims of size 1, and empty ones that are no batches: a few of them at a time."""
-    choices = [[None, 1] if dim.axis == 0 else [None, 1, 0] for dim in symbols.dims]
+    dims = [source for source in symbols.sources if source.name in symbols.open_dims]
+    choices = [[None, 1] if dim.index == 0 else [None, 1, 0] for dim in dims]
     if len(choices) > _MAX_SPECIAL_DIMS:
         choices[_MAX_SPECIAL_DIMS:] = [[None]] * (len(choices) - _MAX_SPECIAL_DIMS)
     found = [
-        {dim.name: size for dim, size in zip(symbols.dims, sizes, strict=True) if size is not None}
+        {dim.name: size for dim, size in zip(dims, sizes, strict=True) if size is not None}
         for sizes in product(*choices)
     ]
     return sorted((sizes for sizes in found if sizes), key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
 
 
-def _example_sizes(symbols: _Symbols, fixed: Mapping[str, int]) -> dict[str, int] | None:
-    """Sizes of all dims, those of `fixed` among them; None if they cannot be together."""
-    sizes = {dim.name: example(symbol) for dim, symbol in zip(symbols.dims, symbols.symbols, strict=True)}
-    sizes.update(fixed)
-    for name, size in symbols.sizes.items():
-        value = symbols.tracer.value(size, sizes)
-        if value is None or (name in fixed and value != fixed[name]):
-            return None
-        sizes[name] = value
-    return sizes
-
-
-def _trace(graph: Graph, fixed: Mapping[str, int], manager: PassManager, weights: WeightLayout) -> _Traced:
-    """Plan a graph with these dims fixed. Dims that turn out to depend on others are written by these."""
-    equations: list[_Equation] = []
+def _trace(
+    graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_agree: bool
+) -> tuple[ClusterVariant[Task], Symbols]:
+    """Plan a graph with these dims fixed. What turns out to depend on others is written by these, or is a guard."""
+    symbols = Symbols(fixed, {}, Tracer())
+    before = context.weights.size()
     for _ in range(_MAX_EQUATIONS):
-        symbols = _open_dims(graph, fixed)
-        for equation in equations:
-            symbol = symbols.symbols[[dim.name for dim in symbols.dims].index(equation.name)]
-            symbols.sizes[equation.name] = equation.value(symbols.sizes)
-            symbols.guards.append(_is_zero(symbol - symbols.sizes[equation.name]))
         try:
-            return _Traced(_plan(graph, symbols, manager, weights), symbols)
+            trace = _Trace(graph, symbols, context)
+            trace.plan(dims_agree=dims_agree)
+            return ClusterVariant(tuple(trace.plans), tuple(trace.outputs)), symbols
         except SizesMustAgree as unequal:
-            equations.append(_solve(symbols.tracer, unequal.difference))
+            equation = symbols.solve(unequal.difference)
+            assumed, equations = symbols.tracer.assumed, dict(symbols.equations)
+            if equation is None:
+                assumed |= {unequal.difference}
+            else:
+                equations[equation.name] = equation
+            symbols = Symbols(fixed, equations, Tracer(assumed))
         except AtcError as error:
             raise Untraceable(str(error).partition("\n")[0]) from error
         except EVALUATION_ERRORS as error:  # something that is written for numbers alone
             raise Untraceable(f"{type(error).__name__}: {error}") from error
+        context.weights.shrink(before)
     raise Untraceable("too many dims depend on each other")
 
 
-def _open_dims(graph: Graph, fixed: Mapping[str, int]) -> _Symbols:
-    symbols = _Symbols(Tracer())
-    examples = {True: iter(_BATCH_EXAMPLES), False: iter(_SIZE_EXAMPLES)}
-    for index, data in enumerate(graph.inputs):
-        if isinstance(data.attrs.get("default"), Tensor):
-            continue  # a constant of the plan
-        shape = data.output.desc.shape
-        if shape is None:
-            raise Untraceable(f'the rank of the input "{data.output.name}" is not known')
-        ranges = data.attrs.get("shape_range", ())
-        assert isinstance(ranges, tuple)
-        for axis, dim in enumerate(shape):
-            if not isinstance(dim, Sym) or dim.name in symbols.sizes:
+@dataclass(slots=True)
+class _Trace:
+    """Plans that run one after the other. Where a shape depends on values, a plan ends with these; they, or the sizes
+    of its results, are symbols of the next.
+    """
+
+    graph: Graph
+    symbols: Symbols
+    context: _Context
+    plans: list[SymbolicPlan[Task]] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    _variables: dict[str, int] = field(default_factory=dict)
+    _elements: dict[str, list[str]] = field(default_factory=dict)  # symbols of values that decide shapes, by its name
+    _count: int = 0
+
+    def plan(self, *, dims_agree: bool) -> None:
+        """Plan the graph."""
+        rest = self._first(dims_agree=dims_agree)
+        self.outputs = [0] * len(self.graph.outputs)
+        pending = list(range(len(self.outputs)))
+        while True:
+            prepare(rest, self.context.manager)
+            cut = cut_known(rest, ahead=True)
+            if cut.eager:
+                raise Untraceable(f"{cut.eager[0].op_type} needs types that are known only when it runs")
+            if cut.rest is None and not cut.counted:
+                for index, number in zip(pending, self._emit(rest, {}), strict=True):
+                    self.outputs[index] = number
+                return
+            if cut.known is not None:
+                names = output_names(cut.known)
+                self._variables.update(zip(names, self._emit(cut.known, cut.counted), strict=True))
+            for index, name in cut.outputs:
+                if name not in self._variables:
+                    raise Untraceable("an output beside such whose sizes depend on values is a constant")
+                self.outputs[pending[index]] = self._variables[name]
+            if cut.rest is None:
+                return
+            pending = [pending[index] for index in cut.rest.outputs]
+            rest = self._next(cut.rest)
+
+    def _first(self, *, dims_agree: bool) -> Graph:
+        """A copy of the graph with symbols for the open dims of its inputs. Defaults of inputs are constants of it."""
+        copy = clone(self.graph)
+        inputs = copy.inputs
+        self._count = len(inputs)
+        self._variables = {data.output.name: number for number, data in enumerate(inputs)}
+        for data in inputs:
+            desc, default = data.output.desc, data.attrs.get("default")
+            if isinstance(default, Tensor):
+                copy.replace_uses(data.output, copy.add_const(default, data.output.name))
+                copy.erase(data)
                 continue
-            low, high = ranges[2 * axis : 2 * axis + 2] if ranges else (0, -1)
-            low, high = max(low, 1), MAX_DIM if high < 0 else high
-            size = next(examples[axis == 0], None)
-            if size is None or low > high:
-                raise Untraceable("there are too many open dims")
-            symbols.add(SymbolicDim(dim.name, index, axis), low, high, min(max(size, low), high), fixed.get(dim.name))
-    return symbols
+            if desc.shape is None:
+                raise Untraceable(f'the rank of "{data.output.name}" is not known')
+            bounds = data.attrs.get("shape_range", ())
+            assert isinstance(bounds, tuple)
+            self.symbols.add_dims(self._variables[data.output.name], desc, bounds, agree=dims_agree)
+        self._use_symbols(copy)
+        return copy
+
+    def _next(self, rest: Rest) -> Graph:
+        """What follows a plan, with symbols for sizes that are known only then."""
+        for data in rest.graph.inputs:
+            value, number = data.output, self._variables[data.output.name]
+            if value.name not in rest.by_value:
+                self.symbols.add_dims(number, value.desc)
+                continue
+            if value.name in self._elements:
+                raise Untraceable(f'a shape needs the elements of "{value.name}" as numbers')
+            if is_symbolic(value.desc.elements):
+                raise Untraceable(f'"{value.name}" may be a shape of any rank')
+            self._elements[value.name] = [f"{value.name}[{index}]" for index in range(value.desc.elements)]
+            for index, name in enumerate(self._elements[value.name]):
+                self.symbols.add_element(Symbol(name, number, index, is_element=True))
+        self._use_symbols(rest.graph)
+        for data in rest.graph.inputs:
+            if data.output.name in rest.by_value:
+                self._insert_shape_value(rest.graph, data)
+        return rest.graph
+
+    def _insert_shape_value(self, graph: Graph, data: Node) -> None:
+        """Replace an input by its elements, which are symbols."""
+        desc = data.output.desc
+        elements = tuple(self.symbols.sizes[name] for name in self._elements[data.output.name])
+        attrs = {"elements": elements, "dtype": desc.dtype.name, "is_scalar": int(desc.shape == ())}
+        node = graph.append("ShapeValue", (), attrs, name=data.name, before=next(graph.nodes))
+        graph.replace_uses(data.output, node.output)
+        graph.erase(data)
+
+    def _use_symbols(self, graph: Graph) -> None:
+        self.symbols.apply_equations()
+        for data in graph.inputs:
+            desc = data.output.desc
+            if desc.shape is not None:
+                data.output.desc = replace(desc, shape=self.symbols.shape(desc))
+
+    def _emit(self, graph: Graph, counted: Mapping[str, Counted]) -> range:
+        """Add the plan of a graph whose shapes are known but for symbols; return the variables that its outputs are."""
+        context, symbols = self.context, self.symbols
+        for value in (*(data.output for data in graph.inputs), *graph.outputs):
+            if not has_memory(value.desc):
+                raise Untraceable(f'the type of "{value.name}" is not known')
+        names = output_names(graph)
+        inputs = tuple(self._variables[data.output.name] for data in graph.inputs)
+        whole = optimize(split(graph, context.manager), context.manager)
+        for node in whole.nodes:
+            if node.engine in (Engine.HOST_CPU, Engine.HCCL):
+                raise Untraceable(f"{node.op_type} runs on {node.engine.value}")
+        emitted = emit_symbolic(whole, context.kept, context.weights, context.manager)
+        if any(task.kernel == HOST_FAMILY for task in emitted.tasks):
+            raise Untraceable("an operator of yours runs on the host")
+        program = encode_program(
+            symbols.tracer,
+            symbols.symbols,
+            symbols.ranges,
+            symbols.take_guards(),
+            emitted.tasks,
+            emitted.blocks,
+            [node.output.desc.nbytes for node in whole.inputs],
+            [(value.desc.nbytes, value.desc.static_shape) for value in whole.outputs],
+        )
+        outputs = tuple(_variable(name, value.desc) for name, value in zip(names, whole.outputs, strict=True))
+        cuts = tuple(_cut(names, name, entry) for name, entry in counted.items() if name in names)
+        self.plans.append(SymbolicPlan(tuple(symbols.sources), emitted.tasks, program, inputs, outputs, cuts))
+        first, self._count = self._count, self._count + len(outputs)
+        return range(first, self._count)
 
 
-def _solve(tracer: Tracer, difference: Terms) -> _Equation:
-    """The symbol that an equation of sizes determines: it occurs once, alone, with a factor of ±1; best as a sum."""
-    counts = [atom for monomial, _ in difference for atom in monomial]
-    found: list[_Equation] = []
-    for monomial, coefficient in difference:
-        if len(monomial) != 1 or abs(coefficient) != 1 or counts.count(monomial[0]) != 1:
-            continue
-        atom = tracer.atoms[monomial[0]]
-        rest = [(other, -coefficient * factor) for other, factor in difference if other != monomial]
-        computed = any(tracer.atoms[inner].op is not None for other, _ in rest for inner in other)
-        if atom.op is None and not computed:
-            terms = [(tuple(tracer.atoms[inner].name for inner in other), factor) for other, factor in rest]
-            found.append(_Equation(atom.name, terms))
-    if not found:
-        raise Untraceable(f"{tracer.text(difference)} must be 0")
-    return max(found, key=lambda equation: all(factor > 0 for _, factor in equation.terms))
+def _variable(name: str, desc: TensorDesc) -> Variable:
+    if desc.shape is None:
+        raise Untraceable(f'the rank of "{name}" is not known')
+    dims = tuple(-1 if isinstance(dim, Sym) or is_symbolic(dim) else dim for dim in desc.shape)
+    return Variable(name, desc.dtype, dims)
 
 
-def _plan(graph: Graph, symbols: _Symbols, manager: PassManager, weights: WeightLayout) -> SymbolicPlan:
-    copy = clone(graph)
-    for data in copy.inputs:
-        desc, default = data.output.desc, data.attrs.get("default")
-        if isinstance(default, Tensor):
-            copy.replace_uses(data.output, copy.add_const(default, data.output.name))
-            copy.erase(data)
-            continue
-        assert desc.shape is not None
-        shape = tuple(symbols.sizes[dim.name] if isinstance(dim, Sym) else dim for dim in desc.shape)
-        data.output.desc = TensorDesc.plain(desc.dtype, shape)
-    prepare(copy, manager)
-    if not is_known(copy):
-        raise Untraceable("shapes depend on the values of tensors, or there is control flow")
-    whole = optimize(split(copy, manager), manager)
-    for node in whole.nodes:
-        if node.engine in (Engine.HOST_CPU, Engine.HCCL):
-            raise Untraceable(f"{node.op_type} runs on {node.engine.value}")
-    kept = {name: number for number, node in enumerate(graph.nodes) for name in (node.name, *node.sources)}
-    emitted = emit_symbolic(whole, kept, weights, manager)
-    if any(task.kernel == HOST_FAMILY for task in emitted.tasks):
-        raise Untraceable("an operator of yours runs on the host")
-    outputs = [(value.desc.nbytes, value.desc.static_shape) for value in whole.outputs]
-    inputs = [node.output.desc.nbytes for node in whole.inputs]
-    symbols.guards += symbols.tracer.guards.values()
-    program = encode_program(
-        symbols.tracer, symbols.symbols, symbols.guards, emitted.tasks, emitted.blocks, inputs, outputs
-    )
-    return SymbolicPlan(tuple(symbols.dims), emitted.tasks, program)
+def _cut(names: tuple[str, ...], name: str, counted: Counted) -> CountedOutput:
+    axes = tuple(axis for axis, dim in enumerate(counted.shape) if isinstance(dim, Sym))
+    return CountedOutput(names.index(name), names.index(counted.count), axes)

@@ -11,7 +11,7 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import PackageCorrupt
-from atcpy.ir import CompiledModel, SymbolicDim, SymbolicPlan
+from atcpy.ir import CompiledModel, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
@@ -19,14 +19,14 @@ from tests.models_in_text import model
 
 TEXT = "m (float[b,n] x, float[n] c) => (float[b,n] y) { t = Exp(x) u = Transpose(t) v = Transpose(u) y = Add(v, c) }"
 FEEDS = {"x": np.zeros((2, 3), np.float32), "c": np.ones(3, np.float32)}
-Change = Callable[[SymbolicPlan], SymbolicPlan]
+Change = Callable[[SymbolicPlan[Task]], SymbolicPlan[Task]]
 
 
 def compiled() -> CompiledModel:
     return compile_model(model(TEXT), convert_options({}))[0]
 
 
-def symbols(*dims: SymbolicDim) -> Change:
+def symbols(*dims: Symbol) -> Change:
     return lambda plan: replace(plan, symbols=dims)
 
 
@@ -39,17 +39,25 @@ def other_output(blob: bytes) -> bytes:
     return blob[:-4] + struct.pack("<I", 0)
 
 
-B, N = SymbolicDim("b", 0, 0), SymbolicDim("n", 0, 1)
+Y = Variable("y", DType.FLOAT32, (-1, -1))
+B, N = Symbol("b", 0, 0), Symbol("n", 0, 1)
 BROKEN: dict[str, Change] = {
-    "no such input": symbols(B, SymbolicDim("n", 2, 0)),
-    "no such axis": symbols(B, SymbolicDim("n", 1, 1)),
-    "a negative axis": symbols(B, SymbolicDim("n", 0, -1)),
+    "no such input": symbols(B, Symbol("n", 2, 0)),
+    "no such axis": symbols(B, Symbol("n", 1, 1)),
+    "a negative axis": symbols(B, Symbol("n", 0, -1)),
     "too few symbols": symbols(B),
     "too many symbols": symbols(B, N, N),
     "no program": program(lambda blob: b"\0"),
     "a program that is cut": program(lambda blob: blob[:-4]),
     "another output": program(other_output),
     "fewer tasks": lambda plan: replace(plan, tasks=plan.tasks[:-1]),
+    "an element of floats": symbols(B, Symbol("n", 0, 1, is_element=True)),
+    "an input less": lambda plan: replace(plan, inputs=plan.inputs[:1]),
+    "no such variable": lambda plan: replace(plan, inputs=(0, 2)),
+    "another type of output": lambda plan: replace(plan, outputs=(replace(Y, dtype=DType.FLOAT64),)),
+    "another rank of output": lambda plan: replace(plan, outputs=(replace(Y, dims=(-1,)),)),
+    "a count that is none": lambda plan: replace(plan, counted=(CountedOutput(0, 0, (0,)),)),
+    "a count that is not there": lambda plan: replace(plan, counted=(CountedOutput(0, 1, (0,)),)),
 }
 
 
@@ -62,20 +70,56 @@ def test_the_package_as_it_is() -> None:
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
 def test_broken_plans_are_refused(change: Change) -> None:
+    refused(with_plans(change))
+
+
+def with_plans(change: Change) -> CompiledModel:
     good = compiled()
-    plans = tuple(change(plan) for plan in good.plans)
+    [cluster] = good.clusters
+    variants = [replace(item, plans=tuple(change(plan) for plan in item.plans)) for item in cluster.variants]
+    return replace(good, clusters=(replace(cluster, variants=tuple(variants)),))
+
+
+def refused(broken: CompiledModel) -> None:
     with pytest.raises(PackageCorrupt) as caught:
-        InferenceSession(writer.to_bytes(replace(good, plans=plans)), threads=1).run(None, FEEDS)
+        InferenceSession(writer.to_bytes(broken), threads=1).run(None, FEEDS)
     assert caught.value.code == "P0005"
 
 
+OTHER_CLUSTERS: dict[str, Callable[[PlannedCluster[Task]], PlannedCluster[Task]]] = {
+    "another graph": lambda cluster: replace(cluster, graph=1),
+    "another step": lambda cluster: replace(cluster, step=1),
+    "an input less": lambda cluster: replace(cluster, inputs=cluster.inputs[:1]),
+    "another type of input": lambda cluster: replace(
+        cluster, inputs=(replace(Y, dtype=DType.INT32), cluster.inputs[1])
+    ),
+    "another rank of input": lambda cluster: replace(cluster, inputs=(replace(Y, dims=(-1,)), cluster.inputs[1])),
+    "a number for an open dim": lambda cluster: replace(cluster, inputs=(replace(Y, dims=(-1, 3)), cluster.inputs[1])),
+    "an output more": lambda cluster: replace(
+        cluster, variants=tuple(replace(v, outputs=(2, 2)) for v in cluster.variants)
+    ),
+    "no such output": lambda cluster: replace(
+        cluster, variants=tuple(replace(v, outputs=(3,)) for v in cluster.variants)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_CLUSTERS.values(), ids=OTHER_CLUSTERS)
+def test_plans_of_other_clusters_are_refused(change: Callable[[PlannedCluster[Task]], PlannedCluster[Task]]) -> None:
+    good = compiled()
+    refused(replace(good, clusters=tuple(map(change, good.clusters))))
+
+
+def test_two_plans_of_one_cluster_are_refused() -> None:
+    good = compiled()
+    refused(replace(good, clusters=good.clusters * 2))
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[", "{}", "[[]]", "[[[1, 0, 0]]]", '[[["b", 0]]]', '[[["b", 0, 0.5]]]', "[" * 100_000]
+    "text",
+    ["", "[", "{}", "[]", "[[]]", "[{}]", '[{"graph": 0.5, "step": 0, "inputs": [], "variants": []}]', "[" * 100_000],
 )
-def test_symbols_that_are_no_list_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        writer, "_json", lambda value: text if value == [[("b", 0, 0), ("n", 0, 1)]] * len(value) else "{}"
-    )
-    good = replace(compiled(), plans=compiled().plans[:1])
+def test_clusters_that_are_no_list_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_json", lambda value: text if isinstance(value, list) else "{}")
     with pytest.raises(PackageCorrupt):
-        InferenceSession(writer.to_bytes(good), threads=1)
+        InferenceSession(writer.to_bytes(compiled()), threads=1)

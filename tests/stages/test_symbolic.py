@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 from atcpy import InferenceSession
+from atcpy.ir import Symbol, plans_of
 from atcpy.ir.tensor import Array
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
@@ -172,10 +173,82 @@ def test_sizes_that_break_a_guard_are_compiled() -> None:
 
 
 def test_what_is_not_planned_says_why() -> None:
-    compiled, report = compile_model(model("m (float[n] x) => (int64[1,k] y) { y = NonZero(x) }"), convert_options({}))
-    assert not compiled.plans and report.unplanned and not report.plans
+    text = "m (float[n] x, int64[r] s) => (float y) { z = Reshape(x, s) y = ReduceSum<keepdims=0>(z) }"
+    compiled, report = compile_model(model(text), convert_options({}))
+    assert not compiled.clusters and not report.plans and "of any rank" in report.unplanned
+    text = "m (float[n] x) => (string[n] y) { y = Cast<to = 8>(x) }"
+    compiled, report = compile_model(model(text), convert_options({}))
+    assert not compiled.clusters and not report.unplanned and not report.plans, "a node of the host needs no plan"
     compiled, report = compile_model(model("m (float[n] x) => (float[n] y) { y = Exp(x) }"), convert_options({}))
-    assert report.plans == (1,) and not report.unplanned and compiled.plans[0].symbols[0].name == "n"
+    [plan] = plans_of(compiled.clusters)
+    assert report.plans == (1,) and not report.unplanned and plan.symbols[0].name == "n"
+
+
+# Sizes that values decide: graph, then feeds of three runs.
+BY_VALUE: dict[str, tuple[str, list[dict[str, object]]]] = {
+    "indices of what is not 0": (
+        "(float[n,m] x) => (float[k] z) { i = NonZero(x) j = Transpose(i) y = GatherND(x, j) z = Exp(y) }",
+        [{"x": [[1, 0, 2]]}, {"x": np.eye(5)}, {"x": np.ones((3, 4))}],
+    ),
+    "rows that are kept": (
+        "(float[n,m] x, bool[n] c) => (float[k,m] z) { y = Compress<axis=0>(x, c) z = Exp(y) }",
+        [{"x": np.eye(4), "c": [True, False, True, True]}, {"x": np.ones((2, 3)), "c": [True, True]}],
+    ),
+    "a shape": (
+        "(float[n,m] x, int64[2] s) => (float[a,b] z) { y = Reshape(x, s) z = Exp(y) }",
+        [{"x": np.ones((4, 6)), "s": [3, 8]}, {"x": np.ones((3, 4)), "s": [2, 6]}],
+    ),
+    "the end of a range": (
+        "(int64 n, float t) => (float[k] z) <int64 a={0}, int64 b={1}> {"
+        " y = Range(a, n, b) f = Cast<to=1>(y) z = Mul(f, t) }",
+        [{"n": 5, "t": 2}, {"n": 17, "t": 3}, {"n": 1, "t": 1}],
+    ),
+    "a computed K": (
+        "(float[n] x, float t) => (float[k] v, int64[k] i) <int64[1] one={1}> {"
+        " c = Cast<to=7>(t) k = Reshape(c, one) v, i = TopK(x, k) }",
+        [{"x": range(9), "t": 3}, {"x": range(4), "t": 4}, {"x": range(4), "t": 1}],
+    ),
+    "a slice": (
+        "(float[n] x, int64[1] a, int64[1] b) => (float[k] z) { y = Slice(x, a, b) z = Exp(y) }",
+        [{"x": range(9), "a": [2], "b": [5]}, {"x": range(9), "a": [1], "b": [9]}],
+    ),
+    "one after the other": (
+        "(float[n] x) => (float[k] z) <float low={0.5}, float high={4}> {"
+        " a = Greater(x, low) y = Compress<axis=0>(x, a) e = Exp(y) b = Less(e, high) z = Compress<axis=0>(e, b) }",
+        [{"x": [0, 1, 2, 1]}, {"x": [1, 1, 3, 1, 1]}],
+    ),
+    "a branch": (
+        "(float[n] x, bool c) => (float[n] z) { y = Exp(x) z = If<"
+        "then_branch = t () => (float[n] a) { a = Neg(y) }, else_branch = e () => (float[n] b) { b = Add(y, y) }>(c) }",
+        [{"x": [1, 2], "c": True}, {"x": [1, 2, 3], "c": False}, {"x": [1, 2, 3], "c": True}],
+    ),
+    "iterations": (
+        "(float[n] x, int64 t) => (float[n] z, float[t,n] s) <bool y = {1}> { z, s = Loop<body = b"
+        " (int64 i, bool c, float[n] a) => (bool d, float[n] w, float[n] v)"
+        " { d = Identity(c) w = Mul(a, x) v = Exp(w) }>(t, y, x) }",
+        [{"x": [1, 0.5], "t": 3}, {"x": [1, 2, 0.1], "t": 7}, {"x": [1, 2, 0.1], "t": 0}],
+    ),
+    "texts between": (
+        "(float[n] x) => (float[n] z) { y = Neg(x) d = Cast<to=8>(y) f = Cast<to=1>(d) z = Exp(f) }",
+        [{"x": [1, 0.5]}, {"x": [1, 0.5, 3]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_sizes_that_values_decide_are_planned(name: str) -> None:
+    text, runs = BY_VALUE[name]
+    oracle = ort_session(model("m " + text).SerializeToString())
+    session = InferenceSession(package("m " + text), threads=1)
+    types = {"tensor(int64)": np.int64, "tensor(bool)": np.bool_}
+    for run in runs:
+        feeds = {
+            port.name: np.asarray(run[port.name], types.get(port.type, np.float32)) for port in oracle.get_inputs()
+        }
+        for found, expected in zip(session.run(None, feeds), oracle.run(None, feeds), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert session.shape_cache is not None and session.shape_cache.misses == 0, "something was compiled"
 
 
 def test_bounds_of_dims_are_those_of_the_plan() -> None:
@@ -191,7 +264,8 @@ def test_dims_of_one_name_are_one_symbol() -> None:
     compiled, _ = compile_model(
         model("m (float[n,3] x, float[3,n] y) => (float[n,n] z) { z = MatMul(x, y) }"), convert_options({})
     )
-    assert [(dim.name, dim.input_index, dim.axis) for dim in compiled.plans[0].symbols] == [("n", 0, 0)]
+    [first, *_] = plans_of(compiled.clusters)
+    assert first.symbols == (Symbol("n", 0, 0),)
 
 
 def test_the_constants_of_a_plan_lie_in_the_package_once() -> None:

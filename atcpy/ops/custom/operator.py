@@ -125,7 +125,16 @@ class CustomOp:
         """The outputs by `forward`."""
         ctx = OpContext(attributes(node), node.name)
         results = self._as_results("forward", node, self.call("forward", node, ctx, *map(_read_only, arrays)))
-        return [self._checked(node, index, result) for index, result in enumerate(results)]
+        descs = self._promised(node, arrays)
+        return [self._checked(node, index, *pair) for index, pair in enumerate(zip(results, descs, strict=True))]
+
+    def _promised(self, node: Node, arrays: Sequence[Any]) -> Sequence[TensorDesc]:
+        """The types that `infer` promises for these operands, where those of the node leave sizes open."""
+        descs = [value.desc for value in node.outputs]
+        if all(desc.is_static for desc in descs) or not all(isinstance(array, np.ndarray | None) for array in arrays):
+            return descs
+        types = [None if array is None else TensorType.of(array) for array in arrays]
+        return self.infer_types(node, types, arrays, attributes(node))
 
     def compute(
         self, node: Node, arrays: Sequence[Array | None], room: Sequence[Array] | None = None
@@ -195,11 +204,10 @@ class CustomOp:
             raise self._broken(node, f"{hook} returned {len(results)} results, {expected} are promised")
         return results[: len(node.outputs)]
 
-    def _checked(self, node: Node, index: int, result: Any) -> Array:
+    def _checked(self, node: Node, index: int, result: Any, promised: TensorDesc) -> Array:
         if not isinstance(result, np.ndarray | np.generic):
             raise self._broken(node, f"forward returned {_kind(result)} for output {index}, not an array")
         array = np.asarray(result)
-        promised = node.outputs[index].desc
         if promised.dtype is not DType.UNDEFINED:
             actual = TensorDesc.plain(_dtype_of(array), array.shape)
             if _differ(actual, promised):

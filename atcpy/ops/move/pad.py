@@ -8,7 +8,6 @@ one period, or of many dims, are written by the `pad` kernel, element by element
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -108,9 +107,11 @@ def _in_copies(node: Node) -> bool:
         return False
     if mode == "constant":
         return True
-    room = {"edge": math.inf, "reflect": -1.0, "wrap": 0.0}[mode]
     around = [(size, border) for size, border in zip(shape, borders(node), strict=True) if border != (0, 0)]
-    return 3 ** len(around) <= MAX_COPIES and all(max(border) <= _kept(size, border) + room for size, border in around)
+    if 3 ** len(around) > MAX_COPIES:
+        return False
+    edge = 1 if mode == "reflect" else 0  # the last element is not repeated
+    return mode == "edge" or all(max(border) <= _kept(size, border) - edge for size, border in around)
 
 
 def _merged(sizes: Sequence[int], around: Sequence[Border]) -> tuple[list[int], list[Border]]:

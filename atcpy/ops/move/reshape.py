@@ -9,6 +9,7 @@ import numpy as np
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, DType, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim, Shape, format_shape
+from atcpy.ir.symbolic import agree
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, normal_axes, normal_axis, unnamed_dim
 from atcpy.ops.core.opdef import Known, Layout, OpDef, Trait, register_operator
@@ -100,7 +101,7 @@ def reshaped(node: Node, shape: Shape | None, target: tuple[Dim, ...]) -> Shape:
             raise ModelInvalid("EZ8888", where=node, what=wanted)
         dims[hole] = unnamed_dim(node, hole) if left is None else left
     before, after = product(shape), product(dims)
-    if isinstance(before, int) and isinstance(after, int) and before != after:
+    if isinstance(before, int) and isinstance(after, int) and not agree(before, after):
         raise ModelInvalid("EZ8888", where=node, what=f"{wanted}: {before} elements are not {after}")
     return tuple(dims)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
+from atcpy.ir.symbolic import is_symbolic, maximum, minimum
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
@@ -34,10 +35,17 @@ def extent(node: Node, size: int, start: int, end: int, step: int) -> Extent:
     if step == 0:
         raise ModelInvalid("EZ8888", where=node, what="a step is 0")
     low, high = (0, size) if step > 0 else (-1, size - 1)
-    first = min(max(start + size if start < 0 else start, max(low, 0)), high)
-    last = min(max(end + size if end < 0 else end, low), high)
+    first = _smaller(max(start + size if start < 0 else start, max(low, 0)), high)
+    last = _smaller(max(end + size if end < 0 else end, low), high)
+    if is_symbolic(first) and is_symbolic(last):  # where it begins does not matter if nothing is taken
+        return Extent(first, step, maximum(0, -((first - last) // step)))
     count = max(0, -((first - last) // step))
     return Extent(first if count else 0, step, count)
+
+
+def _smaller(a: int, b: int) -> int:
+    """A bound beside a number is most often on one side of it for all sizes that a model gets: a guard is better."""
+    return minimum(a, b) if is_symbolic(a) and is_symbolic(b) else min(a, b)
 
 
 def _axes(node: Node, rank: int, count: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
+from atcpy.ir.symbolic import same
+
 _FIRST = attrgetter("first")
 _NEVER = sys.maxsize
 
@@ -45,7 +47,7 @@ class AccessIntervals:
     def add(self, accesses: Iterable[Access]) -> None:
         """Add accesses."""
         for access in accesses:
-            if access.end - access.first == self.size:
+            if same(access.end - access.first, self.size):
                 self._whole.append(access)
             else:
                 self._longest = max(self._longest, access.end - access.first)

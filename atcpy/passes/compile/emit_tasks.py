@@ -15,11 +15,11 @@ from atcpy.ir import (
     Graph,
     MemoryPlan,
     Node,
+    PlannedCluster,
     Port,
     Region,
     Slot,
     Source,
-    SymbolicPlan,
     Task,
     Value,
     Weight,
@@ -133,14 +133,14 @@ def _constants(graph: Graph) -> Iterable[Node]:
 
 
 def keep_unknown(
-    graph: Graph, identity: Identity, weights: WeightLayout, plans: Sequence[SymbolicPlan] = ()
+    graph: Graph, identity: Identity, weights: WeightLayout, clusters: Sequence[PlannedCluster[Task]] = ()
 ) -> CompiledModel:
-    """Keep a graph with unknown shapes, and the plans that serve some or all of them; `weights` has the constants of
-    both. The runtime compiles the graph for shapes that no plan serves.
+    """Keep a graph with unknown shapes, and the plans of its clusters; `weights` has the constants of both. The runtime
+    compiles what no plan serves.
     """
     of_graph = weights.add(node for node in walk(graph) if node.op_type == "Const")
     compiled = _compiled_model(graph, identity, of_graph, MemoryPlan(0, 0, 0), has_unknown_shapes=True)
-    return replace(compiled, weights=weights.all, plans=tuple(plans))
+    return replace(compiled, weights=weights.all, clusters=tuple(clusters))
 
 
 def _compiled_model(
@@ -177,11 +177,17 @@ def _set_port_formats(graph: Graph) -> None:
             node.output.desc = replace(node.output.desc, format=form, origin_format=form)
 
 
-def _outputs(graph: Graph) -> tuple[Port, ...]:
-    """The outputs under their names in the model, however passes have renamed the values."""
+def output_names(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the outputs in the model, however passes have renamed the values."""
     names = graph.net_output.attrs.get("names")
+    if names is None:  # a body's go by the values
+        return tuple(value.name for value in graph.outputs)
     assert isinstance(names, tuple) and len(names) == len(graph.outputs)
-    return tuple(Port(name, value.desc) for name, value in zip(names, graph.outputs, strict=True))
+    return names
+
+
+def _outputs(graph: Graph) -> tuple[Port, ...]:
+    return tuple(Port(name, value.desc) for name, value in zip(output_names(graph), graph.outputs, strict=True))
 
 
 def _view_roots(graph: Graph) -> dict[Value, Value]:
@@ -235,6 +241,17 @@ class WeightLayout:
             weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
         self.all += weights.values()
         return weights
+
+    def size(self) -> tuple[int, int, int]:
+        """What `shrink` goes back to."""
+        return len(self.all), len(self._placed), self._offset
+
+    def shrink(self, size: tuple[int, int, int]) -> None:
+        """Remove what was added since the layout had this `size`."""
+        weights, placed, self._offset = size
+        del self.all[weights:]
+        while len(self._placed) > placed:
+            self._placed.popitem()
 
 
 def _task(launch: Launch, op_index: int, buffers: BufferAssignment) -> Task:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atcpy.ir import Engine, Graph, PassRecord, Region, Reject, Value
-from atcpy.ir.symbolic import example
+from atcpy.ir.symbolic import example, same
 from atcpy.ir.tensor import Array
 from atcpy.ops import Trait, has_trait
 from atcpy.ops.core.opdef import KernelCall, ParamValue
@@ -188,7 +188,7 @@ class _Memory:
         offset = written + run.written - read - run.read
         rejects = []
         for copy in (_Copy(number, source, target, offset, True), _Copy(number, target, source, -offset, False)):
-            if copy.inner.size != run.nbytes or source is target:
+            if not same(copy.inner.size, run.nbytes) or source is target:
                 continue
             reject = self._objection(copy)
             if reject is not None and reject.reason == "overwritten" and self._split_and_join(copy):

@@ -46,9 +46,11 @@ def is_known(graph: Graph) -> bool:
     return all(map(_runs_in_plan, nodes)) and all(has_memory(value.desc) for value in ports)
 
 
-def cut_known(graph: Graph) -> KnownCut:
-    """Cuts a graph whose inputs have the types of this run."""
-    cut = _Cut(graph)
+def cut_known(graph: Graph, *, ahead: bool = False) -> KnownCut:
+    """Cuts a graph whose inputs have the types of this run. If it is cut `ahead` of all runs, cheap nodes are not run
+    one by one for the sake of what follows: its shapes are symbols.
+    """
+    cut = _Cut(graph, ahead)
     cut.classify()
     known = cut.known_graph()
     counted = {} if known is None else count_results(known)
@@ -83,6 +85,7 @@ def count_results(graph: Graph) -> dict[str, Counted]:
 @dataclass(slots=True)
 class _Cut:
     graph: Graph
+    ahead: bool
     known: list[Node] = field(default_factory=list)
     eager: list[Node] = field(default_factory=list)
     later: list[Node] = field(default_factory=list)
@@ -120,13 +123,17 @@ class _Cut:
             return True
         if not all(value.desc.is_static or value.producer.op_type == "Data" for value in node.operands):
             return False  # once what comes before has run, its operands' types are known
-        if _runs_in_plan(node) and not _is_cheap(node) and all(has_memory(value.desc) for value in node.operands):
+        if _runs_in_plan(node) and not self._is_cheap(node) and all(has_memory(value.desc) for value in node.operands):
             return False  # it is compiled with what comes after those that are not, such as a Loop of known results
         decisive = [value for value in node.operands if _decides_shapes(value)]
-        if not decisive or _is_cheap(node) or not all(_is_numeric(value.desc.dtype) for value in node.operands):
+        if not decisive or self._is_cheap(node) or not all(_is_numeric(value.desc.dtype) for value in node.operands):
             return True
         self.by_value.update(decisive)
         return False
+
+    def _is_cheap(self, node: Node) -> bool:
+        """Does numpy do it as well as a plan computed for the operands' elements? Users' operators it does always."""
+        return has_trait(node, Trait.CUSTOM if self.ahead else Trait.VIEW | Trait.EAGER | Trait.CUSTOM)
 
     def known_graph(self) -> Graph | None:
         if not self.known:
@@ -194,8 +201,3 @@ def _decides_shapes(value: Value) -> bool:
         and len(desc.static_shape) <= 1
         and desc.elements <= MAX_DATA_ELEMENTS
     )
-
-
-def _is_cheap(node: Node) -> bool:
-    """Does numpy do it as well as a plan computed for the operands' elements? Users' operators it does in any case."""
-    return has_trait(node, Trait.VIEW | Trait.EAGER | Trait.CUSTOM)

@@ -23,7 +23,8 @@ def test_extents_of_open_dims(step: int) -> None:
         for size in (1, 2, 3, 5, 7):
             if tracer.all_hold(tracer.guards.values(), {"b": size}):
                 expected = extent(node, size, start, end, step)
-                found = tracer.value(taken.start, {"b": size}), tracer.value(taken.count, {"b": size})
-                assert found == (expected.start, expected.count), (start, end, size)
+                first, count = tracer.value(taken.start, {"b": size}), tracer.value(taken.count, {"b": size})
+                assert count == expected.count, (start, end, size)
+                assert first == expected.start if count else first is not None and 0 <= first <= size
                 served += 1
         assert served

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Rewriter, Sym, Value, erase_dead
 from atcpy.ir.shape import Dim
+from atcpy.ir.symbolic import same
 from atcpy.ops.core.infer import KnownValues, infer_node, propagate
 from atcpy.ops.core.shape_values import UNNAMED
 from atcpy.options import PrepareOptions
@@ -80,16 +81,18 @@ def _recipe(node: Node, elements: tuple[Dim, ...], largest: int) -> tuple[int, .
         return step.numbers if step is not None and step.op_type == "Reshape" else None
     if node.op_type == "Expand":
         aligned = ((1,) * len(elements) + before)[-len(elements) :] if elements else ()
-        recipe = [1 if item == have != UNNAMED else item for item, have in zip(elements, aligned, strict=True)]
+        recipe = [1 if _is_that(item, have) else item for item, have in zip(elements, aligned, strict=True)]
     else:
         axes = known_axes(node, len(elements))
         if axes is None:
             return None
-        recipe = [
-            largest if item == before[axis] != UNNAMED else item for item, axis in zip(elements, axes, strict=True)
-        ]
+        recipe = [largest if _is_that(item, before[axis]) else item for item, axis in zip(elements, axes, strict=True)]
     numbers = tuple(item for item in recipe if isinstance(item, int))
     return numbers if len(numbers) == len(elements) else None
+
+
+def _is_that(item: Dim, dim: Dim) -> bool:
+    return item != UNNAMED and same(item, dim)
 
 
 def known_axes(node: Node, count: int) -> tuple[int, ...] | None:

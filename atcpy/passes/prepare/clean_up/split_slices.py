@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from atcpy.ir import Graph, Node, PassRecord, Reject, Value
+from atcpy.ir.symbolic import same
 from atcpy.options import PrepareOptions
 from atcpy.passes.base import graph_pass
 from atcpy.passes.folding import Finisher
@@ -53,7 +54,7 @@ def _piece(node: Node) -> tuple[int, int, int] | None:
     if cut is None or len(cut) != 1:
         return None
     ((axis, taken),) = cut.items()
-    return (axis, taken.start, taken.start + taken.count) if taken.step == 1 and taken.count else None
+    return (axis, taken.start, taken.start + taken.count) if taken.step == 1 and not same(taken.count, 0) else None
 
 
 def _is_partition(pieces: Sequence[_Piece], size: object) -> bool:

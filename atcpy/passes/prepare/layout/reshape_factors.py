@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from atcpy.ir import Node
 from atcpy.ir.shape import Dim, Shape
-from atcpy.ir.symbolic import same
+from atcpy.ir.symbolic import is_symbolic, same
 from atcpy.ops import Trait, find_opdef
 from atcpy.ops.core.opdef import working_axis
 from atcpy.ops.core.shape_values import product, quotient
@@ -94,7 +94,7 @@ def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
     if not old or not new:
         return None
     before, after = [old.pop()], [new.pop()]
-    while product(before) != product(after):
+    while not same(product(before), product(after)):
         if old and quotient(after, before) is not None:
             before.append(old.pop())
         elif new and quotient(before, after) is not None:
@@ -107,7 +107,7 @@ def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
 def _extend(before: list[Dim], after: list[Dim], old: list[Dim], new: list[Dim]) -> bool:
     """Takes one more dim on the smaller side, where both are numbers."""
     left, right = product(before), product(after)
-    if not isinstance(left, int) or not isinstance(right, int):
+    if not isinstance(left, int) or not isinstance(right, int) or is_symbolic(left) or is_symbolic(right):
         return False
     side, rest = (before, old) if left < right else (after, new)
     if not rest:

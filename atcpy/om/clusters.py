@@ -1,0 +1,131 @@
+"""How a package lists the plans of its clusters: JSON beside the tasks and programs, which follow in the same order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
+from atcpy.options import MAX_DIM
+
+MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """One kernel launch: the record that C checks and runs, and the node that it is part of."""
+
+    kernel: str
+    op_index: int
+    record: bytes
+
+
+def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
+    """Return everything but tasks and programs, for JSON."""
+    return [
+        {
+            "graph": cluster.graph,
+            "step": cluster.step,
+            "inputs": [_encode_variable(variable) for variable in cluster.inputs],
+            "variants": [
+                {"plans": [_encode_plan(plan) for plan in variant.plans], "outputs": list(variant.outputs)}
+                for variant in cluster.variants
+            ],
+        }
+        for cluster in clusters
+    ]
+
+
+def _encode_variable(variable: Variable) -> list[object]:
+    return [variable.name, variable.dtype.name, list(variable.dims)]
+
+
+def _encode_plan(plan: SymbolicPlan[Task]) -> dict[str, object]:
+    return {
+        "symbols": [[symbol.name, symbol.variable, symbol.index, symbol.is_element] for symbol in plan.symbols],
+        "inputs": list(plan.inputs),
+        "outputs": [_encode_variable(variable) for variable in plan.outputs],
+        "counted": [[counted.output, counted.count, list(counted.axes)] for counted in plan.counted],
+    }
+
+
+def decode(
+    text: str, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]]
+) -> tuple[PlannedCluster[TaskRecord], ...]:
+    """Return the clusters that `encode` described. Raises ValueError, TypeError, KeyError or RecursionError for what it
+    cannot have written: each index is checked here.
+    """
+    remaining = iter(programs)
+    clusters = tuple([_cluster(item, remaining) for item in _list(json.loads(text))])
+    if next(remaining, None) is not None:
+        raise ValueError("there are more programs than plans")
+    return clusters
+
+
+def _cluster(item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]) -> PlannedCluster[TaskRecord]:
+    inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
+    variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
+    return PlannedCluster(_index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM), inputs, variants)
+
+
+def _variant(
+    item: Any, inputs: Sequence[Variable], programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]
+) -> ClusterVariant[TaskRecord]:
+    variables = list(inputs)
+    plans: list[SymbolicPlan[TaskRecord]] = []
+    for plan in _list(item["plans"]):
+        plans.append(_plan(plan, variables, programs))
+        variables += plans[-1].outputs
+    return ClusterVariant(tuple(plans), tuple([_index(output, len(variables)) for output in _list(item["outputs"])]))
+
+
+def _plan(
+    item: Any, variables: Sequence[Variable], programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]
+) -> SymbolicPlan[TaskRecord]:
+    outputs = tuple([_variable(variable) for variable in _list(item["outputs"])])
+    symbols = [_symbol(symbol, variables) for symbol in _list(item["symbols"])]
+    inputs = [_index(number, len(variables)) for number in _list(item["inputs"])]
+    counted = [_counted(entry, outputs) for entry in _list(item["counted"])]
+    found = next(programs, None)
+    if found is None:
+        raise ValueError("there are fewer programs than plans")
+    return SymbolicPlan(tuple(symbols), *found, tuple(inputs), outputs, tuple(counted))
+
+
+def _symbol(item: Any, variables: Sequence[Variable]) -> Symbol:
+    name, variable, index, is_element = item
+    source = variables[_index(variable, len(variables))]
+    if not isinstance(name, str) or not isinstance(is_element, bool):
+        raise ValueError(f"{item!r:.80} is no symbol")
+    if is_element and not (source.dtype.is_int and source.dtype.bits >= 8):
+        raise ValueError(f"elements of variable {variable} are no sizes")
+    return Symbol(name, variable, _index(index, MAX_DIM if is_element else len(source.dims)), is_element)
+
+
+def _counted(item: Any, outputs: Sequence[Variable]) -> CountedOutput:
+    output, count, axes = item
+    source, counter = outputs[_index(output, len(outputs))], outputs[_index(count, len(outputs))]
+    if (counter.dtype, counter.dims) != (DType.INT64, (1,)):
+        raise ValueError(f"output {count} is no count")
+    return CountedOutput(output, count, tuple([_index(axis, len(source.dims)) for axis in _list(axes)]))
+
+
+def _variable(item: Any) -> Variable:
+    name, dtype, dims = item
+    if not isinstance(name, str) or dtype not in DType.__members__ or len(_list(dims)) > MAX_RANK:
+        raise ValueError(f"{item!r:.80} is no tensor")
+    return Variable(name, DType[dtype], tuple([_index(dim + 1, MAX_DIM + 2) - 1 for dim in dims]))
+
+
+def _list(item: Any) -> list[Any]:
+    if not isinstance(item, list):
+        raise ValueError(f"{item!r:.80} is no list")
+    return item
+
+
+def _index(item: Any, end: int) -> int:
+    if type(item) is not int or not 0 <= item < end:
+        raise ValueError(f"{item!r:.80} is no number below {end}")
+    return item
