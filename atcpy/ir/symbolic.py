@@ -336,7 +336,7 @@ class SizesMustAgree(Exception):
 
 def agree(a: int, b: int) -> bool:
     """Are two sizes that an op needs to be equal so? If that depends on symbols, it becomes a guard where it holds for
-    the examples or is assumed; else SizesMustAgree is raised.
+    the examples or is assumed; else SizesMustAgree is raised, unless they cannot be equal.
     """
     if example(a) == example(b):
         return a == b
@@ -344,6 +344,9 @@ def agree(a: int, b: int) -> bool:
     if symbolic is None:
         return False
     difference = _combine(terms_of(a), terms_of(b), -1)
+    low, high = symbolic.tracer.range(difference)
+    if low > 0 or high < 0:
+        return False
     if difference not in symbolic.tracer.assumed:
         raise SizesMustAgree(symbolic.tracer, difference)
     symbolic.tracer.guards[difference, "=="] = Guard(difference, "==", True, _caller())
