@@ -59,13 +59,14 @@ def bind_package(package: Package, find_graph: Callable[[], Graph], *, threads: 
 def bind_gears(
     package: Package, find_graph: Callable[[], Graph], *, threads: int, world: World
 ) -> dict[tuple[StaticShape, ...], ExecutionPlan]:
-    """The plan of each gear by the shapes of the inputs; `find_graph` as above."""
+    """The plan of each gear by the shapes of the inputs; `find_graph` as above. All share their arenas."""
     plans: dict[tuple[StaticShape, ...], ExecutionPlan] = {}
     for number, gear in enumerate(package.gears):
         inputs, outputs = _ports_of(package.inputs, gear.inputs), _ports_of(package.outputs, gear.outputs)
         nodes = cache(partial(_nodes_of_gear, find_graph, number))
         tasks = package.tasks_of(number)
-        plan = _bind_tasks(package, tasks, gear.arena_bytes, inputs, outputs, nodes, threads, world)
+        first = next(iter(plans.values()), None)
+        plan = _bind_tasks(package, tasks, gear.arena_bytes, inputs, outputs, nodes, threads, world, first)
         plans[gear.inputs] = plan
     return plans
 
@@ -93,6 +94,7 @@ def _bind_tasks(
     nodes: Callable[[], Sequence[Node]],
     threads: int,
     world: World,
+    sharing: ExecutionPlan | None = None,
 ) -> ExecutionPlan:
     source = package.container.source
     for number, task in enumerate(tasks):
@@ -100,7 +102,8 @@ def _bind_tasks(
             where = Where(file=source, node=f"task {number}")
             raise PackageCorrupt("P0005", f"its record is not of the kernel {task.kernel}", where=where)
     try:
-        plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, threads)
+        arenas_of = None if sharing is None else sharing.plan
+        plan = _bind(tasks, package.weights, arena_bytes, inputs, outputs, threads, arenas_of)
     except _kernels.Refused as refused:
         reason, number = refused.args
         where = Where(file=source, node=f"task {number}" if number >= 0 else "")
@@ -126,10 +129,12 @@ def _bind(
     inputs: Sequence[PlanPort],
     outputs: Sequence[PlanPort],
     threads: int,
+    arenas_of: _kernels.Plan | None = None,
 ) -> _kernels.Plan:
     sizes = [port.nbytes for port in inputs], [port.nbytes for port in outputs]
     try:
-        return _kernels.Plan(b"".join(task.record for task in tasks), memory, arena_bytes, *sizes, threads)
+        records = b"".join(task.record for task in tasks)
+        return _kernels.Plan(records, memory, arena_bytes, *sizes, threads, arenas_of=arenas_of)
     except MemoryError as error:
         raise ResourceLimit("R0001", f"no memory for {len(tasks)} tasks") from error
 

@@ -13,9 +13,11 @@ import pytest
 from atcpy import InferenceSession
 from atcpy.errors import PackageCorrupt, UsageError
 from atcpy.ir import CompiledModel, Gear
+from atcpy.kernels import _kernels
 from atcpy.om import writer
 from atcpy.om.inout import GearInfo
 from atcpy.options import GearKind, Gears, convert_options
+from atcpy.runtime.plan import ExecutionPlan
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model
 
@@ -188,3 +190,23 @@ def test_a_package_whose_graph_has_no_branches_is_refused_when_it_is_read() -> N
     assert session.run(None, {"x": ones(1, 3)})[0].shape == (1, 3)  # nothing of the graph is needed
     with pytest.raises(PackageCorrupt):
         session.model  # noqa: B018
+
+
+def test_gears_share_their_arenas() -> None:
+    text = "m (float[b,64,64] x) => (float[b,64,64] y) { t = Softmax(x) y = MatMul(t, x) }"
+    plans = session_of(compiled(text, input_shape="x:-1,64,64", dynamic_batch_size="1,4")).plans
+
+    def address(plan: ExecutionPlan) -> int:
+        ports = [ones(*port.shape) for port in (*plan.inputs, *plan.outputs)]
+        return np.frombuffer(memoryview(plan.plan.start(ports[:1], ports[1:])), np.uint8).ctypes.data
+
+    assert address(plans[1]) == address(plans[0]) == address(plans[1])
+    last = plans.pop()
+    del plans
+    assert last.run([ones(4, 64, 64)])[0].shape == (4, 64, 64)  # the arenas outlive the plan that they belong to
+
+
+@pytest.mark.parametrize("other", [1, "plan"])
+def test_arenas_of_what_is_no_plan(other: Any) -> None:
+    with pytest.raises(TypeError, match="arenas_of"):
+        _kernels.Plan(b"", None, 0, [], [], 1, arenas_of=other)

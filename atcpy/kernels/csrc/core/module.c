@@ -31,8 +31,8 @@ struct symbolic_object {
 struct plan_object {
     PyObject_HEAD struct atc_plan *plan;
     Py_buffer weights;
-    PyObject *symbolic; /* whose instance this is and whose weights it reads, or NULL */
-    int64_t *sizes;     /* of inputs, then of outputs */
+    PyObject *owner; /* of the arenas, and for an instance of the weights; NULL: the plan itself */
+    int64_t *sizes;  /* of inputs, then of outputs */
 };
 
 struct run_object {
@@ -148,9 +148,9 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     struct plan_object *self = (struct plan_object *)object;
     static char *names[] = {"records", "weights", "arena_bytes", "input_bytes", "output_bytes",
-                            "threads", "isa",     "only",        NULL};
+                            "threads", "isa",     "only",        "arenas_of",   NULL};
     Py_buffer records;
-    PyObject *weights, *inputs, *outputs;
+    PyObject *weights, *inputs, *outputs, *other = Py_None;
     long long arena_bytes;
     int threads;
     const char *isa_name = NULL, *only = NULL;
@@ -158,9 +158,9 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "a plan is loaded once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*OLO!O!i|zz", names, &records, &weights,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*OLO!O!i|zzO", names, &records, &weights,
                                      &arena_bytes, &PyList_Type, &inputs, &PyList_Type, &outputs,
-                                     &threads, &isa_name, &only))
+                                     &threads, &isa_name, &only, &other))
         return -1;
 
     int status = -1;
@@ -169,6 +169,11 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
     self->sizes = calloc((size_t)(n_inputs + n_outputs) + 1, sizeof *self->sizes);
     if (self->sizes == NULL) {
         PyErr_NoMemory();
+        goto done;
+    }
+    if (other != Py_None &&
+        (!Py_IS_TYPE(other, plan_type) || ((struct plan_object *)other)->plan == NULL)) {
+        PyErr_SetString(PyExc_TypeError, "arenas_of is no loaded plan");
         goto done;
     }
     if (isa < 0 || n_inputs > UINT16_MAX || n_outputs > UINT16_MAX) {
@@ -188,10 +193,15 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
     struct atc_refusal refusal;
     self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, NULL, &limits,
                                threads, (enum atc_isa)isa, only, &refusal);
-    if (self->plan == NULL)
+    if (self->plan == NULL) {
         set_refused(&refusal);
-    else
-        status = 0;
+        goto done;
+    }
+    if (other != Py_None) {
+        self->plan->arenas = ((struct plan_object *)other)->plan->arenas;
+        self->owner = Py_NewRef(other);
+    }
+    status = 0;
 done:
     PyBuffer_Release(&records);
     return status;
@@ -205,7 +215,7 @@ static void plan_dealloc(PyObject *object)
     if (self->weights.obj != NULL)
         PyBuffer_Release(&self->weights);
     free(self->sizes);
-    Py_XDECREF(self->symbolic);
+    Py_XDECREF(self->owner);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -326,7 +336,7 @@ static PyObject *instance_of(PyObject *symbolic, const struct atc_symbolic_sizes
     }
     plan->plan = instance->plan;
     plan->sizes = instance->port_bytes;
-    plan->symbolic = Py_NewRef(symbolic);
+    plan->owner = Py_NewRef(symbolic);
     return Py_BuildValue("(NNNL)", plan,
                          numbers(plan->sizes, sizes->n_inputs + sizes->n_outputs, false),
                          shapes(sizes, instance->dims), (long long)plan->plan->arena_bytes);

@@ -36,8 +36,7 @@ struct atc_plan {
     int64_t n_inputs, n_outputs;
     int threads;
     struct atc_arena_pool own_arenas;
-    struct atc_arena_pool
-        *arenas; /* those, or the ones that the instances of a symbolic plan share */
+    struct atc_arena_pool *arenas; /* those, or the ones that it shares with other plans */
 };
 
 /* Why a plan was refused, and at which task; -1: at none. */
