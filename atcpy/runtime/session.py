@@ -111,6 +111,7 @@ class InferenceSession:
         self._model: PackagedModel | None = None
         self._plan: ExecutionPlan | None = None
         self._gears: GearPlans | None = None
+        self._gear_shapes: dict[str, frozenset[tuple[int, ...]]] = {}
         self._procedure: Procedure | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
@@ -129,6 +130,7 @@ class InferenceSession:
         elif self._package.gears:
             self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs, self._outputs = _ports_of_gears(self._package)
+            self._gear_shapes = {port.name: frozenset(port.gears) for port in self._inputs}
         else:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
@@ -198,7 +200,7 @@ class InferenceSession:
         self.agree()
         chosen = self._choose_outputs(output_names)
         values = self._check_feeds(feeds)
-        plan = self._find_plan(values)
+        plan = self._plan if self._gears is None else self._gears.choose(values)
         if plan is not None:
             results = plan.run(values)
             return results if output_names is None else [results[index] for index in chosen]
@@ -271,7 +273,9 @@ class InferenceSession:
     def _check_feed(self, port: NodeArg, value: Any, sizes: dict[str, int]) -> Any:
         # Most fit as they are. Small models take a few microseconds, so this is the shortest way.
         is_array = isinstance(value, np.ndarray) and value.dtype == port.dtype.numpy
-        if is_array and (value.shape == port.shape or not _misfit(port, value.shape, sizes)):
+        if is_array and (value.shape == port.shape or value.shape in self._gear_shapes.get(port.name, ())):
+            return value
+        if is_array and not _misfit(port, value.shape, sizes):
             return value
         if port.dtype is DType.UNDEFINED:
             return value
