@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from atcpy.ir import CompiledModel, Gear, Sym
 from atcpy.ir.gears import dynamic_output_dims
 from atcpy.ir.shape import StaticShape
-from atcpy.om.inout import GearInfo, ModelInfo, TensorInfo
-from atcpy.options import MAX_DIM, Gears
+from atcpy.om.inout import GearInfo, ModelInfo
+from atcpy.options import ANY_SIZE, MAX_DIM, Gears
 
 
 def gear_info(compiled: CompiledModel) -> GearInfo | None:
@@ -38,7 +38,10 @@ def read_gears(info: ModelInfo, text: str, task_count: int) -> tuple[tuple[Gear,
     if listed is None:
         raise ValueError("it has no list of gears")
     dims = [port.dims for port in info.inputs]
-    count = sum(dim < 0 for shape in dims for dim in shape)
+    outputs = [port.dims for port in info.outputs]
+    if any(not ANY_SIZE <= dim <= MAX_DIM for shape in (*dims, *outputs) for dim in shape):
+        raise ValueError(f"a dim is outside -1..{MAX_DIM}")
+    count = _open_dims(dims)
     if count == 0 or count % len(listed.gears.rows[0]):
         raise ValueError(f"{len(listed.gears.rows[0])} sizes of a gear for {count} open dims")
     record = json.loads(text)
@@ -46,33 +49,34 @@ def read_gears(info: ModelInfo, text: str, task_count: int) -> tuple[tuple[Gear,
     plans = [(_count(tasks), _count(arena)) for tasks, arena in record["plans"]]
     if sum(tasks for tasks, _ in plans) != task_count:
         raise ValueError("its gears have more tasks than there are, or fewer")
-    if len(names) != count + sum(dim < 0 for port in info.outputs for dim in port.dims):
+    if len(names) != count + _open_dims(outputs):
         raise ValueError("its open dims are not named one by one")
-    outputs = list(_output_shapes(listed.output_shapes, info.outputs, len(plans)))
-    rows = zip(listed.gears.rows, listed.gears.shapes(dims), outputs, plans, strict=True)
-    return tuple(Gear(sizes, inputs, shapes, *plan) for sizes, inputs, shapes, plan in rows), names
+    shapes = list(_output_shapes(listed.output_shapes, outputs, len(plans)))
+    rows = zip(listed.gears.rows, listed.gears.shapes(dims), shapes, plans, strict=True)
+    return tuple(Gear(sizes, inputs, results, *plan) for sizes, inputs, results, plan in rows), names
 
 
-def _output_shapes(texts: Sequence[str], ports: Sequence[TensorInfo], gears: int) -> Iterator[tuple[StaticShape, ...]]:
+def _open_dims(shapes: Sequence[Sequence[int]]) -> int:
+    return sum(dim == ANY_SIZE for shape in shapes for dim in shape)
+
+
+def _output_shapes(
+    texts: Sequence[str], ports: Sequence[Sequence[int]], gears: int
+) -> Iterator[tuple[StaticShape, ...]]:
     """The shapes of the outputs of each gear: of `number,output,dims…`, by output and then by gear."""
     shapes: list[StaticShape] = []
     for position, text in enumerate(texts):
-        numbers = tuple(map(int, text.split(",")))
-        output, number = divmod(position, gears)
-        if numbers[:2] != (number, output) or output >= len(ports):
+        number, output, *shape = map(int, text.split(","))
+        if (output, number) != divmod(position, gears) or output >= len(ports):
             raise ValueError(f'the shape "{text}" is of no gear and output')
-        shape = numbers[2:]
-        if any(not 0 <= size <= MAX_DIM or dim not in (size, -1) for size, dim in _paired(shape, ports[output].dims)):
-            raise ValueError(f'the shape "{text}" does not fit the output {ports[output].name}')
-        shapes.append(shape)
+        pairs = zip(shape, ports[output], strict=True)
+        if any(not 0 <= size <= MAX_DIM or dim not in (size, ANY_SIZE) for size, dim in pairs):
+            raise ValueError(f'the shape "{text}" does not fit the output {output}')
+        shapes.append(tuple(shape))
     if len(shapes) != gears * len(ports):
         raise ValueError("shapes of outputs are missing")
     for number in range(gears):
         yield tuple(shapes[number::gears])
-
-
-def _paired(shape: StaticShape, dims: Sequence[int]) -> Iterator[tuple[int, int]]:
-    return zip(shape, dims, strict=True)
 
 
 def _name(value: object) -> str:

@@ -30,15 +30,18 @@ CONV = """conv (float[1,3,6,6] x) => (float[1,20,3,3] y) <float[20,3,3,3] w, flo
   c = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w, b)  y = Relu(c) }"""
 HOST = """host (float[6] x) => (float[6] y, float[6] z) {
   a = Relu(x)  b = Celu<alpha=0.5>(a)  z = Neg(b)  y = Mish(z) }"""
+GEARS = """gears (float[b,n] x) => (float[b,n] y, float[n,b] z) {
+  a = Celu<alpha=0.5>(x)  t = Transpose(a)  z = Softmax(t)  y = Mish(a) }"""
 
 
 @pytest.fixture(scope="module")
 def packages() -> dict[str, bytes]:
     compiled, _ = compile_model(DIGITS, convert_options({}))
-    return {"digits": writer.to_bytes(compiled), "conv": package(CONV), "host": package(HOST)}
+    gears = package(GEARS, {"input_shape": "x:-1,-1", "dynamic_dims": "1,6;2,3;4,4"})
+    return {"digits": writer.to_bytes(compiled), "conv": package(CONV), "host": package(HOST), "gears": gears}
 
 
-NAMES = ["digits", "conv", "host"]
+NAMES = ["digits", "conv", "host", "gears"]
 
 
 def outcome(mutant: bytes) -> str:
@@ -47,8 +50,11 @@ def outcome(mutant: bytes) -> str:
         session = InferenceSession(mutant, threads=1)
         assert len(session.tasks) >= 0
         read_model(parse_package(mutant))
-        if sum(np.prod(port.shape) for port in (*session.get_inputs(), *session.get_outputs())) < 2**22:
-            session.run(None, {port.name: np.zeros(port.shape, port.dtype.numpy) for port in session.get_inputs()})
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        for shapes in zip(*(port.gears or (port.shape,) for port in (*inputs, *outputs)), strict=True):
+            if sum(map(np.prod, shapes)) < 2**22:
+                feeds = zip(inputs, shapes, strict=False)  # those of the outputs come last
+                session.run(None, {port.name: np.zeros(shape, port.dtype.numpy) for port, shape in feeds})
     except AtcError as error:
         assert error.exit_code in (6, 7) or error.code == "D0001", error
         return error.code
@@ -99,7 +105,7 @@ def test_resealed_bytes_are_run_or_refused(name: str, packages: dict[str, bytes]
     assert seen - {"ok"}
 
 
-@pytest.mark.parametrize("name", ["conv", "host"])
+@pytest.mark.parametrize("name", ["conv", "host", "gears"])
 @pytest.mark.parametrize("partition", [Partition.MODEL_DEF, Partition.TASK_INFO])
 def test_resealed_messages_are_run_or_refused(name: str, partition: Partition, packages: dict[str, bytes]) -> None:
     rng = random.Random(5)
