@@ -7,8 +7,8 @@ Every size and offset in a file is checked against the bytes that are there, wha
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from atcpy.errors import PackageCorrupt
 from atcpy.ir import (
     Decisions,
+    DType,
     Engine,
     Gear,
     Graph,
@@ -33,7 +34,7 @@ from atcpy.ir.decisions import AllReducePlan, Matched
 from atcpy.ir.gears import branches
 from atcpy.ir.graph import Names
 from atcpy.ir.verify import violations
-from atcpy.om import attrs, clusters, container, descs, inout, weights
+from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
 from atcpy.om.clusters import TaskRecord
 from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
 from atcpy.om.gears import read_gears
@@ -59,6 +60,7 @@ class Package:
     has_unknown_shapes: bool  # no tasks, but a graph, and plans of its clusters
     clusters: tuple[PlannedCluster[TaskRecord], ...] = ()  # the others, and sizes that no plan serves, are compiled
     default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
+    map_keys: Mapping[int, tuple[int | str, ...]] = field(default_factory=dict)  # of outputs that are given as maps
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
     gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
     dim_names: tuple[str, ...] = ()  # of the dims that vary with the gear, of inputs and then outputs
@@ -137,6 +139,10 @@ def _package(opened: Container) -> Package:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _bad(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
     gears, dim_names = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
+    try:
+        keys = _map_keys(info.attr.get("atcpy_map_keys", "[]"), outputs)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _bad(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
     return Package(
         opened,
@@ -150,6 +156,7 @@ def _package(opened: Container) -> Package:
         unknown,
         planned,
         frozenset(map(int, defaults)),
+        keys,
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
         gears,
         dim_names,
@@ -166,6 +173,23 @@ def _gears(
         return read_gears(model, text or "", task_count)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _bad(opened, Partition.TASK_INFO, f"its gears are malformed: {error}") from None
+
+
+def _map_keys(text: str, outputs: Sequence[TensorInfo]) -> dict[int, tuple[int | str, ...]]:
+    """The keys of the maps that outputs are given as, by index. Raises ValueError or TypeError if they cannot be."""
+    listed = json.loads(text)
+    if len(listed) > len(outputs):
+        raise ValueError(f"{len(listed)} outputs")
+    found: dict[int, tuple[int | str, ...]] = {}
+    for index, keys in enumerate(listed):
+        if keys == "":
+            continue
+        found[index] = tuple(json.loads(_str(keys)))
+        if not (all(type(key) is int for key in found[index]) or all(type(key) is str for key in found[index])):
+            raise ValueError(f"output {index} has keys of other types than int64 or string")
+        if numbers.DTYPE_OF_GE.get(outputs[index].dtype) is not DType.FLOAT32:
+            raise ValueError(f"output {index} has other values than float32")
+    return found
 
 
 def _parse(message: Message, opened: Container, partition: Partition) -> None:

@@ -129,6 +129,8 @@ def _task_info(compiled: CompiledModel) -> bytes:
         info.attr["atcpy_gears"] = gears_text(compiled)
     if defaults := [str(index) for index, node in enumerate(compiled.graph.inputs) if "default" in node.attrs]:
         info.attr["atcpy_default_inputs"] = ",".join(defaults)
+    if keys := one_gear(compiled.graph).net_output.attrs.get("map_keys"):
+        info.attr["atcpy_map_keys"] = _json(keys)
     if custom := custom_ops_in(one_gear(compiled.graph)):
         info.attr["atcpy_custom_ops"] = ",".join(custom)
     for task in compiled.tasks:

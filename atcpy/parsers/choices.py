@@ -180,7 +180,13 @@ def _set_outputs(imported: NamedGraph, options: ParseOptions) -> Iterator[AtcErr
         elif found not in chosen:
             chosen.append(found)
     if chosen and not failed:
-        imported.graph.set_inputs(imported.graph.net_output, chosen)
+        net_output = imported.graph.net_output
+        types = net_output.attrs.get("types", ())
+        assert isinstance(types, tuple)
+        type_of = dict(zip(net_output.operands, types, strict=False))
+        imported.graph.set_inputs(net_output, chosen)
+        if types:
+            net_output.attrs["types"] = tuple(type_of.get(value, "") for value in chosen)
 
 
 def _output_of(name: str, imported: NamedGraph) -> Value | UsageError:

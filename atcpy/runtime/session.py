@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import PackageCorrupt, UsageError, Where, raise_all
+from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, raise_all
 from atcpy.ir import DType, Graph, Node, Sym, Tensor, Value
 from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
+from atcpy.kernels import _kernels
 from atcpy.om import numbers
 from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
@@ -135,6 +136,10 @@ class InferenceSession:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.inputs]
             self._outputs = [NodeArg(p.name, p.shape, _type_name(p.dtype), p.dtype) for p in self._plan.outputs]
+        for index, keys in self._package.map_keys.items():
+            key = "string" if keys and isinstance(keys[0], str) else "int64"
+            kind = f"seq(map({key},tensor(float)))"
+            self._outputs[index] = NodeArg(self._outputs[index].name, None, kind, DType.UNDEFINED)
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
 
@@ -199,17 +204,28 @@ class InferenceSession:
         """
         self.agree()
         chosen = self._choose_outputs(output_names)
-        values = self._check_feeds(feeds)
+        results = self._compute(self._check_feeds(feeds), feeds)
+        for index, keys in self._package.map_keys.items():
+            results[index] = self._maps_of(index, keys, results[index])
+        return results if output_names is None else [results[index] for index in chosen]
+
+    def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any]) -> list[Any]:
         plan = self._plan if self._gears is None else self._gears.choose(values)
         if plan is not None:
-            results = plan.run(values)
-            return results if output_names is None else [results[index] for index in chosen]
+            return plan.run(values)
         # Plans for all sizes have the defaults of inputs as constants.
         defaults = self._package.default_inputs
         with_defaults = not defaults or all(self._inputs[index].name not in feeds for index in defaults)
         assert self._procedure is not None
-        results = self._procedure.run_owned(values, planned=with_defaults)
-        return results if output_names is None else [results[index] for index in chosen]
+        return self._procedure.run_owned(values, planned=with_defaults)
+
+    def _maps_of(self, index: int, keys: Sequence[int | str], scores: Array) -> list[dict[int | str, float]]:
+        """A dict for each row of scores, as ZipMap gives it."""
+        rows = np.ascontiguousarray(np.atleast_2d(scores))
+        if rows.ndim != 2 or rows.shape[1] != len(keys):
+            where = Where(value=self._outputs[index].name)
+            raise ModelInvalid("D0001", f"{rows.shape[-1]} scores for {len(keys)} labels", where=where)
+        return _kernels.maps_of_rows(keys, rows)
 
     def profile(self, feeds: Mapping[str, Array]) -> list[float]:
         """Runs the model once and returns the seconds that each task took."""

@@ -314,6 +314,20 @@ def test_a_task_belongs_to_a_node_of_the_graph(small: bytes) -> None:
             assert outcome(mutate(small, Partition.TASK_INFO, change)) == result, (task, op_index)
 
 
+MAP_KEYS = {
+    '[""]': "ok", '["[4,7]"]': "ok", '["[\\"a\\"]"]': "ok", "[]": "ok",
+    '["[1,2.5]"]': "P0005",
+    '["[1,\\"a\\"]"]': "P0005", '["[true]"]': "P0005", '["[[1]]"]': "P0005", '["","[1]"]': "P0005",
+    '["5"]': "P0005", "[7]": "P0005", "3": "P0005", "{}]": "P0005",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code"), MAP_KEYS.items(), ids=repr)
+def test_keys_of_maps_are_int64s_or_strings(text: str, code: str, small: bytes) -> None:
+    change = lambda m: m.attr.update({"atcpy_map_keys": text})  # noqa: E731
+    assert outcome(mutate(small, Partition.TASK_INFO, change)) == code
+
+
 @pytest.mark.parametrize(("change", "code"), HOSTILE_TASKS.values(), ids=HOSTILE_TASKS.keys())
 def test_hostile_tasks_behind_a_right_checksum(change: object, code: str, small: bytes) -> None:
     assert outcome(mutate(small, Partition.TASK_INFO, change)) == code

@@ -12,6 +12,7 @@ from atcpy.parsers.choices import check_inputs, choose_outputs
 from atcpy.parsers.onnx.importer import Importer
 from atcpy.parsers.onnx.reader import ModelFile, check_standard, read_model
 from atcpy.parsers.onnx.recorder import Recorder
+from atcpy.parsers.onnx.zip_maps import take_zip_maps
 from atcpy.parsers.parsed import ParsedModel
 
 __all__ = ["import_onnx", "read_model"]
@@ -46,4 +47,6 @@ def import_onnx(
         raise
     net_output = imported.named.graph.net_output
     net_output.attrs["names"] = tuple(value.name for value in net_output.operands)  # whatever passes rename
+    if recorder is None:
+        take_zip_maps(imported.named.graph, zipmap=options.zipmap)
     return ParsedModel(imported.named.graph, file.source, imported.warnings)

@@ -212,8 +212,6 @@ class Importer:
         self._read_items(items, scope)
         outputs = [self._find(info.name, scope, Where(graph=body.path, value=info.name)) for info in body.proto.output]
         types = tuple(type_text(info.type) for info in body.proto.output)
-        if not self._options.zipmap:
-            types = tuple("" if text.startswith("seq(map(") else text for text in types)
         if body.depth == 0 and self._updated:
             outputs += [new for _, new in self._updated]
             types += tuple(str(held.producer.attrs.get("type", "")) for held, _ in self._updated)
@@ -313,9 +311,6 @@ class Importer:
         inputs = self._find_inputs(item, scope)
         if op.error is not None:
             self._report(op.error, item, scope)
-        if item.op_type == "ZipMap" and not self._options.zipmap and inputs and inputs[0] is not None:
-            scope.values[item.outputs[0]] = inputs[0]
-            return
         node = self._read_known(item, scope, inputs, op)
         if node is None:
             return

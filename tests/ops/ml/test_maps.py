@@ -44,13 +44,24 @@ def zipped(labels: dict[str, Any]) -> onnx.ModelProto:
 @pytest.mark.parametrize("kind", LABELS)
 def test_zip_map_gives_dicts(kind: str, tmp_path: Path) -> None:
     model = zipped(LABELS[kind])
-    report = atcpy.convert(model, tmp_path / "m.om")
-    assert [count.op for count in report.host_cpu_ops] == ["ZipMap"]
-    session = atcpy.InferenceSession(tmp_path / "m.om")
     ort = open_ort(model)
-    assert session.get_outputs()[0].type == ort.get_outputs()[0].type
-    for x in (X, X[:1]):
-        assert session.run(None, {"x": x}) == ort.run(None, {"x": x})
+    for shape in ({}, {"input_shape": {"x": X.shape}}):
+        report = atcpy.convert(model, tmp_path / "m.om", **shape)
+        assert not report.host_cpu_ops
+        session = atcpy.InferenceSession(tmp_path / "m.om")
+        assert session.get_outputs()[0].type == ort.get_outputs()[0].type
+        for x in (X,) if shape else (X, X[:1], X[:0]):
+            assert session.run(None, {"x": x}) == ort.run(None, {"x": x})
+
+
+def test_maps_are_made_of_the_outputs_that_are_chosen(tmp_path: Path) -> None:
+    atcpy.convert(zipped(LABELS["texts"]), tmp_path / "m.om", out_nodes=["y", "sum"])
+    session = atcpy.InferenceSession(tmp_path / "m.om")
+    maps, scores = session.run(None, {"x": X})
+    np.testing.assert_array_equal(scores, 2 * X)
+    assert maps == [{"no": no, "yes": yes} for no, yes in scores.tolist()]
+    assert session.run(["y"], {"x": X}) == [maps]
+    assert [output.type for output in session.get_outputs()] == ["seq(map(string,tensor(float)))", "tensor(float)"]
 
 
 @pytest.mark.parametrize("kind", LABELS)

@@ -6,6 +6,7 @@
  *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only)
  *     plan.start(inputs, outputs) -> Run
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     SymbolicPlan(blob, records, weights, threads, isa, only)
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
  */
@@ -528,6 +529,46 @@ static int run_getbuffer(PyObject *object, Py_buffer *view, int flags)
                              (Py_ssize_t)self->owner->plan->arena_bytes, 0, flags);
 }
 
+/* --- maps --------------------------------------------------------------------------------------
+ */
+
+static PyObject *map_of_row(PyObject *keys, const float *row)
+{
+    PyObject *map = PyDict_New();
+    for (Py_ssize_t i = 0; map != NULL && i < PyTuple_GET_SIZE(keys); i++) {
+        PyObject *value = PyFloat_FromDouble(row[i]);
+        if (value == NULL || PyDict_SetItem(map, PyTuple_GET_ITEM(keys, i), value) < 0)
+            Py_CLEAR(map);
+        Py_XDECREF(value);
+    }
+    return map;
+}
+
+static PyObject *maps_of_rows(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *keys;
+    Py_buffer rows;
+    if (!PyArg_ParseTuple(args, "O!y*", &PyTuple_Type, &keys, &rows))
+        return NULL;
+    const Py_ssize_t columns = PyTuple_GET_SIZE(keys),
+                     floats = rows.len / (Py_ssize_t)sizeof(float);
+    PyObject *maps = NULL;
+    if (columns == 0 ? rows.len != 0 : rows.len % (columns * (Py_ssize_t)sizeof(float)) != 0)
+        PyErr_SetString(PyExc_ValueError, "the rows are not as long as the keys");
+    else
+        maps = PyList_New(columns == 0 ? 0 : floats / columns);
+    for (Py_ssize_t i = 0; maps != NULL && i < PyList_GET_SIZE(maps); i++) {
+        PyObject *map = map_of_row(keys, (const float *)rows.buf + i * columns);
+        if (map == NULL)
+            Py_CLEAR(maps);
+        else
+            PyList_SET_ITEM(maps, i, map);
+    }
+    PyBuffer_Release(&rows);
+    return maps;
+}
+
 /* --- module ------------------------------------------------------------------------------------
  */
 
@@ -578,6 +619,7 @@ static PyType_Spec run_spec = {"atcpy.kernels._kernels.Run", sizeof(struct run_o
 static PyMethodDef functions[] = {
     {"families", list_families, METH_NOARGS, "The families' argument fields, by name."},
     {"rows", list_rows, METH_NOARGS, "The kernel table."},
+    {"maps_of_rows", maps_of_rows, METH_VARARGS, "A dict of each row of floats."},
     {"cpu", describe_cpu, METH_NOARGS, "ISA in use and cache sizes."},
     {NULL, NULL, 0, NULL},
 };
