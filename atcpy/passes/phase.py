@@ -27,7 +27,7 @@ class Phase(Enum):
 
     PRECISION = (Stage.SPLIT, "insert casts where no kernel computes in 16 bits")
     OPERANDS = (Stage.SPLIT, "take views and scales of operands into products and attention")
-    STRENGTH = (Stage.SPLIT, "replace powers and quotients by cheaper ops")
+    STRENGTH = (Stage.SPLIT, "replace powers, quotients and transposed convolutions by cheaper ops")
     PLACE = (Stage.SPLIT, "assign engines")
 
     EPILOGUE = (Stage.OPTIMIZE, "fuse bias, residual and activation into products and convolutions, by piece")
