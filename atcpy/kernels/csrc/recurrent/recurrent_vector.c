@@ -2,11 +2,18 @@
 #include "recurrent/recurrent.h"
 #include "simd/activation_vector.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
     GATES = 4,
-    REC_TILE = VF / 4, /* rows that share what is read of r: AVX-512 has twice the registers */
+    VECTORS = REC_PANEL / VF,
+    MAX_SUMS = VF == 16 ? 24 : 12, /* that stay in registers */
+};
+
+/* The sums of a panel of columns. */
+struct sums {
+    vf of[VECTORS][REC_ROWS][GATES];
 };
 
 /* Rows while they run. Buffers have `width` floats a row; rows follow each other. */
@@ -20,56 +27,79 @@ struct rows {
     bool usual; /* Sigmoid, Tanh, Tanh without a clip */
 };
 
-/* sum[row][gate] = Σ_k h[row][k] · r[gate][k][j …], for `gates` gates from `first` on. One sum
- * would wait for each product, so that few of them are cut into parts.
+/* Adds h[row] · r[gate][j …] of one k; `lanes` columns are left, which counts where `tail` is set.
  */
-static inline __attribute__((always_inline)) void gate_sums(const struct rows *s, const float *h,
-                                                            int64_t j, int first, int gates,
-                                                            int rows, bool tail,
-                                                            vf sum[REC_TILE][GATES])
+static inline __attribute__((always_inline)) void add_products(const struct rows *s, const float *h,
+                                                               const float *r, int64_t lanes,
+                                                               int gates, int rows, bool tail,
+                                                               struct sums *sums)
 {
-    const int parts = gates * rows >= 8 ? 1 : gates * rows >= 4 ? 2 : gates * rows >= 2 ? 4 : 8;
-    const int64_t n = s->p->hidden, lanes = n - j;
-    const float *r = s->it->r + first * s->r_gate + j / REC_PANEL * s->r_panel + j % REC_PANEL;
-    vf acc[8][REC_TILE][GATES];
+#pragma GCC unroll 4
+    for (int g = 0; g < gates; g++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            const float *at = r + g * s->r_gate + v * VF;
+            const vf w = tail ? vf_load_n(at, lanes - v * VF, 0) : vf_load(at);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; i++)
+                sums->of[v][i][g] = vf_fma(vf_set1(h[i * s->width]), w, sums->of[v][i][g]);
+        }
+}
+
+/* sums[v][row][to + gate] = Σ_k h[row][k] · r[first + gate][k][j …] for `gates` gates and a panel
+ * of columns from j on. One sum would wait for each product, so that few are cut into `parts`.
+ */
+static inline __attribute__((always_inline)) void
+sums_in_registers(const struct rows *s, const float *h, int64_t j, int first, int gates, int rows,
+                  int parts, bool tail, struct sums *sums, int to)
+{
+    const int64_t n = s->p->hidden;
+    const float *r = s->it->r + first * s->r_gate + j / REC_PANEL * s->r_panel;
+    struct sums acc[8];
 #pragma GCC unroll 8
     for (int a = 0; a < parts; a++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
 #pragma GCC unroll 4
-        for (int i = 0; i < rows; i++)
+            for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-            for (int g = 0; g < gates; g++)
-                acc[a][i][g] = vf_set1(0.0f);
+                for (int g = 0; g < gates; g++)
+                    acc[a].of[v][i][g] = vf_set1(0.0f);
     int64_t k = 0;
     for (; k + parts <= n; k += parts, r += parts * s->r_step)
 #pragma GCC unroll 8
         for (int a = 0; a < parts; a++)
+            add_products(s, h + k + a, r + a * s->r_step, n - j, gates, rows, tail, acc + a);
+    for (; k < n; k++, r += s->r_step)
+        add_products(s, h + k, r, n - j, gates, rows, tail, acc);
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++)
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int g = 0; g < gates; g++) {
-                const float *at = r + a * s->r_step + g * s->r_gate;
-                const vf w = tail ? vf_load_n(at, lanes, 0) : vf_load(at);
-#pragma GCC unroll 4
-                for (int i = 0; i < rows; i++)
-                    acc[a][i][g] = vf_fma(vf_set1(h[i * s->width + k + a]), w, acc[a][i][g]);
-            }
-    for (; k < n; k++, r += s->r_step)
-#pragma GCC unroll 4
-        for (int g = 0; g < gates; g++) {
-            const float *at = r + g * s->r_gate;
-            const vf w = tail ? vf_load_n(at, lanes, 0) : vf_load(at);
-#pragma GCC unroll 4
-            for (int i = 0; i < rows; i++)
-                acc[0][i][g] = vf_fma(vf_set1(h[i * s->width + k]), w, acc[0][i][g]);
-        }
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-        for (int g = 0; g < gates; g++) {
-            vf total = acc[0][i][g];
+                vf total = acc[0].of[v][i][g];
 #pragma GCC unroll 8
-            for (int a = 1; a < parts; a++)
-                total = total + acc[a][i][g];
-            sum[i][g] = total;
-        }
+                for (int a = 1; a < parts; a++)
+                    total = total + acc[a].of[v][i][g];
+                sums->of[v][i][to + g] = total;
+            }
+}
+
+/* The sums of `gates` gates from `first` on, as many at once as stay in registers: a panel of r is
+ * read once, while it is in L1.
+ */
+static inline __attribute__((always_inline)) void gate_sums(const struct rows *s, const float *h,
+                                                            int64_t j, int first, int gates,
+                                                            int rows, bool tail, struct sums *sums)
+{
+    const int of_gate = rows * VECTORS;
+    const int at_once = gates * of_gate <= MAX_SUMS ? gates : 2 * of_gate <= MAX_SUMS ? 2 : 1;
+    const int n = at_once * of_gate, parts = n >= 8 ? 1 : n >= 4 ? 2 : n >= 2 ? 4 : 8;
+#pragma GCC unroll 4
+    for (int g = 0; g < gates; g += at_once)
+        sums_in_registers(s, h, j, first + g, gates - g < at_once ? gates - g : at_once, rows,
+                          parts, tail, sums, g);
 }
 
 static vf activate_any(const struct recurrent_act *act, vf x)
@@ -98,35 +128,29 @@ static inline vf entries(const float *row, int64_t j, int64_t lanes)
     return lanes >= VF ? vf_load(row + j) : vf_load_n(row + j, lanes, 0);
 }
 
-static inline __attribute__((always_inline)) void lstm_cell(const struct rows *s, int64_t j,
-                                                            int rows, bool tail)
+static inline void lstm_columns(const struct rows *s, int64_t j, int i, const vf sum[GATES])
 {
     const int64_t n = s->p->hidden, lanes = n - j;
-    const float *p = s->it->p;
-    vf sum[REC_TILE][GATES];
-    gate_sums(s, s->h, j, 0, 4, rows, tail && s->p->r_packed == 0, sum);
-    for (int i = 0; i < rows; i++) {
-        const float *x = s->x[i];
-        float *state = s->c + i * s->width + j;
-        vf c = vf_load(state), in = sum[i][0] + entries(x, j, lanes);
-        vf forget = sum[i][2] + entries(x + 2 * n, j, lanes);
-        if (p != NULL) {
-            in = vf_fma(entries(p, j, lanes), c, in);
-            forget = vf_fma(entries(p + 2 * n, j, lanes), c, forget);
-        }
-        in = activate_gate(s, 0, in);
-        if (s->p->input_forget)
-            forget = vf_set1(1.0f) - in;
-        else
-            forget = activate_gate(s, 0, forget);
-        const vf g = activate_gate(s, 1, sum[i][3] + entries(x + 3 * n, j, lanes));
-        c = vf_fma(forget, c, in * g);
-        vf out = sum[i][1] + entries(x + n, j, lanes);
-        if (p != NULL)
-            out = vf_fma(entries(p + n, j, lanes), c, out);
-        vf_store(state, c);
-        vf_store(s->next + i * s->width + j, activate_gate(s, 0, out) * activate_state(s, c));
+    const float *p = s->it->p, *x = s->x[i];
+    float *state = s->c + i * s->width + j;
+    vf c = vf_load(state), in = sum[0] + entries(x, j, lanes);
+    vf forget = sum[2] + entries(x + 2 * n, j, lanes);
+    if (p != NULL) {
+        in = vf_fma(entries(p, j, lanes), c, in);
+        forget = vf_fma(entries(p + 2 * n, j, lanes), c, forget);
     }
+    in = activate_gate(s, 0, in);
+    if (s->p->input_forget)
+        forget = vf_set1(1.0f) - in;
+    else
+        forget = activate_gate(s, 0, forget);
+    const vf g = activate_gate(s, 1, sum[3] + entries(x + 3 * n, j, lanes));
+    c = vf_fma(forget, c, in * g);
+    vf out = sum[1] + entries(x + n, j, lanes);
+    if (p != NULL)
+        out = vf_fma(entries(p + n, j, lanes), c, out);
+    vf_store(state, c);
+    vf_store(s->next + i * s->width + j, activate_gate(s, 0, out) * activate_state(s, c));
 }
 
 /* h = (1 − z)·g + z·h */
@@ -137,80 +161,69 @@ static inline void gru_blend(const struct rows *s, int i, int64_t j, vf z, vf g)
 }
 
 /* All three gates at once: the reset gate comes behind the product. */
-static inline __attribute__((always_inline)) void gru_late_cell(const struct rows *s, int64_t j,
-                                                                int rows, bool tail)
+static inline void gru_late_columns(const struct rows *s, int64_t j, int i, const vf sum[GATES])
 {
     const int64_t n = s->p->hidden, lanes = n - j;
-    vf sum[REC_TILE][GATES];
-    gate_sums(s, s->h, j, 0, 3, rows, tail && s->p->r_packed == 0, sum);
+    const float *x = s->x[i];
     const vf rb = s->it->rb != NULL ? entries(s->it->rb, j, lanes) : vf_set1(0.0f);
-    for (int i = 0; i < rows; i++) {
-        const float *x = s->x[i];
-        const vf z = activate_gate(s, 0, sum[i][0] + entries(x, j, lanes));
-        const vf r = activate_gate(s, 0, sum[i][1] + entries(x + n, j, lanes));
-        const vf g = activate_gate(s, 1, vf_fma(r, sum[i][2] + rb, entries(x + 2 * n, j, lanes)));
-        gru_blend(s, i, j, z, g);
-    }
+    const vf z = activate_gate(s, 0, sum[0] + entries(x, j, lanes));
+    const vf r = activate_gate(s, 0, sum[1] + entries(x + n, j, lanes));
+    const vf g = activate_gate(s, 1, vf_fma(r, sum[2] + rb, entries(x + 2 * n, j, lanes)));
+    gru_blend(s, i, j, z, g);
 }
 
-static inline __attribute__((always_inline)) void gru_gates_cell(const struct rows *s, int64_t j,
-                                                                 int rows, bool tail)
+static inline void gru_gates_columns(const struct rows *s, int64_t j, int i, const vf sum[GATES])
+{
+    const int64_t n = s->p->hidden, lanes = n - j, at = i * s->width + j;
+    const vf r = activate_gate(s, 0, sum[1] + entries(s->x[i] + n, j, lanes));
+    vf_store(s->c + at, activate_gate(s, 0, sum[0] + entries(s->x[i], j, lanes)));
+    vf_store(s->reset + at, r * vf_load(s->h + at));
+}
+
+static inline void gru_columns(const struct rows *s, int64_t j, int i, const vf sum[GATES])
 {
     const int64_t n = s->p->hidden, lanes = n - j;
-    vf sum[REC_TILE][GATES];
-    gate_sums(s, s->h, j, 0, 2, rows, tail && s->p->r_packed == 0, sum);
-    for (int i = 0; i < rows; i++) {
-        const int64_t at = i * s->width + j;
-        const vf r = activate_gate(s, 0, sum[i][1] + entries(s->x[i] + n, j, lanes));
-        vf_store(s->c + at, activate_gate(s, 0, sum[i][0] + entries(s->x[i], j, lanes)));
-        vf_store(s->reset + at, r * vf_load(s->h + at));
+    const vf g = activate_gate(s, 1, sum[0] + entries(s->x[i] + 2 * n, j, lanes));
+    gru_blend(s, i, j, vf_load(s->c + i * s->width + j), g);
+}
+
+static inline void rnn_columns(const struct rows *s, int64_t j, int i, const vf sum[GATES])
+{
+    vf_store(s->next + i * s->width + j,
+             activate_gate(s, 0, sum[0] + entries(s->x[i], j, s->p->hidden - j)));
+}
+
+typedef void (*columns_fn)(const struct rows *s, int64_t j, int i, const vf sum[GATES]);
+
+/* Sums up some gates panel by panel, and does with each vector of columns what `columns` does. */
+static inline __attribute__((always_inline)) void all_columns(const struct rows *s, const float *h,
+                                                              int first, int gates, int rows,
+                                                              columns_fn columns)
+{
+    const int64_t n = s->p->hidden;
+    struct sums sums;
+    for (int64_t j = 0; j < n; j += REC_PANEL) {
+        if (j + REC_PANEL <= n || s->p->r_packed == 1)
+            gate_sums(s, h, j, first, gates, rows, false, &sums);
+        else
+            gate_sums(s, h, j, first, gates, rows, true, &sums);
+        for (int v = 0; v < VECTORS && j + v * VF < n; v++)
+            for (int i = 0; i < rows; i++)
+                columns(s, j + v * VF, i, sums.of[v][i]);
     }
 }
-
-static inline __attribute__((always_inline)) void gru_cell(const struct rows *s, int64_t j,
-                                                           int rows, bool tail)
-{
-    const int64_t n = s->p->hidden, lanes = n - j;
-    vf sum[REC_TILE][GATES];
-    gate_sums(s, s->reset, j, 2, 1, rows, tail && s->p->r_packed == 0, sum);
-    for (int i = 0; i < rows; i++) {
-        const vf g = activate_gate(s, 1, sum[i][0] + entries(s->x[i] + 2 * n, j, lanes));
-        gru_blend(s, i, j, vf_load(s->c + i * s->width + j), g);
-    }
-}
-
-static inline __attribute__((always_inline)) void rnn_cell(const struct rows *s, int64_t j,
-                                                           int rows, bool tail)
-{
-    vf sum[REC_TILE][GATES];
-    gate_sums(s, s->h, j, 0, 1, rows, tail && s->p->r_packed == 0, sum);
-    for (int i = 0; i < rows; i++)
-        vf_store(s->next + i * s->width + j,
-                 activate_gate(s, 0, sum[i][0] + entries(s->x[i], j, s->p->hidden - j)));
-}
-
-/* Runs a cell over all columns; the last may be fewer than a vector. */
-#define ALL_COLUMNS(cell, s, rows)                                                                 \
-    do {                                                                                           \
-        const int64_t n = (s)->p->hidden;                                                          \
-        int64_t j = 0;                                                                             \
-        for (; j + VF <= n; j += VF)                                                               \
-            cell(s, j, rows, false);                                                               \
-        if (j < n)                                                                                 \
-            cell(s, j, rows, true);                                                                \
-    } while (0)
 
 static inline __attribute__((always_inline)) void run_step(const struct rows *s, int rows)
 {
     if (s->p->kind == RECURRENT_LSTM) {
-        ALL_COLUMNS(lstm_cell, s, rows);
+        all_columns(s, s->h, 0, 4, rows, lstm_columns);
     } else if (s->p->kind == RECURRENT_RNN) {
-        ALL_COLUMNS(rnn_cell, s, rows);
+        all_columns(s, s->h, 0, 1, rows, rnn_columns);
     } else if (s->p->linear_before_reset == 1) {
-        ALL_COLUMNS(gru_late_cell, s, rows);
+        all_columns(s, s->h, 0, 3, rows, gru_late_columns);
     } else {
-        ALL_COLUMNS(gru_gates_cell, s, rows);
-        ALL_COLUMNS(gru_cell, s, rows);
+        all_columns(s, s->h, 0, 2, rows, gru_gates_columns);
+        all_columns(s, s->reset, 2, 1, rows, gru_columns);
     }
 }
 
@@ -222,7 +235,7 @@ static void set(float *to, const float *from, int64_t n)
         memset(to, 0, (size_t)n * sizeof *to);
 }
 
-/* `rows` rows with the same number of steps, REC_TILE or one. */
+/* `rows` rows with the same number of steps. */
 static inline __attribute__((always_inline)) void run_rows(struct rows s, int rows)
 {
     const struct recurrent_params *p = s.p;
@@ -253,15 +266,18 @@ static inline __attribute__((always_inline)) void run_rows(struct rows s, int ro
     }
 }
 
-static void run_one(const struct rows *s)
-{
-    run_rows(*s, 1);
-}
+#define DEFINE(n)                                                                                  \
+    static void run_##n(const struct rows *s)                                                      \
+    {                                                                                              \
+        run_rows(*s, n);                                                                           \
+    }
 
-static void run_tile(const struct rows *s)
-{
-    run_rows(*s, REC_TILE);
-}
+DEFINE(1)
+DEFINE(2)
+DEFINE(3)
+DEFINE(4)
+static_assert(REC_ROWS == 4, "a function for each number of rows");
+static void (*const run[REC_ROWS])(const struct rows *) = {run_1, run_2, run_3, run_4};
 
 static void recurrent_items(const struct kernel_args *args)
 {
@@ -281,19 +297,14 @@ static void recurrent_items(const struct kernel_args *args)
         s.r_gate = recurrent_gate_floats(p);
         s.usual = it.act[0].kind == ACT_SIGMOID && it.act[1].kind == ACT_TANH && p->clip == 0 &&
                   (p->kind != RECURRENT_LSTM || it.act[2].kind == ACT_TANH);
-        for (int64_t first = it.row; first < it.row + it.rows;) {
-            struct recurrent_row row[REC_TILE];
-            const int64_t left = it.row + it.rows - first;
-            const bool tile = left >= REC_TILE && args->src[REC_LENS] == NULL;
-            const int64_t rows = tile ? REC_TILE : 1;
+        /* Rows of the same number of steps share what is read of r. */
+        const int64_t rows = args->src[REC_LENS] == NULL ? it.rows : 1;
+        for (int64_t first = 0; first < it.rows; first += rows) {
+            struct recurrent_row row[REC_ROWS];
             for (int64_t i = 0; i < rows; i++)
-                row[i] = recurrent_row_at(args, &it, first + i);
+                row[i] = recurrent_row_at(args, &it, it.row + first + i);
             s.row = row;
-            if (tile)
-                run_tile(&s);
-            else
-                run_one(&s);
-            first += rows;
+            run[rows - 1](&s);
         }
     }
 }
