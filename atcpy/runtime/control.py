@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,9 @@ from atcpy.runtime.iterations import BodyPlan, Iterations, can_iterate
 
 # A Loop without a trip count, which may never end, is stopped after so many iterations.
 MAX_ITERATIONS = 1_000_000
+# How many iterations run in C before the condition is looked at from here: results have memory for as many.
+FIRST_CHUNK = 64
+MAX_CHUNK = 1 << 14
 
 
 class Body(Protocol):
@@ -40,14 +43,18 @@ class _Closed:
         return self.body.run([*values, *self.captured])
 
     def iterations(
-        self, values: Sequence[RuntimeValue], carried: Mapping[int, int], condition: int | None = None
+        self,
+        values: Sequence[RuntimeValue],
+        carried: Mapping[int, int],
+        stepped: Collection[int],
+        condition: tuple[int, int] | None = None,
     ) -> Iterations | None:
-        """Iterations in C that begin with these inputs, if the body can run so."""
+        """Iterations in C that begin with these inputs, if the body can run so; `condition` is its input and output."""
         inputs = [*values, *self.captured]
         plan = self.body.body_plan(inputs)
-        if plan is None or not can_iterate(plan, inputs, carried, condition):
+        if plan is None or not can_iterate(plan, inputs, carried, None if condition is None else condition[0]):
             return None
-        return Iterations(plan, inputs, carried)
+        return Iterations(plan, inputs, carried, stepped, None if condition is None else condition[1])
 
 
 def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]) -> Sequence[RuntimeValue]:
@@ -88,29 +95,38 @@ def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Clos
     trip_count, condition, *carried = own
     limit = None if trip_count is None else _limit(trip_count)
     going = condition is None or _truth(node, condition)
-    collected: list[list[Array]] = [[] for _ in graph.outputs[1 + len(carried) :]]
+    first = 1 + len(carried)
+    collected: list[list[Array]] = [[] for _ in graph.outputs[first:]]
     shape, condition_shape = (_shape_inside(data) for data in formal_inputs(graph)[:2])
-    number, yes = np.zeros(shape, np.int64), np.ones(condition_shape, np.bool_)
+    yes = np.ones(condition_shape, np.bool_)
     in_c: Iterations | None = None
-    iteration = 0
+    iteration, chunk = 0, FIRST_CHUNK
     while going and (limit is None or iteration < limit):
         if iteration == MAX_ITERATIONS:
             what = f"its condition still holds after {MAX_ITERATIONS} iterations: it does not seem to end"
             raise ModelInvalid("D0001", what, where=node, hint="give the Loop a trip count")
-        number[...] = iteration
-        if iteration == 1:  # the first iteration has given the carried values their types and shapes
+        number = np.full(shape, iteration, np.int64)
+        if iteration <= 1:  # the first iteration may change what it carries to another type or shape, which then stays
             outputs = {2 + index: 1 + index for index in range(len(carried))}
-            in_c = body.iterations([number, yes, *carried], outputs, condition=1)
-        results = body.run([number.copy(), yes, *carried]) if in_c is None else in_c.run()
-        going = _truth(node, results[0])
-        carried = results[1 : 1 + len(carried)]
-        _collect(collected, results[1 + len(carried) :], in_buffers=in_c is not None)
-        iteration += 1
-    if in_c is not None:
-        carried = [value.copy() for value in carried]
+            in_c = body.iterations([number, yes, *carried], outputs, [0], condition=(1, 0))
+        if in_c is None:
+            results = body.run([number, yes, *carried])
+            going = _truth(node, results[0])
+            carried = results[1:first]
+            _collect(collected, [np.asarray(result)[np.newaxis] for result in results[first:]])
+            iteration += 1
+            continue
+        left = (MAX_ITERATIONS if limit is None else min(limit, MAX_ITERATIONS)) - iteration
+        count = min(left, chunk) if limit is None or in_c.has_condition else left
+        numbers = np.arange(iteration, iteration + count, dtype=np.int64)
+        done, results_of = in_c.run(count, {0: numbers})
+        going = not in_c.is_done
+        _collect(collected, [results_of[number] for number in range(first, len(graph.outputs))])
+        iteration, chunk = iteration + done, min(2 * chunk, MAX_CHUNK)
+    if in_c is not None and iteration:
+        carried = in_c.carried()
     stacked = [
-        _stack(node, parts, 0, value.desc)
-        for parts, value in zip(collected, graph.outputs[1 + len(carried) :], strict=True)
+        _stack(node, parts, 0, value.desc) for parts, value in zip(collected, graph.outputs[first:], strict=True)
     ]
     return [*carried, *stacked][: len(node.outputs)]
 
@@ -120,9 +136,10 @@ def _shape_inside(data: Node) -> tuple[int, ...]:
     return (1,) if data.output.desc.shape == (1,) else ()
 
 
-def _collect(collected: list[list[Array]], parts: Sequence[Array], *, in_buffers: bool) -> None:
+def _collect(collected: list[list[Array]], parts: Sequence[Array]) -> None:
+    """Add results of one or several iterations, one after the other along axis 0."""
     for all_so_far, part in zip(collected, parts, strict=True):
-        all_so_far.append(part.copy() if in_buffers else part)
+        all_so_far.append(part)
 
 
 def _limit(trip_count: RuntimeValue) -> int | None:
@@ -146,29 +163,33 @@ def _run_scan(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequenc
         raise ModelInvalid("D0001", f"its scanned inputs have lengths {sorted(lengths)}", where=node)
     (length,) = lengths
     slices = [
-        np.moveaxis(array, axis, 0)[:: -1 if back else 1]
+        np.ascontiguousarray(np.moveaxis(array, axis, 0)[:: -1 if back else 1])
         for array, axis, back in zip(inputs, in_axes, backwards, strict=True)
     ]
+    first = len(states)
     collected: list[list[Array]] = [[] for _ in range(stacked_count)]
-    scanning = [np.empty(array.shape[1:], array.dtype) for array in slices]
     in_c: Iterations | None = None
-    for iteration in range(length):
-        for here, array in zip(scanning, slices, strict=True):
-            here[...] = array[iteration]
-        if iteration == 1:
-            in_c = body.iterations([*states, *scanning], {index: index for index in range(len(states))})
-        results = body.run([*states, *(here.copy() for here in scanning)]) if in_c is None else in_c.run()
+    iteration = 0
+    while iteration < length:
+        current = [array[iteration] for array in slices]
+        if iteration <= 1:
+            kept = {index: index for index in range(first)}
+            in_c = body.iterations([*states, *current], kept, range(first, first + scanned))
+        if in_c is not None:
+            steps = {first + index: array[iteration:] for index, array in enumerate(slices)}
+            _, results_of = in_c.run(length - iteration, steps)
+            _collect(collected, [results_of[number] for number in range(first, first + stacked_count)])
+            states = in_c.carried()
+            break
+        results = body.run([*states, *current])
         if any(isinstance(a, np.ndarray) and a.shape != b.shape for a, b in zip(states, results, strict=False)):
             raise ModelInvalid("D0001", f"iteration {iteration} changes the shape of a state", where=node)
-        states = list(results[: len(states)])
-        _collect(collected, results[len(states) :], in_buffers=in_c is not None)
-    if in_c is not None:
-        states = [state.copy() for state in states]
+        states = list(results[:first])
+        _collect(collected, [np.asarray(result)[np.newaxis] for result in results[first:]])
+        iteration += 1
     stacked = [
-        _stack(node, parts[::-1] if back else parts, axis, value.desc)
-        for parts, axis, back, value in zip(
-            collected, out_axes, out_backwards, graph.outputs[len(states) :], strict=True
-        )
+        _stack(node, [part[::-1] for part in reversed(parts)] if back else parts, axis, value.desc)
+        for parts, axis, back, value in zip(collected, out_axes, out_backwards, graph.outputs[first:], strict=True)
     ]
     return [*states, *stacked][: len(node.outputs)]
 
@@ -185,15 +206,17 @@ def _run_sequence_map(node: Node, own: Sequence[RuntimeValue], body: _Closed) ->
 
 
 def _stack(node: Node, parts: list[Array], axis: int, desc: TensorDesc) -> Array:
+    """Join results of iterations, which lie along axis 0 of each part, along an axis."""
     if not parts:
         shape = [dim if isinstance(dim, int) else 0 for dim in desc.shape or ()]
         shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
         return np.zeros(shape, desc.dtype.numpy if desc.dtype is not DType.UNDEFINED else np.float32)
     try:
-        return np.stack(parts, axis)
+        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
     except ValueError as error:
-        shapes = " and ".join(str(list(shape)) for shape in sorted({part.shape for part in parts})[:2])
+        shapes = " and ".join(str(list(shape)) for shape in sorted({part.shape[1:] for part in parts})[:2])
         raise ModelInvalid("D0001", f"what its iterations collect has the shapes {shapes}", where=node) from error
+    return np.ascontiguousarray(np.moveaxis(joined, 0, axis))
 
 
 def _truth(node: Node, condition: RuntimeValue) -> bool:

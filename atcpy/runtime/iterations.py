@@ -1,21 +1,19 @@
-"""Iterations of a Loop or Scan whose body is one plan in C that keeps its shapes: no Python between kernels.
+"""Iterations of a Loop or Scan whose body is one plan in C that keeps its shapes: no Python between them.
 
-What an iteration carries on is written by one run and read by the next. The body has two sets of buffers, which
-successive iterations write in alternation, and the kernels are bound to each set once.
+What an iteration carries on is written by one and read by the next: the memory of the two is exchanged. What differs
+in each, and what is collected, lies one after the other in memory that the iterations go through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from atcpy.ir import DType
 from atcpy.ir.tensor import Array
-from atcpy.kernels import _kernels
-from atcpy.runtime.memory import as_bytes, to_memory
+from atcpy.runtime.memory import readable
 from atcpy.runtime.plan import ExecutionPlan
 
 
@@ -49,46 +47,75 @@ class BodyPlan:
 
 class Iterations:
     """Runs a body again and again. `values` are its inputs in the first iteration; `carried` maps an input to the
-    output of the iteration before that it gets. The arrays of other inputs may be changed in place between iterations.
+    output that it gets from the iteration before; `stepped` are inputs that differ in each iteration. Output
+    `condition` ends the iterations where it is computed and false.
     """
 
-    def __init__(self, body: BodyPlan, values: Sequence[Array], carried: Mapping[int, int]) -> None:
-        self._body = body
-        self._values = values
-        self._carried = {index: body.outputs[output].index for index, output in carried.items()}
-        sizes = [(port.shape, port.dtype.numpy) for port in body.plan.outputs]
-        self._buffers = [[np.empty(shape, dtype) for shape, dtype in sizes] for _ in range(2)]
-        self._runs: list[_kernels.Run] = []
-        self._iteration = 0
-
-    def run(self) -> list[Array]:
-        """Run one iteration; its outputs lie in memory that the iteration after the next writes again."""
-        parity = self._iteration % 2
-        # The first run reads `values`; the second and the third read the buffers, and are used in alternation.
-        number = self._iteration if self._iteration < 3 else 2 - parity
-        written = self._buffers[parity]
-        if number == len(self._runs):
-            self._runs.append(self._bind(written, self._buffers[1 - parity]))
-        self._body.plan.execute(self._runs[number])
-        self._iteration += 1
-        return [
-            written[output.index] if output.origin is Origin.PLAN_OUTPUT else self._values[output.index]
-            for output in self._body.outputs
+    def __init__(
+        self,
+        body: BodyPlan,
+        values: Sequence[Array],
+        carried: Mapping[int, int],
+        stepped: Collection[int],
+        condition: int | None,
+    ) -> None:
+        self._plan = body.plan
+        inputs = {index: port for port, index in enumerate(body.inputs)}
+        outputs = {
+            number: output.index for number, output in enumerate(body.outputs) if output.origin is Origin.PLAN_OUTPUT
+        }
+        self._inputs = [
+            np.array(values[index], order="C") if index in carried else readable(values[index], port.dtype)
+            for index, port in zip(body.inputs, body.plan.inputs, strict=True)
         ]
+        self._outputs = [np.empty(port.shape, port.dtype.numpy) for port in body.plan.outputs]
+        self._run = body.plan.plan.start([*self._inputs], [*self._outputs])
+        self._carried = [(inputs.get(index), outputs[output]) for index, output in carried.items()]
+        self._swaps = [(port, output) for port, output in self._carried if port is not None]
+        self._stepped = {index: inputs[index] for index in stepped if index in inputs}
+        self._condition = -1 if condition is None else outputs.get(condition, -1)
+        others = {*carried.values(), condition}
+        self._collected = {number: port for number, port in outputs.items() if number not in others}
+        self._count = 0
 
-    def _bind(self, written: Sequence[Array], before: Sequence[Array]) -> _kernels.Run:
-        inputs: list[Array] = []
-        for index in self._body.inputs:
-            output = self._carried.get(index) if self._iteration else None
-            value = self._values[index] if output is None else before[output]
-            inputs.append(to_memory(value, DType.from_numpy(value.dtype)))  # captured ones have any strides
-        return self._body.plan.plan.start([*inputs], [as_bytes(array) for array in written])
+    def run(self, count: int, steps: Mapping[int, Array]) -> tuple[int, dict[int, Array]]:
+        """Run `count` iterations, or less if the condition ends them. `steps` has the stepped inputs of all of them.
+        Returns how many there were, and for each output that is not carried the results of all of them.
+        """
+        ports = self._plan.outputs
+        collected = {
+            number: np.empty((count, *ports[port].shape), ports[port].dtype.numpy)
+            for number, port in self._collected.items()
+        }
+        strides = [(port, steps[index]) for index, port in self._stepped.items()]
+        strides += [(len(self._inputs) + port, collected[number]) for number, port in self._collected.items()]
+        done = self._plan.iterate(self._run, count, self._swaps, strides, self._condition)
+        self._count += done
+        return done, {number: array[:done] for number, array in collected.items()}
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether the condition may change."""
+        return self._condition >= 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the condition has ended the iterations."""
+        return self.has_condition and not self._outputs[self._condition].item()
+
+    def carried(self) -> list[Array]:
+        """What the next iteration would get, after one at least."""
+        was_swapped = self._count % 2 == 0
+        return [
+            (self._inputs[port] if port is not None and was_swapped else self._outputs[output]).copy()
+            for port, output in self._carried
+        ]
 
 
 def can_iterate(body: BodyPlan, values: Sequence[Array], carried: Mapping[int, int], condition: int | None) -> bool:
     """Whether `Iterations` can run a body: the plan is one stretch of C over elements of whole bytes, it computes every
-    output, and what is carried keeps its type and shape. Output 0 may be the input `condition` handed through: a
-    condition of a Loop that stays what it is.
+    output and none for two, and what is carried keeps its type and shape. Output 0 may be the input `condition` handed
+    through: a condition of a Loop that stays what it is.
     """
     plan = body.plan
     if any(segment.on_host for segment in plan.segments) or any(
@@ -97,6 +124,9 @@ def can_iterate(body: BodyPlan, values: Sequence[Array], carried: Mapping[int, i
         return False
     passed = [index for index, output in enumerate(body.outputs) if output.origin is Origin.BODY_INPUT]
     if passed and (condition is None or passed != [0] or body.outputs[0].index != condition):
+        return False
+    computed = [output.index for output in body.outputs if output.origin is Origin.PLAN_OUTPUT]
+    if len(set(computed)) < len(computed):
         return False
     for index, output in carried.items():
         port = plan.outputs[body.outputs[output].index]

@@ -125,18 +125,34 @@ class ExecutionPlan:
             outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
         return outputs
 
-    def execute(self, run: _kernels.Run) -> None:
-        """Execute a plan without host tasks in a run whose buffers are bound."""
-        for segment in self.segments:
-            self._run_in_c(segment, run, None)
+    def iterate(
+        self,
+        run: _kernels.Run,
+        count: int,
+        swaps: list[tuple[int, int]],
+        strides: list[tuple[int, Array]],
+        condition: int,
+    ) -> int:
+        """Iterate a plan without host tasks in a run whose buffers are bound; return how many iterations there were.
+
+        After each, the input and the output of each of `swaps` exchange their memory. Ports in `strides`, where outputs
+        are counted after the inputs, go through an array. Output `condition` ends the iterations where it is false.
+        """
+        try:
+            return run.iterate(count, swaps, [*strides], condition)
+        except _kernels.Fault as fault:
+            raise self._invalid(fault) from fault
 
     def _run_in_c(self, segment: Segment, run: _kernels.Run, elapsed: Array | None) -> None:
         try:
             run.execute(segment.first, segment.last, elapsed)
         except _kernels.Fault as fault:
-            task, code, value, bound = fault.args
-            node = self.node(self.tasks[task].op_index)
-            raise ModelInvalid("D0001", _FAULTS[code].format(value=value, bound=bound), where=node) from fault
+            raise self._invalid(fault) from fault
+
+    def _invalid(self, fault: _kernels.Fault) -> ModelInvalid:
+        task, code, value, bound = fault.args
+        node = self.node(self.tasks[task].op_index)
+        return ModelInvalid("D0001", _FAULTS[code].format(value=value, bound=bound), where=node)
 
     def _run_on_host(
         self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]

@@ -75,3 +75,37 @@ enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t la
     }
     return RUN_DONE;
 }
+
+static void prepare_next(uint8_t **bases, const struct atc_iterations *iterations)
+{
+    for (int64_t i = 0; i < iterations->n_swaps; i++) {
+        const struct atc_swap swap = iterations->swaps[i];
+        uint8_t *const written = bases[swap.output];
+        bases[swap.output] = bases[swap.input];
+        bases[swap.input] = written;
+    }
+    for (int64_t i = 0; i < iterations->n_strides; i++)
+        bases[iterations->strides[i].port] += iterations->strides[i].bytes;
+}
+
+enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
+                                       struct atc_iterations *iterations)
+{
+    int64_t polled = now_ns();
+    for (iterations->done = 0; iterations->done < iterations->count;) {
+        const enum atc_run_status status = atc_run_tasks(run, 0, run->plan->n_tasks);
+        if (status != RUN_DONE)
+            return status;
+        iterations->done++;
+        const bool ends = iterations->condition >= 0 && *bases[iterations->condition] == 0;
+        prepare_next(bases, iterations);
+        if (ends)
+            break;
+        if (iterations->done % 64 == 0 && run->interrupted != NULL && now_ns() - polled > POLL_NS) {
+            polled = now_ns();
+            if (run->interrupted())
+                return RUN_INTERRUPTED;
+        }
+    }
+    return RUN_DONE;
+}

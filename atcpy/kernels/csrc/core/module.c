@@ -6,6 +6,7 @@
  *     Plan(records, weights, arena_bytes, input_bytes, output_bytes, threads, isa, only)
  *     plan.start(inputs, outputs) -> Run
  *     run.execute(first, last, elapsed_ns=None);  memoryview(run) -> the arena
+ *     run.iterate(count, swaps, strides, condition) -> how many iterations there were
  *     maps_of_rows(keys, rows) -> [{key: float, ...}, ...]
  *     SymbolicPlan(blob, records, weights, threads, isa, only)
  *     plan.instantiate(symbols) -> (Plan, port_bytes, output_shapes, arena_bytes), or None
@@ -472,6 +473,21 @@ static int signals_pending(void)
     return pending;
 }
 
+/* Raises what ended a run, if something did. */
+static bool has_run(struct atc_run *run, enum atc_run_status status)
+{
+    if (status == RUN_INTERRUPTED)
+        return false; /* the signal's handler has raised */
+    if (status != RUN_FAULT)
+        return true;
+    PyObject *value = Py_BuildValue("(LiLL)", (long long)run->task, atomic_load(&run->fault.code),
+                                    (long long)run->fault.value, (long long)run->fault.bound);
+    if (value != NULL)
+        PyErr_SetObject(fault_error, value);
+    Py_XDECREF(value);
+    return false;
+}
+
 static PyObject *run_execute(PyObject *object, PyObject *args)
 {
     struct run_object *self = (struct run_object *)object;
@@ -508,17 +524,136 @@ static PyObject *run_execute(PyObject *object, PyObject *args)
     enum atc_run_status status;
     Py_BEGIN_ALLOW_THREADS status = atc_run_tasks(&run, first, last);
     Py_END_ALLOW_THREADS if (elapsed.obj != NULL) PyBuffer_Release(&elapsed);
-    if (status == RUN_INTERRUPTED)
-        return NULL; /* the signal's handler has raised */
-    if (status == RUN_FAULT) {
-        PyObject *value = Py_BuildValue("(LiLL)", (long long)run.task, atomic_load(&run.fault.code),
-                                        (long long)run.fault.value, (long long)run.fault.bound);
-        if (value != NULL)
-            PyErr_SetObject(fault_error, value);
-        Py_XDECREF(value);
+    if (!has_run(&run, status))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Reads (input, output) pairs of ports that exchange their memory. Both are written. */
+static bool read_swaps(const struct run_object *self, PyObject *list, struct atc_swap *swaps)
+{
+    const struct atc_plan *plan = self->owner->plan;
+    const int64_t *sizes = self->owner->sizes;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        long long input, output;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "LL", &input, &output))
+            return false;
+        if (input < 0 || input >= plan->n_inputs || output < 0 || output >= plan->n_outputs ||
+            sizes[input] != sizes[plan->n_inputs + output] || self->buffers[input].readonly) {
+            PyErr_Format(PyExc_ValueError, "input %lld and output %lld cannot be exchanged", input,
+                         output);
+            return false;
+        }
+        swaps[i] = (struct atc_swap){BASE_PORTS + input, BASE_PORTS + plan->n_inputs + output};
+    }
+    return true;
+}
+
+/* Reads (port, buffer) pairs, outputs being counted after the inputs, and sets the first memory of
+ * each. The buffers are held in `views`, of which `n_views` are to be released.
+ */
+static bool read_strides(struct run_object *self, PyObject *list, int64_t count,
+                         struct atc_stride *strides, Py_buffer *views, Py_ssize_t *n_views)
+{
+    const struct atc_plan *plan = self->owner->plan;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        long long port;
+        PyObject *buffer;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "LO", &port, &buffer))
+            return false;
+        if (port < 0 || port >= plan->n_inputs + plan->n_outputs) {
+            PyErr_Format(PyExc_ValueError, "there is no port %lld", port);
+            return false;
+        }
+        Py_buffer *view = views + *n_views;
+        const int flags = port < plan->n_inputs ? PyBUF_SIMPLE : PyBUF_WRITABLE;
+        if (PyObject_GetBuffer(buffer, view, flags) < 0)
+            return false;
+        ++*n_views;
+        const int64_t bytes = self->owner->sizes[port];
+        if (bytes > 0 && view->len / bytes < count) {
+            PyErr_Format(PyExc_ValueError, "port %lld: %zd bytes for %lld iterations", port,
+                         view->len, (long long)count);
+            return false;
+        }
+        self->bases[BASE_PORTS + port] = view->buf;
+        strides[i] = (struct atc_stride){BASE_PORTS + port, bytes};
+    }
+    return true;
+}
+
+/* No base address may be set by two. */
+static bool are_distinct(const struct run_object *self, const struct atc_iterations *iterations)
+{
+    uint8_t *seen = calloc((size_t)self->n_buffers + BASE_PORTS, 1);
+    bool ok = seen != NULL;
+    for (int64_t i = 0; ok && i < iterations->n_swaps; i++)
+        ok = !seen[iterations->swaps[i].input]++ && !seen[iterations->swaps[i].output]++;
+    for (int64_t i = 0; ok && i < iterations->n_strides; i++)
+        ok = !seen[iterations->strides[i].port]++;
+    free(seen);
+    if (!ok)
+        PyErr_SetString(PyExc_ValueError, "a port is exchanged or strided twice");
+    return ok;
+}
+
+static PyObject *run_iterate(PyObject *object, PyObject *args)
+{
+    struct run_object *self = (struct run_object *)object;
+    const struct atc_plan *plan = self->owner->plan;
+    long long count, condition;
+    PyObject *swap_list, *stride_list;
+    if (!PyArg_ParseTuple(args, "LO!O!L", &count, &PyList_Type, &swap_list, &PyList_Type,
+                          &stride_list, &condition))
+        return NULL;
+    if (count < 0 || condition < -1 || condition >= plan->n_outputs ||
+        (condition >= 0 && self->owner->sizes[plan->n_inputs + condition] != 1)) {
+        PyErr_SetString(PyExc_ValueError, "no such number of iterations, or no such condition");
         return NULL;
     }
-    Py_RETURN_NONE;
+    for (int64_t i = 0; i < plan->n_tasks; i++) {
+        if (plan->tasks[i].fn == NULL) {
+            PyErr_Format(PyExc_ValueError, "task %lld runs on the host", (long long)i);
+            return NULL;
+        }
+    }
+    const Py_ssize_t n_swaps = PyList_GET_SIZE(swap_list), n_strides = PyList_GET_SIZE(stride_list);
+    struct atc_swap *swaps = calloc((size_t)n_swaps + 1, sizeof *swaps);
+    struct atc_stride *strides = calloc((size_t)n_strides + 1, sizeof *strides);
+    Py_buffer *views = calloc((size_t)n_strides + 1, sizeof *views);
+    Py_ssize_t n_views = 0;
+    PyObject *result = NULL;
+    if (swaps == NULL || strides == NULL || views == NULL) {
+        PyErr_NoMemory();
+    } else if (read_swaps(self, swap_list, swaps) &&
+               read_strides(self, stride_list, count, strides, views, &n_views)) {
+        struct atc_iterations iterations = {
+            .count = count,
+            .swaps = swaps,
+            .n_swaps = n_swaps,
+            .strides = strides,
+            .n_strides = n_strides,
+            .condition = condition < 0 ? -1 : BASE_PORTS + plan->n_inputs + condition};
+        struct atc_run run = {.plan = plan,
+                              .bases = self->bases,
+                              .scratch = self->arena->bytes + plan->arena_bytes,
+                              .interrupted = signals_pending};
+        if (are_distinct(self, &iterations)) {
+            enum atc_run_status status;
+            Py_BEGIN_ALLOW_THREADS status = atc_run_iterations(&run, self->bases, &iterations);
+            Py_END_ALLOW_THREADS if (has_run(&run, status)) result =
+                PyLong_FromLongLong(iterations.done);
+        }
+    }
+    for (Py_ssize_t i = 0; strides != NULL && i < n_strides; i++)
+        if (strides[i].port != 0) /* not the memory that is released here */
+            self->bases[strides[i].port] = self->buffers[strides[i].port - BASE_PORTS].buf;
+    for (Py_ssize_t i = 0; i < n_views; i++)
+        PyBuffer_Release(views + i);
+    free(swaps);
+    free(strides);
+    free(views);
+    return result;
 }
 
 /* The Run itself exports the arena's bytes, so that a view keeps it from being reused. */
@@ -605,6 +740,11 @@ static PyType_Spec symbolic_spec = {"atcpy.kernels._kernels.SymbolicPlan",
 
 static PyMethodDef run_methods[] = {
     {"execute", run_execute, METH_VARARGS, "Runs tasks [first, last)."},
+    {"iterate", run_iterate, METH_VARARGS,
+     "Runs all tasks up to `count` times and returns how often: (input, output) pairs exchange "
+     "their "
+     "memory after each, (port, buffer) pairs go through theirs, a condition that is false ends "
+     "it."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot run_slots[] = {

@@ -82,4 +82,31 @@ struct atc_run {
 /* Runs tasks [first, last), none of which may be the host's. */
 enum atc_run_status atc_run_tasks(struct atc_run *run, int64_t first, int64_t last);
 
+/* What one iteration writes and the next one reads: two ports that exchange their memory. */
+struct atc_swap {
+    int64_t input, output; /* indices of base addresses */
+};
+
+/* A port that has other memory in each iteration: the next `bytes` bytes. */
+struct atc_stride {
+    int64_t port; /* index of a base address */
+    int64_t bytes;
+};
+
+/* A plan that runs again and again. */
+struct atc_iterations {
+    int64_t count; /* at most */
+    const struct atc_swap *swaps;
+    int64_t n_swaps;
+    const struct atc_stride *strides;
+    int64_t n_strides;
+    int64_t condition; /* index of the base address of a bool: false ends the iterations; or -1 */
+    int64_t done;      /* how many there were */
+};
+
+/* Runs all tasks, none of which may be the host's, in each iteration; `bases` are those of the run.
+ */
+enum atc_run_status atc_run_iterations(struct atc_run *run, uint8_t **bases,
+                                       struct atc_iterations *iterations);
+
 #endif
