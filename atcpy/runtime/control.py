@@ -57,41 +57,49 @@ class _Closed:
         return Iterations(plan, inputs, carried, stepped, None if condition is None else condition[1])
 
 
-def run_bodies(node: Node, operands: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]) -> Sequence[RuntimeValue]:
-    """The outputs of a node with bodies; `operands` are the node's, what its bodies capture behind its own.
-    Raises ModelInvalid (D0001) for values that break the op's rule.
-    """
-    first = own_operands(node)
-    own, captured = list(operands[:first]), list(operands[first:])
-    own += [None] * (first - len(own))
-    if node.op_type == "If":
-        return _run_if(node, own[0], captured, bodies)
-    ((graph, body),) = bodies.items()
-    closed = _Closed(body, _captured_by(graph, captured, first))
-    match node.op_type:
-        case "Loop":
-            return _run_loop(node, own, graph, closed)
-        case "Scan":
-            return _run_scan(node, own, closed)
-        case "SequenceMap":
-            return _run_sequence_map(node, own, closed)
-    raise ModelInvalid("D0001", f"{node.op_type} has bodies that nothing runs", where=node)
+class ControlNode:
+    """A node with bodies, ready to run."""
+
+    def __init__(self, node: Node, bodies: Mapping[Graph, Body]) -> None:
+        """`bodies` has at least those of the node."""
+        self._node = node
+        self._own_count = own_operands(node)
+        first = 0 if node.op_type == "If" else self._own_count
+        self._bodies = {
+            name: (bodies[graph], [data.int_attr("index", 0) - first for data in graph.inputs if _is_captured(data)])
+            for name, graph in node.attrs.items()
+            if isinstance(graph, Graph)
+        }
+
+    def run(self, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+        """The outputs of the node; `operands` are the node's, what its bodies capture behind its own.
+        Raises ModelInvalid (D0001) for values that break the op's rule.
+        """
+        node, first = self._node, self._own_count
+        own, captured = list(operands[:first]), operands[first:]
+        own += [None] * (first - len(own))
+        if node.op_type == "If":
+            body, indices = self._bodies["then_branch" if _truth(node, own[0]) else "else_branch"]
+            return body.run([captured[index] for index in indices])
+        [(body, indices)] = self._bodies.values()
+        closed = _Closed(body, [captured[index] for index in indices])
+        match node.op_type:
+            case "Loop":
+                return _run_loop(node, own, closed)
+            case "Scan":
+                return _run_scan(node, own, closed)
+            case "SequenceMap":
+                return _run_sequence_map(node, own, closed)
+        raise ModelInvalid("D0001", f"{node.op_type} has bodies that nothing runs", where=node)
 
 
-def _captured_by(body: Graph, captured: Sequence[RuntimeValue], first: int) -> list[RuntimeValue]:
-    return [captured[data.int_attr("index", 0) - first] for data in body.inputs if "captured" in data.attrs]
+def _is_captured(data: Node) -> bool:
+    return "captured" in data.attrs
 
 
-def _run_if(
-    node: Node, condition: RuntimeValue, captured: Sequence[RuntimeValue], bodies: Mapping[Graph, Body]
-) -> Sequence[RuntimeValue]:
-    body = node.attrs["then_branch" if _truth(node, condition) else "else_branch"]
-    assert isinstance(body, Graph)
-    return bodies[body].run(_captured_by(body, captured, 0))
-
-
-def _run_loop(node: Node, own: Sequence[RuntimeValue], graph: Graph, body: _Closed) -> Sequence[RuntimeValue]:
+def _run_loop(node: Node, own: Sequence[RuntimeValue], body: _Closed) -> Sequence[RuntimeValue]:
     """`for (i = 0; i < M and condition; i++)`: values carried from one iteration to the next, others collected."""
+    graph = next(node.subgraphs)
     trip_count, condition, *carried = own
     limit = None if trip_count is None else _limit(trip_count)
     going = condition is None or _truth(node, condition)

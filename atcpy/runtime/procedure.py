@@ -6,6 +6,7 @@ A cluster runs by plans of the package. What none of them serves is compiled for
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from atcpy.errors import InternalError, ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, with_bodies
@@ -13,7 +14,7 @@ from atcpy.ir.tensor import Array
 from atcpy.om.clusters import TaskRecord
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
-from atcpy.runtime.control import run_bodies
+from atcpy.runtime.control import ControlNode
 from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.iterations import BodyPlan
@@ -64,6 +65,17 @@ def _is_variable(variable: Variable, value: Value) -> bool:
     return variable.dtype is desc.dtype and variable.dims == dims
 
 
+@dataclass(frozen=True, slots=True)
+class _BoundStep:
+    """A step, and where its values are: in slots of the list of all values. Slot 0 has no value."""
+
+    step: Step
+    number: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    released: tuple[int, ...]  # slots that no later step reads
+
+
 class Procedure:
     """A graph that runs step by step. Threads may share it."""
 
@@ -76,29 +88,36 @@ class Procedure:
         cache: ShapeCache,
     ) -> None:
         """`clusters` has the plans by the number of their step, `procedures` at least the bodies of the graph."""
-        self._graph, self._steps, self._clusters = graph, steps, clusters
-        self._inputs = tuple(node.output for node in graph.inputs)
-        self._outputs = tuple(graph.outputs)
-        self._is_whole = any(isinstance(step, Cluster) and step.is_whole for step in steps)
+        self._graph, self._clusters, self._cache = graph, clusters, cache
         self._bodies = {body: procedures[body] for node in graph.nodes for body in node.subgraphs}
-        self._cache = cache
+        self._control = {node: ControlNode(node, self._bodies) for node in graph.nodes if node.has_subgraphs}
         self._compiled: dict[int, HybridGraph] = {}
-        nodes = [step for step in steps if isinstance(step, Node)]
-        read = (*(value for node in nodes for value in node.operands), *self._outputs)
-        self._constants = {value: _read_only(value.tensor.array) for value in read if value.tensor is not None}
-        self._released = self._find_released()
+        self._is_whole = any(isinstance(step, Cluster) and step.is_whole for step in steps)
+        self._values: list[RuntimeValue] = [None]  # constants, in their slots
+        self._slots: dict[Value, int] = {}
+        self._inputs = tuple([self._slot(node.output) for node in graph.inputs])
+        bound = [
+            _BoundStep(step, number, tuple(map(self._slot, step.inputs)), tuple(map(self._slot, step.outputs)), ())
+            for number, step in enumerate(steps)
+        ]
+        self._outputs = tuple(map(self._slot, graph.outputs))
+        self._steps = self._with_released(bound)
 
-    def _find_released(self) -> list[list[Value]]:
-        """The values that no step after each step reads."""
-        last: dict[Value, int] = {}
-        for number, step in enumerate(self._steps):
-            last |= dict.fromkeys(_read_by(step), number)
-            last |= {value: number for value in step.outputs if value not in last}
-        released: list[list[Value]] = [[] for _ in self._steps]
-        for value, number in last.items():
-            if value not in self._outputs and value not in self._constants:
-                released[number].append(value)
-        return released
+    def _slot(self, value: Value | None) -> int:
+        if value is None:
+            return 0
+        if value not in self._slots:
+            self._slots[value] = len(self._values)
+            self._values.append(None if value.tensor is None else _read_only(value.tensor.array))
+        return self._slots[value]
+
+    def _with_released(self, steps: Sequence[_BoundStep]) -> list[_BoundStep]:
+        last = {slot: step.number for step in steps for slot in (*step.outputs, *step.inputs)}
+        released: list[list[int]] = [[] for _ in steps]
+        for slot, number in last.items():
+            if slot not in self._outputs and self._values[slot] is None:
+                released[number].append(slot)
+        return [replace(step, released=tuple(slots)) for step, slots in zip(steps, released, strict=True)]
 
     def run_owned(self, values: Sequence[RuntimeValue], *, planned: bool = True) -> list[RuntimeValue]:
         """`run` with results that nobody else can change."""
@@ -114,80 +133,73 @@ class Procedure:
         `run`, and PackageCorrupt (P0005) for a graph that the compiler cannot have written.
         """
         try:
-            environment: dict[Value, RuntimeValue] = self._constants | dict(zip(self._inputs, values, strict=True))
-            for number, step in enumerate(self._steps):
-                operands = [None if value is None else environment[value] for value in step.inputs]
-                if isinstance(step, Node):
-                    results: Sequence[RuntimeValue] = self._run_node(step, operands)
-                else:
-                    results = self._run_cluster(number, operands, planned=planned)
-                environment.update(zip(step.outputs, results, strict=True))
-                for value in self._released[number]:
-                    environment.pop(value, None)
-            return [environment[value] for value in self._outputs]
+            slots = self._values.copy()
+            for slot, value in zip(self._inputs, values, strict=True):
+                slots[slot] = value
+            for step in self._steps:
+                operands = [slots[slot] for slot in step.inputs]
+                results = self._run_step(step, operands, planned=planned)
+                for slot, result in zip(step.outputs, results, strict=True):
+                    slots[slot] = result
+                for slot in step.released:
+                    slots[slot] = None
+            return [slots[slot] for slot in self._outputs]
         except (InternalError, *EVALUATION_ERRORS) as error:
             raise broken_package(error, self._graph.name) from error
         except MemoryError as error:
             raise ResourceLimit("R0001", "no memory for the values of the graph", where=self._graph.name) from error
 
-    def _run_cluster(self, number: int, operands: Sequence[RuntimeValue], *, planned: bool) -> Sequence[RuntimeValue]:
-        cluster = self._clusters.get(number)
-        results = cluster.run(operands) if cluster is not None and planned else None
-        return self._compiled_cluster(number).run(operands) if results is None else results
+    def _run_step(self, step: _BoundStep, operands: Sequence[RuntimeValue], *, planned: bool) -> Sequence[RuntimeValue]:
+        if isinstance(step.step, Node):
+            return self._run_node(step.step, operands)
+        cluster = self._clusters.get(step.number) if planned else None
+        results = None if cluster is None else cluster.run(operands)
+        return self._compiled_cluster(step).run(operands) if results is None else results
 
-    def _compiled_cluster(self, number: int) -> HybridGraph:
+    def _compiled_cluster(self, step: _BoundStep) -> HybridGraph:
         """What compiles a cluster for the shapes that it meets."""
-        found = self._compiled.get(number)
+        found = self._compiled.get(step.number)
         if found is None:
-            step = self._steps[number]
-            assert isinstance(step, Cluster)
-            found = self._compiled.setdefault(number, HybridGraph(cluster_graph(self._graph, step), self._cache))
+            assert isinstance(step.step, Cluster)
+            graph = cluster_graph(self._graph, step.step)
+            found = self._compiled.setdefault(step.number, HybridGraph(graph, self._cache))
         return found
 
     def _run_node(self, node: Node, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-        if not node.has_subgraphs:
+        control = self._control.get(node)
+        if control is None:
             return as_arrays(evaluate(node, operands))
         try:
-            return run_bodies(node, operands, {body: self._bodies[body] for body in node.subgraphs})
+            return control.run(operands)
         except EVALUATION_ERRORS as error:
             raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that the graph is for these inputs; None if it takes several, or nodes that run one by one."""
-        if len(self._steps) != 1 or self._constants:
+        if not self._is_whole:
             return None
-        [step] = self._steps
-        if isinstance(step, Node):
-            return None
-        inputs = {value: index for index, value in enumerate(self._inputs)}
-        operands = [values[inputs[value]] for value in step.inputs]
-        plan = self._clusters[0].body_plan(operands) if 0 in self._clusters else None
-        plan = self._compiled_cluster(0).body_plan(operands) if plan is None else plan
-        return plan
+        plan = self._clusters[0].body_plan(values) if 0 in self._clusters else None
+        return self._compiled_cluster(self._steps[0]).body_plan(values) if plan is None else plan
 
     def plans(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met, those of bodies too."""
-        for number in range(len(self._steps)):
-            if number in self._clusters:
-                yield from self._clusters[number].instances()
-            if number in self._compiled:
-                yield from self._compiled[number].plans()
+        for step in self._steps:
+            if step.number in self._clusters:
+                yield from self._clusters[step.number].instances()
+            if step.number in self._compiled:
+                yield from self._compiled[step.number].plans()
         for body in self._bodies.values():
             yield from body.plans()
 
     def eager_nodes(self) -> Iterator[Node]:
         """The nodes that run one by one."""
-        for number, step in enumerate(self._steps):
-            if isinstance(step, Node):
-                yield step
-            elif number in self._compiled:
-                yield from self._compiled[number].eager_nodes()
+        for step in self._steps:
+            if isinstance(step.step, Node):
+                yield step.step
+            elif step.number in self._compiled:
+                yield from self._compiled[step.number].eager_nodes()
         for body in self._bodies.values():
             yield from body.eager_nodes()
-
-
-def _read_by(step: Step) -> Iterator[Value]:
-    return (value for value in step.inputs if value is not None)
 
 
 def _read_only(array: Array) -> Array:
