@@ -66,6 +66,17 @@ def test_matmul_agrees_with_the_reference(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 16, 24])
+def test_each_half_of_the_last_panel(isa: str, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    for rows in range(1, 8):
+        arrays = [random(rng, (rows, 11)), random(rng, (11, columns)), random(rng, (columns,))]
+        node = make_node("FusedMatMul", arrays, {"activation": "Relu"}, constants=[1, 2])
+        expected = np.maximum(arrays[0].astype("f8") @ arrays[1] + arrays[2], 0).astype("f4")
+        assert_near(run_op(node, arrays, isa=isa)[0], expected, 11)
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
     ("a", "b"), [((5,), (5,)), ((5,), (5, 3)), ((4, 5), (5,)), ((2, 4, 5), (5,)), ((5,), (2, 5, 3)), ((0,), (0,))]
 )

@@ -82,3 +82,13 @@ def test_what_the_kernel_cannot_do_is_said() -> None:
         opdef = find_opdef(node)
         assert opdef is not None
         assert [reject.reason for reject in opdef.engines[Engine.VECTOR](node)] == reasons
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_largest_of_a_row_is_found_in_each_lane(isa: str) -> None:
+    x = np.random.default_rng(0).standard_normal((33, 33)).astype(np.float32)
+    for value, share in ((60.0, 1.0), (np.nan, np.nan)):
+        rows = np.where(np.eye(33), value, x).astype(np.float32)
+        [y] = run_op(make_node("Softmax", [rows], {}), [rows], isa=isa)
+        np.testing.assert_allclose(y.diagonal(), np.full(33, share), rtol=1e-6)
+        assert np.isnan(share) == np.isnan(y).all(axis=1).all()

@@ -53,6 +53,17 @@ static void pack_keys(const struct attend *a, int64_t first, int64_t keys)
     }
 }
 
+/* The first `columns` floats of a row of a panel, zero beyond them. */
+static inline void copy_to_panel(const float *from, int64_t columns, float *to)
+{
+    for (int64_t c = 0; c < MATMUL_PANEL; c += VF) {
+        const int64_t left = columns - c;
+        vf_store(to + c, left >= VF ? vf_load(from + c)
+                         : left > 0 ? vf_load_n(from + c, left, 0)
+                                    : vf_set1(0));
+    }
+}
+
 /* Values of the keys from `first`: panels of 16 columns, zero beyond the last one. */
 static void pack_values(const struct attend *a, int64_t first, int64_t keys)
 {
@@ -62,10 +73,8 @@ static void pack_values(const struct attend *a, int64_t first, int64_t keys)
         const int64_t columns = min_i64(MATMUL_PANEL, width - c);
         const float *from = rows.at + c;
         float *to = a->values + c * keys;
-        if (columns < MATMUL_PANEL)
-            memset(to, 0, (size_t)(keys * MATMUL_PANEL) * sizeof *to);
         for (int64_t j = 0; j < keys; j++, from += rows.row, to += MATMUL_PANEL)
-            memcpy(to, from, (size_t)columns * sizeof *to);
+            copy_to_panel(from, columns, to);
     }
 }
 

@@ -102,10 +102,12 @@ static inline bool activates_later(const struct matmul_tile *t)
     return t->last && t->activation != ACT_NONE && t->activation != ACT_RELU;
 }
 
-/* One function a number of rows: the loops over them unroll into registers. What the sums begin
- * from is added last: a residual that is large beside the products would round each of them.
+/* One function a number of rows: the loops over them unroll into registers. Where only half a panel
+ * has columns, the other half is not computed. What the sums begin from is added last: a residual
+ * that is large beside the products would round each of them.
  */
-static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int rows)
+static inline __attribute__((always_inline)) void micro(const struct matmul_tile *t, int rows,
+                                                        int halves)
 {
     __m256 acc[MAX_ROWS][HALVES];
     const float *start = t->first ? t->residual : t->dst;
@@ -119,12 +121,16 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
     const int64_t a_row = t->a_row;
     const float *a[] = {t->a, t->a + 3 * a_row}, *p = t->b;
     for (int64_t k = 0; k < t->k; k++, a[0]++, a[1]++, p += MATMUL_PANEL) {
-        const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + LANES);
+        __m256 b[HALVES];
+#pragma GCC unroll 2
+        for (int h = 0; h < halves; h++)
+            b[h] = _mm256_loadu_ps(p + h * LANES);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
             const __m256 x = _mm256_broadcast_ss(a[i / 3] + i % 3 * a_row);
-            acc[i][0] = _mm256_fmadd_ps(x, low, acc[i][0]);
-            acc[i][1] = _mm256_fmadd_ps(x, high, acc[i][1]);
+#pragma GCC unroll 2
+            for (int h = 0; h < halves; h++)
+                acc[i][h] = _mm256_fmadd_ps(x, b[h], acc[i][h]);
         }
     }
 
@@ -132,14 +138,14 @@ static inline __attribute__((always_inline)) void micro(const struct matmul_tile
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int h = 0; h < HALVES; h++)
+            for (int h = 0; h < halves; h++)
                 acc[i][h] = _mm256_add_ps(acc[i][h], load_half(t, start + i * t->y_row, h));
     if (t->last)
         finish(t, acc, rows);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-        for (int h = 0; h < HALVES; h++)
+        for (int h = 0; h < halves; h++)
             store_half(t, t->dst + i * t->y_row, h, acc[i][h]);
     if (activates_later(t))
         activate_tile(t, rows);
@@ -206,7 +212,10 @@ static void transpose(const float *src, int64_t src_row, float *dst, int64_t dst
 #define DEFINE(rows)                                                                               \
     static void micro_##rows(const struct matmul_tile *tile)                                       \
     {                                                                                              \
-        micro(tile, rows);                                                                         \
+        if (tile->columns <= LANES)                                                                \
+            micro(tile, rows, 1);                                                                  \
+        else                                                                                       \
+            micro(tile, rows, HALVES);                                                             \
     }
 
 DEFINE(2)

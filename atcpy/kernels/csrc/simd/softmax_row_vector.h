@@ -19,13 +19,7 @@ static inline float largest_of_row(const float *src, int64_t n)
             best[a] = vf_max(best[a], vf_load(src + i + a * VF));
     for (; i < n; i += VF)
         best[0] = vf_max(best[0], vf_load_n(src + i, min_i64(VF, n - i), -INFINITY));
-    float lanes[VF];
-    vf_store(lanes, vf_max(best[0], best[1]));
-    float largest = lanes[0];
-    for (int lane = 1; lane < VF; lane++)
-        if (lanes[lane] > largest || lanes[lane] != lanes[lane])
-            largest = lanes[lane];
-    return largest;
+    return vf_largest_lane(vf_max(best[0], best[1]));
 }
 
 /* Σ e^(x − largest), each term kept in dst unless that is NULL. */

@@ -76,6 +76,14 @@ static inline vf vf_min(vf a, vf b)
     return _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
 }
 
+/* The largest of all lanes; NaN if one is. */
+static inline float vf_largest_lane(vf x)
+{
+    x = vf_max(x, _mm256_permute2f128_ps(x, x, 1));
+    x = vf_max(x, _mm256_permute_ps(x, 0x4e));
+    return _mm256_cvtss_f32(vf_max(x, _mm256_permute_ps(x, 0xb1)));
+}
+
 static inline vf vf_select(vm mask, vf yes, vf no)
 {
     return _mm256_blendv_ps(no, yes, mask);

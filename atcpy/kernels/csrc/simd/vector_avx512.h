@@ -74,6 +74,15 @@ static inline vf vf_keep_n(vf x, int64_t n, float rest)
     return _mm512_mask_mov_ps(_mm512_set1_ps(rest), vf_first(n), x);
 }
 
+/* The largest of all lanes; NaN if one is. */
+static inline float vf_largest_lane(vf x)
+{
+    x = vf_max(x, _mm512_shuffle_f32x4(x, x, 0x4e));
+    x = vf_max(x, _mm512_shuffle_f32x4(x, x, 0xb1));
+    x = vf_max(x, _mm512_permute_ps(x, 0x4e));
+    return _mm512_cvtss_f32(vf_max(x, _mm512_permute_ps(x, 0xb1)));
+}
+
 static inline vf vf_select(vm mask, vf yes, vf no)
 {
     return _mm512_mask_blend_ps(mask, no, yes);
