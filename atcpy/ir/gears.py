@@ -22,6 +22,7 @@ from atcpy.ir.tensor import Tensor
 from atcpy.options import ANY_SIZE, GearKind
 
 _SUFFIX = "_ascend_mbatch_batch_"
+_GE_TYPE = {DType.FLOAT32: "DT_FLOAT", DType.FLOAT64: "DT_DOUBLE", DType.BFLOAT16: "DT_BF16"}  # others are named alike
 
 
 def branches(graph: Graph) -> tuple[Graph, ...]:
@@ -102,8 +103,9 @@ def _note_shapes(attrs: dict[str, object], desc: TensorDesc, name: str, shapes: 
     if desc.is_static or desc.shape is None:
         return
     attrs["_mbatch_origin_input_dims"] = tuple(dim if isinstance(dim, int) else ANY_SIZE for dim in desc.shape)
+    ge_type = _GE_TYPE.get(desc.dtype, f"DT_{desc.dtype.name}")
     attrs["_all_origin_gears_inputs"] = tuple(
-        f"{desc.format.kind.name}:DT_{desc.dtype.name}:{name}:{TensorDesc.plain(desc.dtype, shape).nbytes}:"
+        f"{desc.format.kind.name}:{ge_type}:{name}:{TensorDesc.plain(desc.dtype, shape).nbytes}:"
         f"{len(shape)}:{','.join(map(str, shape))}"
         for shape in shapes
     )

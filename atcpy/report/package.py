@@ -26,8 +26,8 @@ Record = dict[str, Any]
 
 
 class PackageView:
-    """A package opened for people; MODEL_DEF is parsed once. Of a package with gears it shows the graph, the tasks and
-    the memory of one, the first by default.
+    """A package opened for people; MODEL_DEF is parsed once. Of a package with gears it shows the graph and the tasks
+    of one, the first by default.
     """
 
     def __init__(self, path: Path, gear: int = 0) -> None:
@@ -43,7 +43,6 @@ class PackageView:
         self.graph: Graph = graphs[gear] if graphs else self.model.graph
         self.graph.decisions = self.model.graph.decisions
         self.task_records = self.package.tasks_of(gear) if graphs else self.package.tasks
-        self.arena_bytes = self.package.gears[gear].arena_bytes if graphs else self.package.arena_bytes
 
     def summary(self) -> Record:
         """The same keys as `convert --json` has, as far as the package knows them."""
@@ -73,7 +72,7 @@ class PackageView:
             "allreduce": to_json(graph.decisions.allreduce),
             "precision": to_json(Precision()),
             "memory": {
-                "arena": self.arena_bytes,
+                "arena": self.package.arena_bytes,
                 "lower_bound": model.memory.lower_bound,
                 "unshared": model.memory.unshared_bytes,
                 "weights": len(self.package.weights),

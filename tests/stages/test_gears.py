@@ -101,7 +101,7 @@ def test_the_graph_is_that_of_ge() -> None:
     }
     assert by_name["x"].attrs["_mbatch_origin_input_dims"] == (2, -1, 8)
     assert by_name["mask"].attrs["_all_origin_gears_inputs"] == (
-        "ND:DT_FLOAT32:mask:56:2:2,7", "ND:DT_FLOAT32:mask:128:2:2,16", "ND:DT_FLOAT32:mask:8:2:2,1",
+        "ND:DT_FLOAT:mask:56:2:2,7", "ND:DT_FLOAT:mask:128:2:2,16", "ND:DT_FLOAT:mask:8:2:2,1",
     )  # fmt: skip
     assert graph.net_output.attrs["_dynamic_output_dims"][:4] == ("0,0,2,7,8", "1,0,2,16,8", "2,0,2,1,8", "0,1,2,8")
     assert [str(value.desc.shape and value.desc.shape[1]) for value in graph.outputs[:2]] == ["s", "8"]
