@@ -44,7 +44,7 @@ def fill_and_copy(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tup
     blocks = [BlockSize(symbol * size, *life) for life, size in zip(lives, sizes, strict=True)]
     outputs = [(symbol * size, (symbol * size,)) for size in sizes]
     guard = Guard(terms_of(symbol - 1000), "<", True, "")
-    program = encode_program(tracer, [symbol], [guard], ordered, blocks, [], outputs)
+    program = encode_program(tracer, [symbol], [(1, 2**40)], [guard], ordered, blocks, [], outputs)
     return program, b"".join(map(pack_compiled_task, ordered))
 
 
