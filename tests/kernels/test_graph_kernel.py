@@ -436,7 +436,9 @@ def simple() -> tuple[Program, list[Array], list[tuple[int, Array]]]:
 
 
 def load(task: bytes) -> None:
-    _kernels.Plan(task, None, 1 << 16, [1 << 16] * 4, [1 << 16] * 4, 1)
+    _, written = table.read_slots(task)
+    outputs = [nbytes for region, _, _, nbytes in written if region is Region.OUTPUT]
+    _kernels.Plan(task, None, 1 << 16, [1 << 16] * 4, outputs, 1)
 
 
 def test_the_simple_program_is_taken() -> None:

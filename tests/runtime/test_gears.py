@@ -12,7 +12,7 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import PackageCorrupt, UsageError
-from atcpy.ir import CompiledModel, Gear
+from atcpy.ir import CompiledModel, DType, Gear, Port, TensorDesc
 from atcpy.kernels import _kernels
 from atcpy.om import writer
 from atcpy.om.inout import GearInfo
@@ -108,6 +108,7 @@ LYING: dict[str, Change] = {
     "a gear less": lambda gears: gears[:2],
     "smaller inputs": lambda gears: tuple(replace(gear, sizes=(gear.sizes[0] + 1,)) for gear in gears[::-1]),
     "equal gears": each(sizes=(2,)),
+    "larger outputs": each(outputs=((100, 3),)),
     "smaller outputs": each(outputs=((1, 3),)),
     "an output that contradicts the port": each(outputs=((1, 4),)),
     "an output of another rank": each(outputs=((3,),)),
@@ -123,6 +124,13 @@ def test_gears_that_lie_are_refused_at_load(change: Change) -> None:
     with pytest.raises(PackageCorrupt) as caught:
         session_of(replace(made, gears=change(made.gears)))
     assert caught.value.code == "P0005"
+
+
+def test_an_output_that_no_task_writes_to_its_end_is_refused() -> None:
+    made = compiled(input_shape="x:1,3")
+    larger = Port("y", TensorDesc.plain(DType.FLOAT32, (2, 3)))
+    with pytest.raises(PackageCorrupt, match="no task writes output 0 to its end"):
+        session_of(replace(made, outputs=(larger,)))
 
 
 def test_sizes_beyond_any_memory_are_refused_at_load() -> None:

@@ -195,7 +195,7 @@ static int plan_init(PyObject *object, PyObject *args, PyObject *kwargs)
     struct atc_refusal refusal;
     self->plan = atc_plan_load(records.buf, (size_t)records.len, self->weights.buf, NULL, &limits,
                                threads, (enum atc_isa)isa, only, &refusal);
-    if (self->plan == NULL) {
+    if (self->plan == NULL || !atc_plan_writes_outputs(self->plan, limits.output_bytes, &refusal)) {
         set_refused(&refusal);
         goto done;
     }

@@ -277,6 +277,29 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
     return plan;
 }
 
+bool atc_plan_writes_outputs(const struct atc_plan *plan, const int64_t *output_bytes,
+                             struct atc_refusal *refusal)
+{
+    uint64_t *ends = calloc((size_t)plan->n_outputs + 1, sizeof *ends);
+    refusal->out_of_memory = false;
+    if (ends == NULL)
+        return atc_refuse_memory(refusal);
+    for (int64_t i = 0; i < plan->n_tasks; i++) {
+        const struct atc_task *task = plan->records + i;
+        for (int d = task->n_src; d < task->n_src + task->n_dst; d++) {
+            const struct atc_slot *slot = task->slots + d;
+            if (slot->region == REGION_OUTPUT && slot->offset + slot->bytes > ends[slot->index])
+                ends[slot->index] = slot->offset + slot->bytes;
+        }
+    }
+    int64_t output = 0;
+    while (output < plan->n_outputs && ends[output] >= (uint64_t)output_bytes[output])
+        output++;
+    free(ends);
+    return output == plan->n_outputs ||
+           atc_refuse(refusal, -1, "no task writes output %lld to its end", (long long)output);
+}
+
 void atc_plan_free(struct atc_plan *plan)
 {
     atc_arena_pool_free(&plan->own_arenas);

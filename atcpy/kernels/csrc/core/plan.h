@@ -61,6 +61,12 @@ struct atc_plan *atc_plan_load(const uint8_t *records, size_t bytes, const uint8
                                const char *only, struct atc_refusal *refusal);
 void atc_plan_free(struct atc_plan *plan);
 
+/* Whether tasks write each output to its end. Memory for outputs is not cleared: one that is larger
+ * than what is written would hand out what the process left there. False with the refusal.
+ */
+bool atc_plan_writes_outputs(const struct atc_plan *plan, const int64_t *output_bytes,
+                             struct atc_refusal *refusal);
+
 /* Memory of one run: arena_bytes, then one scratch a thread. */
 struct atc_arena *atc_plan_take_arena(const struct atc_plan *plan);
 

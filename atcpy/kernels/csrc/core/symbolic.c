@@ -484,9 +484,14 @@ static bool load(struct atc_symbolic *self, struct atc_instance *instance,
     instance->plan = atc_plan_load(
         (const uint8_t *)self->records, (size_t)header->n_tasks * ATC_TASK_BYTES, self->weights,
         self->rows, &limits, self->threads, self->isa, self->only, refusal);
-    if (instance->plan != NULL)
-        instance->plan->arenas = &self->arenas;
-    return instance->plan != NULL;
+    if (instance->plan == NULL)
+        return false;
+    instance->plan->arenas = &self->arenas;
+    if (atc_plan_writes_outputs(instance->plan, output_bytes, refusal))
+        return true;
+    atc_plan_free(instance->plan);
+    instance->plan = NULL;
+    return false;
 }
 
 enum atc_instance_status atc_symbolic_instantiate(struct atc_symbolic *self, const int64_t *symbols,
