@@ -24,11 +24,13 @@ class LayerTime:
 
 
 def time_layers(session: InferenceSession, feeds: Feeds, profiles: int = PROFILES) -> list[LayerTime]:
-    """Each task's median over some runs, in order of execution; the first run is left out."""
-    session.profile(feeds)
-    medians = np.median([session.profile(feeds) for _ in range(profiles)], axis=0)
+    """Each task's median over some runs, in order of execution; the first run is left out. Tasks of the body of a loop
+    are added up.
+    """
+    tasks = [item.task for item in session.profile(feeds)]
+    medians = np.median([[item.seconds for item in session.profile(feeds)] for _ in range(profiles)], axis=0)
     total = float(medians.sum()) or 1.0
     return [
         LayerTime(i, t.op_type, t.sources or (t.node,), t.kernel, t.engine, float(seconds), float(seconds) / total)
-        for i, (t, seconds) in enumerate(zip(session.tasks_for(feeds), medians, strict=True))
+        for i, (t, seconds) in enumerate(zip(tasks, medians, strict=True))
     ]

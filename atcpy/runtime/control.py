@@ -14,6 +14,7 @@ from atcpy.ir.closure import formal_inputs, own_operands
 from atcpy.ir.tensor import Array
 from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyPlan, Iterations, can_iterate
+from atcpy.runtime.profile import Profile
 
 # A Loop without a trip count, which may never end, is stopped after so many iterations.
 MAX_ITERATIONS = 1_000_000
@@ -25,7 +26,7 @@ MAX_CHUNK = 1 << 14
 class Body(Protocol):
     """A graph that runs for whatever inputs it gets."""
 
-    def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+    def run(self, values: Sequence[RuntimeValue], *, profile: Profile | None = None) -> list[RuntimeValue]:
         """The outputs for inputs in order."""
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
@@ -38,9 +39,10 @@ class _Closed:
 
     body: Body
     captured: Sequence[RuntimeValue]
+    profile: Profile | None
 
     def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
-        return self.body.run([*values, *self.captured])
+        return self.body.run([*values, *self.captured], profile=self.profile)
 
     def iterations(
         self,
@@ -50,6 +52,8 @@ class _Closed:
         condition: tuple[int, int] | None = None,
     ) -> Iterations | None:
         """Iterations in C that begin with these inputs, if the body can run so; `condition` is its input and output."""
+        if self.profile is not None:
+            return None  # its tasks are timed one by one
         inputs = [*values, *self.captured]
         plan = self.body.body_plan(inputs)
         if plan is None or not can_iterate(plan, inputs, carried, None if condition is None else condition[0]):
@@ -71,7 +75,7 @@ class ControlNode:
             if isinstance(graph, Graph)
         }
 
-    def run(self, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    def run(self, operands: Sequence[RuntimeValue], profile: Profile | None = None) -> Sequence[RuntimeValue]:
         """The outputs of the node; `operands` are the node's, what its bodies capture behind its own.
         Raises ModelInvalid (D0001) for values that break the op's rule.
         """
@@ -80,9 +84,9 @@ class ControlNode:
         own += [None] * (first - len(own))
         if node.op_type == "If":
             body, indices = self._bodies["then_branch" if _truth(node, own[0]) else "else_branch"]
-            return body.run([captured[index] for index in indices])
+            return body.run([captured[index] for index in indices], profile=profile)
         [(body, indices)] = self._bodies.values()
-        closed = _Closed(body, [captured[index] for index in indices])
+        closed = _Closed(body, [captured[index] for index in indices], profile)
         match node.op_type:
             case "Loop":
                 return _run_loop(node, own, closed)

@@ -22,9 +22,10 @@ from atcpy.ir.specialization import Specialization, Specialize
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Bound
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
+from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.profile import Profile, run_alone
 
 Bind = Callable[[CompiledModel], ExecutionPlan]
 _DEFAULT = "default"  # stands for an input that is not fed in the key of a variant
@@ -71,18 +72,18 @@ class HybridGraph:
         }
         self._variants: OrderedDict[Hashable, _Variant] = OrderedDict()
 
-    def run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+    def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[RuntimeValue]:
         """Compute the outputs for inputs in order. Raises the errors of a session's `run`, and PackageCorrupt (P0005)
         for a graph that the compiler cannot have written.
         """
         try:
-            return self._run(values)
+            return self._run(values, profile)
         except (InternalError, *EVALUATION_ERRORS) as error:
             raise broken_package(error, self.graph.name) from error
         except MemoryError as error:
             raise ResourceLimit("R0001", "no memory for the values of the graph", where=self.graph.name) from error
 
-    def _run(self, values: Sequence[RuntimeValue]) -> list[RuntimeValue]:
+    def _run(self, values: Sequence[RuntimeValue], profile: Profile | None) -> list[RuntimeValue]:
         results: list[RuntimeValue] = [None] * self._output_count
         output_indices: Sequence[int] = range(self._output_count)
         graph: HybridGraph | None = self
@@ -92,14 +93,15 @@ class HybridGraph:
             named: dict[str, RuntimeValue] = dict(zip(graph.inputs, values, strict=True))
             named.update(variant.constants)
             if variant.plan is not None:
-                computed = variant.plan.run([named[port.name] for port in variant.plan.inputs])
+                arrays = [named[port.name] for port in variant.plan.inputs]
+                computed = variant.plan.run(arrays) if profile is None else profile.run_plan(variant.plan, arrays)
                 named.update(zip((port.name for port in variant.plan.outputs), computed, strict=True))
                 for name, counted in steps.counted.items():
                     if name in named:
                         named[name] = _cut(named[name], counted.shape, int(named[counted.count][0]))
             for node in steps.eager:
                 operands = [None if value is None else named[value.name] for value in node.inputs]
-                computed = as_arrays(evaluate(node, operands))
+                computed = run_alone(node, operands, profile)
                 named.update(zip((value.name for value in node.outputs), computed, strict=True))
             for index, name in steps.outputs:
                 results[output_indices[index]] = named[name]

@@ -15,11 +15,12 @@ from atcpy.om.clusters import TaskRecord
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
 from atcpy.runtime.control import ControlNode
-from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
+from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
 from atcpy.runtime.iterations import BodyPlan
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan
+from atcpy.runtime.profile import Profile, run_alone
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
 
 
@@ -119,18 +120,24 @@ class Procedure:
                 released[number].append(slot)
         return [replace(step, released=tuple(slots)) for step, slots in zip(steps, released, strict=True)]
 
-    def run_owned(self, values: Sequence[RuntimeValue], *, planned: bool = True) -> list[RuntimeValue]:
+    def run_owned(
+        self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
+    ) -> list[RuntimeValue]:
         """`run` with results that nobody else can change."""
         if planned and self._is_whole and 0 in self._clusters:
-            results = self._clusters[0].run(values)
+            results = self._clusters[0].run(values, profile)
             if results is not None:
                 return results
             planned = False
-        return owned(self.run(values, planned=planned), values)
+        return owned(self.run(values, planned=planned, profile=profile), values)
 
-    def run(self, values: Sequence[RuntimeValue], *, planned: bool = True) -> list[RuntimeValue]:
-        """The outputs for inputs in order; if not `planned`, all is compiled for them. Raises the errors of a session's
-        `run`, and PackageCorrupt (P0005) for a graph that the compiler cannot have written.
+    def run(
+        self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
+    ) -> list[RuntimeValue]:
+        """The outputs for inputs in order; if not `planned`, all is compiled for them. `profile` times the tasks.
+
+        Raises the errors of a session's `run`, and PackageCorrupt (P0005) for a graph that the compiler cannot have
+        written.
         """
         try:
             slots = self._values.copy()
@@ -138,7 +145,7 @@ class Procedure:
                 slots[slot] = value
             for step in self._steps:
                 operands = [slots[slot] for slot in step.inputs]
-                results = self._run_step(step, operands, planned=planned)
+                results = self._run_step(step, operands, profile, planned=planned)
                 for slot, result in zip(step.outputs, results, strict=True):
                     slots[slot] = result
                 for slot in step.released:
@@ -149,12 +156,14 @@ class Procedure:
         except MemoryError as error:
             raise ResourceLimit("R0001", "no memory for the values of the graph", where=self._graph.name) from error
 
-    def _run_step(self, step: _BoundStep, operands: Sequence[RuntimeValue], *, planned: bool) -> Sequence[RuntimeValue]:
+    def _run_step(
+        self, step: _BoundStep, operands: Sequence[RuntimeValue], profile: Profile | None, *, planned: bool
+    ) -> Sequence[RuntimeValue]:
         if isinstance(step.step, Node):
-            return self._run_node(step.step, operands)
+            return self._run_node(step.step, operands, profile)
         cluster = self._clusters.get(step.number) if planned else None
-        results = None if cluster is None else cluster.run(operands)
-        return self._compiled_cluster(step).run(operands) if results is None else results
+        results = None if cluster is None else cluster.run(operands, profile)
+        return self._compiled_cluster(step).run(operands, profile) if results is None else results
 
     def _compiled_cluster(self, step: _BoundStep) -> HybridGraph:
         """What compiles a cluster for the shapes that it meets."""
@@ -165,12 +174,14 @@ class Procedure:
             found = self._compiled.setdefault(step.number, HybridGraph(graph, self._cache))
         return found
 
-    def _run_node(self, node: Node, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    def _run_node(
+        self, node: Node, operands: Sequence[RuntimeValue], profile: Profile | None
+    ) -> Sequence[RuntimeValue]:
         control = self._control.get(node)
         if control is None:
-            return as_arrays(evaluate(node, operands))
+            return run_alone(node, operands, profile)
         try:
-            return control.run(operands)
+            return control.run(operands, profile)
         except EVALUATION_ERRORS as error:
             raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
 

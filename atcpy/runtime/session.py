@@ -30,6 +30,7 @@ from atcpy.runtime.hybrid import ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.procedure import Procedure, load_procedure
+from atcpy.runtime.profile import Profile, TaskInfo, TaskTime, tasks_of
 from atcpy.runtime.symbolic import PlanContext
 from atcpy.runtime.weights import WeightStore
 
@@ -50,20 +51,6 @@ class NodeArg:
     dtype: DType
     ranges: tuple[tuple[int, int], ...] = ()
     gears: tuple[tuple[int, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    """A task as it is bound on this CPU: its node, the kernel row that runs it, and the model's nodes
-    that it stands for.
-    """
-
-    node: str
-    op_type: str
-    engine: str
-    kernel: str
-    sources: tuple[str, ...]
-    passes: tuple[str, ...]
 
 
 class InferenceSession:
@@ -183,12 +170,7 @@ class InferenceSession:
     @property
     def tasks(self) -> list[TaskInfo]:
         """The tasks of the plans in order of execution."""
-        return [info for plan in self.plans for info in _tasks(plan)]
-
-    def tasks_for(self, feeds: Mapping[str, Array]) -> list[TaskInfo]:
-        """The tasks that `profile` times with these feeds."""
-        plan = self._find_plan(self._check_feeds(feeds))
-        return self.tasks if plan is None else _tasks(plan)
+        return [task for plan in self.plans for task in tasks_of(plan)]
 
     def _find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
         """The plan for inputs of these shapes, if it was made ahead for these alone."""
@@ -209,15 +191,15 @@ class InferenceSession:
             results[index] = self._maps_of(index, keys, results[index])
         return results if output_names is None else [results[index] for index in chosen]
 
-    def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any]) -> list[Any]:
+    def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any], profile: Profile | None = None) -> list[Any]:
         plan = self._plan if self._gears is None else self._gears.choose(values)
         if plan is not None:
-            return plan.run(values)
+            return plan.run(values) if profile is None else profile.run_plan(plan, values)
         # Plans for all sizes have the defaults of inputs as constants.
         defaults = self._package.default_inputs
         with_defaults = not defaults or all(self._inputs[index].name not in feeds for index in defaults)
         assert self._procedure is not None
-        return self._procedure.run_owned(values, planned=with_defaults)
+        return self._procedure.run_owned(values, planned=with_defaults, profile=profile)
 
     def _maps_of(self, index: int, keys: Sequence[int | str], scores: Array) -> list[dict[int | str, float]]:
         """A dict for each row of scores, as ZipMap gives it."""
@@ -227,16 +209,14 @@ class InferenceSession:
             raise ModelInvalid("D0001", f"{rows.shape[-1]} scores for {len(keys)} labels", where=where)
         return _kernels.maps_of_rows(keys, rows)
 
-    def profile(self, feeds: Mapping[str, Array]) -> list[float]:
-        """Runs the model once and returns the seconds that each task took."""
+    def profile(self, feeds: Mapping[str, Any]) -> list[TaskTime]:
+        """Runs the model once; returns the time of each task. Nodes that run on their own between plans are tasks too,
+        and tasks of a loop's body are added up. Raises what `run` does.
+        """
         self.agree()
-        values = self._check_feeds(feeds)
-        plan = self._find_plan(values)
-        if plan is None:
-            return []
-        elapsed = np.zeros(len(plan.tasks), np.int64)
-        plan.run(values, elapsed)
-        return [float(ns) * 1e-9 for ns in elapsed]
+        profile = Profile()
+        self._compute(self._check_feeds(feeds), feeds, profile)
+        return profile.times()
 
     @property
     def has_collectives(self) -> bool:
@@ -306,15 +286,6 @@ class InferenceSession:
                 where=Where(value=port.name),
             )
         return array
-
-
-def _tasks(plan: ExecutionPlan) -> list[TaskInfo]:
-    infos: list[TaskInfo] = []
-    for record, row in zip(plan.tasks, plan.plan.rows(), strict=True):
-        node = plan.node(record.op_index)
-        engine = node.engine.value if node.engine is not None else ""
-        infos.append(TaskInfo(node.name, node.op_type, engine, row or record.kernel, node.sources, node.passes))
-    return infos
 
 
 def _misfit(port: NodeArg, shape: tuple[int, ...], sizes: dict[str, int]) -> str:

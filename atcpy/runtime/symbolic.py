@@ -26,6 +26,7 @@ from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
+from atcpy.runtime.profile import Profile
 
 # A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
 _Instance = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
@@ -64,12 +65,12 @@ class SymbolicCluster:
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
 
-    def run(self, values: Sequence[RuntimeValue]) -> list[Array] | None:
+    def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[Array] | None:
         """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
         if not self._serves(values):
             return None
         for number, variant in enumerate(self._record.variants):
-            results = self._run_variant(number, variant, values)
+            results = self._run_variant(number, variant, values, profile)
             if results is not None:
                 return results
         return None
@@ -78,14 +79,15 @@ class SymbolicCluster:
         return self._is_checked or all(map(_fits, self._record.inputs, values))
 
     def _run_variant(
-        self, number: int, variant: ClusterVariant[TaskRecord], values: Sequence[Array]
+        self, number: int, variant: ClusterVariant[TaskRecord], values: Sequence[Array], profile: Profile | None
     ) -> list[Array] | None:
         variables = list(values)
         for stage, plan in enumerate(self._plans[number]):
             instance = self._instance(plan, (number, stage), variables)
             if instance is None:
                 return None
-            results = instance.run([variables[index] for index in plan.record.inputs])
+            arrays = [variables[index] for index in plan.record.inputs]
+            results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
             for counted in plan.record.counted:
                 results[counted.output] = _cut(results, counted)
             variables += results

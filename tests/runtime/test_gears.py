@@ -89,7 +89,7 @@ def test_a_hundred_gears() -> None:
 def test_profile_times_the_tasks_of_the_gear() -> None:
     session = session_of(compiled())
     assert len(session.tasks) == 3
-    assert len(session.profile({"x": ones(2, 3)})) == len(session.tasks_for({"x": ones(2, 3)})) == 1
+    assert [item.runs for item in session.profile({"x": ones(2, 3)})] == [1]
 
 
 Change = Callable[[tuple[Gear, ...]], tuple[Gear, ...]]

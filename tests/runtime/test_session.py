@@ -171,5 +171,19 @@ def test_text_runs_on_the_host(text: str, given: npt.NDArray[Any], expected: lis
 def test_the_profile_times_what_runs_on_the_host() -> None:
     session = InferenceSession(package("m (float[9] x) => (float[9] y) { y = Bernoulli(x) }"), threads=1)
     assert [task.engine for task in session.tasks] == ["HOST_CPU"]
-    (seconds,) = session.profile({"x": np.zeros(9, np.float32)})
-    assert seconds > 0
+    (timed,) = session.profile({"x": np.zeros(9, np.float32)})
+    assert timed.seconds > 0 and timed.runs == 1 and timed.task.kernel == "host"
+
+
+def test_the_profile_times_every_kind_of_step() -> None:
+    """Plans for all sizes, a body that runs again, a node of the host, and what is compiled for a shape of any rank."""
+    text = (
+        "m (float[n] x, int64 t, int64[r] s) => (float[n] y, string[k] w, float[a] v) <bool c = {1}> {"
+        " e = Exp(x) y = Loop<body = b (int64 i, bool p, float[n] a) => (bool q, float[n] z)"
+        " { q = Identity(p) z = Mul(a, e) }>(t, c, x) u = Reshape(x, s) w = Cast<to = 8>(u) v = Neg(u) }"
+    )
+    session = InferenceSession(package(text), threads=1)
+    feeds = {"x": np.ones(4, np.float32), "t": np.array(3), "s": np.array([4])}
+    runs = {item.task.op_type: item.runs for item in session.profile(feeds)}
+    assert runs == {"Exp": 1, "Mul": 3, "Cast": 1, "Neg": 1} | runs
+    assert session.profile(feeds)[0].seconds > 0
