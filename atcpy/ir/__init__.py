@@ -18,6 +18,7 @@ from atcpy.ir.compiled import (
     Variable,
     Weight,
     plans_of,
+    task_counts,
 )
 from atcpy.ir.decisions import Decisions, PassRecord, Reject
 from atcpy.ir.desc import TensorDesc
@@ -78,6 +79,7 @@ __all__ = [
     "erase_dead",
     "is_static",
     "plans_of",
+    "task_counts",
     "walk",
     "with_bodies",
 ]

@@ -179,6 +179,13 @@ def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan
     return (plan for cluster in clusters for variant in cluster.variants for plan in variant.plans)
 
 
+def task_counts(clusters: Iterable[PlannedCluster[TaskT]]) -> tuple[tuple[int, ...], ...]:
+    """Return how many tasks each variant of each cluster has."""
+    return tuple(
+        tuple(sum(len(plan.tasks) for plan in variant.plans) for variant in cluster.variants) for cluster in clusters
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Gear:
     """One of the listed sizes of the open dims: the model compiled for them, on its own. Its tasks are `task_count` of

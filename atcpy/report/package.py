@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from atcpy.errors import UsageError, Where, did_you_mean, raise_os_error
-from atcpy.ir import Graph, Node, TensorDesc, plans_of
+from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, task_counts, with_bodies
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_order, read_slots
@@ -61,7 +61,7 @@ class PackageView:
             "nodes_before": whole.node_count_before,
             "task_count": len(self.package.tasks),
             "unknown_shapes": self.package.has_unknown_shapes,
-            "plans": [len(plan.tasks) for plan in plans_of(self.package.clusters)],
+            "plans": task_counts(self.package.clusters),
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
             "custom_ops": ["::".join(name) for name in self.package.custom_ops],
@@ -112,10 +112,30 @@ class PackageView:
         }
 
     def tasks(self) -> list[Record]:
-        """Every kernel launch; views run nothing and are no task."""
+        """Every kernel launch; views run nothing and are no task. Those of plans for open dims have no offsets, and say
+        of which plan they are: the numbers of its graph, step, variant and place among the plans of the variant.
+        """
         nodes = list(self.graph.nodes)
         rows = rows_of_this_cpu()
-        return [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.task_records)]
+        records = [_task(number, task, nodes[task.op_index], rows) for number, task in enumerate(self.task_records)]
+        for name, graph, plan in self._symbolic_plans():
+            for task in plan.tasks:
+                if task.op_index >= len(graph):
+                    raise PackageCorrupt("P0005", f"a task names node {task.op_index} of {len(graph)}")
+                record = _task(len(records), task, graph[task.op_index], rows)
+                outputs = [output | {"offset": None, "bytes": None} for output in record["outputs"]]
+                records.append(record | {"outputs": outputs, "plan": name})
+        return records
+
+    def _symbolic_plans(self) -> Iterator[tuple[str, Sequence[Node], SymbolicPlan[TaskRecord]]]:
+        """The plans for open dims, each with its name and the nodes that its tasks name."""
+        nodes = [list(graph.nodes) for graph in with_bodies(self.graph)] if self.package.clusters else []
+        for cluster in self.package.clusters:
+            if cluster.graph >= len(nodes):
+                raise PackageCorrupt("P0005", f"it has plans of graph {cluster.graph} of {len(nodes)}")
+            for number, variant in enumerate(cluster.variants):
+                for index, plan in enumerate(variant.plans):
+                    yield f"{cluster.graph}.{cluster.step}.{number}.{index}", nodes[cluster.graph], plan
 
     def weights(self) -> list[Record]:
         """Every constant."""
@@ -325,9 +345,11 @@ def _node_lines(content: Sequence[Record]) -> list[str]:
 
 def _task_lines(content: Sequence[Record]) -> list[str]:
     streams = any(t["stream"] for t in content)
+    plans = any("plan" in t for t in content)
     rows = [
         (
             t["task"],
+            *([t["plan"]] if plans else []),
             t["op"],
             t["kernel"],
             t["engine"] or "",
@@ -337,7 +359,16 @@ def _task_lines(content: Sequence[Record]) -> list[str]:
         )
         for t in content
     ]
-    head = ("task", "op", "kernel", "engine", *(["stream"] if streams else []), "outputs", "from")
+    head = (
+        "task",
+        *(["plan"] if plans else []),
+        "op",
+        "kernel",
+        "engine",
+        *(["stream"] if streams else []),
+        "outputs",
+        "from",
+    )
     return table(head, rows, right=(0,))
 
 

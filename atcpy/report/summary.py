@@ -38,7 +38,7 @@ def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bo
     yield from _ports("inputs", report.inputs)
     yield from _ports("outputs", report.outputs)
     if report.unplanned:
-        yield f"  open dims  not planned ahead: {report.unplanned}"
+        yield f"  open dims  {'in part ' if report.plans else ''}not planned ahead: {report.unplanned}"
     if report.gears:
         yield f"  gears      {' · '.join(str(gear) for gear in report.gears)}"
     shown = {name: report.engines.get(name, 0) for name in _ENGINES}

@@ -35,13 +35,18 @@ def counts(items: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count}" for name, count in items.items())
 
 
-def planned(unknown_shapes: bool, tasks: int, plans: Sequence[int], gears: int) -> str:
-    """What became of a model: its tasks, or how its open dims are dealt with; `plans` are the tasks of each plan."""
+def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], gears: int) -> str:
+    """What became of a model: its tasks, or how its open dims are dealt with; `plans` are the tasks of each variant of
+    each cluster.
+    """
     if gears:
         return f"{count_of(tasks, 'task')} in {gears} gears"
     if plans:
-        others = f", {count_of(len(plans) - 1, 'plan')} more for dims of 1 or 0" if len(plans) > 1 else ""
-        return f"{count_of(plans[0], 'task')}, planned for all sizes{others}"
+        total = sum(variants[0] for variants in plans)
+        clusters = f" in {len(plans)} clusters" if len(plans) > 1 else ""
+        others = sum(len(variants) - 1 for variants in plans)
+        more = f", {count_of(others, 'plan')} more for dims of 1 or 0" if others else ""
+        return f"{count_of(total, 'task')}{clusters}, planned for all sizes{more}"
     return "compiled for the shapes that it meets" if unknown_shapes else count_of(tasks, "task")
 
 

@@ -16,7 +16,7 @@ import onnx
 
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
-from atcpy.ir import CompiledModel, Engine, Graph, plans_of, walk
+from atcpy.ir import CompiledModel, Engine, Graph, task_counts, walk
 from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment, PassCount
 from atcpy.ir.gears import one_gear
@@ -247,7 +247,7 @@ def _report(
         task_count=len(compiled.tasks),
         gears=tuple(gear.text for gear in compiled.gears),
         unknown_shapes=compiled.has_unknown_shapes,
-        plans=tuple(len(plan.tasks) for plan in plans_of(compiled.clusters)),
+        plans=task_counts(compiled.clusters),
         unplanned=compiled.unplanned,
         engines=reporting.count_engines(graph),
         host_cpu_ops=host_ops,

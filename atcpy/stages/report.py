@@ -85,7 +85,7 @@ class ConvertReport:
     gears: tuple[str, ...] = ()
     stages: tuple[StageTime, ...]
     unknown_shapes: bool = False  # there are plans for all sizes, or the graph is compiled for the shapes that it meets
-    plans: tuple[int, ...] = ()  # the number of tasks of each plan for all sizes
+    plans: tuple[tuple[int, ...], ...] = ()  # tasks of each variant of each cluster, where dims are open
     unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None

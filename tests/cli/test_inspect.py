@@ -1,7 +1,10 @@
 import shutil
 from pathlib import Path
 
+import onnx
 import pytest
+
+from tests.models_in_text import model as parse
 
 from .conftest import Invoke
 
@@ -97,3 +100,13 @@ def test_a_model_is_told_from_a_package(invoke: Invoke, model: Path) -> None:
     assert (ran.code, ran.err.splitlines()[0]) == (
         2, f"error[E10057] --tasks: {model} is a model, and only a package has that"
     )  # fmt: skip
+
+
+def test_tasks_of_open_dims_name_their_plan(invoke: Invoke, tmp_path: Path) -> None:
+    text = "g (float[n] x) => (float[k] z) { y = Neg(x) i = NonZero(y) j = Transpose(i) g = GatherND(y, j) z = Exp(g) }"
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    invoke("convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m")
+    tasks = invoke("inspect", tmp_path / "m.om", "--tasks", "--json").envelope["result"]["tasks"]
+    assert {(task["plan"], task["op"]) for task in tasks} >= {("0.0.0.0", "NonZero"), ("0.0.0.1", "Exp")}
+    assert all(output["offset"] is None for task in tasks for output in task["outputs"])
+    assert "0.0.0.1" in invoke("inspect", tmp_path / "m.om", "--tasks").out

@@ -181,7 +181,7 @@ def test_what_is_not_planned_says_why() -> None:
     assert not compiled.clusters and not report.unplanned and not report.plans, "a node of the host needs no plan"
     compiled, report = compile_model(model("m (float[n] x) => (float[n] y) { y = Exp(x) }"), convert_options({}))
     [plan] = plans_of(compiled.clusters)
-    assert report.plans == (1,) and not report.unplanned and plan.symbols[0].name == "n"
+    assert report.plans == ((1,),) and not report.unplanned and plan.symbols[0].name == "n"
 
 
 # Sizes that values decide: graph, then feeds of three runs.
