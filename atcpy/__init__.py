@@ -132,7 +132,9 @@ def optimize(
 
 
 def _compiler(cmdline: str) -> "Specialize":
-    """Compiles graphs at run time, with the options that a package records."""
+    """Return the function that compiles graphs at run time, with the options that a package records. Raises ImportError
+    where only the runtime is installed.
+    """
     from functools import partial
 
     from atcpy.options import recorded_options

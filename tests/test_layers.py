@@ -1,6 +1,7 @@
 """Imports go down only: each package has a layer, and sees those below it."""
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -52,6 +53,44 @@ def upward_imports(path: Path) -> set[str]:
 def test_imports_go_down() -> None:
     up = {relative_name(path): upward_imports(path) for path in MODULES}
     assert {path: packages for path, packages in up.items() if packages} == {}
+
+
+# What runs a package. The compiler's writer of packages lies beside their reader, and is none of it.
+RUNTIME = {"errors", "options", "discovery", "ir", "ops", "formats", "kernels", "om", "runtime"}
+RUNTIME_MODULES = [
+    path
+    for path in MODULES
+    if path.relative_to(ROOT).parts[0].removesuffix(".py") in RUNTIME and path != ROOT / "om" / "writer.py"
+]
+RUNTIME_DEPENDENCIES = {"atcpy", "google", "ml_dtypes", "mpi4py", "numpy", "xxhash"}
+
+
+def test_the_runtime_does_not_import_the_compiler() -> None:
+    others = {relative_name(p): {parts[0] for parts in imported_modules(p, syntax(p))} for p in RUNTIME_MODULES}
+    assert {path: names - RUNTIME for path, names in others.items() if names - RUNTIME} == {}
+
+
+def test_the_runtime_needs_few_packages() -> None:
+    """When it is imported; functions may import `onnx`, for what the host runs by its reference implementation."""
+    needed = {relative_name(path): imported_at_once(path) - RUNTIME_DEPENDENCIES for path in RUNTIME_MODULES}
+    assert {path: names for path, names in needed.items() if names} == {}
+
+
+def imported_at_once(path: Path) -> set[str]:
+    """Return the packages besides the standard library that a module imports when it is imported itself."""
+    statements: list[ast.AST] = [syntax(path)[0]]
+    names: set[str] = set()
+    while statements:
+        match statements.pop():
+            case ast.Import(names=aliases):
+                names |= {alias.name.partition(".")[0] for alias in aliases}
+            case ast.ImportFrom(module=str(module), level=0):
+                names.add(module.partition(".")[0])
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=orelse):
+                statements += orelse
+            case ast.Module() | ast.Try() | ast.ExceptHandler() | ast.If() as block:
+                statements += ast.iter_child_nodes(block)
+    return names - sys.stdlib_module_names
 
 
 def test_stage_folders_do_not_import_each_other() -> None:

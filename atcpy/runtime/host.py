@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit
+from atcpy.errors import AtcError, CustomOpError, ModelInvalid, ResourceLimit, Unsupported
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
@@ -21,7 +21,8 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
     """Compute the outputs of a node, in the arrays `out` if the implementation can write there.
 
     Raises ModelInvalid (D0001) for values that it cannot process, ResourceLimit if there is no memory, CustomOpError if
-    a user's operator fails.
+    a user's operator fails, Unsupported (E10055) if the op is one of the ONNX reference implementation alone and `onnx`
+    is not installed.
     """
     opdef = find_opdef(node)
     try:
@@ -37,6 +38,9 @@ def evaluate(node: Node, values: Sequence[RuntimeValue], out: Sequence[Array] | 
         raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
     except MemoryError as error:
         raise ResourceLimit("R0001", "no memory for its results", where=node) from error
+    except ModuleNotFoundError as error:
+        what = f"the host runs {node.op_type} by the reference implementation of ONNX, which is not installed: {error}"
+        raise Unsupported("E10055", what, where=node, hint="pip install onnx") from error
 
 
 def as_arrays(results: Sequence[RuntimeValue]) -> list[RuntimeValue]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -13,7 +13,6 @@ import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, raise_all
 from atcpy.ir import DType, Graph, Node, Sym, Tensor, Value
-from atcpy.ir.specialization import Specialize
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.om import numbers
@@ -28,6 +27,7 @@ from atcpy.runtime.distributed.world import SingleRank, World
 from atcpy.runtime.gears import GearPlans
 from atcpy.runtime.hybrid import ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
+from atcpy.runtime.on_demand import FindCompiler, compile_on_demand
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.procedure import Procedure, load_procedure
 from atcpy.runtime.profile import Profile, TaskInfo, TaskTime, tasks_of
@@ -69,9 +69,8 @@ class InferenceSession:
     Raises PackageCorrupt, ResourceLimit, UsageError, CustomOpError.
     """
 
-    # Gives the function that compiles graphs at run time, for the options that a package records.
-    # The stages are no part of the runtime: `atcpy/__init__.py` hands them over.
-    compiler: ClassVar[Callable[[str], Specialize] | None] = None
+    # The stages are no part of the runtime: `atcpy/__init__.py` says how they are found, if they are installed.
+    compiler: ClassVar[FindCompiler | None] = None
 
     def __init__(
         self,
@@ -105,10 +104,9 @@ class InferenceSession:
         if self._package.has_unknown_shapes:
             graph = self.model.graph
             bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
-            compiler = InferenceSession.compiler
-            assert compiler is not None, "atcpy hands the session its compiler"
+            specialize = compile_on_demand(InferenceSession.compiler, self.model.cmdline)
             try:
-                self.shape_cache = ShapeCache(compiler(self.model.cmdline), bind, shape_cache)
+                self.shape_cache = ShapeCache(specialize, bind, shape_cache)
                 self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
                 self._outputs = _output_ports(graph)
                 context = PlanContext(self._package, self.threads, self._world)

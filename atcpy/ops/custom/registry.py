@@ -61,7 +61,7 @@ class CustomOps:
 
     def _look_up(self, domain: str, op_type: str) -> CustomOp | None:
         exact = self.operators.get((domain, op_type))
-        if exact is not None or find_schema(op_type, domain) is not None:
+        if exact is not None or _is_standard(op_type, domain):
             return exact
         return self.operators.get((ANY_DOMAIN, op_type))
 
@@ -204,12 +204,20 @@ def parameter_names(function: Callable[..., Any]) -> list[str]:
     return list(signature(function).parameters)[1:]
 
 
+def _is_standard(op_type: str, domain: str) -> bool:
+    """Does the ONNX standard define such an op? Where `onnx` is not installed nothing is converted: no."""
+    try:
+        return find_schema(op_type, domain) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _make_way_for(operator: CustomOp, cls: type) -> None:
     """Refuses a name that is taken, unless by the same lines of the same file: a module that is run once more, by its
     path after it was imported or the other way round, brings what it brought before.
     """
     schema_domain = "" if operator.domain == ANY_DOMAIN else operator.domain
-    if find_schema(operator.name, schema_domain) is not None:
+    if _is_standard(operator.name, schema_domain):
         hint = 'give it another name, or a domain of its own: register_operator("…", domain="com.example")'
         raise _refused(operator.name, "the ONNX standard has an operator of that name", hint)
     other = _STATE.operators.get((operator.domain, operator.name))
