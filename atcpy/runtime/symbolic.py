@@ -151,10 +151,12 @@ def _fits(variable: Variable, value: RuntimeValue) -> bool:
 
 
 def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
-    """Copy a result out of a larger buffer, at whose beginning it is."""
+    """Copy a result out of a larger buffer, at whose beginning it is. Raises PackageCorrupt (P0005) if it is not."""
     buffer = results[counted.output]
     count = int(results[counted.count][0])
     shape = tuple([count if axis in counted.axes else size for axis, size in enumerate(buffer.shape)])
+    if count < 0 or element_count(shape) > buffer.size:
+        raise PackageCorrupt("P0005", f"a result of shape {list(shape)} is cut out of {buffer.size} elements")
     return buffer.reshape(-1)[: element_count(shape)].reshape(shape).copy()
 
 

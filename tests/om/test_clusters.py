@@ -1,0 +1,85 @@
+"""What a package says of the plans of its clusters: read back as written; changed at random, refused or harmless."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atcpy import InferenceSession
+from atcpy.errors import AtcError
+from atcpy.ir import CompiledModel, plans_of
+from atcpy.om import clusters, writer
+from atcpy.options import convert_options
+from atcpy.stages.pipeline import compile_model
+from tests.models_in_text import model
+
+# Two plans one after the other, one with elements as symbols, and one of the body of a Loop.
+TEXT = """m (float[n,m] x, int64[1] s, int64 t) => (float[k] y, float[a] z, float[n,m] w) <bool c = {1}> {
+    i = NonZero(x) j = Transpose(i) g = GatherND(x, j) y = Exp(g)
+    r = Reshape(g, s) z = Neg(r)
+    w = Loop<body = b (int64 i, bool p, float[n,m] a) => (bool q, float[n,m] o)
+    { q = Identity(p) o = Add(a, x) }>(t, c, x) }"""
+FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.array([5]), "t": np.array(3)}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledModel:
+    return compile_model(model(TEXT), convert_options({}))[0]
+
+
+def test_what_is_written_is_read(compiled: CompiledModel) -> None:
+    written = json.dumps(clusters.encode(compiled.clusters))
+    read = clusters.decode(written, [((), plan.program) for plan in plans_of(compiled.clusters)])
+    assert clusters.encode(read) == clusters.encode(compiled.clusters)
+    assert [plan.program for plan in plans_of(read)] == [plan.program for plan in plans_of(compiled.clusters)]
+
+
+def paths(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where the values of a JSON document are."""
+    yield path
+    for key, value in item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ():
+        yield from paths(value, (*path, key))
+
+
+def changed(document: Any, rng: random.Random) -> Any:
+    """A copy in which one value is another."""
+    document = copy.deepcopy(document)
+    *path, last = rng.choice([path for path in paths(document) if path])
+    item = document
+    for key in path:
+        item = item[key]
+    value = item[last]
+    others: list[Any] = [None, "x", -1, 0, 1, 2**31, 10**30, 1.5, True, [], {}]
+    if isinstance(value, int):
+        others += [value + 1, value - 1]
+    if isinstance(value, list):
+        others += [value[:-1], value + value, value[::-1]]
+    if isinstance(value, str):
+        others += ["FLOAT64", "INT4", "STRING", "UNDEFINED"]
+    item[last] = rng.choice(others)
+    return document
+
+
+def test_a_changed_list_is_refused_or_harmless(compiled: CompiledModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = InferenceSession(writer.to_bytes(compiled), threads=1).run(None, FEEDS)
+    rng = random.Random(1)
+    as_json, encoded = writer._json, clusters.encode(compiled.clusters)
+    refused = 0
+    for _ in range(60):
+        document = changed(encoded, rng)
+        monkeypatch.setattr(writer, "_json", lambda value: as_json(document if value == encoded else value))  # noqa: B023
+        package = writer.to_bytes(compiled)
+        try:
+            found = InferenceSession(package, threads=1).run(None, FEEDS)
+        except AtcError:
+            refused += 1
+            continue
+        for a, b in zip(found, expected, strict=True):
+            assert a.dtype == b.dtype
+    assert refused > 20
