@@ -51,8 +51,8 @@ SHAPES: Mapping[str, list[Shapes]] = {
     "xgboost_classifier_tree": [{"input": (n, 13)} for n in (5, 1, 64)],
     "yunet_n_dynamic": [{"input": shape} for shape in ((1, 3, 192, 256), (1, 3, 64, 64), (2, 3, 96, 160))],
 }  # fmt: skip
-# What may run on the host: draws.
-ON_HOST = {"mlagents_sorter": {"Multinomial"}}
+# What may run on the host.
+ON_HOST: dict[str, set[str]] = {}
 
 
 # Models that take a second or more.

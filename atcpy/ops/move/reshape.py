@@ -14,6 +14,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers, normal_axes, normal_axis, unnamed_dim
 from atcpy.ops.core.opdef import Known, Layout, OpDef, Trait, register_operator
 from atcpy.ops.core.shape_values import integers, is_vector, product, quotient
+from atcpy.ops.random import expand_dropout
 
 
 def supports_view(node: Node) -> Iterable[Reject]:
@@ -230,5 +231,11 @@ register_operator(
 )
 # No `evaluate`: a Dropout in training mode must not be folded into its input.
 register_operator(
-    OpDef(name="Dropout", infer=infer_identity, engines={Engine.GE_LOCAL: supports_dropout}, traits=Trait.VIEW)
+    OpDef(
+        name="Dropout",
+        infer=infer_identity,
+        expand=expand_dropout,
+        engines={Engine.GE_LOCAL: supports_dropout},
+        traits=Trait.VIEW,
+    )
 )

@@ -1,5 +1,6 @@
 /* The executor: one loop over tasks. Below a microsecond a task, no allocation, no Python. */
 #include "core/cpu.h"
+#include "core/entropy.h"
 #include "core/plan.h"
 #include "core/pool.h"
 
@@ -46,6 +47,8 @@ static void run_task(struct atc_run *run, const struct atc_bound_task *task)
         const struct atc_operand at = task->operands[task->n_src + i];
         launch.args.dst[i] = run->bases[at.base] + at.offset;
     }
+    if (task->row->family->draws)
+        launch.args.entropy = atc_entropy();
     atc_parallel(task->parallel ? run->plan->threads : 1, task->items, run_items, &launch);
 }
 

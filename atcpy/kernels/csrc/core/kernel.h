@@ -50,6 +50,7 @@ struct kernel_args {
     void *scratch;      /* of the family's scratch size, private to this call, 64-byte aligned */
     const struct atc_cpu *cpu;
     struct atc_fault *fault;
+    uint64_t entropy; /* of families that draw: another number in each launch */
     int64_t begin, end;
 };
 
@@ -90,6 +91,7 @@ struct kernel_family {
     struct kernel_cost (*cost)(const void *params, const struct atc_cpu *cpu);
     /* Bit i: destination 0 may be the very memory of source i. */
     uint32_t inplace;
+    bool draws; /* results may differ from launch to launch, by kernel_args.entropy */
 };
 
 struct kernel_row {

@@ -87,7 +87,7 @@ def _is_left_over(node: Node) -> bool:
     opdef = find_opdef(node)
     if opdef is None:
         return True
-    if opdef.has_any(_KEPT_TRAITS):
+    if opdef.expand is None and opdef.has_any(_KEPT_TRAITS):
         return False
     if opdef.expand is not None and not opdef.engines:
         return True
