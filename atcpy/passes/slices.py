@@ -57,9 +57,7 @@ def insert_slice(rw: Rewriter, x: Value, cut: Cut) -> Value:
     columns = {"starts": [part.start for part in parts], "ends": [_end(part) for part in parts], "axes": axes}
     if any(part.step != 1 for part in parts):
         columns["steps"] = [part.step for part in parts]
-    operands = [
-        rw.const(np.array(numbers, np.int64), name=f"{rw.anchor.name}_{name}") for name, numbers in columns.items()
-    ]
+    operands = [rw.const(numbers, name=f"{rw.anchor.name}_{name}") for name, numbers in columns.items()]
     return rw.op("Slice", x, *operands)
 
 

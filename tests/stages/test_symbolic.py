@@ -49,6 +49,9 @@ heads
         z = Reshape(u, back) }
 flatten
     (float[b,s,4] x) => (float[n,4] z) <int64[2] to = {-1, 4}> { z = Reshape(x, to) }
+a square out of a larger one
+    (float[b,s] x) => (float[s,s] z) <float[64,64] m, int64[1] rows = {0}, int64[1] columns = {1}> {
+        n = Shape<start=1>(x) r = Slice(m, rows, n, rows) c = Slice(r, rows, n, columns) z = Exp(c) }
 reshape by shape arithmetic
     (float[b,s,8] x) => (float[b,n] z) <int64[1] one = {-1}> {
         f = Shape<start=0, end=1>(x) t = Concat<axis=0>(f, one) z = Reshape(x, t) }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from atcpy.errors import ModelInvalid
 from atcpy.ir import NC1HWC0, Engine, Format, Node, Reject, TensorDesc
 from atcpy.ir.shape import Dim
-from atcpy.ir.symbolic import is_symbolic, maximum, minimum
+from atcpy.ir.symbolic import example, is_symbolic, maximum, minimum
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import constant_integers, known_integers, normal_axes, rejects_operand, unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, Layout, OpDef, Trait, register_operator
@@ -44,8 +44,13 @@ def extent(node: Node, size: int, start: int, end: int, step: int) -> Extent:
 
 
 def _smaller(a: int, b: int) -> int:
-    """A bound beside a number is most often on one side of it for all sizes that a model gets: a guard is better."""
-    return minimum(a, b) if is_symbolic(a) and is_symbolic(b) else min(a, b)
+    """A bound beside a number is most often below it for all sizes that a model gets, as the length of a text is below
+    that of a table of positions: a guard is better, unless an example is beyond it.
+    """
+    symbolic, number = (a, b) if is_symbolic(a) else (b, a)
+    if is_symbolic(symbolic) and (is_symbolic(number) or example(symbolic) > number):
+        return minimum(a, b)
+    return min(a, b)
 
 
 def _axes(node: Node, rank: int, count: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
