@@ -76,14 +76,14 @@ class Graph:
         yield
         del self._path[-len(path) :]
 
-    def input(self, name: str, *shape: int, dtype: npt.DTypeLike = np.float32, below: int | None = None) -> str:
+    def input(self, name: str, *shape: int | str, dtype: npt.DTypeLike = np.float32, below: int | None = None) -> str:
         """Adds a graph input; integers must be in [0, below), which the model's metadata records as `below:NAME`."""
         self._inputs.append(_value_info(name, shape, dtype))
         if below is not None:
             self._metadata[f"below:{name}"] = str(below)
         return name
 
-    def output(self, value: str, name: str, *shape: int, dtype: npt.DTypeLike = np.float32) -> str:
+    def output(self, value: str, name: str, *shape: int | str, dtype: npt.DTypeLike = np.float32) -> str:
         """Makes `value` a graph output called `name`; nothing may have used it yet, since its producer is renamed."""
         producer = self._producers.pop(value)
         producer.output[list(producer.output).index(value)] = name
@@ -154,5 +154,5 @@ class Graph:
         return name
 
 
-def _value_info(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> onnx.ValueInfoProto:
+def _value_info(name: str, shape: Sequence[int | str], dtype: npt.DTypeLike) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)

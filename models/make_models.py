@@ -32,11 +32,17 @@ BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "small_text": small_models.small_text,
 }
 
+# The same with open batch and length, written where they are named.
+OPEN_BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
+    "bert_base_open": sequence_models.bert_base_open,
+    "gpt2_small_open": sequence_models.gpt2_small_open,
+}
+
 
 def build(name: str) -> Graph:
     """Returns a model's graph; its weights are not drawn yet."""
     graph = Graph(name)
-    BUILDERS[name](graph)
+    (BUILDERS | OPEN_BUILDERS)[name](graph)
     return graph
 
 
@@ -51,11 +57,15 @@ def write(name: str, directory: Path) -> Path:
 
 def main(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="directory to write into")],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(BUILDERS))] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(BUILDERS | OPEN_BUILDERS))
+    ] = None,
 ) -> None:
     """Writes the named models, or all of them (1.5 GB)."""
-    if unknown := set(names or ()) - BUILDERS.keys():
-        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; there are {', '.join(BUILDERS)}", param_hint="NAME")
+    if unknown := set(names or ()) - (BUILDERS | OPEN_BUILDERS).keys():
+        raise typer.BadParameter(
+            f"{', '.join(sorted(unknown))}; there are {', '.join(BUILDERS | OPEN_BUILDERS)}", param_hint="NAME"
+        )
     out.mkdir(parents=True, exist_ok=True)
     for name in names or BUILDERS:
         path, graph = write(name, out), build(name)

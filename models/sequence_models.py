@@ -10,6 +10,8 @@ from graph_builder import Graph
 from layers import batch_norm, gelu_erf, gelu_tanh, gemm, layer_norm, layer_norm_spelled_out, linear
 from onnx import TensorProto
 
+Dims = tuple[int | str, ...]  # batch and tokens; a name stands for an open dim
+
 TOKENS: Final = 128
 WIDTH: Final = 768
 HEADS: Final = 12
@@ -18,38 +20,59 @@ BLOCKS: Final = 12
 LOWEST: Final = float(np.finfo(np.float32).min)
 
 
-def bert_base(g: Graph) -> None:
+OPEN: Final = ("batch", "tokens")
+
+
+def bert_base_open(g: Graph) -> None:
+    """BERT-base exported with dynamic axes."""
+    bert_base(g, OPEN)
+
+
+def bert_base(g: Graph, dims: Dims = (1, TOKENS)) -> None:
     """BERT-base as Hugging Face exports it: LayerNormalization spelled out, the mask added to the scores."""
-    vocabulary = 30522
-    input_ids = g.input("input_ids", 1, TOKENS, dtype=np.int64, below=vocabulary)
-    attention_mask = g.input("attention_mask", 1, TOKENS, dtype=np.int64, below=2)
-    token_type_ids = g.input("token_type_ids", 1, TOKENS, dtype=np.int64, below=2)
+    vocabulary, longest = 30522, 512
+    input_ids = g.input("input_ids", *dims, dtype=np.int64, below=vocabulary)
+    attention_mask = g.input("attention_mask", *dims, dtype=np.int64, below=2)
+    token_type_ids = g.input("token_type_ids", *dims, dtype=np.int64, below=2)
     with g.scope("embeddings"):
         words = g.op("Gather", g.random("word_embeddings.weight", vocabulary, WIDTH, std=1.0), input_ids)
         types = g.random("token_type_embeddings.weight", 2, WIDTH, std=0.2)
-        places = g.random("position_embeddings.weight", 512, WIDTH, std=0.2)
+        places = g.random("position_embeddings.weight", longest, WIDTH, std=0.2)
         x = g.op("Add", words, g.op("Gather", types, token_type_ids))
-        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, g.integers([range(TOKENS)]))))
+        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest))))
     mask = g.op("Unsqueeze", g.op("Unsqueeze", attention_mask, g.integers([1])), g.integers([2]))
     mask = g.op("Sub", g.floats(1.0), g.op("Cast", mask, to=TensorProto.FLOAT))
     mask = g.op("Mul", mask, g.floats(LOWEST))
     for layer in range(BLOCKS):
         with g.scope("encoder", "layer", str(layer)):
-            x = _bert_layer(g, x, mask)
-    x = g.output(x, "last_hidden_state", 1, TOKENS, WIDTH)
+            x = _bert_layer(g, x, mask, dims)
+    x = g.output(x, "last_hidden_state", *dims, WIDTH)
     with g.scope("pooler"):
         first = g.op("Gather", x, g.integers(0), axis=1)
-        g.output(g.op("Tanh", gemm(g, first, WIDTH, WIDTH)), "pooler_output", 1, WIDTH)
+        g.output(g.op("Tanh", gemm(g, first, WIDTH, WIDTH)), "pooler_output", dims[0], WIDTH)
 
 
-def _bert_layer(g: Graph, x: str, mask: str) -> str:
+def _positions(g: Graph, input_ids: str, dims: Dims, longest: int) -> str:
+    """Return the positions of all tokens, [1, tokens]."""
+    if dims != OPEN:
+        return g.integers([range(TOKENS)])
+    table = g.weight("position_ids", np.arange(longest)[None])
+    return g.op("Slice", table, g.integers([0]), _length(g, input_ids), g.integers([1]))
+
+
+def _length(g: Graph, input_ids: str) -> str:
+    """Return the number of tokens as a list of one."""
+    return g.op("Unsqueeze", g.op("Gather", g.op("Shape", input_ids), g.integers(1), axis=0), g.integers([0]))
+
+
+def _bert_layer(g: Graph, x: str, mask: str, dims: Dims) -> str:
     with g.scope("attention"):
-        q = _split_heads(g, _dense(g, x, "query", WIDTH, WIDTH))
-        k = _split_heads(g, _dense(g, x, "key", WIDTH, WIDTH), transposed=True)
-        v = _split_heads(g, _dense(g, x, "value", WIDTH, WIDTH))
+        q = _split_heads(g, _dense(g, x, "query", WIDTH, WIDTH), dims)
+        k = _split_heads(g, _dense(g, x, "key", WIDTH, WIDTH), dims, transposed=True)
+        v = _split_heads(g, _dense(g, x, "value", WIDTH, WIDTH), dims)
         scores = g.op("Div", g.op("MatMul", q, k), g.floats(math.sqrt(HEAD_WIDTH)))
         shares = g.op("Softmax", g.op("Add", scores, mask), axis=-1)
-        y = _merge_heads(g, g.op("MatMul", shares, v))
+        y = _merge_heads(g, g.op("MatMul", shares, v), dims)
         x = _bert_norm(g, g.op("Add", _dense(g, y, "output", WIDTH, WIDTH), x))
     y = gelu_erf(g, _dense(g, x, "intermediate", WIDTH, 4 * WIDTH))
     with g.scope("output"):
@@ -66,59 +89,84 @@ def _dense(g: Graph, x: str, name: str, features_in: int, features_out: int) -> 
         return linear(g, x, features_in, features_out)
 
 
-def _split_heads(g: Graph, x: str, *, transposed: bool = False) -> str:
-    """Turns [1, tokens, width] into [1, heads, tokens, head width], or with the last two swapped."""
+def _kept(dims: Dims) -> tuple[int, ...]:
+    """Return batch and tokens as a Reshape has them that keeps both; 0 stands for that of its input."""
+    return tuple(dim if isinstance(dim, int) else 0 for dim in dims)
+
+
+def _split_heads(g: Graph, x: str, dims: Dims, *, transposed: bool = False) -> str:
+    """Turns [batch, tokens, width] into [batch, heads, tokens, head width], or with the last two swapped."""
     perm = (0, 2, 3, 1) if transposed else (0, 2, 1, 3)
-    return g.transpose(g.reshape(x, 1, TOKENS, HEADS, HEAD_WIDTH), *perm)
+    return g.transpose(g.reshape(x, *_kept(dims), HEADS, HEAD_WIDTH), *perm)
 
 
-def _merge_heads(g: Graph, x: str) -> str:
-    return g.reshape(g.transpose(x, 0, 2, 1, 3), 1, TOKENS, WIDTH)
+def _merge_heads(g: Graph, x: str, dims: Dims) -> str:
+    return g.reshape(g.transpose(x, 0, 2, 1, 3), *_kept(dims), WIDTH)
 
 
-def gpt2_small(g: Graph) -> None:
+def gpt2_small_open(g: Graph) -> None:
+    """GPT-2 small exported with dynamic axes."""
+    gpt2_small(g, OPEN)
+
+
+def gpt2_small(g: Graph, dims: Dims = (1, TOKENS)) -> None:
     """GPT-2 small without a cache; the head is the transposed embedding, since the two are tied."""
-    vocabulary = 50257
-    input_ids = g.input("input_ids", 1, TOKENS, dtype=np.int64, below=vocabulary)
+    vocabulary, longest = 50257, 1024
+    input_ids = g.input("input_ids", *dims, dtype=np.int64, below=vocabulary)
     embedding = g.random("wte.weight", vocabulary, WIDTH, std=1 / math.sqrt(WIDTH))
-    places = g.random("wpe.weight", 1024, WIDTH, std=0.02)
+    places = g.random("wpe.weight", longest, WIDTH, std=0.02)
     x = g.op("Gather", embedding, input_ids)
-    x = g.op("Add", x, g.op("Gather", places, g.integers([range(TOKENS)])))
-    causal = g.weight("causal_mask", np.tri(TOKENS, dtype=np.bool_)[None, None])
+    x = g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest)))
+    causal = _causal_mask(g, input_ids, dims, longest)
     for block in range(BLOCKS):
         with g.scope("h", str(block)):
-            x = _gpt2_block(g, x, causal)
+            x = _gpt2_block(g, x, causal, dims)
     with g.scope("ln_f"):
         x = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("lm_head"):
-        g.output(g.op("MatMul", x, g.transpose(embedding, 1, 0)), "logits", 1, TOKENS, vocabulary)
+        g.output(g.op("MatMul", x, g.transpose(embedding, 1, 0)), "logits", *dims, vocabulary)
 
 
-def _gpt2_block(g: Graph, x: str, causal: str) -> str:
+def _causal_mask(g: Graph, input_ids: str, dims: Dims, longest: int) -> str:
+    """Return which keys each query sees, [1, 1, tokens, tokens]: of open length a part of the mask for the longest."""
+    if dims != OPEN:
+        return g.weight("causal_mask", np.tri(TOKENS, dtype=np.bool_)[None, None])
+    mask = g.weight("causal_mask", np.tri(longest, dtype=np.bool_)[None, None])
+    first, length = g.integers([0]), _length(g, input_ids)
+    rows = g.op("Slice", mask, first, length, g.integers([2]))
+    return g.op("Slice", rows, first, length, g.integers([3]))
+
+
+def _gpt2_block(g: Graph, x: str, causal: str, dims: Dims) -> str:
     with g.scope("ln_1"):
         y = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("attn"):
-        y = _gpt2_conv1d(g, y, "c_attn", WIDTH, 3 * WIDTH)
+        y = _gpt2_conv1d(g, y, "c_attn", WIDTH, 3 * WIDTH, dims)
         q, k, v = g.ops(3, "Split", y, g.integers([WIDTH] * 3), axis=2)
-        q, k, v = _split_heads(g, q), _split_heads(g, k, transposed=True), _split_heads(g, v)
+        q, k, v = _split_heads(g, q, dims), _split_heads(g, k, dims, transposed=True), _split_heads(g, v, dims)
         scores = g.op("Div", g.op("MatMul", q, k), g.floats(math.sqrt(HEAD_WIDTH)))
         scores = g.op("Where", causal, scores, g.floats(LOWEST))
-        y = _merge_heads(g, g.op("MatMul", g.op("Softmax", scores, axis=-1), v))
-        x = g.op("Add", _gpt2_conv1d(g, y, "c_proj", WIDTH, WIDTH, gain=0.5), x)
+        y = _merge_heads(g, g.op("MatMul", g.op("Softmax", scores, axis=-1), v), dims)
+        x = g.op("Add", _gpt2_conv1d(g, y, "c_proj", WIDTH, WIDTH, dims, gain=0.5), x)
     with g.scope("ln_2"):
         y = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("mlp"):
-        y = gelu_tanh(g, _gpt2_conv1d(g, y, "c_fc", WIDTH, 4 * WIDTH))
-        return g.op("Add", x, _gpt2_conv1d(g, y, "c_proj", 4 * WIDTH, WIDTH, gain=0.5))
+        y = gelu_tanh(g, _gpt2_conv1d(g, y, "c_fc", WIDTH, 4 * WIDTH, dims))
+        return g.op("Add", x, _gpt2_conv1d(g, y, "c_proj", 4 * WIDTH, WIDTH, dims, gain=0.5))
 
 
-def _gpt2_conv1d(g: Graph, x: str, name: str, features_in: int, features_out: int, *, gain: float = 1.0) -> str:
+def _gpt2_conv1d(
+    g: Graph, x: str, name: str, features_in: int, features_out: int, dims: Dims, *, gain: float = 1.0
+) -> str:
     """Adds Hugging Face's `Conv1D`, which is a Gemm between two Reshapes."""
     with g.scope(name):
         weight = g.random("weight", features_in, features_out, std=gain / math.sqrt(features_in))
         bias = g.random("bias", features_out, std=0.05)
         y = g.op("Gemm", g.reshape(x, -1, features_in), weight, bias, alpha=1.0, beta=1.0)
-        return g.reshape(y, 1, TOKENS, features_out)
+        if dims != OPEN:
+            return g.reshape(y, 1, TOKENS, features_out)
+        rows = g.op("Slice", g.op("Shape", x), g.integers([0]), g.integers([2]), g.integers([0]))
+        return g.op("Reshape", y, g.op("Concat", rows, g.integers([features_out]), axis=0), allowzero=0)
 
 
 def rnn_net(g: Graph) -> None:

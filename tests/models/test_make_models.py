@@ -55,6 +55,15 @@ def test_net_is_valid_and_its_results_are_near_unit_size(name: str) -> None:
     assert 0.02 < scores.std() < 5
 
 
+@pytest.mark.parametrize("name", make_models.OPEN_BUILDERS)
+def test_a_net_of_open_dims_is_the_same_net(name: str) -> None:
+    fixed, graph = make_models.build(name.removesuffix("_open")), make_models.build(name)
+    tables = {"bert_base_open": 512, "gpt2_small_open": 1024 + 1024**2 - 128**2}  # positions, and the longest mask
+    assert graph.weight_count == fixed.weight_count + tables[name]
+    assert {dim.dim_param for port in graph._inputs for dim in port.type.tensor_type.shape.dim} == {"batch", "tokens"}
+    assert len({node.name for node in graph.nodes}) == len(graph)
+
+
 @pytest.mark.slow
 def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     for seed in ("1", "2"):
