@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import DType, Engine, Node, Reject, TensorDesc
+from atcpy.ir import DType, Engine, Node, Reject, Rewriter, TensorDesc, Value
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.axes import known_integers
+from atcpy.ops.core.half import HALF_DTYPES
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.spatial import leading
 
@@ -89,6 +90,33 @@ def evaluate_affine_grid(node: Node, arrays: Sequence[Array | None]) -> Sequence
     return [np.einsum("...k,nik->n...i", grid, theta.astype(np.float64)).astype(theta.dtype)]
 
 
+def expand_affine_grid(node: Node, rw: Rewriter) -> Sequence[Value | None] | Reject | None:
+    """Σ_j coordinate_j · theta[…, j] + theta[…, dims], where each coordinate runs along a dim of its own."""
+    theta, size, shape = node.operand(0), node.operand(1), node.output.desc.shape
+    if shape is None:
+        return Reject("shape-unknown", node.name)
+    dims, half = len(shape) - 2, theta.desc.dtype in HALF_DTYPES
+    wide = rw.cast(theta, DType.FLOAT32) if half else theta
+    columns = [
+        rw.unsqueeze(rw.transpose(rw.slice(wide, j, j + 1, 2), (0, 2, 1)), *range(2, dims + 1)) for j in range(dims + 1)
+    ]
+    grid = columns[dims]
+    for j, column in enumerate(columns[:dims]):  # the first coordinate is that of the last dim
+        coordinate = _coordinates(rw, rw.slice(size, dims + 1 - j, dims + 2 - j, 0), wide, node)
+        grid = rw.op("Add", grid, rw.op("Mul", rw.unsqueeze(coordinate, *range(1, j + 2)), column))
+    return [rw.cast_like(grid, theta)]
+
+
+def _coordinates(rw: Rewriter, size: Value, like: Value, node: Node) -> Value:
+    """The coordinates of a side from -1 to 1: those of the first and last points, or of the outer edges."""
+    index, count = rw.cast_like(rw.iota(size), like), rw.cast_like(size, like)
+    one, two = rw.like(1.0, like), rw.like(2.0, like)
+    if node.int_attr("align_corners", 0):
+        steps = rw.op("Max", rw.op("Sub", count, one), one)
+        return rw.op("Sub", rw.op("Div", rw.op("Mul", index, two), steps), one)
+    return rw.op("Sub", rw.op("Div", rw.op("Add", rw.op("Mul", index, two), one), count), one)
+
+
 register_operator(
     OpDef(
         name="GridSample",
@@ -97,4 +125,6 @@ register_operator(
         lower=lower_grid_sample,
     )
 )
-register_operator(OpDef(name="AffineGrid", infer=infer_affine_grid, evaluate=evaluate_affine_grid))
+register_operator(
+    OpDef(name="AffineGrid", infer=infer_affine_grid, evaluate=evaluate_affine_grid, expand=expand_affine_grid)
+)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
-from atcpy.ir import DType, Engine, Format, Node, Reject, Value
+import numpy as np
+
+from atcpy.ir import DType, Engine, Format, Node, Reject, Rewriter, Value
 from atcpy.ir.shape import element_count
 from atcpy.ops.core.axes import normal_axis
 from atcpy.ops.core.broadcast import layout_like_input
@@ -22,7 +24,9 @@ def supports_quantization(node: Node) -> Iterable[Reject]:
     """float32 from and to integers of 2 to 16 bits, and from int32 and float8."""
     floats, integers = _sides(node)
     known = QUANTIZED | PACKED | (FLOAT8 | {DType.INT32} if node.op_type == "DequantizeLinear" else set())
-    if integers.desc.dtype not in known:
+    if integers.desc.dtype in FLOAT8 - known:
+        yield Reject("float8", node.name, integers.desc.dtype.long)
+    elif integers.desc.dtype not in known:
         yield Reject("dtype", node.name, integers.desc.dtype.long)
     for value in (floats, node.operand(1)):
         if value.desc.dtype is not DType.FLOAT32:
@@ -93,6 +97,24 @@ def lower_quantization(node: Node) -> Iterable[KernelCall]:
     yield KernelCall(family, (*node.inputs, None)[:3], (node.output,), params)
 
 
+def expand_to_float8(node: Node, rw: Rewriter) -> Sequence[Value | None] | Reject | None:
+    """Cast(x / scale): a zero point of float8 is zero."""
+    x, scale, dtype = node.operand(0), node.operand(1), node.output.desc.dtype
+    if node.op_type != "QuantizeLinear" or dtype not in FLOAT8 or x.desc.shape is None or scale.desc.shape is None:
+        return None
+    if scale.desc.shape and not is_per_tensor(scale):
+        axis = normal_axis(node, node.int_attr("axis", 1), len(x.desc.shape))
+        block, size = node.int_attr("block_size", 0), x.desc.shape[axis]
+        if not block:
+            scale = rw.unsqueeze(scale, *range(1, len(x.desc.shape) - axis))
+        elif isinstance(size, int):
+            scale = rw.op("Gather", scale, rw.const(np.arange(size) // block, label="blocks"), axis=axis)
+        else:
+            return Reject("shape-unknown", node.name)
+    scaled = rw.op("Div", x, scale)
+    return [rw.op("Cast", scaled, to=dtype.onnx, saturate=node.int_attr("saturate", 1))]
+
+
 def supports_dynamic(node: Node) -> Iterable[Reject]:
     """float32 of a known shape."""
     if not node.operand(0).desc.is_static:
@@ -125,6 +147,7 @@ for _name in _FAMILIES:
         OpDef(
             name=_name,
             engines={Engine.VECTOR: supports_quantization},
+            expand=expand_to_float8,
             layout=layout_quantization,
             lower=lower_quantization,
             elementwise_if=has_one_step,

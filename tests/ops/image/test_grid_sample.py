@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import atcpy
 from atcpy.ops import find_opdef
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
@@ -68,3 +72,29 @@ def test_affine_grids_agree_with_the_reference(size: tuple[int, ...], corners: i
     (grid,) = opdef.evaluate(node, arrays)
     assert grid.shape == node.output.desc.static_shape
     np.testing.assert_allclose(grid, reference_op(node, arrays)[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("theta", "sides", "corners"), [((2, 2, 3), (4, 5), 0), ((1, 3, 4), (2, 3, 4), 1), ((3, 2, 3), (1, 6), 1)]
+)
+def test_affine_grids_need_no_host(
+    theta: tuple[int, ...], sides: tuple[int, ...], corners: int, tmp_path: Path
+) -> None:
+    names = ",".join(["h", "w", "d"][: len(sides)])
+    text = f"""<ir_version: 10, opset_import: ["" : 22]>
+        g (float[n,{theta[1]},{theta[2]}] t, float[n,3,{names}] x) => (float[n,{names},{theta[1]}] y)
+        {{ s = Shape(x) y = AffineGrid <align_corners = {corners}> (t, s) }}"""
+    model = onnx.parser.parse_model(text)
+    feeds = {
+        "t": np.random.default_rng(1).normal(size=theta).astype(np.float32),
+        "x": np.zeros((theta[0], 3, *sides), np.float32),
+    }
+    node = make_node("AffineGrid", [feeds["t"], np.array(feeds["x"].shape)], {"align_corners": corners}, constants=(1,))
+    opdef = find_opdef(node)
+    assert opdef is not None and opdef.evaluate is not None
+    (expected,) = opdef.evaluate(node, [feeds["t"], np.array(feeds["x"].shape)])
+    for shape in ({}, {"input_shape": {name: x.shape for name, x in feeds.items()}}):
+        report = atcpy.convert(model, tmp_path / "m.om", **shape)
+        assert not report.host_cpu_ops and not report.unplanned
+        (own,) = atcpy.InferenceSession(tmp_path / "m.om").run(None, feeds)
+        np.testing.assert_allclose(own, expected, rtol=0, atol=1e-5)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
+import atcpy
 from atcpy.ir import Reject
 from atcpy.ir.tensor import Array
 from atcpy.ops.quant.quantize import supports_quantization
@@ -157,3 +162,43 @@ def test_names_its_reasons() -> None:
     assert Reject("dtype", "QuantizeLinear", "float16") in list(
         supports_quantization(make_node("QuantizeLinear", half))
     )
+
+
+BLOCKS = {"axis": 1, "block_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "saturate", "dims", "attrs"),
+    [
+        (FLOAT8[0], 1, (), {}),
+        (FLOAT8[1], 1, (1,), {}),
+        (FLOAT8[2], 1, (6,), {"axis": 1}),
+        (FLOAT8[3], 1, (5,), {"axis": -1}),
+        (FLOAT8[0], 0, (4, 3, 5), BLOCKS),
+        (FLOAT8[1], 0, (4,), {"axis": 0}),
+        (FLOAT8[2], 0, (), {}),
+        (FLOAT8[3], 0, (4, 3, 5), BLOCKS),
+    ],
+)
+def test_quantises_to_float8_without_the_host(
+    dtype: DTypeLike, saturate: int, dims: tuple[int, ...], attrs: dict[str, int], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    x = (rng.normal(size=(4, 6, 5)) * rng.choice([1e-3, 1, 300, 1e5], (4, 6, 5))).astype(np.float32)
+    x.reshape(-1)[:5] = [np.inf, -np.inf, np.nan, -0.0, 448]
+    scale, zero = rng.choice(STEPS, dims).astype(np.float32), np.zeros(dims, dtype)
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"], saturate=saturate, **attrs)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, x.shape), helper.make_tensor_value_info("scale", 1, dims)],
+        [helper.make_tensor_value_info("y", kind, x.shape)],
+        [numpy_helper.from_array(zero, "zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    assert not atcpy.convert(model, tmp_path / "m.om").host_cpu_ops
+    feeds = {"x": x, "scale": scale}
+    (own,) = atcpy.InferenceSession(tmp_path / "m.om").run(None, feeds)
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_array_equal(own.view(np.uint8), expected.view(np.uint8))
