@@ -15,17 +15,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum, IntEnum
-from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from atcpy.errors import ResourceLimit, Unsupported, UsageError, Where, did_you_mean, raise_os_error
+from atcpy.sizes import ANY_SIZE as ANY_SIZE
+from atcpy.sizes import MAX_DIM as MAX_DIM
+from atcpy.sizes import MAX_RANK as MAX_RANK
+from atcpy.sizes import GearKind as GearKind
+from atcpy.sizes import Gears as Gears
+from atcpy.threads import default_threads as default_threads
 
 KIB = 1024
 MIB = 1024 * KIB
-ANY_SIZE = -1
-MAX_DIM = 2**40
-MAX_RANK = 64
 
 
 class OoLevel(IntEnum):
@@ -81,32 +83,6 @@ class DimRange:
 
 InputDim: TypeAlias = int | DimRange
 InputDims: TypeAlias = tuple[InputDim, ...]
-
-
-class GearKind(IntEnum):
-    """Which sizes the gears of a package list; the numbers are GE's `mbatch_dynamic_type`."""
-
-    BATCH = 1
-    IMAGE = 2
-    DIMS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Gears:
-    """The sizes that the open dims of the inputs may have together, a row for each gear.
-
-    The open dims of all inputs, in order, take the numbers of a row in turn: a batch is one number for all of them, an
-    image is two for each input, and otherwise there are as many numbers as open dims.
-    """
-
-    kind: GearKind
-    rows: tuple[tuple[int, ...], ...]
-
-    def shapes(self, inputs: Sequence[Sequence[int]]) -> Iterator[tuple[tuple[int, ...], ...]]:
-        """Yield the shapes of the inputs in each gear; an open dim of `inputs` is -1."""
-        for row in self.rows:
-            sizes = cycle(row)
-            yield tuple(tuple(next(sizes) if dim == ANY_SIZE else dim for dim in dims) for dims in inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1274,20 +1250,3 @@ def default_memory_bytes() -> int:
     """Three quarters of the memory, or the limit of the control group where that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(total * 3 // 4, _cgroup_bytes() or total)
-
-
-def default_threads() -> int:
-    """ATCPY_THREADS, or the number of physical cores that this process may run on."""
-    text = os.environ.get("ATCPY_THREADS")
-    if text is not None:
-        if not re.fullmatch(r"\d{1,4}", text) or not 1 <= int(text) <= 1024:
-            raise UsageError("E13024", f"ATCPY_THREADS={text}: not a number from 1 to 1024")
-        return int(text)
-    cores = set()
-    for cpu in sorted(os.sched_getaffinity(0)):
-        try:
-            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-            cores.add(siblings.read_text(encoding="ascii").strip())
-        except OSError:
-            cores.add(str(cpu))
-    return len(cores)

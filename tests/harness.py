@@ -14,7 +14,7 @@ from atcpy.ir import NC1HWC0, DType, Format, Graph, Node, Region, Reject, Slot, 
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
-from atcpy.om.weights import pack_bits, unpack_bits
+from atcpy.om.bits import pack_bits, unpack_bits
 from atcpy.ops import KernelCall, find_opdef
 from atcpy.ops.core.reference import evaluate_by_onnx, infer_by_onnx, known_constant
 from atcpy.passes.split.assign_engines import choose_engine

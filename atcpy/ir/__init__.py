@@ -1,37 +1,44 @@
-"""The intermediate representation: graph, nodes, values, types, and the records between stages."""
+"""The intermediate representation: graph, nodes, values, types, and the records between stages.
 
-from atcpy.ir.builder import Builder
-from atcpy.ir.compiled import (
-    ClusterVariant,
-    CompiledModel,
-    CountedOutput,
-    Gear,
-    MemoryPlan,
-    PlannedCluster,
-    Port,
-    Region,
-    Slot,
-    Source,
-    Symbol,
-    SymbolicPlan,
-    Task,
-    Variable,
-    Weight,
-    plans_of,
-    task_counts,
-)
-from atcpy.ir.decisions import Decisions, PassRecord, Reject
-from atcpy.ir.desc import TensorDesc
-from atcpy.ir.dtype import DType
-from atcpy.ir.engine import Engine
-from atcpy.ir.format import NC1HWC0, NCHW, ND, NHWC, Format, FormatKind
-from atcpy.ir.graph import Graph, walk, with_bodies
-from atcpy.ir.node import Node, Use, Value
-from atcpy.ir.partition import Border, Partition, Subgraph
-from atcpy.ir.pattern import Match
-from atcpy.ir.rewriter import Rewriter, erase_dead
-from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, is_static
-from atcpy.ir.tensor import Tensor
+Names load when they are first used: what runs a package needs few of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atcpy.ir.builder import Builder
+    from atcpy.ir.compiled import (
+        ClusterVariant,
+        CompiledModel,
+        CountedOutput,
+        Gear,
+        MemoryPlan,
+        PlannedCluster,
+        Port,
+        Slot,
+        Source,
+        Symbol,
+        SymbolicPlan,
+        Task,
+        Variable,
+        Weight,
+        plans_of,
+        task_counts,
+    )
+    from atcpy.ir.decisions import Decisions, PassRecord, Reject
+    from atcpy.ir.desc import TensorDesc
+    from atcpy.ir.dtype import DType
+    from atcpy.ir.engine import Engine
+    from atcpy.ir.format import NC1HWC0, NCHW, ND, NHWC, Format, FormatKind
+    from atcpy.ir.graph import Graph, walk, with_bodies
+    from atcpy.ir.node import Node, Use, Value
+    from atcpy.ir.partition import Border, Partition, Subgraph
+    from atcpy.ir.pattern import Match
+    from atcpy.ir.region import Region
+    from atcpy.ir.rewriter import Rewriter, erase_dead
+    from atcpy.ir.shape import Dim, Shape, StaticShape, Sym, is_static
+    from atcpy.ir.tensor import Tensor
 
 __all__ = [
     "NC1HWC0",
@@ -83,3 +90,31 @@ __all__ = [
     "walk",
     "with_bodies",
 ]
+
+_NAMES = {
+    "builder": "Builder",
+    "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlannedCluster Port Slot "
+    "Source Symbol SymbolicPlan Task Variable Weight plans_of task_counts",
+    "decisions": "Decisions PassRecord Reject",
+    "desc": "TensorDesc",
+    "dtype": "DType",
+    "engine": "Engine",
+    "format": "NC1HWC0 NCHW ND NHWC Format FormatKind",
+    "graph": "Graph walk with_bodies",
+    "node": "Node Use Value",
+    "partition": "Border Partition Subgraph",
+    "pattern": "Match",
+    "region": "Region",
+    "rewriter": "Rewriter erase_dead",
+    "shape": "Dim Shape StaticShape Sym is_static",
+    "tensor": "Tensor",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found

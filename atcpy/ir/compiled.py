@@ -2,26 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Generic, TypeVar
 
 from atcpy.ir.desc import TensorDesc
 from atcpy.ir.dtype import DType
 from atcpy.ir.engine import Engine
 from atcpy.ir.graph import Graph
+from atcpy.ir.region import Region
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Tensor
-from atcpy.options import GearKind
-
-
-class Region(IntEnum):
-    """Where the bytes of a task's operand lie; numbers as in kernels/csrc/core/task.h."""
-
-    NONE = 0
-    ARENA = 1
-    WEIGHTS = 2
-    INPUT = 3
-    OUTPUT = 4
+from atcpy.sizes import GearKind
 
 
 @dataclass(frozen=True, slots=True)

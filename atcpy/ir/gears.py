@@ -19,7 +19,7 @@ from atcpy.ir.dtype import DType
 from atcpy.ir.graph import Graph, walk
 from atcpy.ir.shape import Dim, Shape, StaticShape, Sym
 from atcpy.ir.tensor import Tensor
-from atcpy.options import ANY_SIZE, GearKind
+from atcpy.sizes import ANY_SIZE, GearKind
 
 _SUFFIX = "_ascend_mbatch_batch_"
 _GE_TYPE = {DType.FLOAT32: "DT_FLOAT", DType.FLOAT64: "DT_DOUBLE", DType.BFLOAT16: "DT_BF16"}  # others are named alike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from atcpy.options import MAX_DIM, MAX_RANK
+from atcpy.sizes import MAX_DIM, MAX_RANK
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from atcpy.ir import DType, Region, Slot, Task
 from atcpy.ir.instruction import Instruction
 from atcpy.ir.symbolic import is_symbolic
 from atcpy.kernels import _kernels
+from atcpy.kernels.record import HEADER, SLOT
 
-HOST_FAMILY = "host"
 _PROGRAMS = "graph_kernel"
 _FIRST_OP = {"unary": 0, "binary": 64, "reduce": 128, _PROGRAMS: 192}
 _OWN_OPS = ("Const", "Cast", "Select", "Pow", "IsNaN", "IsInf")
@@ -26,13 +26,7 @@ MAX_RANK: int = _kernels.MAX_RANK
 
 ParamValue = int | float | str | Sequence[int | Instruction]
 
-# Region, index of the graph's input or output, offset and size in bytes.
-HostSlot = tuple[Region, int, int, int]
-
-_FAMILY_BYTES = 24
-_HEADER = struct.Struct("<24sBBHIIIII")
-_SLOT = struct.Struct("<BBHIQQ")
-_PARAMS_OFFSET = _HEADER.size + _SLOT.size * _kernels.MAX_SLOTS
+_PARAMS_OFFSET = HEADER.size + SLOT.size * _kernels.MAX_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +137,7 @@ def split_symbolic(
 def slot_patches(slots: Sequence[Slot | None]) -> Iterator[tuple[int, int]]:
     """Offset and size in bytes of operands where they depend on symbols, with their offsets in the record."""
     for number, slot in enumerate(slots):
-        start = _HEADER.size + number * _SLOT.size
+        start = HEADER.size + number * SLOT.size
         if slot is not None and is_symbolic(slot.offset):
             yield start + 8, slot.offset
         if slot is not None and is_symbolic(slot.nbytes):
@@ -206,35 +200,14 @@ def pack_task(
     """A task record of TASK_BYTES bytes, as csrc/core/task.h lays it out."""
     if len(src) + len(dst) > _kernels.MAX_SLOTS:
         raise InternalError(f"a task of {family} has {len(src) + len(dst)} operands")
-    head = _HEADER.pack(family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0)
+    head = HEADER.pack(family.encode(), len(src), len(dst), 0, stream, event_wait, event_record, op_index, 0)
     slots = b"".join(_pack_slot(slot) for slot in (*src, *dst))
-    body = head + slots.ljust(_SLOT.size * _kernels.MAX_SLOTS, b"\0") + params
+    body = head + slots.ljust(SLOT.size * _kernels.MAX_SLOTS, b"\0") + params
     return body.ljust(TASK_BYTES, b"\0")
 
 
 def _pack_slot(slot: Slot | None) -> bytes:
     if slot is None:
-        return bytes(_SLOT.size)
+        return bytes(SLOT.size)
     offset, nbytes = (0 if is_symbolic(number) else number for number in (slot.offset, slot.nbytes))
-    return _SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, offset, nbytes)
-
-
-def record_family(record: bytes) -> str:
-    """The kernel family that a record names; whether there is one, the loader in C says."""
-    return record[:_FAMILY_BYTES].rstrip(b"\0").decode("ascii", "replace")
-
-
-def read_order(record: bytes) -> tuple[int, int, int]:
-    """The stream of a task, the event that it waits for and the one that it records: numbers from 1, 0 is none."""
-    *_, stream, event_wait, event_record, _, _ = _HEADER.unpack_from(record)
-    return stream, event_wait, event_record
-
-
-def read_slots(record: bytes) -> tuple[list[HostSlot | None], list[HostSlot]]:
-    """Sources and destinations of a checked record, as (region, index, offset, bytes)."""
-    _, n_src, n_dst, *_ = _HEADER.unpack_from(record)
-    slots: list[HostSlot | None] = []
-    for number in range(n_src + n_dst):
-        region, _, index, _, offset, nbytes = _SLOT.unpack_from(record, _HEADER.size + number * _SLOT.size)
-        slots.append((Region(region), index, offset, nbytes) if region else None)
-    return slots[:n_src], [slot for slot in slots[n_src:] if slot is not None]
+    return SLOT.pack(slot.region, slot.desc.dtype.onnx, slot.index, 0, offset, nbytes)

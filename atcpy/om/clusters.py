@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
-from atcpy.options import MAX_DIM
+from atcpy.om.task_record import TaskRecord
+from atcpy.sizes import MAX_DIM
 
 MAX_RANK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """One kernel launch: the record that C checks and runs, and the node that it is part of."""
-
-    kernel: str
-    op_index: int
-    record: bytes
 
 
 def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:

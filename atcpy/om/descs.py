@@ -9,7 +9,7 @@ from functools import cache
 from atcpy.ir import DType, Format, Shape, Sym, TensorDesc, is_static
 from atcpy.om import numbers
 from atcpy.om.schema.ge_ir_pb2 import AttrDef, ShapeDef, TensorDescriptor
-from atcpy.options import MAX_DIM, MAX_RANK
+from atcpy.sizes import MAX_DIM, MAX_RANK
 
 _UNKNOWN_DIM = -1
 _UNKNOWN_RANK = -2

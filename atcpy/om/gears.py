@@ -11,7 +11,7 @@ from atcpy.ir import CompiledModel, Gear, Sym
 from atcpy.ir.gears import dynamic_output_dims
 from atcpy.ir.shape import StaticShape
 from atcpy.om.inout import GearInfo, ModelInfo
-from atcpy.options import ANY_SIZE, MAX_DIM, Gears
+from atcpy.sizes import ANY_SIZE, MAX_DIM, Gears
 
 
 def gear_info(compiled: CompiledModel) -> GearInfo | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from atcpy.errors import PackageCorrupt
 from atcpy.om.container import corrupt
-from atcpy.options import MAX_DIM, GearKind, Gears
+from atcpy.sizes import MAX_DIM, GearKind, Gears
 
 _BLOCK = struct.Struct("<II")
 _COUNT = struct.Struct("<I")

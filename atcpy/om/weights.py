@@ -10,6 +10,7 @@ from atcpy.ir import DType, Tensor, TensorDesc, Weight, is_static
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.om import attrs
+from atcpy.om.bits import pack_bits, unpack_bits
 
 GE_ALIGN = 512  # GE begins its constants at 512 and ends the partition at a multiple of it
 _GE_TAIL = 32
@@ -75,25 +76,3 @@ def _unpack(raw: memoryview, desc: TensorDesc) -> Array:
         flat = unpack_bits(flat, desc.dtype, element_count(desc.memory_shape))
     array: Array = flat.view(desc.dtype.numpy).reshape(desc.memory_shape)
     return array if desc.format.is_plain else find_format(desc.format).unpack(array, desc.static_shape)
-
-
-def pack_bits(array: Array, dtype: DType) -> Array:
-    """Elements of 2 or 4 bits, the first in the lowest bits of a byte, as ONNX packs them."""
-    bits = dtype.bits
-    per_byte = 8 // bits
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & (1 << bits) - 1
-    padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
-    padded[: flat.size] = flat
-    shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    packed: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1).astype(np.uint8)
-    return packed
-
-
-def unpack_bits(packed: Array, dtype: DType, count: int) -> Array:
-    """The inverse of `pack_bits`: one byte an element, to be viewed as numpy's type."""
-    shifts = np.arange(8 // dtype.bits, dtype=np.uint8) * dtype.bits
-    fields = (packed[:, None] >> shifts & (1 << dtype.bits) - 1).reshape(-1)[:count]
-    if dtype in (DType.INT4, DType.INT2):  # ml_dtypes holds a signed element sign-extended in its byte
-        sign = 1 << dtype.bits - 1
-        fields = (fields ^ sign).astype(np.int8) - np.int8(sign)
-    return np.ascontiguousarray(fields.astype(np.int8) if fields.dtype == np.int8 else fields.astype(np.uint8))

@@ -9,10 +9,12 @@ from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_
 from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, task_counts, with_bodies
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, kernel_table, read_order, read_slots
-from atcpy.om.clusters import TaskRecord
+from atcpy.kernels.record import HOST_FAMILY, read_order, read_slots
+from atcpy.kernels.table import kernel_table
 from atcpy.om.container import Partition, Verify
-from atcpy.om.reader import Package, PackagedModel, read_model, read_package
+from atcpy.om.package import Package, read_package
+from atcpy.om.reader import PackagedModel, read_model
+from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json

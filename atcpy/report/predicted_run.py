@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from atcpy.om.container import Verify
-from atcpy.om.reader import read_model, read_package
+from atcpy.om.package import read_package
+from atcpy.om.reader import read_model
 from atcpy.options import recorded_options
 from atcpy.passes.collective_costs import cheapest
 from atcpy.report.units import duration, size

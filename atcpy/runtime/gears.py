@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from atcpy.errors import UsageError, Where
 from atcpy.ir import Graph
 from atcpy.ir.tensor import Array
-from atcpy.om.reader import Package
+from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.loader import bind_gears
 from atcpy.runtime.plan import ExecutionPlan

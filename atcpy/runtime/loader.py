@@ -8,22 +8,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from atcpy.errors import CustomOpError, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, Graph, Node, Port, StaticShape
-from atcpy.ir.gears import branches
-from atcpy.ir.shape import MAX_BYTES
+from atcpy.ir.shape import MAX_BYTES, StaticShape
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import pack_compiled_task, record_family
+from atcpy.kernels.record import record_family
 from atcpy.om import numbers
-from atcpy.om.clusters import TaskRecord
 from atcpy.om.container import Verify
 from atcpy.om.inout import TensorInfo
-from atcpy.om.reader import Package, parse_package, read_package
-from atcpy.ops.custom import find_custom_op
+from atcpy.om.package import Package, parse_package, read_package
+from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
-from atcpy.runtime.weights import WeightStore
+
+if TYPE_CHECKING:
+    from atcpy.ir import CompiledModel, Graph, Node, Port
+    from atcpy.runtime.weights import WeightStore
 
 
 def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap: bool) -> Package:
@@ -35,6 +36,10 @@ def open_package(source: str | os.PathLike[str] | bytes, *, verify: Verify, mmap
 
 def missing_custom_ops(package: Package) -> list[CustomOpError]:
     """C0003 for each of users' operators that the package needs and nobody registered."""
+    if not package.custom_ops:
+        return []
+    from atcpy.ops.custom import find_custom_op
+
     return [
         CustomOpError(
             "C0003",
@@ -72,6 +77,8 @@ def bind_gears(
 
 
 def _nodes_of_gear(find_graph: Callable[[], Graph], number: int) -> Sequence[Node]:
+    from atcpy.ir.gears import branches
+
     return tuple(branches(find_graph())[number].nodes)
 
 
@@ -113,6 +120,8 @@ def _bind_tasks(
 
 def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
     """The plan of a model that never was in a file; its constants lie in the session's store."""
+    from atcpy.kernels.table import pack_compiled_task
+
     nodes = tuple(compiled.graph.nodes)
     memory, offsets = store.place(compiled.weights)
     tasks = tuple(TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets)) for task in compiled.tasks)

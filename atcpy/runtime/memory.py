@@ -12,7 +12,7 @@ import numpy as np
 from atcpy.ir import DType
 from atcpy.ir.shape import StaticShape, element_count
 from atcpy.ir.tensor import Array
-from atcpy.om.weights import pack_bits, unpack_bits
+from atcpy.om.bits import pack_bits, unpack_bits
 
 # Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
 MIN_REUSED_BYTES = 1 << 18

@@ -6,20 +6,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, ResourceLimit
-from atcpy.ir import DType, Engine, Node, Region
+from atcpy.ir.dtype import DType
+from atcpy.ir.region import Region
 from atcpy.ir.shape import StaticShape
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, HostSlot, read_slots
-from atcpy.om.clusters import TaskRecord
-from atcpy.runtime.distributed.run_collective import run_collective
+from atcpy.kernels.record import HOST_FAMILY, HostSlot, read_slots
+from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
-from atcpy.runtime.host import evaluate_static
 from atcpy.runtime.memory import BufferPool, as_bytes, from_memory, readable, to_memory
+
+if TYPE_CHECKING:
+    from atcpy.ir import Node
 
 _FAULTS = {
     1: "index {value} is outside an axis of size {bound}",
@@ -157,6 +160,11 @@ class ExecutionPlan:
     def _run_on_host(
         self, task: TaskRecord, run: _kernels.Run, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> None:
+        # What only nodes of the host and collectives need: the records of all operators.
+        from atcpy.ir import Engine
+        from atcpy.runtime.distributed.run_collective import run_collective
+        from atcpy.runtime.host import evaluate_static
+
         node = self.node(task.op_index)
         src, dst = read_slots(task.record)
         if not _is_task_of(node, src, dst):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from atcpy.errors import InternalError, ModelInvalid, ResourceLimit
 from atcpy.ir import Graph, Node, PlannedCluster, Sym, Value, Variable, with_bodies
 from atcpy.ir.tensor import Array
-from atcpy.om.clusters import TaskRecord
+from atcpy.om.task_record import TaskRecord
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
 from atcpy.runtime.control import ControlNode

@@ -10,7 +10,7 @@ import numpy as np
 
 from atcpy.ir import Node
 from atcpy.ir.tensor import Array
-from atcpy.kernels.table import HOST_FAMILY
+from atcpy.kernels.record import HOST_FAMILY
 from atcpy.runtime.host import RuntimeValue, as_arrays, evaluate
 from atcpy.runtime.plan import ExecutionPlan
 

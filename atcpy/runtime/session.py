@@ -7,32 +7,31 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, raise_all
-from atcpy.ir import DType, Graph, Node, Sym, Tensor, Value
-from atcpy.ir.tensor import Array
+from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om import numbers
-from atcpy.om.collectives import has_collectives
 from atcpy.om.container import Verify
-from atcpy.om.reader import Package, PackagedModel, read_model
-from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.ops.custom import load_custom_ops
-from atcpy.options import default_threads, read_custom_ops
-from atcpy.runtime.distributed.agreement import agree
+from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import SingleRank, World
-from atcpy.runtime.gears import GearPlans
-from atcpy.runtime.hybrid import ShapeCache, broken_package
 from atcpy.runtime.loader import bind_compiled, bind_package, missing_custom_ops, open_package
-from atcpy.runtime.on_demand import FindCompiler, compile_on_demand
 from atcpy.runtime.plan import ExecutionPlan
-from atcpy.runtime.procedure import Procedure, load_procedure
-from atcpy.runtime.profile import Profile, TaskInfo, TaskTime, tasks_of
-from atcpy.runtime.symbolic import PlanContext
-from atcpy.runtime.weights import WeightStore
+from atcpy.threads import default_threads
+
+# What is imported here runs packages of fixed shapes; functions import what others need besides.
+if TYPE_CHECKING:
+    from atcpy.ir import Graph, Node, Value
+    from atcpy.ir.tensor import Array
+    from atcpy.om.reader import PackagedModel
+    from atcpy.runtime.gears import GearPlans
+    from atcpy.runtime.hybrid import ShapeCache
+    from atcpy.runtime.on_demand import FindCompiler
+    from atcpy.runtime.procedure import Procedure
+    from atcpy.runtime.profile import Profile, TaskInfo, TaskTime
 
 DEFAULT_SHAPE_CACHE = 16
 
@@ -90,7 +89,7 @@ class InferenceSession:
         if shape_cache < 1:
             raise UsageError("E10013", f"shape_cache: {shape_cache} is less than 1")
         self.threads = threads or default_threads()
-        load_custom_ops(read_custom_ops("custom_ops", custom_ops))
+        _load_custom_ops(custom_ops)
         self._package = open_package(source, verify=Verify.FULL if verify == "full" else Verify.HEADER, mmap=mmap)
         raise_all(missing_custom_ops(self._package))
         self._world = world or SingleRank()
@@ -102,18 +101,10 @@ class InferenceSession:
         self._procedure: Procedure | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
-            graph = self.model.graph
-            bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
-            specialize = compile_on_demand(InferenceSession.compiler, self.model.cmdline)
-            try:
-                self.shape_cache = ShapeCache(specialize, bind, shape_cache)
-                self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
-                self._outputs = _output_ports(graph)
-                context = PlanContext(self._package, self.threads, self._world)
-                self._procedure = load_procedure(graph, context, self.shape_cache)
-            except (UsageError, *EVALUATION_ERRORS) as error:
-                raise broken_package(error, graph.name) from error
+            self._load_procedure(shape_cache)
         elif self._package.gears:
+            from atcpy.runtime.gears import GearPlans
+
             self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
             self._inputs, self._outputs = _ports_of_gears(self._package)
             self._gear_shapes = {port.name: frozenset(port.gears) for port in self._inputs}
@@ -128,10 +119,33 @@ class InferenceSession:
         self._defaults: dict[int, Array] | None = None
         self._by_name = {port.name: index for index, port in enumerate(self._inputs)}
 
+    def _load_procedure(self, shape_cache: int) -> None:
+        """Load a package whose shapes are not all known."""
+        from atcpy.ops.core.reference import EVALUATION_ERRORS
+        from atcpy.runtime.hybrid import ShapeCache, broken_package
+        from atcpy.runtime.on_demand import compile_on_demand
+        from atcpy.runtime.procedure import load_procedure
+        from atcpy.runtime.symbolic import PlanContext
+        from atcpy.runtime.weights import WeightStore
+
+        graph = self.model.graph
+        bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
+        specialize = compile_on_demand(InferenceSession.compiler, self.model.cmdline)
+        try:
+            self.shape_cache = ShapeCache(specialize, bind, shape_cache)
+            self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
+            self._outputs = _output_ports(graph)
+            context = PlanContext(self._package, self.threads, self._world)
+            self._procedure = load_procedure(graph, context, self.shape_cache)
+        except (UsageError, *EVALUATION_ERRORS) as error:
+            raise broken_package(error, graph.name) from error
+
     @property
     def model(self) -> PackagedModel:
         """What the package says of its model, parsed on first use."""
         if self._model is None:
+            from atcpy.om.reader import read_model
+
             self._model = read_model(self._package)
         return self._model
 
@@ -168,6 +182,8 @@ class InferenceSession:
     @property
     def tasks(self) -> list[TaskInfo]:
         """The tasks of the plans in order of execution."""
+        from atcpy.runtime.profile import tasks_of
+
         return [task for plan in self.plans for task in tasks_of(plan)]
 
     def _find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
@@ -211,6 +227,8 @@ class InferenceSession:
         """Runs the model once; returns the time of each task. Nodes that run on their own between plans are tasks too,
         and tasks of a loop's body are added up. Raises what `run` does.
         """
+        from atcpy.runtime.profile import Profile
+
         self.agree()
         profile = Profile()
         self._compute(self._check_feeds(feeds), feeds, profile)
@@ -219,6 +237,8 @@ class InferenceSession:
     @property
     def has_collectives(self) -> bool:
         """Does the package need other ranks, if there are any?"""
+        from atcpy.om.collectives import has_collectives
+
         return has_collectives(self._package.container)
 
     def agree(self) -> None:
@@ -226,6 +246,8 @@ class InferenceSession:
         does it. Raises ModelInvalid (D0002) if not.
         """
         if not self._is_agreed:
+            from atcpy.runtime.distributed.agreement import agree
+
             agree(self.model.graph, self._package.container.sha256, self._world)
             self._is_agreed = True
 
@@ -258,6 +280,8 @@ class InferenceSession:
 
     def _default(self, index: int) -> Array:
         if self._defaults is None:
+            from atcpy.ir import Tensor
+
             tensors = {number: node.attrs.get("default") for number, node in enumerate(self.model.graph.inputs)}
             self._defaults = {number: item.array for number, item in tensors.items() if isinstance(item, Tensor)}
         if index not in self._defaults:
@@ -284,6 +308,15 @@ class InferenceSession:
                 where=Where(value=port.name),
             )
         return array
+
+
+def _load_custom_ops(modules: object) -> None:
+    if modules == ():
+        return
+    from atcpy.ops.custom import load_custom_ops
+    from atcpy.options import read_custom_ops
+
+    load_custom_ops(read_custom_ops("custom_ops", modules))
 
 
 def _misfit(port: NodeArg, shape: tuple[int, ...], sizes: dict[str, int]) -> str:
@@ -340,6 +373,8 @@ def _ports_of_gears(package: Package) -> tuple[list[NodeArg], list[NodeArg]]:
 
 
 def _port_of_value(value: Value, name: str, attrs: Mapping[str, object]) -> NodeArg:
+    from atcpy.ir import Sym
+
     desc = value.desc
     dims = None if desc.shape is None else tuple(dim.name if isinstance(dim, Sym) else dim for dim in desc.shape)
     ranges = attrs.get("shape_range", ())

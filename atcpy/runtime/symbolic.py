@@ -19,8 +19,8 @@ from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from atcpy.kernels.symbolic_program import MAX_NUMBER
-from atcpy.om.clusters import TaskRecord
-from atcpy.om.reader import Package
+from atcpy.om.package import Package
+from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin

@@ -31,8 +31,8 @@ from atcpy.ir import (
 from atcpy.ir.clone import clone
 from atcpy.ir.specialization import Counted, Rest
 from atcpy.ir.symbolic import SizesMustAgree, Tracer, is_symbolic
+from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import encode_program
-from atcpy.kernels.table import HOST_FAMILY
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, cluster_graph, find_steps
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names

@@ -16,7 +16,8 @@ from onnx import numpy_helper, parser
 from atcpy import InferenceSession
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.kernels import _kernels
-from atcpy.kernels.table import HOST_FAMILY, ParamValue, families, pack_params, pack_task
+from atcpy.kernels.record import HOST_FAMILY
+from atcpy.kernels.table import ParamValue, families, pack_params, pack_task
 from atcpy.om import writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model

@@ -43,8 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sitecustomize.py").write_text(
         "import os, signal\n"
         'if os.environ.get("PMI_RANK") == "1":\n'
-        "    from atcpy.runtime import plan\n"
-        "    plan.run_collective = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    from atcpy.runtime.distributed import run_collective as module\n"
+        "    module.run_collective = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     return folder
 

@@ -12,7 +12,7 @@ import onnx
 
 from atcpy.ir import DType
 from atcpy.ir.tensor import Array
-from atcpy.om.weights import pack_bits, unpack_bits
+from atcpy.om.bits import pack_bits, unpack_bits
 from tests.ort import open_ort
 
 ORT_IR = 13

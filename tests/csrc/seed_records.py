@@ -14,7 +14,8 @@ import numpy as np
 
 from atcpy.errors import AtcError
 from atcpy.ir import DType, Region, Slot, Task, TensorDesc
-from atcpy.kernels.table import HOST_FAMILY, pack_task
+from atcpy.kernels.record import HOST_FAMILY
+from atcpy.kernels.table import pack_task
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
 from tests.kernels.graph_programs import IS_NAN, Program, record

@@ -38,8 +38,8 @@ FEEDS = ("--input", "x=random:{rank}", "--input", "i=0.npy")
 # A rank that does something else where it should meet the others.
 SITE = """import os
 if os.environ.get("PMI_RANK") == "1":
-    from atcpy.runtime import plan
-    plan.run_collective = lambda *_: {}
+    from atcpy.runtime.distributed import run_collective as module
+    module.run_collective = lambda *_: {}
 """
 
 AT_ONCE = """import os

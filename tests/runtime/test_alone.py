@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,8 @@ ALLOWED = {
     "xxhash": [],
     "google": ["protobuf", "_upb"],
 }
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPO)}
 
 # Runs each package of a pickled dict {name: (package, custom operators, feeds)} and pickles what came out.
 CHILD = """
@@ -194,6 +198,22 @@ def test_packages_run_without_compiler_and_onnx(name: str, results: dict[str, tu
         assert not isinstance(alone, str), alone
         for ours, theirs in zip(alone, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+@pytest.mark.slow
+def test_a_package_of_fixed_shapes_loads_few_modules(tmp_path: Path) -> None:
+    """The records of the operators, the graph and its schema are for packages that need them."""
+    text, options, feeds = MODELS["fixed"]
+    (tmp_path / "m.om").write_bytes(package(text, options))
+    np.save(tmp_path / "x.npy", feeds["x"])
+    program = "import sys, numpy, atcpy; atcpy.InferenceSession('m.om').run(None, {'x': numpy.load('x.npy')}); "
+    command = [sys.executable, "-c", program + "print(*sys.modules)"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    loaded = done.stdout.split()
+    ours = [name for name in loaded if name.partition(".")[0] == "atcpy"]
+    assert len(ours) <= 32, ours
+    unneeded = {"onnx", "atcpy.ops", "atcpy.options", "atcpy.om.schema.ge_ir_pb2", "atcpy.ir.node"}
+    assert unneeded.isdisjoint(loaded)
 
 
 def _no_compiler(_: str) -> Specialize:

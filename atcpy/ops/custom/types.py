@@ -13,7 +13,7 @@ from atcpy.errors import Unsupported
 from atcpy.ir import DType, Graph, Node, Sym, Tensor, TensorDesc
 from atcpy.ir.shape import Dim
 from atcpy.ir.tensor import Array
-from atcpy.options import MAX_DIM, MAX_RANK
+from atcpy.sizes import MAX_DIM, MAX_RANK
 
 
 class OpenDim(str):

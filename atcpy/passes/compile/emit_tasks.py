@@ -26,8 +26,9 @@ from atcpy.ir import (
     walk,
 )
 from atcpy.ir.decisions import ALLREDUCE_FUSION
+from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import BlockSize
-from atcpy.kernels.table import HOST_FAMILY, pack_params, slot_patches, split_symbolic
+from atcpy.kernels.table import pack_params, slot_patches, split_symbolic
 from atcpy.ops import is_view
 from atcpy.options import Stage
 from atcpy.passes.compile.assign_streams import assign_streams

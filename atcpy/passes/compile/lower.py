@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from atcpy.errors import InternalError
 from atcpy.ir import Engine, Graph, Node
-from atcpy.kernels.table import HOST_FAMILY
+from atcpy.kernels.record import HOST_FAMILY
 from atcpy.ops import KernelCall, find_opdef, is_view
 
 

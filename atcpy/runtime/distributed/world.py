@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from atcpy.ir import Node
-from atcpy.ir.tensor import Array
+if TYPE_CHECKING:
+    from atcpy.ir import Node
+    from atcpy.ir.tensor import Array
 
 
 class World(Protocol):

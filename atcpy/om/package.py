@@ -1,0 +1,184 @@
+"""A package as the loader reads it: header, table, checksum, inputs and outputs, task records; never MODEL_DEF.
+
+Every size and offset in a file is checked against the bytes that are there, whatever the checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError, Message
+
+from atcpy.errors import PackageCorrupt
+from atcpy.ir.dtype import DType
+from atcpy.om import container, inout, numbers
+from atcpy.om.container import FORMAT_VERSION, Container, Partition, Verify, corrupt
+from atcpy.om.inout import TensorInfo
+from atcpy.om.schema.task_pb2 import ModelTaskDef
+from atcpy.om.task_record import TaskRecord
+
+if TYPE_CHECKING:
+    from atcpy.ir import Gear, PlannedCluster
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """All that running needs; weights and records are not copied."""
+
+    container: Container
+    version: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    tasks: tuple[TaskRecord, ...]
+    arena_bytes: int
+    stream_count: int
+    event_count: int
+    has_unknown_shapes: bool  # no tasks, but a graph, and plans of its clusters
+    clusters: tuple[PlannedCluster[TaskRecord], ...] = ()  # the others, and sizes that no plan serves, are compiled
+    default_inputs: frozenset[int] = frozenset()  # those that need not be fed, by their index
+    map_keys: Mapping[int, tuple[int | str, ...]] = field(default_factory=dict)  # of outputs that are given as maps
+    custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
+    gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
+    dim_names: tuple[str, ...] = ()  # of the dims that vary with the gear, of inputs and then outputs
+
+    def tasks_of(self, gear: int) -> tuple[TaskRecord, ...]:
+        """The tasks of a gear."""
+        first = sum(before.task_count for before in self.gears[:gear])
+        return self.tasks[first : first + self.gears[gear].task_count]
+
+    @property
+    def weights(self) -> memoryview:
+        """The WEIGHTS_DATA partition."""
+        return self.container.partition(Partition.WEIGHTS_DATA)
+
+
+def read_package(path: str | os.PathLike[str], *, mmap: bool = True, verify: Verify = Verify.FULL) -> Package:
+    """Open a package for running."""
+    return _package(container.open_container(path, mmap=mmap, verify=verify))
+
+
+def parse_package(package: bytes, *, source: str = "package", verify: Verify = Verify.FULL) -> Package:
+    """`read_package` for bytes in memory."""
+    return _package(container.parse(package, source=source, verify=verify))
+
+
+def _package(opened: Container) -> Package:
+    at = opened.extent(Partition.MODEL_INOUT_INFO)
+    payload = opened.partition(Partition.MODEL_INOUT_INFO)
+    model = inout.decode(payload, source=opened.source, offset=at.offset)
+    inputs, outputs = model.inputs, model.outputs
+    info = ModelTaskDef()
+    parse_message(info, opened, Partition.TASK_INFO)
+    version = info.attr.get("atcpy_format", "")
+    if not version.isascii() or not version.isdigit() or len(version) > 9:
+        raise malformed(opened, Partition.TASK_INFO, "the format of the task records is missing")
+    if int(version) != FORMAT_VERSION:
+        code = "P0002" if int(version) > FORMAT_VERSION else "P0005"
+        what = f"task records have format {version}, this atcpy reads {FORMAT_VERSION}"
+        raise corrupt(code, opened.source, opened.extent(Partition.TASK_INFO).offset, Partition.TASK_INFO.name, what)
+    if info.weight_size != opened.extent(Partition.WEIGHTS_DATA).size:
+        raise malformed(opened, Partition.TASK_INFO, f"tasks were compiled for {info.weight_size} bytes of weights")
+    tasks: list[TaskRecord] = []
+    programs: list[tuple[tuple[TaskRecord, ...], bytes]] = []
+    unknown = info.attr.get("atcpy_shapes", "known") == "unknown"
+    for number, task in enumerate(info.task):
+        if task.private_def and unknown:
+            programs.append((tuple(tasks), task.private_def))
+            tasks = []
+            continue
+        kernel = task.kernel
+        record = kernel.args
+        if not record or kernel.args_size != len(record) or (tasks and len(record) != len(tasks[0].record)):
+            raise malformed(opened, Partition.TASK_INFO, f"task {number} has a record of {len(record)} bytes")
+        tasks.append(TaskRecord(kernel.kernel_name, kernel.context.op_index, record))
+    if unknown and tasks:
+        raise malformed(opened, Partition.TASK_INFO, "it has tasks without a program though shapes are unknown")
+    defaults = frozenset(filter(None, info.attr.get("atcpy_default_inputs", "").split(",")))
+    if not defaults <= {str(index) for index in range(len(inputs))}:
+        raise malformed(opened, Partition.TASK_INFO, "an input that there is not has a default")
+    try:
+        planned = _clusters(info.attr.get("atcpy_clusters"), programs)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise malformed(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
+    gears, dim_names = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
+    try:
+        keys = _map_keys(info.attr.get("atcpy_map_keys", "[]"), outputs)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise malformed(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
+    custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
+    return Package(
+        opened,
+        info.version,
+        inputs,
+        outputs,
+        tuple(tasks),
+        info.memory_size,
+        info.stream_num,
+        info.event_num,
+        unknown,
+        planned,
+        frozenset(map(int, defaults)),
+        keys,
+        tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
+        gears,
+        dim_names,
+    )
+
+
+def _clusters(
+    text: str | None, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]]
+) -> tuple[PlannedCluster[TaskRecord], ...]:
+    """The plans for open dims. Most packages have none, and do without what reads them."""
+    if text is None and not programs:
+        return ()
+    from atcpy.om.clusters import decode
+
+    return decode(text or "[]", programs)
+
+
+def _gears(
+    model: inout.ModelInfo, text: str | None, task_count: int, opened: Container
+) -> tuple[tuple[Gear, ...], tuple[str, ...]]:
+    """The gears, and the names of the dims that vary in them."""
+    if text is None and model.gears is None:
+        return (), ()
+    from atcpy.om.gears import read_gears
+
+    try:
+        return read_gears(model, text or "", task_count)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise malformed(opened, Partition.TASK_INFO, f"its gears are malformed: {error}") from None
+
+
+def _map_keys(text: str, outputs: Sequence[TensorInfo]) -> dict[int, tuple[int | str, ...]]:
+    """The keys of the maps that outputs are given as, by index. Raises ValueError or TypeError if they cannot be."""
+    listed = json.loads(text)
+    if len(listed) > len(outputs):
+        raise ValueError(f"{len(listed)} outputs")
+    found: dict[int, tuple[int | str, ...]] = {}
+    for index, keys in enumerate(listed):
+        if keys == "":
+            continue
+        found[index] = tuple(json.loads(keys))
+        if not (all(type(key) is int for key in found[index]) or all(type(key) is str for key in found[index])):
+            raise ValueError(f"output {index} has keys of other types than int64 or string")
+        if numbers.DTYPE_OF_GE.get(outputs[index].dtype) is not DType.FLOAT32:
+            raise ValueError(f"output {index} has other values than float32")
+    return found
+
+
+def parse_message(message: Message, opened: Container, partition: Partition) -> None:
+    """Parse a partition. Raises PackageCorrupt (P0005) if it is not of that type."""
+    try:
+        message.ParseFromString(bytes(opened.partition(partition)))
+    except DecodeError as error:
+        raise malformed(opened, partition, f"it is no {message.DESCRIPTOR.full_name}: {error}") from None
+
+
+def malformed(opened: Container, partition: Partition, what: str) -> PackageCorrupt:
+    """The error for a partition whose content no writer writes."""
+    return corrupt("P0005", opened.source, opened.extent(partition).offset, partition.name, what)

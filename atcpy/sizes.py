@@ -1,0 +1,36 @@
+"""Limits on sizes, and the sizes that the gears of a package list: what options, compiler and runtime share."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import cycle
+
+ANY_SIZE = -1
+MAX_DIM = 2**40
+MAX_RANK = 64
+
+
+class GearKind(IntEnum):
+    """Which sizes the gears of a package list; the numbers are GE's `mbatch_dynamic_type`."""
+
+    BATCH = 1
+    IMAGE = 2
+    DIMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Gears:
+    """The sizes that the open dims of the inputs may have together, a row for each gear.
+
+    The open dims of all inputs, in order, take the numbers of a row in turn: a batch is one number for all of them, an
+    image is two for each input, and otherwise there are as many numbers as open dims.
+    """
+
+    kind: GearKind
+    rows: tuple[tuple[int, ...], ...]
+
+    def shapes(self, inputs: Sequence[Sequence[int]]) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """Yield the shapes of the inputs in each gear; an open dim of `inputs` is -1."""
+        for row in self.rows:
+            sizes = cycle(row)
+            yield tuple(tuple(next(sizes) if dim == ANY_SIZE else dim for dim in dims) for dims in inputs)
