@@ -186,10 +186,6 @@ class InferenceSession:
 
         return [task for plan in self.plans for task in tasks_of(plan)]
 
-    def _find_plan(self, values: Sequence[Array]) -> ExecutionPlan | None:
-        """The plan for inputs of these shapes, if it was made ahead for these alone."""
-        return self._plan if self._gears is None else self._gears.choose(values)
-
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
         """Runs the model. `feeds` maps every input's name to an array of its dtype and shape; the
         result has the outputs named, or all, as arrays that the caller owns. A sequence is a list, a
