@@ -64,24 +64,31 @@ class SymbolicCluster:
         self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
+        self._variant_of: dict[tuple[tuple[int, ...], ...], int] = {}  # by the shapes that it served last
 
     def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[Array] | None:
         """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
         if not self._serves(values):
             return None
-        for number, variant in enumerate(self._record.variants):
-            results = self._run_variant(number, variant, values, profile)
+        shapes = tuple([value.shape for value in values])
+        known = self._variant_of.get(shapes)
+        results = None if known is None else self._run_variant(known, values, profile)
+        if results is not None:
+            return results
+        for number in range(len(self._plans)):
+            results = self._run_variant(number, values, profile)
             if results is not None:
+                if len(self._variant_of) >= MAX_INSTANCES:
+                    self._variant_of.clear()
+                self._variant_of[shapes] = number
                 return results
         return None
 
     def _serves(self, values: Sequence[RuntimeValue]) -> bool:
         return self._is_checked or all(map(_fits, self._record.inputs, values))
 
-    def _run_variant(
-        self, number: int, variant: ClusterVariant[TaskRecord], values: Sequence[Array], profile: Profile | None
-    ) -> list[Array] | None:
-        variables = list(values)
+    def _run_variant(self, number: int, values: Sequence[Array], profile: Profile | None) -> list[Array] | None:
+        variant, variables = self._record.variants[number], list(values)
         for stage, plan in enumerate(self._plans[number]):
             instance = self._instance(plan, (number, stage), variables)
             if instance is None:

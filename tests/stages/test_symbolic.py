@@ -12,6 +12,7 @@ from atcpy import InferenceSession
 from atcpy.ir import Symbol, plans_of
 from atcpy.ir.tensor import Array
 from atcpy.options import convert_options
+from atcpy.runtime import symbolic
 from atcpy.stages.pipeline import compile_model
 from tests.models_in_text import model, package
 
@@ -275,3 +276,20 @@ def test_the_constants_of_a_plan_lie_in_the_package_once() -> None:
     text = "m (float[n,64] x) => (float[n,64] z) <float[64] c> { z = Add(x, c) }"
     compiled, _ = compile_model(model(text), convert_options({}))
     assert len({weight.offset for weight in compiled.weights}) == 1
+
+
+def test_a_shape_that_was_met_goes_to_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "m (float[b,s,8] x) => (float[n,2,4] z) <int64[4] to = {0, -1, 2, 4}, int64[3] back = {-1, 2, 4}> {"
+        " r = Reshape(x, to) t = Transpose<perm=[1,0,2,3]>(r) u = Reshape(t, back) z = Exp(u) }"
+    )
+    session, oracle = InferenceSession(package(text), threads=1), ort_session(model(text).SerializeToString())
+    feeds = [{"x": np.full(shape, 2, np.float32)} for shape in ((3, 5, 8), (1, 5, 8), (3, 1, 8), (1, 1, 8))]
+    expected = [oracle.run(None, feed)[0] for feed in feeds]
+    for feed in feeds:
+        session.run(None, feed)
+    asked: list[object] = []
+    monkeypatch.setattr(symbolic._Plan, "complete", lambda *args: asked.append(args))
+    for feed, result in zip(feeds, expected, strict=True):
+        np.testing.assert_allclose(session.run(None, feed)[0], result, rtol=1e-6)
+    assert not asked
