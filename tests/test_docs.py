@@ -64,7 +64,7 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
     "page",
     [
         *RECIPES,
-        REPO / "README.md",
+        pytest.param(REPO / "README.md", marks=pytest.mark.slow),
         DOCS / "collectives.md",
         *(
             DOCS / name
@@ -171,6 +171,7 @@ def reason_of(argument: ast.expr) -> str:
             raise AssertionError(f"a reason is written where it is given, not {ast.unparse(argument)}")
 
 
+@pytest.mark.slow
 def test_each_reason_is_a_row_of_the_table() -> None:
     table = (DOCS / "add-a-pass.md").read_text(encoding="utf-8").partition("## Reasons")[2]
     rows = re.findall(r"^\| `([^`]+)` \|", table, re.M)

@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from atcpy.cli.bench import _ranges
 
 from .conftest import Invoke
@@ -21,6 +23,7 @@ def test_the_table_and_the_ratio(invoke: Invoke, package: Path) -> None:
     assert re.fullmatch(r" +0  MatMul  matmul_f32_\w+ +[\d.]+ [mµ]s  100\.0%  y", lines[6])
 
 
+@pytest.mark.slow
 def test_json_has_both_sides(invoke: Invoke, package: Path) -> None:
     result = invoke("bench", package, "--vs", "ort", "--min-time=0.01", "--layers", "--json").envelope["result"]
     assert [side["name"].split()[0] for side in result["sides"]] == ["atcpy", "ort"]
@@ -30,12 +33,14 @@ def test_json_has_both_sides(invoke: Invoke, package: Path) -> None:
     assert {"cpu", "isa", "cores"} == set(result["machine"])
 
 
+@pytest.mark.slow
 def test_two_numbers_of_threads_are_two_measurements(invoke: Invoke, package: Path) -> None:
     result = invoke("bench", package, "--threads", "1,2", "--min-time=0.01", "--json").envelope["result"]
     assert [run["threads"] for run in result["runs"]] == [1, 2]
     assert [run["ratio"] for run in result["runs"]] == [None, None]
 
 
+@pytest.mark.slow
 def test_another_package_can_be_the_other_side(invoke: Invoke, package: Path) -> None:
     result = invoke("bench", package, "--vs", package, "--min-time=0.01", "--json").envelope["result"]
     assert [side["name"] for side in result["sides"]] == ["atcpy", "linear.om"]

@@ -161,6 +161,7 @@ def test_a_sound_model_needs_one_run(invoke: Invoke, chain: Path) -> None:
     assert ran.out.count("run ") == 1
 
 
+@pytest.mark.slow
 def test_a_command_of_the_users_decides(
     invoke: Invoke, chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

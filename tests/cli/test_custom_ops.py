@@ -108,6 +108,7 @@ def test_passes_lists_its_passes(tmp_path: Path, invoke: Invoke) -> None:
     assert "DoubleFusionPass" not in invoke("passes").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "code"), [("raise SystemExit(0)", 4), ("import os; os.abort()", -6)])
 def test_an_operator_never_ends_the_process_without_a_word(
     source: Path, tmp_path: Path, invoke: Invoke, body: str, code: int

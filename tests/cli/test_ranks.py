@@ -202,6 +202,7 @@ def test_who_starts_ranks_says_so(monkeypatch: pytest.MonkeyPatch, variables: di
     assert find_launch() == launch
 
 
+@pytest.mark.slow
 def test_a_rank_loads_neither_the_command_line_nor_onnx(folder: Path) -> None:
     program = (
         "import sys; from atcpy import InferenceSession; import atcpy.cli.rank, atcpy.cli.arrays, atcpy.verify.sizes;"

@@ -31,6 +31,7 @@ def test_interrupt_ends_with_130_and_one_line(package: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
 
 
+@pytest.mark.slow
 def test_termination_ends_with_143_and_no_words(package: Path) -> None:
     process = begun(package)
     process.send_signal(signal.SIGTERM)
@@ -57,6 +58,7 @@ def test_a_closed_pipe_is_quiet(arguments: tuple[str, ...]) -> None:
     assert ran.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_behind_stdout_is_a_limit() -> None:
     with open("/dev/full", "w") as full:
@@ -95,6 +97,7 @@ def cpu_seconds(process: subprocess.Popen[str]) -> float:
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "told"),
     [(signal.SIGINT, 130, "interrupted\n"), pytest.param(signal.SIGTERM, 143, "", marks=pytest.mark.slow)],

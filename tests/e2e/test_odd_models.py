@@ -210,7 +210,9 @@ def feeds_for(session: onnxruntime.InferenceSession) -> dict[str, Array]:
     return {port.name: rng.uniform(-1, 1, port.shape).astype(np.float32) for port in session.get_inputs()}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name.endswith("of 5000") else ()) for name in CASES]
+)
 def test_an_odd_model_computes_what_onnxruntime_computes(name: str, tmp_path: Path) -> None:
     model = CASES[name]()
     if name == "a dim of zero, reduced":

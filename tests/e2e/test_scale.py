@@ -121,6 +121,7 @@ def lines_run(model: onnx.ModelProto) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
 def test_the_work_grows_like_the_nodes(make: Callable[[int], onnx.ModelProto]) -> None:
     compile_model(make(100), convert_options({}))  # what is imported and cached at first use

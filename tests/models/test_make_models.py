@@ -80,6 +80,7 @@ def test_noise_is_the_same_on_every_machine() -> None:
     assert not np.array_equal(values, graph_builder.noise("other key", (3, 5), -1.0, 1.0))
 
 
+@pytest.mark.slow
 def test_unknown_name_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, SCRIPT, tmp_path, "resnet51"], capture_output=True, text=True, check=False)
     assert run.returncode == 2

@@ -20,9 +20,10 @@ OPTIONAL = [entry.name for entry in built_in_passes() if not entry.required]
 
 
 def applied(name: str) -> list[str]:
-    """Return the golden files in which a pass changes the graph."""
+    """Return the golden files in which a pass changes the graph, that of the smallest model first."""
     line = re.compile(rf"{re.escape(name)} .*applied [1-9]")
-    return [stem for stem, golden in GOLDENS.items() if any(map(line.match, decision_lines(golden)))]
+    found = [stem for stem, golden in GOLDENS.items() if any(map(line.match, decision_lines(golden)))]
+    return sorted(found, key=lambda stem: len(GOLDENS[stem].model_text))
 
 
 CASES = [

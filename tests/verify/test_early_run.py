@@ -48,6 +48,7 @@ def test_the_outputs_come_from_there(model: Path) -> None:
     assert run.process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["N", ""])
 def test_open_dims(model: Path, size: str) -> None:
     proto = onnx.load(model)
@@ -59,6 +60,7 @@ def test_open_dims(model: Path, size: str) -> None:
         assert run.process.returncode == 1
 
 
+@pytest.mark.slow
 def test_it_fails(model: Path) -> None:
     with running(model.with_name("none.onnx"), False) as run:
         assert run is not None
@@ -73,6 +75,7 @@ def test_it_ends_with_who_asked(model: Path) -> None:
     assert not run.folder.exists()
 
 
+@pytest.mark.slow
 def test_what_a_file_does_not_hold(model: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (string[2] x) => (string[2] y) { y = Identity(x) }'
     onnx.save(onnx.parser.parse_model(text), model)

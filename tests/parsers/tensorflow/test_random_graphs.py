@@ -16,6 +16,7 @@ def test_random_graphs_give_what_they_must(seed: int, tmp_path: Path) -> None:
         assert not run_graph(random_graph(1000 * seed + index), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["openvino", "tensorflow"])
 def test_oracles_agree_with_what_random_graphs_must_give(oracle: str) -> None:
     if not interpreter(oracle):

@@ -96,6 +96,7 @@ def depth_of(graph: TfGraph, op: str, body: str) -> int:
     return depth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_a_row", [True, False])
 def test_thousands_of_loops(in_a_row: bool) -> None:
     g = Sketch()
@@ -109,6 +110,7 @@ def test_thousands_of_loops(in_a_row: bool) -> None:
     assert not {"Enter", "Merge", "Switch", "NextIteration", "Exit", "LoopCond"} & set(ops(found))
 
 
+@pytest.mark.slow
 def test_loops_in_loops_two_hundred_deep() -> None:
     g = Sketch()
     value, loops = g.add("Placeholder"), []
@@ -123,6 +125,7 @@ def test_loops_in_loops_two_hundred_deep() -> None:
     assert depth_of(found, "While", "body") == 200
 
 
+@pytest.mark.slow
 def test_many_loops_inside_one() -> None:
     g = Sketch()
     loop, value = g.open_loop(g.add("Placeholder"))
@@ -152,6 +155,7 @@ def test_a_graph_that_was_imported_twice_has_two_loops_of_one_name(tmp_path: Pat
     assert (first, out) == (3 * (-2) ** 3, 3 * (-2) ** 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False])
 def test_thousands_of_conditions_in_a_row(same: bool) -> None:
     g = Sketch()
@@ -245,6 +249,7 @@ def test_a_function_that_is_called_thousands_of_times() -> None:
     assert ops(found).count("AddV2") == 5000
 
 
+@pytest.mark.slow
 def test_calls_that_hand_on_what_they_get_are_walked_once() -> None:
     g = TfBuilder()
     same = g.function("same", TfBuilder(), {"a": "float32"}, "a")

@@ -87,6 +87,7 @@ def compiled(proto: onnx.ModelProto, **options: object) -> CompiledModel:
     return compile_model(proto, convert_options({"debug": True, "enable_graph_kernel": False, **options}))[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=trials(60))
 @given(proto=part_models())
 def test_nothing_changes_but_copies_go(proto: onnx.ModelProto) -> None:
