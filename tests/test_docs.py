@@ -68,7 +68,14 @@ def test_a_block_that_names_a_file_quotes_it() -> None:
         DOCS / "collectives.md",
         *(
             DOCS / name
-            for name in ("conformance.md", "custom-ops.md", "dynamic-shapes.md", "gears.md", "tensorflow.md")
+            for name in (
+                "conformance.md",
+                "custom-ops.md",
+                "dynamic-shapes.md",
+                "gears.md",
+                "runtime.md",
+                "tensorflow.md",
+            )
         ),
     ],
     ids=relative_name,
