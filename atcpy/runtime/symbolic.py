@@ -65,12 +65,16 @@ class SymbolicCluster:
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
         self._variant_of: dict[tuple[tuple[int, ...], ...], int] = {}  # by the shapes that it served last
+        self._direct: dict[tuple[tuple[int, ...], ...], ExecutionPlan] = {}  # plans that are all of a run, by shapes
 
     def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[Array] | None:
         """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
         if not self._serves(values):
             return None
         shapes = tuple([value.shape for value in values])
+        direct = self._direct.get(shapes)
+        if direct is not None and profile is None:
+            return direct.run(values)
         known = self._variant_of.get(shapes)
         results = None if known is None else self._run_variant(known, values, profile)
         if results is not None:
@@ -95,11 +99,28 @@ class SymbolicCluster:
                 return None
             arrays = [variables[index] for index in plan.record.inputs]
             results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
+            if self._is_direct(variant, len(values)):
+                if len(self._direct) >= MAX_INSTANCES:
+                    self._direct.clear()
+                self._direct[tuple([value.shape for value in values])] = instance
             for counted in plan.record.counted:
                 results[counted.output] = _cut(results, counted)
             variables += results
         outputs = [variables[index] for index in variant.outputs]
         return outputs if len(variant.plans) == 1 else owned(outputs, values)
+
+    @staticmethod
+    def _is_direct(variant: ClusterVariant[TaskRecord], count: int) -> bool:
+        """Whether a variant is one plan that takes all `count` inputs and gives all outputs, in their order, and that
+        their shapes alone determine: small models need no steps around it.
+        """
+        return (
+            len(variant.plans) == 1
+            and tuple(variant.plans[0].inputs) == tuple(range(count))
+            and not variant.plans[0].counted
+            and not any(symbol.is_element for symbol in variant.plans[0].symbols)
+            and tuple(variant.outputs) == tuple(range(count, count + len(variant.plans[0].outputs)))
+        )
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that the cluster is for these inputs; None if it takes several, or no variant serves them."""

@@ -254,3 +254,13 @@ def test_a_loop_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     session = InferenceSession(package(text))
     with pytest.raises(AtcError, match="50 iterations"):
         session.run(None, {"x": np.zeros(2, np.float32)})
+
+
+def test_elements_that_decide_sizes_count_in_each_run() -> None:
+    """The same shapes again, with other elements: nothing that depends on them is kept."""
+    text = "g (float[n] x, int64[2] s) => (float[a,b] y, int64[2] z) { t = Reshape(x, s) y = Add(t, t) z = Add(s, s) }"
+    session = InferenceSession(package(text))
+    x = np.arange(6, dtype=np.float32)
+    for sizes in ([2, 3], [3, 2], [2, 3], [6, 1]):
+        y, _ = session.run(None, {"x": x, "s": np.array(sizes)})
+        np.testing.assert_array_equal(y, 2 * x.reshape(sizes))
