@@ -182,6 +182,8 @@ class Procedure:
             return run_alone(node, operands, profile)
         try:
             return control.run(operands, profile)
+        except AssertionError as error:  # an attribute of another type than it has
+            raise broken_package(error, self._graph.name) from error
         except EVALUATION_ERRORS as error:
             raise ModelInvalid("D0001", f"{type(error).__name__}: {error}", where=node) from error
 

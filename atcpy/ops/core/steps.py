@@ -61,6 +61,7 @@ def cluster_graph(graph: Graph, cluster: Cluster) -> Graph:
     return part
 
 
+_CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})  # other bodies become part of what is around
 _INPUT_ATTRS: Final = frozenset({"default", "shape_range"})
 
 
@@ -83,7 +84,7 @@ def _levels(nodes: list[Node]) -> dict[Node, int]:
 
 
 def _runs_alone(node: Node) -> bool:
-    return node.has_subgraphs or node.engine is Engine.HOST_CPU
+    return node.op_type in _CONTROL_FLOW or node.engine is Engine.HOST_CPU
 
 
 def _depends_on_data(node: Node) -> bool:

@@ -12,7 +12,8 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.phase import Phase
 
 # Reasons that go once the shapes, and with them the operands that are computed from them, are known.
-_OPEN = frozenset({"shape-unknown", "axes-not-constant", "scales-not-constant", "bound-not-scalar"})
+_OPEN = frozenset({"shape-unknown", "bound-not-scalar"})
+_NEVER_OPEN = frozenset({"weights-not-constant", "bias-not-constant"})  # these reject what is fed, not what is computed
 
 
 @graph_pass("EnginePlacerPass", Phase.PLACE, required=True)
@@ -44,7 +45,7 @@ def choose_engine(node: Node) -> tuple[Engine | None, list[Reject]]:
     rejects: list[Reject] = []
     for engine in sorted(engines, key=ENGINE_COST.__getitem__):
         reasons = list(engines[engine](node))
-        if all(is_open and reason.reason in _OPEN for reason in reasons):
+        if all(is_open and _is_open(reason) for reason in reasons):
             return engine, rejects
         rejects.extend(reasons)
     if is_open and has_trait(node, Trait.EAGER):
@@ -54,6 +55,11 @@ def choose_engine(node: Node) -> tuple[Engine | None, list[Reject]]:
     if find_schema(node.op_type, node.domain) is None and not has_trait(node, Trait.CUSTOM):
         return None, [*rejects, Reject("not-standard", node.name)]
     return Engine.HOST_CPU, rejects
+
+
+def _is_open(reject: Reject) -> bool:
+    reason = reject.reason
+    return reason in _OPEN or (reason.endswith("-not-constant") and reason not in _NEVER_OPEN)
 
 
 def _will_be_spelled_out(node: Node) -> bool:
