@@ -233,8 +233,7 @@ def test_sixty_four_nested_graphs_are_read(depth: int) -> None:
     assert sum(node.op_type == "If" for node in walk(parsed(nested(depth)).graph)) == depth
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [65, 300])
+@pytest.mark.parametrize("depth", [65, pytest.param(300, marks=pytest.mark.slow)])
 def test_more_nested_graphs_are_refused(depth: int) -> None:
     assert "nested 65 deep, the limit is 64" in refusal(nested(depth), ResourceLimit).what
 

@@ -70,7 +70,7 @@ def nhwc_network(blocks: int) -> onnx.ModelProto:
     )
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 60])
+@pytest.mark.parametrize("blocks", [1, 2, pytest.param(60, marks=pytest.mark.slow)])
 def test_an_nhwc_network_has_transposes_at_its_ends_only(blocks: int) -> None:
     model = nhwc_network(blocks)
     graph = prepared(model)
