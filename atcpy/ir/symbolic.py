@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import inf
+from math import gcd, inf
 from typing import Final, cast
 
 Monomial = tuple[int, ...]  # the atoms of a product, in ascending order
@@ -156,6 +156,8 @@ class Tracer:
 
     def compare(self, terms: Terms, relation: str) -> bool:
         """Answer `polynomial relation 0`, by a guard if the ranges do not decide it."""
+        if relation == "==":
+            terms = self.simplified(terms)
         low, high = self.range(terms)
         if relation == "==":
             if low > 0 or high < 0:
@@ -195,6 +197,17 @@ class Tracer:
             low = max(low, bound + answer)
         self.atoms[number] = replace(atom, low=low, high=high)
 
+    def simplified(self, terms: Terms) -> Terms:
+        """A polynomial that is 0 where this one is: without factors that are never 0, and of one sign."""
+        if not terms:
+            return terms
+        factors = [atom for atom in set(terms[0][0]) if self.atoms[atom].low > 0]
+        for atom in factors:
+            while all(atom in monomial for monomial, _ in terms):
+                terms = tuple((_without(monomial, atom), coefficient) for monomial, coefficient in terms)
+        divisor = gcd(*(coefficient for _, coefficient in terms)) * (1 if terms[0][1] > 0 else -1)
+        return tuple(sorted((monomial, coefficient // divisor) for monomial, coefficient in terms))
+
     def text(self, terms: Terms) -> str:
         """The polynomial as a formula."""
         if not terms:
@@ -206,6 +219,11 @@ class Tracer:
                 factors.insert(0, str(coefficient))
             parts.append("·".join(factors))
         return "+".join(parts)
+
+
+def _without(monomial: Monomial, atom: int) -> Monomial:
+    index = monomial.index(atom)
+    return monomial[:index] + monomial[index + 1 :]
 
 
 def _add_shifted(total: dict[Monomial, int], monomial: Monomial, coefficient: int, atoms: Sequence[Atom]) -> None:
@@ -343,7 +361,7 @@ def agree(a: int, b: int) -> bool:
     symbolic = _either(a, b)
     if symbolic is None:
         return False
-    difference = _combine(terms_of(a), terms_of(b), -1)
+    difference = symbolic.tracer.simplified(_combine(terms_of(a), terms_of(b), -1))
     low, high = symbolic.tracer.range(difference)
     if low > 0 or high < 0:
         return False

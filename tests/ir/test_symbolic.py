@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from atcpy.ir.symbolic import (
     SizesMustAgree,
+    Terms,
     Tracer,
     agree,
     below,
     example,
     is_symbolic,
+    maximum,
+    minimum,
     same,
     same_shape,
     terms_of,
@@ -195,3 +198,47 @@ def test_depth_costs_no_recursion() -> None:
         s = (s + 1) // 2 * 2 - 1
     assert tracer.value(s, {"b": 1, "s": 9}) == 9
     assert len(str(s)) < 100
+
+
+def test_an_equality_is_asked_without_factors_that_are_never_0() -> None:
+    tracer = Tracer()
+    b, s, n = (tracer.symbol(name, low, 100, size) for name, low, size in (("b", 1, 5), ("s", 1, 7), ("n", 0, 3)))
+    assert tracer.simplified(terms_of(2 * b * s - 2 * b)) == terms_of(1 - s)
+    assert tracer.simplified(terms_of(b - b * s)) == terms_of(1 - s)
+    assert tracer.simplified(terms_of(n * s - n)) in (terms_of(n * s - n), terms_of(n - n * s)), "n may be 0"
+    assert tracer.simplified(terms_of(b * s)) == terms_of(1)
+    assert b * s != b and 3 * b != 3 * b * s
+    assert len(tracer.guards) == 1
+
+
+def test_sizes_that_cannot_be_equal_do_not_agree() -> None:
+    tracer = Tracer()
+    s = tracer.symbol("s", 1, 100, 7)
+    assert not agree(s, 2 * s)
+    with pytest.raises(SizesMustAgree):
+        agree(s * s, 2 * s)
+
+
+def test_what_is_assumed_is_a_guard() -> None:
+    difference: Terms = ()
+    for _ in range(2):
+        tracer = Tracer([difference] if difference else [])
+        a, b, c = (tracer.symbol(name, 1, 100, size) for name, size in (("a", 5), ("b", 7), ("c", 3)))
+        if not difference:
+            with pytest.raises(SizesMustAgree) as caught:
+                agree(a, b * c)
+            difference = caught.value.difference
+        else:
+            assert agree(a, b * c) and agree(b * c, a)
+            assert tracer.all_hold(tracer.guards.values(), {"a": 6, "b": 2, "c": 3})
+            assert not tracer.all_hold(tracer.guards.values(), {"a": 5, "b": 2, "c": 3})
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 50), (50, 1), (7, 7), (101, 3)])
+def test_the_smaller_and_the_larger_size(a: int, b: int) -> None:
+    tracer = Tracer()
+    x, y = tracer.symbol("x", 1, 200, 9), tracer.symbol("y", 1, 100, 4)
+    cases = ((minimum(x, y), min(a, b)), (maximum(x, y), max(a, b)), (maximum(x, 0), a), (minimum(y, 0), 0))
+    for found, expected in cases:
+        assert tracer.value(found, {"x": a, "y": b}) == expected
+    assert not tracer.guards
