@@ -64,29 +64,33 @@ class SymbolicCluster:
         self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
-        self._variant_of: dict[tuple[tuple[int, ...], ...], int] = {}  # by the shapes that it served last
-        self._direct: dict[tuple[tuple[int, ...], ...], ExecutionPlan] = {}  # plans that are all of a run, by shapes
+        self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
+        # By the shapes of the inputs: the variant that served them last, and its plan if that is all of a run.
+        self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
 
     def run(self, values: Sequence[RuntimeValue], profile: Profile | None = None) -> list[Array] | None:
         """The outputs for the inputs; None if no variant serves them. Raises what `ExecutionPlan.run` does."""
         if not self._serves(values):
             return None
         shapes = tuple([value.shape for value in values])
-        direct = self._direct.get(shapes)
-        if direct is not None and profile is None:
-            return direct.run(values)
-        known = self._variant_of.get(shapes)
-        results = None if known is None else self._run_variant(known, values, profile)
+        number, direct = self._known.get(shapes, (None, None))
+        if direct is not None:
+            return direct.run(values) if profile is None else profile.run_plan(direct, values)
+        results = None if number is None else self._run_variant(number, values, profile)
         if results is not None:
             return results
         for number in range(len(self._plans)):
             results = self._run_variant(number, values, profile)
             if results is not None:
-                if len(self._variant_of) >= MAX_INSTANCES:
-                    self._variant_of.clear()
-                self._variant_of[shapes] = number
+                self._remember(shapes, number, values)
                 return results
         return None
+
+    def _remember(self, shapes: tuple[tuple[int, ...], ...], number: int, values: Sequence[Array]) -> None:
+        if len(self._known) >= MAX_INSTANCES:
+            self._known.clear()
+        plan = self._plans[number][0] if self._is_direct[number] else None
+        self._known[shapes] = number, None if plan is None else self._instance(plan, (number, 0), values)
 
     def _serves(self, values: Sequence[RuntimeValue]) -> bool:
         return self._is_checked or all(map(_fits, self._record.inputs, values))
@@ -99,28 +103,11 @@ class SymbolicCluster:
                 return None
             arrays = [variables[index] for index in plan.record.inputs]
             results = instance.run(arrays) if profile is None else profile.run_plan(instance, arrays)
-            if self._is_direct(variant, len(values)):
-                if len(self._direct) >= MAX_INSTANCES:
-                    self._direct.clear()
-                self._direct[tuple([value.shape for value in values])] = instance
             for counted in plan.record.counted:
                 results[counted.output] = _cut(results, counted)
             variables += results
         outputs = [variables[index] for index in variant.outputs]
         return outputs if len(variant.plans) == 1 else owned(outputs, values)
-
-    @staticmethod
-    def _is_direct(variant: ClusterVariant[TaskRecord], count: int) -> bool:
-        """Whether a variant is one plan that takes all `count` inputs and gives all outputs, in their order, and that
-        their shapes alone determine: small models need no steps around it.
-        """
-        return (
-            len(variant.plans) == 1
-            and tuple(variant.plans[0].inputs) == tuple(range(count))
-            and not variant.plans[0].counted
-            and not any(symbol.is_element for symbol in variant.plans[0].symbols)
-            and tuple(variant.outputs) == tuple(range(count, count + len(variant.plans[0].outputs)))
-        )
 
     def body_plan(self, values: Sequence[RuntimeValue]) -> BodyPlan | None:
         """The one plan that the cluster is for these inputs; None if it takes several, or no variant serves them."""
@@ -133,8 +120,13 @@ class SymbolicCluster:
             [plan] = self._plans[number]
             instance = self._instance(plan, (number, 0), values)
             if instance is not None:
-                outputs = tuple([BodyOutput(Origin.PLAN_OUTPUT, index - first) for index in variant.outputs])
-                return BodyPlan(instance, plan.record.inputs, outputs)
+                outputs = [
+                    BodyOutput(Origin.BODY_INPUT, index)
+                    if index < first
+                    else BodyOutput(Origin.PLAN_OUTPUT, index - first)
+                    for index in variant.outputs
+                ]
+                return BodyPlan(instance, plan.record.inputs, tuple(outputs))
         return None
 
     def instances(self) -> Iterator[ExecutionPlan]:
@@ -159,6 +151,21 @@ class SymbolicCluster:
             while len(self._instances) > MAX_INSTANCES:
                 self._instances.popitem(last=False)
             return instance
+
+
+def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
+    """Is a variant one plan that takes all inputs and gives all outputs, in their order, and that their shapes alone
+    determine?
+    """
+    if len(variant.plans) != 1:
+        return False
+    [plan] = variant.plans
+    return (
+        plan.inputs == tuple(range(inputs))
+        and variant.outputs == tuple(range(inputs, inputs + len(plan.outputs)))
+        and not plan.counted
+        and not any(symbol.is_element for symbol in plan.symbols)
+    )
 
 
 def _load(variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext) -> Iterator[_Plan]:
