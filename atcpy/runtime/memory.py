@@ -17,6 +17,7 @@ from atcpy.om.bits import pack_bits, unpack_bits
 # Only buffers between these sizes are reused: small ones cost nothing, huge ones should be returned to the system.
 MIN_REUSED_BYTES = 1 << 18
 MAX_REUSED_BYTES = 1 << 28
+_MAX_UNUSED = 4  # times as large as a result may its buffer be
 
 
 def as_bytes(array: Array) -> Array:
@@ -29,16 +30,17 @@ class BufferPool:
     that callers have released are reused, since the system takes as long to provide new pages as a kernel takes to fill
     them.
 
-    A buffer is free when only the pool refers to it; a view or a memoryview of it counts as a reference.
+    A buffer is free when only the pool refers to it; a view or a memoryview of it counts as a reference. Pools of
+    results of different sizes may share `buffers`, as bytes of which results are views.
     """
 
-    def __init__(self, dtype: DType, shape: StaticShape) -> None:
-        nbytes = dtype.nbytes(element_count(shape))
-        self._shape: StaticShape = shape if dtype.bits >= 8 else (nbytes,)
+    def __init__(self, dtype: DType, shape: StaticShape, buffers: deque[Array] | None = None) -> None:
+        self._nbytes = dtype.nbytes(element_count(shape))
+        self._shape: StaticShape = shape if dtype.bits >= 8 else (self._nbytes,)
         self._numpy: np.dtype[Any] = dtype.numpy if dtype.bits >= 8 else np.dtype(np.uint8)
-        # Two: a loop keeps the result of one iteration until that of the next is there.
-        self._buffers: deque[Array] = deque(maxlen=2)
-        self.is_reused = MIN_REUSED_BYTES <= nbytes <= MAX_REUSED_BYTES
+        self.is_reused = MIN_REUSED_BYTES <= self._nbytes <= MAX_REUSED_BYTES
+        self._is_shared = self.is_reused and buffers is not None
+        self._buffers = new_buffers() if buffers is None else buffers
 
     def take(self) -> Array:
         """Return memory that nothing else refers to."""
@@ -46,14 +48,26 @@ class BufferPool:
             array, references = _oldest(self._buffers)
             if array is None:
                 break
-            if references == _UNSHARED:
-                return array
+            if references == _UNSHARED and self._nbytes <= array.nbytes <= _MAX_UNUSED * self._nbytes:
+                return self._result(array)
             self._buffers.append(array)
+        if self._is_shared:
+            return self._result(np.empty(self._nbytes + self._nbytes // 4, np.uint8))
         return np.empty(self._shape, self._numpy)
+
+    def _result(self, buffer: Array) -> Array:
+        return buffer[: self._nbytes].view(self._numpy).reshape(self._shape) if self._is_shared else buffer
 
     def keep(self, array: Array) -> None:
         """Make the memory available to later runs, once it is released."""
-        self._buffers.append(array)
+        buffer = array.base if self._is_shared else array
+        assert buffer is not None, "results in shared memory are views of it"
+        self._buffers.append(buffer)
+
+
+def new_buffers() -> deque[Array]:
+    """Buffers for a pool, or for several: two, since a loop keeps one result until the next is there."""
+    return deque(maxlen=2)
 
 
 def _oldest(buffers: deque[Array]) -> tuple[Array | None, int]:

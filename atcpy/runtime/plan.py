@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +71,7 @@ class ExecutionPlan:
     outputs: tuple[PlanPort, ...]
     find_nodes: Callable[[], Sequence[Node]]
     world: World
+    buffers: tuple[deque[Array], ...] | None = None  # that outputs share with plans for other sizes
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -79,7 +81,8 @@ class ExecutionPlan:
     @cached_property
     def pools(self) -> tuple[BufferPool, ...]:
         """Memory for the outputs, one pool each."""
-        return tuple(BufferPool(port.dtype, port.shape) for port in self.outputs)
+        buffers = self.buffers or (None,) * len(self.outputs)
+        return tuple(BufferPool(port.dtype, port.shape, own) for port, own in zip(self.outputs, buffers, strict=True))
 
     @cached_property
     def reused(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ blocks and checks the records as it checks fixed ones; what results is an ordina
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -24,7 +24,7 @@ from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
-from atcpy.runtime.memory import owned
+from atcpy.runtime.memory import new_buffers, owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
 from atcpy.runtime.profile import Profile
 
@@ -170,8 +170,11 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
 
 def _load(variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext) -> Iterator[_Plan]:
     variables = list(inputs)
+    is_direct = _is_direct(variant, len(inputs))
     for plan in variant.plans:
-        yield _Plan(plan, variables, context)
+        # What goes through further steps is copied if it is a view, as results in shared memory are.
+        buffers = tuple(new_buffers() for _ in plan.outputs) if is_direct else None
+        yield _Plan(plan, variables, context, buffers)
         variables += plan.outputs
 
 
@@ -198,8 +201,15 @@ def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
 class _Plan:
     """A symbolic plan as C holds it; `variables` are those that are there when it runs."""
 
-    def __init__(self, record: SymbolicPlan[TaskRecord], variables: Sequence[Variable], context: PlanContext) -> None:
+    def __init__(
+        self,
+        record: SymbolicPlan[TaskRecord],
+        variables: Sequence[Variable],
+        context: PlanContext,
+        buffers: tuple[deque[Array], ...] | None,
+    ) -> None:
         self.record = record
+        self._buffers = buffers
         self._inputs = [variables[index] for index in record.inputs]
         self._context = context
         self._has_elements = any(symbol.is_element for symbol in record.symbols)
@@ -261,6 +271,7 @@ class _Plan:
         if any(len(shape) != len(variable.dims) for shape, variable in zip(shapes, record.outputs, strict=True)):
             raise context.corrupt("its plan has outputs of another rank")
         weights, world = context.package.weights, context.world
+        ports = tuple(inputs), tuple(outputs)
         return ExecutionPlan(
-            bound, record.tasks, weights, arena_bytes, tuple(inputs), tuple(outputs), find_nodes, world
+            bound, record.tasks, weights, arena_bytes, *ports, find_nodes, world, buffers=self._buffers
         )

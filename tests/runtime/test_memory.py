@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from atcpy import InferenceSession
 from atcpy.ir import DType
-from atcpy.runtime.memory import BufferPool
+from atcpy.runtime.memory import BufferPool, new_buffers
 from tests.models_in_text import package
 
 SHAPE = (64, 2048)  # large enough to be used again
 MODEL = "m (float[64,2048] x) => (float[64,2048] y) <float one = {1}> { y = Add(x, one) }"
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> InferenceSession:
-    path: Path = tmp_path_factory.mktemp("memory") / "m.om"
-    path.write_bytes(package(MODEL))
-    return InferenceSession(path, threads=1)
+OPEN_MODEL = MODEL.replace("64,2048", "rows,columns")
+
+
+@pytest.fixture(scope="module", params=[MODEL, OPEN_MODEL], ids=["fixed", "open"])
+def session(request: pytest.FixtureRequest) -> InferenceSession:
+    return InferenceSession(package(request.param), threads=1)
 
 
 def _run(session: InferenceSession, number: float) -> np.ndarray:
@@ -52,6 +52,36 @@ def test_memory_that_was_let_go_is_used_again() -> None:
         addresses.add(array.ctypes.data)
         pool.keep(array)
     assert len(addresses) == 2
+
+
+def test_results_of_other_sizes_use_it_too_unless_it_is_much_too_large() -> None:
+    buffers = new_buffers()
+
+    def address(columns: int, rows: int = 64) -> int:
+        pool = BufferPool(DType.FLOAT32, (rows, columns), buffers)
+        array = pool.take()
+        assert array.shape == (rows, columns) and array.dtype == np.float32
+        pool.keep(array)
+        return array.ctypes.data
+
+    first, second = address(8192), address(8192)
+    assert {address(4096), address(4097), address(8192), address(10240)} <= {first, second}
+    assert {address(2048), address(2047)} != {first, second}
+
+
+def test_a_plan_for_all_sizes_uses_it_again_and_never_before_it_is_let_go() -> None:
+    session = InferenceSession(package(OPEN_MODEL), threads=1)
+
+    def run(rows: int) -> np.ndarray:
+        [y] = session.run(None, {"x": np.full((rows, 2048), rows, np.float32)})
+        return y
+
+    kept = [run(rows) for rows in (64, 70, 60, 66)]
+    for y in kept:
+        assert (y == len(y) + 1).all()
+    addresses = {y.ctypes.data for y in kept}
+    del kept, y
+    assert any(run(rows).ctypes.data in addresses for rows in (61, 62))
 
 
 def test_small_results_are_not_kept() -> None:
