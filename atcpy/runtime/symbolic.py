@@ -65,6 +65,7 @@ class SymbolicCluster:
         self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
         self._lock = Lock()
         self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
+        self._last = 0  # the variant that served last
         # By the shapes of the inputs: the variant that served them last, and its plan if that is all of a run.
         self._known: dict[tuple[tuple[int, ...], ...], tuple[int, ExecutionPlan | None]] = {}
 
@@ -79,7 +80,9 @@ class SymbolicCluster:
         results = None if number is None else self._run_variant(number, values, profile)
         if results is not None:
             return results
-        for number in range(len(self._plans)):
+        # Any variant that serves is right; the next shape of a model that decodes is mostly for that of the last.
+        last = self._last
+        for number in (last, *(other for other in range(len(self._plans)) if other != last)):
             results = self._run_variant(number, values, profile)
             if results is not None:
                 self._remember(shapes, number, values)
@@ -90,6 +93,7 @@ class SymbolicCluster:
         if len(self._known) >= MAX_INSTANCES:
             self._known.clear()
         plan = self._plans[number][0] if self._is_direct[number] else None
+        self._last = number
         self._known[shapes] = number, None if plan is None else self._instance(plan, (number, 0), values)
 
     def _serves(self, values: Sequence[RuntimeValue]) -> bool:
