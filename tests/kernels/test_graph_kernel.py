@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from atcpy.ir import DType, Region, Slot, TensorDesc
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
+from atcpy.kernels.record import read_slots
 from atcpy.ops.elementwise.graph_program import MAX_ROW, MAX_WORDS
 from tests.effort import trials
 from tests.isa import ISAS
@@ -436,7 +437,7 @@ def simple() -> tuple[Program, list[Array], list[tuple[int, Array]]]:
 
 
 def load(task: bytes) -> None:
-    _, written = table.read_slots(task)
+    _, written = read_slots(task)
     outputs = [nbytes for region, _, _, nbytes in written if region is Region.OUTPUT]
     _kernels.Plan(task, None, 1 << 16, [1 << 16] * 4, outputs, 1)
 

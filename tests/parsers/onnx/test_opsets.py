@@ -192,6 +192,10 @@ def test_old_opsets_mean_what_their_text_says() -> None:
     np.testing.assert_allclose(y, selu, rtol=1e-5, atol=1e-6)
     (y,) = old(1, X, 'y = Upsample<height_scale = 2.0, width_scale = 1.0, mode = "nearest">(x)', x=x)
     np.testing.assert_array_equal(y, x.repeat(2, axis=2))
+    row = np.array([0, 2, 6], np.float32).reshape(1, 1, 1, 3)
+    bilinear = 'y = Upsample<height_scale = 1.0, width_scale = 2.0, mode = "bilinear">(x)'
+    (y,) = old(1, "(float[1,1,1,3] x) => (y)", bilinear, x=row)
+    np.testing.assert_array_equal(y.reshape(-1), [0, 1, 2, 4, 6, 6])
     (y,) = old(6, "(float[2,3,4,5] x, float[3] s) => (y)", "y = PRelu(x, s)", x=x, s=floats(3))
     assert y.shape == x.shape
 
@@ -255,6 +259,9 @@ def test_old_training_flags_are_dropped() -> None:
     )
     (y,) = old(5, signature, nodes, x=x, s=ones, b=0 * ones, m=0 * ones, v=ones)
     np.testing.assert_allclose(y, x, rtol=1e-4)
+    trained = "y, q, w, t, u = BatchNormalization<is_test = 0, consumed_inputs = [0, 0]>(x, s, b, m, v)"
+    (node,) = parsed(model(5, signature.replace("(y)", "(y, q)"), trained)).graph.nodes_of("BatchNormalization")
+    assert node.int_attr("training_mode", 0) == 1
     a, b, c = floats(2, 3), floats(3, 4), floats(4)
     (y,) = old(6, "(float[2,3] a, float[3,4] b, float[4] c) => (y)", "y = Gemm<broadcast = 1>(a, b, c)", a=a, b=b, c=c)
     np.testing.assert_allclose(y, a @ b + c, rtol=1e-5)
