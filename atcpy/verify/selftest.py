@@ -148,6 +148,12 @@ CASES: tuple[str, ...] = (
            classlabels_ints = [0,1,2], vectors_per_class = [1,1,1], support_vectors = [1.0,0.0,0.0,1.0,-1.0,-1.0],
            coefficients = [0.5,-0.5,0.25,0.75,-0.25,-1.0], rho = [0.1,-0.2,0.3], prob_a = [-1.0,-1.5,-0.5],
            prob_b = [0.1,0.0,-0.1]>(x) }""",
+    "19 (float[1,3,6,6] x, float[1,18,4,4] o) => (float[1,2,4,4] y) <float[2,3,3,3] w> { y = DeformConv(x, w, o) }",
+    # Draws that can have one result only.
+    "(float[3,4] x) => (float[3,4] y) { y = RandomUniformLike<low = 2.0, high = 2.0>(x) }",
+    """(float[2,2] x) => (int32[2,5] y)
+       { c = Constant<value = float[2,2] {1000.0,-1000.0,-1000.0,1000.0}>()
+         a = Add(x, c)  y = Multinomial<sample_size = 5>(a) }""",
     """(float[1,32,8,8] x) => (float[1,40,8,8] y) <float[40,32,1,1] w, float[40,40,3,3] v>
        { a = Conv(x, w)  r = Relu(a)  c = Conv<pads = [1,1,1,1]>(r, v)  s = Add(c, r)  y = Relu(s) }""",
 )  # fmt: skip

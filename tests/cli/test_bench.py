@@ -46,6 +46,7 @@ def test_another_package_can_be_the_other_side(invoke: Invoke, package: Path) ->
     assert [side["name"] for side in result["sides"]] == ["atcpy", "linear.om"]
 
 
+@pytest.mark.slow
 def test_a_limit_can_be_set(invoke: Invoke, package: Path) -> None:
     ran = invoke("bench", package, "--vs", package, "--min-time=0.01", "--fail-over", "0.01")
     assert ran.code == 5

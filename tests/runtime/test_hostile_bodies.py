@@ -235,6 +235,7 @@ def test_threads_share_a_session() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_results_whose_size_data_decide_runs_in_pieces() -> None:
     links, value = [], "x"
     for n in range(70):

@@ -90,6 +90,7 @@ def test_without_an_interpreter(model: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert run is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "is_asked"), [([], True), (["--threads", "1"], False), (["--input_shape", "x:2"], False)]
 )

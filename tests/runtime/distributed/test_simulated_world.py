@@ -171,6 +171,7 @@ def test_the_death_of_one_rank_ends_all() -> None:
     assert failure.error.code == "EI0007"
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_waited_for_only_so_long() -> None:
     made = package(INDEX)
 
