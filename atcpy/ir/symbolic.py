@@ -352,9 +352,15 @@ class SizesMustAgree(Exception):
         self.difference = difference
 
 
+class NoSizesLeft(Exception):
+    """The guards of a plan contradict each other: it would serve no sizes."""
+
+
 def agree(a: int, b: int) -> bool:
     """Are two sizes that an op needs to be equal so? If that depends on symbols, it becomes a guard where it holds for
     the examples or is assumed; else SizesMustAgree is raised, unless they cannot be equal.
+
+    Raises NoSizesLeft if what is assumed cannot be.
     """
     if example(a) == example(b):
         return a == b
@@ -364,6 +370,8 @@ def agree(a: int, b: int) -> bool:
     difference = symbolic.tracer.simplified(_combine(terms_of(a), terms_of(b), -1))
     low, high = symbolic.tracer.range(difference)
     if low > 0 or high < 0:
+        if difference in symbolic.tracer.assumed:
+            raise NoSizesLeft(f"{symbolic.tracer.text(difference)} is assumed to be 0, and guards exclude it")
         return False
     if difference not in symbolic.tracer.assumed:
         raise SizesMustAgree(symbolic.tracer, difference)

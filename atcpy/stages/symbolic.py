@@ -30,7 +30,7 @@ from atcpy.ir import (
 )
 from atcpy.ir.clone import clone
 from atcpy.ir.specialization import Counted, Rest
-from atcpy.ir.symbolic import SizesMustAgree, Tracer, is_symbolic
+from atcpy.ir.symbolic import NoSizesLeft, SizesMustAgree, Tracer, is_symbolic
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import encode_program
 from atcpy.ops.core.reference import EVALUATION_ERRORS
@@ -145,6 +145,8 @@ def _trace(
             else:
                 equations[equation.name] = equation
             symbols = Symbols(fixed, equations, Tracer(assumed))
+        except NoSizesLeft as error:
+            raise Untraceable(str(error)) from error
         except AtcError as error:
             raise Untraceable(str(error).partition("\n")[0]) from error
         except EVALUATION_ERRORS as error:  # something that is written for numbers alone

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atcpy.ir.symbolic import (
+    NoSizesLeft,
     SizesMustAgree,
     Terms,
     Tracer,
@@ -242,3 +243,15 @@ def test_the_smaller_and_the_larger_size(a: int, b: int) -> None:
     for found, expected in cases:
         assert tracer.value(found, {"x": a, "y": b}) == expected
     assert not tracer.guards
+
+
+def test_what_is_assumed_may_not_contradict_a_guard() -> None:
+    tracer = Tracer()
+    a, b = tracer.symbol("a", 1, 100, 5), tracer.symbol("b", 1, 100, 7)
+    with pytest.raises(SizesMustAgree) as caught:
+        agree(a * b, 2)
+    tracer = Tracer([caught.value.difference])
+    a, b = tracer.symbol("a", 1, 100, 5), tracer.symbol("b", 1, 100, 7)
+    assert int(b) == 7
+    with pytest.raises(NoSizesLeft):
+        agree(a * b, 2)
