@@ -45,7 +45,9 @@ class TiledConvTranspose(Fusion, switch="TiledConvTransposePass", phase=Phase.ST
         inputs = [m["x"], rw.const(weights, like=m["w"])]
         if bias is not None:
             inputs.append(rw.const(np.repeat(bias.array, block * block), like=bias))
-        return rw.op("DepthToSpace", rw.op("Conv", *inputs), blocksize=block, mode="CRD")
+        result = rw.op("DepthToSpace", rw.op("Conv", *inputs), blocksize=block, mode="CRD")
+        result.producer.sources = ()  # it moves what Conv computes: a node of the model stands in one place
+        return result
 
 
 def _is_tiled(conv: Node, kernel: tuple[int, ...]) -> bool:
