@@ -3,6 +3,8 @@
 Names load when they are first used: `import atcpy` costs nothing.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +55,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'atcpy' has no attribute '{name}'")
     module, attribute = _LAZY[name]
-    loaded = import_module(module)
+    with _part_of_atcpy(name):
+        loaded = import_module(module)
     if name == "InferenceSession":
         loaded.InferenceSession.compiler = _compiler
     globals()[name] = getattr(loaded, attribute) if attribute else loaded
@@ -62,6 +65,20 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+@contextmanager
+def _part_of_atcpy(name: str) -> Iterator[None]:
+    """Imports what `name` needs. Raises Unsupported (E10055) where only the runtime is installed, which lacks it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("atcpy."):
+            raise
+        from atcpy.errors import Unsupported
+
+        what = f"atcpy.{name} needs the compiler, which is not installed: {error}"
+        raise Unsupported("E10055", what, hint="install atcpy in place of atcpy-runtime") from error
 
 
 def convert(
@@ -75,10 +92,11 @@ def convert(
 
         atcpy.convert("m.onnx", "m.om", soc="Ascend910", input_shape={"x": [1, 3, 224, 224]})
     """
-    from atcpy.options import convert_options
-    from atcpy.report.compile_stat import CompileStatistics
-    from atcpy.report.graph_dump import Dumper
-    from atcpy.stages import pipeline
+    with _part_of_atcpy("convert"):
+        from atcpy.options import convert_options
+        from atcpy.report.compile_stat import CompileStatistics
+        from atcpy.report.graph_dump import Dumper
+        from atcpy.stages import pipeline
 
     read = convert_options(options)
     statistics = CompileStatistics(read.export_compile_stat)
@@ -98,8 +116,9 @@ def freeze(model: "str | os.PathLike[str]", output: "str | os.PathLike[str]", **
     """
     from pathlib import Path
 
-    from atcpy.options import convert_options
-    from atcpy.stages.freeze import freeze
+    with _part_of_atcpy("freeze"):
+        from atcpy.options import convert_options
+        from atcpy.stages.freeze import freeze
 
     return freeze(Path(model), Path(output), convert_options(options).parse)
 
@@ -124,9 +143,10 @@ def optimize(
     """
     from pathlib import Path
 
-    from atcpy.rewrite.optimize import optimize_model
-    from atcpy.rewrite.options import rewrite_options
-    from atcpy.verify.rewritten import check_rewritten
+    with _part_of_atcpy("optimize"):
+        from atcpy.rewrite.optimize import optimize_model
+        from atcpy.rewrite.options import rewrite_options
+        from atcpy.verify.rewritten import check_rewritten
 
     return optimize_model(_model(model), Path(output), rewrite_options(options), check_rewritten)
 

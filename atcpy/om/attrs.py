@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atcpy.errors import Unsupported
 from atcpy.ir import DType, Tensor
 from atcpy.om.schema.ge_ir_pb2 import AttrDef
 
@@ -116,9 +117,14 @@ def tensor_to_text(tensor: Tensor) -> str:
 
 
 def text_to_type(text: str) -> "TypeProto":
-    """The type that was written; ValueError if none was."""
+    """The type that was written; ValueError if none was. Raises Unsupported (E10055) if `onnx` is not installed."""
     from google.protobuf.message import DecodeError
-    from onnx import TypeProto
+
+    try:
+        from onnx import TypeProto
+    except ModuleNotFoundError as error:
+        what = f"a node has an attribute that is a type of ONNX, which is not installed: {error}"
+        raise Unsupported("E10055", what, hint="pip install onnx, or atcpy in place of atcpy-runtime") from error
 
     try:
         return TypeProto.FromString(bytes.fromhex(text))
