@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from atcpy import InferenceSession
-from atcpy.runtime.hybrid import ShapeCache
+from atcpy.runtime.on_demand import ShapeCache
 
 Feeds = Mapping[str, np.ndarray[Any, Any]]
 OpenSession = Callable[[Path, Any], Any]

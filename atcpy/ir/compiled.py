@@ -1,17 +1,20 @@
 """What compile hands to the package writer: tasks, memory, weights; no decisions are left."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from atcpy.ir.desc import TensorDesc
-from atcpy.ir.dtype import DType
-from atcpy.ir.engine import Engine
-from atcpy.ir.graph import Graph
-from atcpy.ir.region import Region
-from atcpy.ir.shape import StaticShape
-from atcpy.ir.tensor import Tensor
-from atcpy.sizes import GearKind
+if TYPE_CHECKING:  # what runs plans needs the records, and few of their parts
+    from atcpy.ir.desc import TensorDesc
+    from atcpy.ir.dtype import DType
+    from atcpy.ir.engine import Engine
+    from atcpy.ir.graph import Graph
+    from atcpy.ir.region import Region
+    from atcpy.ir.shape import StaticShape
+    from atcpy.ir.tensor import Tensor
+    from atcpy.sizes import GearKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +159,14 @@ class PlannedCluster(Generic[TaskT]):
     taken.
 
     graph: its number in `with_bodies`; 0 is the model itself.
+    is_whole: it is all of the model, with its inputs and outputs.
     """
 
     graph: int
     step: int
     inputs: tuple[Variable, ...]
     variants: tuple[ClusterVariant[TaskT], ...]
+    is_whole: bool = False
 
 
 def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan[TaskT]]:

@@ -19,6 +19,7 @@ def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
         {
             "graph": cluster.graph,
             "step": cluster.step,
+            "whole": cluster.is_whole,
             "inputs": [_encode_variable(variable) for variable in cluster.inputs],
             "variants": [
                 {"plans": [_encode_plan(plan) for plan in variant.plans], "outputs": list(variant.outputs)}
@@ -58,7 +59,14 @@ def decode(
 def _cluster(item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]) -> PlannedCluster[TaskRecord]:
     inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
     variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
-    return PlannedCluster(_index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM), inputs, variants)
+    graph, step = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM)
+    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step))
+
+
+def _is_whole(item: Any, graph: int, step: int) -> bool:
+    if not isinstance(item, bool) or (item and (graph, step) != (0, 0)):
+        raise ValueError(f"step {step} of graph {graph} is not all of the model")
+    return item
 
 
 def _variant(

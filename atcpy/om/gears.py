@@ -1,13 +1,12 @@
 """How a package records its gears: sizes and outputs' shapes in MODEL_INOUT_INFO, as GE does; tasks in TASK_INFO.
 
-`atcpy_gears` of TASK_INFO is JSON: `dims`, the names of the dims of inputs and outputs that vary, in order, and
-`plans`, tasks and bytes of arena of each gear. The tasks of all gears follow each other.
+`atcpy_gears` of TASK_INFO is JSON: tasks and bytes of arena of each gear. The tasks of all gears follow each other.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 
-from atcpy.ir import CompiledModel, Gear, Sym
+from atcpy.ir import CompiledModel, Gear
 from atcpy.ir.gears import dynamic_output_dims
 from atcpy.ir.shape import StaticShape
 from atcpy.om.inout import GearInfo, ModelInfo
@@ -24,15 +23,12 @@ def gear_info(compiled: CompiledModel) -> GearInfo | None:
 
 def gears_text(compiled: CompiledModel) -> str:
     """The gears as TASK_INFO has them."""
-    shapes = [port.desc.shape or () for port in (*compiled.inputs, *compiled.outputs)]
-    names = [dim.name for shape in shapes for dim in shape if isinstance(dim, Sym)]
-    plans = [(gear.task_count, gear.arena_bytes) for gear in compiled.gears]
-    return json.dumps({"dims": names, "plans": plans}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps([(gear.task_count, gear.arena_bytes) for gear in compiled.gears], separators=(",", ":"))
 
 
-def read_gears(info: ModelInfo, text: str, task_count: int) -> tuple[tuple[Gear, ...], tuple[str, ...]]:
-    """The gears of a package, and the names of the dims that vary. Raises ValueError, TypeError or KeyError for records
-    that are malformed, or do not fit the inputs, the outputs or the number of tasks.
+def read_gears(info: ModelInfo, text: str, task_count: int) -> tuple[Gear, ...]:
+    """The gears of a package. Raises ValueError or TypeError for records that are malformed, or do not fit the inputs,
+    the outputs or the number of tasks.
     """
     listed = info.gears
     if listed is None:
@@ -44,16 +40,12 @@ def read_gears(info: ModelInfo, text: str, task_count: int) -> tuple[tuple[Gear,
     count = _open_dims(dims)
     if count == 0 or count % len(listed.gears.rows[0]):
         raise ValueError(f"{len(listed.gears.rows[0])} sizes of a gear for {count} open dims")
-    record = json.loads(text)
-    names = tuple(map(_name, record["dims"]))
-    plans = [(_count(tasks), _count(arena)) for tasks, arena in record["plans"]]
+    plans = [(_count(tasks), _count(arena)) for tasks, arena in json.loads(text)]
     if sum(tasks for tasks, _ in plans) != task_count:
         raise ValueError("its gears have more tasks than there are, or fewer")
-    if len(names) != count + _open_dims(outputs):
-        raise ValueError("its open dims are not named one by one")
     shapes = list(_output_shapes(listed.output_shapes, outputs, len(plans)))
     rows = zip(listed.gears.rows, listed.gears.shapes(dims), shapes, plans, strict=True)
-    return tuple(Gear(sizes, inputs, results, *plan) for sizes, inputs, results, plan in rows), names
+    return tuple(Gear(sizes, inputs, results, *plan) for sizes, inputs, results, plan in rows)
 
 
 def _open_dims(shapes: Sequence[Sequence[int]]) -> int:
@@ -77,12 +69,6 @@ def _output_shapes(
         raise ValueError("shapes of outputs are missing")
     for number in range(gears):
         yield tuple(shapes[number::gears])
-
-
-def _name(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no name")
-    return value
 
 
 def _count(value: object) -> int:

@@ -23,6 +23,7 @@ from atcpy.om.task_record import TaskRecord
 
 if TYPE_CHECKING:
     from atcpy.ir import Gear, PlannedCluster
+    from atcpy.om.ports import OpenPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Package:
     map_keys: Mapping[int, tuple[int | str, ...]] = field(default_factory=dict)  # of outputs that are given as maps
     custom_ops: tuple[tuple[str, str], ...] = ()  # domain and name of users' operators, which it needs
     gears: tuple[Gear, ...] = ()  # `tasks` are those of all gears, one after the other
-    dim_names: tuple[str, ...] = ()  # of the dims that vary with the gear, of inputs and then outputs
+    open_inputs: tuple[OpenPort, ...] = ()  # `inputs` where dims vary
+    open_outputs: tuple[OpenPort, ...] = ()
 
     def tasks_of(self, gear: int) -> tuple[TaskRecord, ...]:
         """The tasks of a gear."""
@@ -104,7 +106,10 @@ def _package(opened: Container) -> Package:
         planned = _clusters(info.attr.get("atcpy_clusters"), programs)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
-    gears, dim_names = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
+    gears = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
+    open_inputs, open_outputs = (
+        _open_ports(model, info.attr.get("atcpy_ports"), opened) if unknown or gears else ((), ())
+    )
     try:
         keys = _map_keys(info.attr.get("atcpy_map_keys", "[]"), outputs)
     except (ValueError, TypeError, RecursionError) as error:
@@ -125,7 +130,8 @@ def _package(opened: Container) -> Package:
         keys,
         tuple((domain, name) for domain, _, name in (full.rpartition("::") for full in custom)),
         gears,
-        dim_names,
+        open_inputs,
+        open_outputs,
     )
 
 
@@ -140,18 +146,28 @@ def _clusters(
     return decode(text or "[]", programs)
 
 
-def _gears(
-    model: inout.ModelInfo, text: str | None, task_count: int, opened: Container
-) -> tuple[tuple[Gear, ...], tuple[str, ...]]:
-    """The gears, and the names of the dims that vary in them."""
+def _gears(model: inout.ModelInfo, text: str | None, task_count: int, opened: Container) -> tuple[Gear, ...]:
+    """The gears of a package, if it has some."""
     if text is None and model.gears is None:
-        return (), ()
+        return ()
     from atcpy.om.gears import read_gears
 
     try:
         return read_gears(model, text or "", task_count)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"its gears are malformed: {error}") from None
+
+
+def _open_ports(
+    model: inout.ModelInfo, text: str | None, opened: Container
+) -> tuple[tuple[OpenPort, ...], tuple[OpenPort, ...]]:
+    """The inputs and the outputs of a package whose dims vary."""
+    from atcpy.om.ports import read_ports
+
+    try:
+        return read_ports(model, text or "")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise malformed(opened, Partition.TASK_INFO, f"its inputs and outputs are malformed: {error}") from None
 
 
 def _map_keys(text: str, outputs: Sequence[TensorInfo]) -> dict[int, tuple[int | str, ...]]:

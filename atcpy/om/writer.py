@@ -32,6 +32,7 @@ from atcpy.om import attrs, clusters, container, descs, inout, numbers, weights
 from atcpy.om.atomic import Buffer, atomic_write
 from atcpy.om.container import Partition, reseal, seal_file
 from atcpy.om.gears import gear_info, gears_text
+from atcpy.om.ports import ports_text
 from atcpy.om.schema.ge_ir_pb2 import GraphDef, ModelDef, OpDef, TensorDescriptor
 from atcpy.om.schema.task_pb2 import ModelTaskDef
 from atcpy.ops import find_opdef
@@ -67,7 +68,10 @@ def _buffers(compiled: CompiledModel) -> Iterator[Buffer]:
     """The file in order, its checksum still zero."""
     parts = {
         Partition.MODEL_INOUT_INFO: inout.encode(
-            [_port_info(port) for port in compiled.inputs],
+            [
+                _port_info(port, _ranges(node))
+                for port, node in zip(compiled.inputs, compiled.graph.inputs, strict=True)
+            ],
             [_port_info(port) for port in compiled.outputs],
             gear_info(compiled),
         ),
@@ -107,11 +111,17 @@ def _platform(compiled: CompiledModel) -> str:
     return f"{compiled.version}.0"
 
 
-def _port_info(port: Port) -> inout.TensorInfo:
+def _ranges(data: Node) -> tuple[tuple[int, int], ...]:
+    """The lowest and the highest size of each dim of an input, -1 where there is no highest."""
+    ends = data.ints_attr("shape_range", ())
+    return tuple(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _port_info(port: Port, ranges: tuple[tuple[int, int], ...] = ()) -> inout.TensorInfo:
     dims = tuple(descs.ge_dims(port.desc.shape))
     nbytes = port.desc.nbytes if is_static(port.desc.shape) else 0
     form = numbers.format_to_number(port.desc.format)
-    return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims)
+    return inout.TensorInfo(port.name, nbytes, form, numbers.GE_DTYPE[port.desc.dtype], dims, dims, ranges)
 
 
 def _task_info(compiled: CompiledModel) -> bytes:
@@ -125,6 +135,8 @@ def _task_info(compiled: CompiledModel) -> bytes:
     info.attr["atcpy_format"] = str(container.FORMAT_VERSION)
     if compiled.has_unknown_shapes:
         info.attr["atcpy_shapes"] = "unknown"
+    if compiled.has_unknown_shapes or compiled.gears:
+        info.attr["atcpy_ports"] = ports_text(compiled)
     if compiled.gears:
         info.attr["atcpy_gears"] = gears_text(compiled)
     if defaults := [str(index) for index, node in enumerate(compiled.graph.inputs) if "default" in node.attrs]:

@@ -8,41 +8,26 @@ The most recently used variants are kept.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from atcpy.errors import InternalError, PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import CompiledModel, DType, Graph, Node, Tensor, TensorDesc
+from atcpy.ir import DType, Graph, Node, Tensor, TensorDesc
 from atcpy.ir.desc import UNKNOWN
 from atcpy.ir.shape import Shape, element_count
-from atcpy.ir.specialization import Specialization, Specialize
+from atcpy.ir.specialization import Specialization
 from atcpy.ir.tensor import Array
 from atcpy.ops.core.opdef import Bound
 from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
+from atcpy.runtime.on_demand import ShapeCache
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.profile import Profile, run_alone
 
-Bind = Callable[[CompiledModel], ExecutionPlan]
 _DEFAULT = "default"  # stands for an input that is not fed in the key of a variant
-
-
-@dataclass(slots=True)
-class ShapeCache:
-    """What all graphs of a session share: how graphs are compiled, how many variants of each are kept, and how often
-    one was found.
-    """
-
-    specialize: Specialize
-    bind: Bind
-    size: int
-    hits: int = 0
-    misses: int = 0
-    lock: Lock = field(default_factory=Lock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, TypeAlias
 
 from atcpy.errors import Unsupported, Where
-from atcpy.ir import Graph, TensorDesc
 from atcpy.ir.shape import format_shape
-from atcpy.ir.specialization import Specialization, Specialize
-from atcpy.ir.tensor import Array
 
+if TYPE_CHECKING:
+    from atcpy.ir import CompiledModel, Graph, TensorDesc
+    from atcpy.ir.specialization import Specialization, Specialize
+    from atcpy.ir.tensor import Array
+    from atcpy.runtime.plan import ExecutionPlan
+
+Bind: TypeAlias = "Callable[[CompiledModel], ExecutionPlan]"
 # Imports the compiler, with the options that a package records. Raises ImportError where it is not installed.
-FindCompiler = Callable[[str], Specialize]
+FindCompiler: TypeAlias = "Callable[[str], Specialize]"
 
 
-def compile_on_demand(find: FindCompiler | None, cmdline: str) -> Specialize:
-    """Return a function that compiles with the options of `cmdline`; it calls `find` when it is first needed.
+@dataclass(slots=True)
+class ShapeCache:
+    """What all graphs of a session share: how graphs are compiled, how many variants of each are kept, and how often
+    one was found.
+    """
+
+    specialize: Specialize
+    bind: Bind
+    size: int
+    hits: int = 0
+    misses: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+
+def compile_on_demand(find: FindCompiler | None, find_cmdline: Callable[[], str]) -> Specialize:
+    """Return a function that compiles with the recorded options; it calls both functions when it is first needed.
 
     It raises Unsupported (E10055) where the compiler is not installed.
     """
@@ -25,7 +46,7 @@ def compile_on_demand(find: FindCompiler | None, cmdline: str) -> Specialize:
     def compiler() -> Specialize:
         if find is None:
             raise ImportError("this process has no compiler")
-        return find(cmdline)
+        return find(find_cmdline())
 
     def specialize(graph: Graph, types: Sequence[TensorDesc | Array]) -> Specialization:
         try:

@@ -16,9 +16,10 @@ from atcpy.ops.core.reference import EVALUATION_ERRORS
 from atcpy.ops.core.steps import Cluster, Step, cluster_graph, find_steps
 from atcpy.runtime.control import ControlNode
 from atcpy.runtime.host import RuntimeValue
-from atcpy.runtime.hybrid import HybridGraph, ShapeCache, broken_package
+from atcpy.runtime.hybrid import HybridGraph, broken_package
 from atcpy.runtime.iterations import BodyPlan
 from atcpy.runtime.memory import owned
+from atcpy.runtime.on_demand import ShapeCache
 from atcpy.runtime.plan import ExecutionPlan
 from atcpy.runtime.profile import Profile, run_alone
 from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
@@ -124,11 +125,6 @@ class Procedure:
         self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
     ) -> list[RuntimeValue]:
         """`run` with results that nobody else can change."""
-        if planned and self._is_whole and 0 in self._clusters:
-            results = self._clusters[0].run(values, profile)
-            if results is not None:
-                return results
-            planned = False
         return owned(self.run(values, planned=planned, profile=profile), values)
 
     def run(

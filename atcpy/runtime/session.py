@@ -14,7 +14,6 @@ import numpy as np
 from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, raise_all
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
-from atcpy.om import numbers
 from atcpy.om.container import Verify
 from atcpy.om.package import Package
 from atcpy.runtime.distributed.world import SingleRank, World
@@ -24,12 +23,13 @@ from atcpy.threads import default_threads
 
 # What is imported here runs packages of fixed shapes; functions import what others need besides.
 if TYPE_CHECKING:
-    from atcpy.ir import Graph, Node, Value
+    from atcpy.ir import Node
     from atcpy.ir.tensor import Array
+    from atcpy.om.ports import OpenPort
     from atcpy.om.reader import PackagedModel
     from atcpy.runtime.gears import GearPlans
-    from atcpy.runtime.hybrid import ShapeCache
-    from atcpy.runtime.on_demand import FindCompiler
+    from atcpy.runtime.on_demand import FindCompiler, ShapeCache
+    from atcpy.runtime.planned_model import PlannedModel
     from atcpy.runtime.procedure import Procedure
     from atcpy.runtime.profile import Profile, TaskInfo, TaskTime
 
@@ -98,7 +98,7 @@ class InferenceSession:
         self._plan: ExecutionPlan | None = None
         self._gears: GearPlans | None = None
         self._gear_shapes: dict[str, frozenset[tuple[int, ...]]] = {}
-        self._procedure: Procedure | None = None
+        self._procedure: Procedure | PlannedModel | None = None
         self.shape_cache: ShapeCache | None = None
         if self._package.has_unknown_shapes:
             self._load_procedure(shape_cache)
@@ -106,7 +106,7 @@ class InferenceSession:
             from atcpy.runtime.gears import GearPlans
 
             self._gears = GearPlans(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
-            self._inputs, self._outputs = _ports_of_gears(self._package)
+            self._inputs, self._outputs = _open_ports(self._package)
             self._gear_shapes = {port.name: frozenset(port.gears) for port in self._inputs}
         else:
             self._plan = bind_package(self._package, lambda: self.model.graph, threads=self.threads, world=self._world)
@@ -121,24 +121,17 @@ class InferenceSession:
 
     def _load_procedure(self, shape_cache: int) -> None:
         """Load a package whose shapes are not all known."""
-        from atcpy.ops.core.reference import EVALUATION_ERRORS
-        from atcpy.runtime.hybrid import ShapeCache, broken_package
-        from atcpy.runtime.on_demand import compile_on_demand
-        from atcpy.runtime.procedure import load_procedure
+        from atcpy.runtime.on_demand import ShapeCache, compile_on_demand
+        from atcpy.runtime.planned_model import load_model
         from atcpy.runtime.symbolic import PlanContext
         from atcpy.runtime.weights import WeightStore
 
-        graph = self.model.graph
+        self._inputs, self._outputs = _open_ports(self._package)
         bind = partial(bind_compiled, store=WeightStore(), threads=self.threads, world=self._world)
-        specialize = compile_on_demand(InferenceSession.compiler, self.model.cmdline)
-        try:
-            self.shape_cache = ShapeCache(specialize, bind, shape_cache)
-            self._inputs = [_port_of_value(node.output, node.output.name, node.attrs) for node in graph.inputs]
-            self._outputs = _output_ports(graph)
-            context = PlanContext(self._package, self.threads, self._world)
-            self._procedure = load_procedure(graph, context, self.shape_cache)
-        except (UsageError, *EVALUATION_ERRORS) as error:
-            raise broken_package(error, graph.name) from error
+        specialize = compile_on_demand(InferenceSession.compiler, lambda: self.model.cmdline)
+        self.shape_cache = ShapeCache(specialize, bind, shape_cache)
+        context = PlanContext(self._package, self.threads, self._world)
+        self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
 
     @property
     def model(self) -> PackagedModel:
@@ -340,44 +333,20 @@ def _describe(port: NodeArg) -> str:
     return f"{dims} {port.dtype.long}"
 
 
-def _output_ports(graph: Graph) -> list[NodeArg]:
-    attrs = graph.net_output.attrs
-    names = attrs["names"]
-    assert isinstance(names, tuple)
-    types = attrs.get("types", ("",) * len(names))
-    assert isinstance(types, tuple)
-    return [
-        _port_of_value(value, name, {"type": text})
-        for value, name, text in zip(graph.outputs, names, types, strict=True)
+def _open_ports(package: Package) -> tuple[list[NodeArg], list[NodeArg]]:
+    """The inputs and outputs of a package whose dims vary."""
+    inputs = [
+        _open_port(port, [gear.inputs[i] for gear in package.gears]) for i, port in enumerate(package.open_inputs)
     ]
+    outputs = [
+        _open_port(port, [gear.outputs[i] for gear in package.gears]) for i, port in enumerate(package.open_outputs)
+    ]
+    return inputs, outputs
 
 
-def _ports_of_gears(package: Package) -> tuple[list[NodeArg], list[NodeArg]]:
-    """The inputs and outputs of a package with gears."""
-    names = iter(package.dim_names)
-    ports: list[list[NodeArg]] = []
-    for infos, shapes in (
-        (package.inputs, [gear.inputs for gear in package.gears]),
-        (package.outputs, [gear.outputs for gear in package.gears]),
-    ):
-        ports.append([])
-        for info, gears in zip(infos, zip(*shapes, strict=True), strict=True):
-            dtype = numbers.DTYPE_OF_GE[info.dtype]
-            dims = tuple(next(names) if dim < 0 else dim for dim in info.dims)
-            ports[-1].append(NodeArg(info.name, dims, _type_name(dtype), dtype, gears=gears))
-    return ports[0], ports[1]
-
-
-def _port_of_value(value: Value, name: str, attrs: Mapping[str, object]) -> NodeArg:
-    from atcpy.ir import Sym
-
-    desc = value.desc
-    dims = None if desc.shape is None else tuple(dim.name if isinstance(dim, Sym) else dim for dim in desc.shape)
-    ranges = attrs.get("shape_range", ())
-    assert isinstance(ranges, tuple)
-    text = str(attrs.get("type", "")) or _type_name(desc.dtype)
-    pairs = tuple(zip(ranges[::2], ranges[1::2], strict=True))
-    return NodeArg(name, dims, text, desc.dtype, pairs)
+def _open_port(port: OpenPort, gears: Sequence[tuple[int, ...]]) -> NodeArg:
+    kind = port.type or _type_name(port.dtype)
+    return NodeArg(port.name, port.shape, kind, port.dtype, port.ranges, tuple(gears))
 
 
 def _type_name(dtype: DType) -> str:

@@ -10,11 +10,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atcpy.errors import PackageCorrupt, ResourceLimit, Where
-from atcpy.ir import ClusterVariant, CountedOutput, Node, PlannedCluster, SymbolicPlan, Variable
+from atcpy.ir import ClusterVariant, CountedOutput, PlannedCluster, SymbolicPlan, Variable
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
@@ -22,11 +23,14 @@ from atcpy.kernels.symbolic_program import MAX_NUMBER
 from atcpy.om.package import Package
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
-from atcpy.runtime.host import RuntimeValue
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import new_buffers, owned
 from atcpy.runtime.plan import ExecutionPlan, PlanPort
-from atcpy.runtime.profile import Profile
+
+if TYPE_CHECKING:  # their modules import the records of all operators
+    from atcpy.ir import Node
+    from atcpy.runtime.host import RuntimeValue
+    from atcpy.runtime.profile import Profile
 
 # A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
 _Instance = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]

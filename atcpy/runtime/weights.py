@@ -9,9 +9,10 @@ from __future__ import annotations
 import mmap
 from collections.abc import Hashable, Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from atcpy.ir import Weight
-from atcpy.om.weights import tensor_to_bytes
+if TYPE_CHECKING:
+    from atcpy.ir import Weight
 
 _ALIGNMENT = 64
 _GROWTH = 4  # a region is this many times as large as its first plan needs
@@ -29,6 +30,8 @@ class WeightStore:
 
     def place(self, weights: Sequence[Weight]) -> tuple[memoryview, dict[int, int]]:
         """Pack `weights`; return the memory, and the offset of each in it by its planned offset."""
+        from atcpy.om.weights import tensor_to_bytes  # the formats, and the schema of graphs
+
         with self._lock:
             missing = {_key(weight): weight for weight in weights if _key(weight) not in self._offsets}
             if sum(map(_aligned_bytes, missing.values())) > len(self._region) - self._used:

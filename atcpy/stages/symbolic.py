@@ -64,9 +64,10 @@ def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> Comp
             before = weights.size()
             try:
                 # The session compares the inputs of the model with each other; nobody does for other tensors.
-                variants = _plan_variants(owner, cluster, context, dims_agree=number == 0 and cluster.is_whole)
+                is_whole = number == 0 and cluster.is_whole
+                variants = _plan_variants(owner, cluster, context, dims_agree=is_whole)
                 inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
-                planned.append(PlannedCluster(number, step, inputs, variants))
+                planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
             except Untraceable as untraceable:
                 weights.shrink(before)
                 reasons.append(untraceable.reason)

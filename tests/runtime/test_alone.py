@@ -60,8 +60,15 @@ def run(package, custom_ops, feeds):
     except atcpy.errors.AtcError as error:
         return f"{error.code}: {error.what} | {error.hint}"
 
-jobs = pickle.load(sys.stdin.buffer)
-pickle.dump({name: run(*job) for name, job in jobs.items()}, sys.stdout.buffer)
+def call(name):
+    try:
+        return getattr(atcpy, name)("model", "output")
+    except atcpy.errors.AtcError as error:
+        return f"{error.code}: {error.what} | {error.hint}"
+
+jobs, names = pickle.load(sys.stdin.buffer)
+results = {name: run(*job) for name, job in jobs.items()} | {name: call(name) for name in names}
+pickle.dump(results, sys.stdout.buffer)
 """
 
 CUSTOM_OP = """
@@ -135,7 +142,15 @@ MODELS: dict[str, tuple[str, dict[str, object], dict[str, Any]]] = {
         {},
         {"x": X},
     ),
+    "empty optional": (
+        """m (float[2,3] x) => (float[2,3] y, optional(float[2]) o) {
+            y = Exp(x) o = Optional<type: type_proto = float[2]>()
+        }""",
+        {},
+        {"x": X},
+    ),
 }
+COMPILER_NAMES = ["backend", "check_operator", "convert", "freeze", "optimize"]
 
 
 RESHAPED = "m (float[b,n] x, int64[k] s) => (float[p,q] y) { r = Exp(x) y = Reshape(r, s) }"
@@ -143,15 +158,18 @@ RESHAPED = "m (float[b,n] x, int64[k] s) => (float[p,q] y) { r = Exp(x) y = Resh
 REFUSED = {
     "text": "E10055: the host runs StringConcat by the reference implementation of ONNX, which is not installed",
     "sequence": "the host runs SequenceConstruct by the reference implementation",
+    "empty optional": "E10055: a node has an attribute that is a type of ONNX, which is not installed",
 }
 Job = tuple[bytes, list[str], dict[str, Any]]
 
 
 def run_alone(jobs: dict[str, Job]) -> dict[str, Any]:
-    """What the packages give where there is nothing but the runtime; of one that is refused, its code and reason."""
+    """What the packages, and the functions of the compiler, give where there is nothing but the runtime; of what is
+    refused, its code and reason.
+    """
     done = subprocess.run(
         [sys.executable, "-c", CHILD, repr(ALLOWED)],
-        input=pickle.dumps(jobs),
+        input=pickle.dumps((jobs, COMPILER_NAMES)),
         capture_output=True,
         cwd=REPO,
         check=False,
@@ -163,7 +181,9 @@ def run_alone(jobs: dict[str, Job]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Any, list[Any]]]]:
-    """What each package gives in an interpreter with the runtime alone, and what it gives here."""
+    """What each package gives in an interpreter with the runtime alone, and what it gives here; the refusals of names
+    that the compiler has.
+    """
     operator = tmp_path_factory.mktemp("ops") / "twice.py"
     operator.write_text(CUSTOM_OP, encoding="utf-8")
     jobs: dict[str, Job] = {
@@ -180,7 +200,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tupl
     yield {
         name: (alone[name], atcpy.InferenceSession(package, threads=1, custom_ops=custom_ops).run(None, feeds))
         for name, (package, custom_ops, feeds) in jobs.items()
-    }
+    } | {name: (alone[name], []) for name in COMPILER_NAMES}
     forget_all()
 
 
@@ -201,19 +221,41 @@ def test_packages_run_without_compiler_and_onnx(name: str, results: dict[str, tu
 
 
 @pytest.mark.slow
-def test_a_package_of_fixed_shapes_loads_few_modules(tmp_path: Path) -> None:
-    """The records of the operators, the graph and its schema are for packages that need them."""
-    text, options, feeds = MODELS["fixed"]
-    (tmp_path / "m.om").write_bytes(package(text, options))
-    np.save(tmp_path / "x.npy", feeds["x"])
+@pytest.mark.parametrize("name", COMPILER_NAMES)
+def test_what_the_compiler_has_is_refused_by_its_name(name: str, results: dict[str, tuple[Any, list[Any]]]) -> None:
+    refusal, _ = results[name]
+    assert refusal.startswith(
+        f"E10055: atcpy.{name} needs the compiler, which is not installed: No module named 'atcpy."
+    )
+    assert refusal.endswith("| install atcpy in place of atcpy-runtime")
+
+
+def modules_of_a_run(name: str, folder: Path) -> list[str]:
+    """What an interpreter has imported that has loaded a package and run it once."""
+    text, options, feeds = MODELS[name]
+    (folder / "m.om").write_bytes(package(text, options))
+    np.save(folder / "x.npy", feeds["x"])
     program = "import sys, numpy, atcpy; atcpy.InferenceSession('m.om').run(None, {'x': numpy.load('x.npy')}); "
     command = [sys.executable, "-c", program + "print(*sys.modules)"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    loaded = done.stdout.split()
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_a_package_of_fixed_shapes_loads_few_modules(tmp_path: Path) -> None:
+    """The records of the operators, the graph and its schema are for packages that need them."""
+    loaded = modules_of_a_run("fixed", tmp_path)
     ours = [name for name in loaded if name.partition(".")[0] == "atcpy"]
     assert len(ours) <= 32, ours
     unneeded = {"onnx", "atcpy.ops", "atcpy.options", "atcpy.om.schema.ge_ir_pb2", "atcpy.ir.node"}
     assert unneeded.isdisjoint(loaded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["open dims", "a size that data decide"])
+def test_a_package_whose_plans_serve_all_sizes_runs_without_its_graph(name: str, tmp_path: Path) -> None:
+    unneeded = {"onnx", "atcpy.ops", "atcpy.options", "atcpy.om.schema.ge_ir_pb2", "atcpy.ir.node"}
+    assert unneeded.isdisjoint(modules_of_a_run(name, tmp_path))
 
 
 def _no_compiler(_: str) -> Specialize:

@@ -149,19 +149,16 @@ def test_another_number_of_sizes_than_open_dims_is_refused_at_load() -> None:
         session_of(replace(made, gears=gears))
 
 
-RECORD = {"dims": ["b", "b"], "plans": [[1, 0], [1, 0], [1, 0]]}
+RECORD = [[1, 0], [1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "", "{", "[]", "{}", "[" * 100_000,
-        *(json.dumps({**RECORD, **change}) for change in (
-            {"dims": ["b"]}, {"dims": ["b", "b", "b"]}, {"dims": ["b", 1]}, {"dims": 2}, {"plans": [[3, 0]]},
-            {"plans": [[1, 0], [1, 0], [1.0, 0]]}, {"plans": [[1, 0], [1, 0], [1, True]]}, {"plans": [1, 1, 1]},
-        )),
+        "", "{", "[]", "{}", "[" * 100_000, "[[3, 0]]", "[[1, 0], [1, 0], [1.0, 0]]", "[[1, 0], [1, 0], [1, true]]",
+        "[1, 1, 1]",
     ],
-    ids=range(13),
+    ids=range(9),
 )  # fmt: skip
 def test_records_of_gears_that_are_malformed_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "gears_text", lambda made: json.dumps(RECORD))

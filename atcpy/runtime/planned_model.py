@@ -1,0 +1,100 @@
+"""A model that the plans of a package serve as a whole. Its graph is read only for sizes that they do not serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from atcpy.errors import UsageError
+from atcpy.runtime.symbolic import PlanContext, SymbolicCluster
+
+if TYPE_CHECKING:
+    from atcpy.ir import Graph, Node, PlannedCluster, Variable
+    from atcpy.om.ports import OpenPort
+    from atcpy.om.task_record import TaskRecord
+    from atcpy.runtime.host import RuntimeValue
+    from atcpy.runtime.on_demand import ShapeCache
+    from atcpy.runtime.plan import ExecutionPlan
+    from atcpy.runtime.procedure import Procedure
+    from atcpy.runtime.profile import Profile
+
+
+def load_model(context: PlanContext, shapes: ShapeCache, find_graph: Callable[[], Graph]) -> Procedure | PlannedModel:
+    """Return a package whose shapes are not all known, ready to run; `find_graph` reads its graph.
+
+    Raises PackageCorrupt (P0005) for plans that are not its own.
+    """
+
+    @cache
+    def procedure() -> Procedure:
+        # The steps of a graph need the records of all operators.
+        from atcpy.ops.core.reference import EVALUATION_ERRORS
+        from atcpy.runtime.hybrid import broken_package
+        from atcpy.runtime.procedure import load_procedure
+
+        graph = find_graph()
+        try:
+            return load_procedure(graph, context, shapes)
+        except (UsageError, *EVALUATION_ERRORS) as error:
+            raise broken_package(error, graph.name) from error
+
+    record = next((record for record in context.package.clusters if record.is_whole), None)
+    return procedure() if record is None else PlannedModel(record, context, find_graph, procedure)
+
+
+class PlannedModel:
+    """Runs a model by the plans of its one cluster. Threads may share it."""
+
+    def __init__(
+        self,
+        record: PlannedCluster[TaskRecord],
+        context: PlanContext,
+        find_graph: Callable[[], Graph],
+        find_procedure: Callable[[], Procedure],
+    ) -> None:
+        """`find_procedure` gives what runs sizes that no plan serves."""
+        package = context.package
+        if len(package.clusters) > 1 or not _has_ports(record, package.open_inputs, package.open_outputs):
+            raise context.corrupt("it has plans for other tensors than the model's inputs and outputs")
+        # The session compares what it is fed with the inputs.
+        self._cluster = SymbolicCluster(record, context, lambda: tuple(find_graph().nodes), is_checked=True)
+        self._find_procedure = find_procedure
+        self._is_compiled = False  # by now, for sizes that were met
+
+    def run_owned(
+        self, values: Sequence[RuntimeValue], *, planned: bool = True, profile: Profile | None = None
+    ) -> list[RuntimeValue]:
+        """The outputs for inputs in order, which nobody else can change; if not `planned`, all is compiled for them.
+        Raises the errors of a session's `run`.
+        """
+        results = self._cluster.run(values, profile) if planned else None
+        if results is not None:
+            return results
+        self._is_compiled = True
+        return self._find_procedure().run_owned(values, planned=False, profile=profile)
+
+    def plans(self) -> Iterator[ExecutionPlan]:
+        """The plans for shapes that were met."""
+        yield from self._cluster.instances()
+        if self._is_compiled:
+            yield from self._find_procedure().plans()
+
+    def eager_nodes(self) -> Iterator[Node]:
+        """The nodes that run one by one, in what was compiled."""
+        if self._is_compiled:
+            yield from self._find_procedure().eager_nodes()
+
+
+def _has_ports(record: PlannedCluster[TaskRecord], inputs: Sequence[OpenPort], outputs: Sequence[OpenPort]) -> bool:
+    """Do plans have the inputs and the number of outputs of a model?"""
+    return (
+        len(record.inputs) == len(inputs)
+        and all(map(_is_variable, record.inputs, inputs))
+        and all(len(variant.outputs) == len(outputs) for variant in record.variants)
+    )
+
+
+def _is_variable(variable: Variable, port: OpenPort) -> bool:
+    dims = None if port.shape is None else tuple(-1 if isinstance(dim, str) else dim for dim in port.shape)
+    return variable.dtype is port.dtype and variable.dims == dims
