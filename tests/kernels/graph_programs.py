@@ -84,8 +84,8 @@ class Program:
 
     def cast(self, a: int, dtype: DType) -> int:
         """`a` in another type."""
-        held = DType.FLOAT32 if dtype in (DType.FLOAT16, DType.BFLOAT16) else dtype
-        return self._new(held, word(CAST, len(self.types), a, 0, dtype.onnx))
+        register_type = DType.FLOAT32 if dtype in (DType.FLOAT16, DType.BFLOAT16) else dtype
+        return self._new(register_type, word(CAST, len(self.types), a, 0, dtype.onnx))
 
     def select(self, condition: int, a: int, b: int) -> int:
         """`a` where the condition holds, else `b`."""
@@ -148,12 +148,14 @@ def run(
     threads: int = 1,
 ) -> list[Array]:
     """What the machine makes of a program: an array for each (register, type, shape)."""
-    made = [np.full(shape, 0x5A, np.uint8).astype(dtype.numpy) for _, dtype, shape in results]
-    task = record(program, dims, src, [(r, array) for (r, _, _), array in zip(results, made, strict=True)])
+    outputs = [np.full(shape, 0x5A, np.uint8).astype(dtype.numpy) for _, dtype, shape in results]
+    task = record(program, dims, src, [(r, array) for (r, _, _), array in zip(results, outputs, strict=True)])
     src = [np.ascontiguousarray(array) for array in src]
-    plan = _kernels.Plan(task, None, 0, [array.nbytes for array in src], [array.nbytes for array in made], threads, isa)
-    plan.start([_bytes(array) for array in src], [_bytes(array) for array in made]).execute(0, 1)
-    return made
+    plan = _kernels.Plan(
+        task, None, 0, [array.nbytes for array in src], [array.nbytes for array in outputs], threads, isa
+    )
+    plan.start([_bytes(array) for array in src], [_bytes(array) for array in outputs]).execute(0, 1)
+    return outputs
 
 
 def _bytes(array: Array) -> Array:

@@ -29,19 +29,19 @@ def launch(
     family: str, params: dict[str, table.ParamValue], src: Sequence[Array], dtype: DType, shape: Sequence[int], isa: str
 ) -> Array:
     """One task of another family."""
-    made = np.empty(shape, dtype.numpy)
-    arrays = [*(np.ascontiguousarray(array) for array in src), made]
-    places = [(Region.INPUT, i) for i in range(len(src))] + [(Region.OUTPUT, 0)]
+    result = np.empty(shape, dtype.numpy)
+    arrays = [*(np.ascontiguousarray(array) for array in src), result]
+    locations = [(Region.INPUT, i) for i in range(len(src))] + [(Region.OUTPUT, 0)]
     slots = [
         Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape), index)
-        for array, (region, index) in zip(arrays, places, strict=True)
+        for array, (region, index) in zip(arrays, locations, strict=True)
     ]
     task = table.pack_task(family, slots[:-1], slots[-1:], table.pack_params(family, params))
-    plan = _kernels.Plan(task, None, 0, [array.nbytes for array in arrays[:-1]], [made.nbytes], 1, isa)
-    plan.start([array.reshape(-1).view(np.uint8) for array in arrays[:-1]], [made.reshape(-1).view(np.uint8)]).execute(
-        0, 1
-    )
-    return made
+    plan = _kernels.Plan(task, None, 0, [array.nbytes for array in arrays[:-1]], [result.nbytes], 1, isa)
+    plan.start(
+        [array.reshape(-1).view(np.uint8) for array in arrays[:-1]], [result.reshape(-1).view(np.uint8)]
+    ).execute(0, 1)
+    return result
 
 
 class Stepwise:
@@ -49,15 +49,15 @@ class Stepwise:
 
     def __init__(self, dims: Sequence[int], src: Sequence[Array], isa: str) -> None:
         self.dims, self.isa, self.program = tuple(dims), isa, Program([DType.from_numpy(a.dtype) for a in src])
-        self.held: list[Array] = []
+        self.values: list[Array] = []
         self.varies = [array.shape[-1:] == self.dims[-1:] for array in src]  # along the row
         for array in src:
             whole = np.ascontiguousarray(np.broadcast_to(array, self.dims))
-            self.held.append(self._cast(whole, F32) if DType.from_numpy(array.dtype) in HALVES else whole)
+            self.values.append(self._cast(whole, F32) if DType.from_numpy(array.dtype) in HALVES else whole)
 
-    def _hold(self, register: int, array: Array, *operands: int | None) -> int:
-        assert register == len(self.held)
-        self.held.append(array)
+    def _append(self, register: int, array: Array, *operands: int | None) -> int:
+        assert register == len(self.values)
+        self.values.append(array)
         self.varies.append(any(self.varies[a] for a in operands if a is not None))
         return register
 
@@ -74,34 +74,34 @@ class Stepwise:
         return launch("cast", params, [x], to, x.shape, self.isa)
 
     def unary(self, op: str, a: int, first: Number = 0, second: Number = 0) -> int:
-        x = self.held[a]
+        x = self.values[a]
         is_float = x.dtype.kind == "f"
         first, second = (float(np.float32(v)) if is_float else v for v in (first, second))
         params: dict[str, table.ParamValue] = {"n": x.size, "op": op}
         params |= {"alpha": first, "beta": second} if is_float else {"low": first, "high": second}
-        made = launch("unary", params, [x], DType.from_numpy(x.dtype), x.shape, self.isa)
-        return self._hold(self.program.unary(op, a, first, second), made, a)
+        result = launch("unary", params, [x], DType.from_numpy(x.dtype), x.shape, self.isa)
+        return self._append(self.program.unary(op, a, first, second), result, a)
 
     def binary(self, op: str, a: int | None, b: int | None, immediate: Number = 0) -> int:
-        like = self.held[a if a is not None else b or 0]
-        x, z = (self._full(like, immediate) if i is None else self.held[i] for i in (a, b))
+        like = self.values[a if a is not None else b or 0]
+        x, z = (self._full(like, immediate) if i is None else self.values[i] for i in (a, b))
         n = like.size
         params: dict[str, table.ParamValue] = {"rank": 1, "dims": [n], "a_strides": [1], "b_strides": [1]}
         register = self.program.binary(op, a, b, immediate)
         dtype = self.program.types[register]
         if op == "Pow":
             kind = like.dtype.name.replace("float", "f").replace("int", "i")
-            made = launch("pow", params | {"base": kind, "exponent": kind}, [x, z], dtype, like.shape, self.isa)
+            result = launch("pow", params | {"base": kind, "exponent": kind}, [x, z], dtype, like.shape, self.isa)
         else:
-            made = launch("binary", params | {"op": op}, [x, z], dtype, like.shape, self.isa)
-        return self._hold(register, made, a, b)
+            result = launch("binary", params | {"op": op}, [x, z], dtype, like.shape, self.isa)
+        return self._append(register, result, a, b)
 
     @staticmethod
     def _full(like: Array, number: Number) -> Array:
         return np.full_like(like, np.float32(number) if like.dtype.kind == "f" else number)
 
     def reduce(self, kind: str, a: int) -> int:
-        x = self.held[a]
+        x = self.values[a]
         rows, cols = math.prod(self.dims[:-1]), self.dims[-1]
         params: dict[str, table.ParamValue] = {
             "kind": kind,
@@ -111,26 +111,26 @@ class Stepwise:
             "reduced_stride": [0, 0, 0, 1],
             "inner": 1,
         }
-        made = launch("reduce", params, [x], DType.from_numpy(x.dtype), (*self.dims[:-1], 1), self.isa)
-        whole = np.ascontiguousarray(np.broadcast_to(made, self.dims))
-        return self._hold(self.program.reduce(kind, a), whole)
+        result = launch("reduce", params, [x], DType.from_numpy(x.dtype), (*self.dims[:-1], 1), self.isa)
+        whole = np.ascontiguousarray(np.broadcast_to(result, self.dims))
+        return self._append(self.program.reduce(kind, a), whole)
 
     def const(self, dtype: DType, number: Number) -> int:
-        made = np.full(self.dims, number, np.float32 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
-        return self._hold(self.program.const(dtype, number), made)
+        result = np.full(self.dims, number, np.float32 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
+        return self._append(self.program.const(dtype, number), result)
 
     def cast(self, a: int, dtype: DType) -> int:
-        made = self._cast(self.held[a], dtype)
-        return self._hold(self.program.cast(a, dtype), self._cast(made, F32) if dtype in HALVES else made, a)
+        result = self._cast(self.values[a], dtype)
+        return self._append(self.program.cast(a, dtype), self._cast(result, F32) if dtype in HALVES else result, a)
 
     def select(self, condition: int, a: int, b: int) -> int:
-        made = np.where(self.held[condition], self.held[a], self.held[b])
-        return self._hold(self.program.select(condition, a, b), made, condition, a, b)
+        result = np.where(self.values[condition], self.values[a], self.values[b])
+        return self._append(self.program.select(condition, a, b), result, condition, a, b)
 
     def classify(self, op: int, a: int, which: int = 0) -> int:
-        x = self.held[a]
-        wanted = [np.isnan(x), np.isneginf(x), np.isposinf(x), np.isinf(x)][which if op == gk.IS_INF else 0]
-        return self._hold(self.program.classify(op, a, which), np.asarray(wanted), a)
+        x = self.values[a]
+        expected = [np.isnan(x), np.isneginf(x), np.isposinf(x), np.isinf(x)][which if op == gk.IS_INF else 0]
+        return self._append(self.program.classify(op, a, which), np.asarray(expected), a)
 
     def check(
         self,
@@ -140,11 +140,11 @@ class Stepwise:
         columns: Sequence[bool] | None = None,
     ) -> None:
         """The machine writes the same bits; of results in `columns` one element a row."""
-        wanted = [self._cast(self.held[r], t) if t in HALVES else self.held[r] for r, t in results]
+        expected_results = [self._cast(self.values[r], t) if t in HALVES else self.values[r] for r, t in results]
         shapes = [(*self.dims[:-1], 1) if column else self.dims for column in columns or [False] * len(results)]
         described = [(r, t, shape) for (r, t), shape in zip(results, shapes, strict=True)]
-        made = run(self.program, self.dims, src, described, isa=self.isa, threads=threads)
-        for ours, expected, shape in zip(made, wanted, shapes, strict=True):
+        outputs = run(self.program, self.dims, src, described, isa=self.isa, threads=threads)
+        for ours, expected, shape in zip(outputs, expected_results, shapes, strict=True):
             assert_same(ours, expected if shape == self.dims else expected[..., :1])
 
 
@@ -160,12 +160,12 @@ def values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> Arra
     """Normal numbers, among floats all that is special."""
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)
-    made = np.asarray(rng.normal(0, 4, shape))
-    if dtype.is_float and made.size > 3:
-        flat = made.reshape(-1)
+    x = np.asarray(rng.normal(0, 4, shape))
+    if dtype.is_float and x.size > 3:
+        flat = x.reshape(-1)
         flat[rng.integers(0, flat.size, flat.size // 4)] = rng.choice(SPECIAL, flat.size // 4)
     with np.errstate(all="ignore"):
-        return np.nan_to_num(made).astype(dtype.numpy) if not dtype.is_float else made.astype(dtype.numpy)
+        return np.nan_to_num(x).astype(dtype.numpy) if not dtype.is_float else x.astype(dtype.numpy)
 
 
 FLOAT_UNARY = [op for op in gk.UNARY_OPS if op not in ("Not", "BitwiseNot")]
@@ -201,8 +201,8 @@ def test_every_op(isa: str, cols: int) -> None:
         for op in binary + (["Pow"] if dtype.is_float else []):
             for operands in ((0, 1), (0, None), (None, 0)):
                 steps = Stepwise((3, cols), src, isa)
-                made = steps.binary(op, *operands, k)
-                steps.check(src, [(made, steps.program.types[made])])
+                register = steps.binary(op, *operands, k)
+                steps.check(src, [(register, steps.program.types[register])])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -260,9 +260,9 @@ def add_random_link(steps: Stepwise, rng: np.random.Generator) -> None:
         steps.binary(str(rng.choice(["Add", "Sub", "Max", "Min"])), a, b)
 
 
-def random_dims(rng: np.random.Generator, most: int = 20000) -> list[int]:
+def random_dims(rng: np.random.Generator, max_elements: int = 20000) -> list[int]:
     dims = [int(rng.choice([0, 1, 1, 2, 3, 5, 7, 17, 40, 511, 1025, 2050])) for _ in range(rng.integers(1, 6))]
-    while math.prod(max(size, 1) for size in dims) > most:  # a source may lack an empty dim
+    while math.prod(max(size, 1) for size in dims) > max_elements:  # a source may lack an empty dim
         dims[int(rng.integers(len(dims)))] = int(rng.integers(1, 5))
     return dims
 
@@ -280,8 +280,8 @@ def test_random_programs(isa: str, seed: int) -> None:
         dtype = [F32, F32, F32, F64, I32, I64, U8, BOOL, *HALVES][rng.integers(10)]
         src.append(values(rng, dtype, shape))
     steps = Stepwise(dims, src, isa)
-    words = rng.integers(0, gk_limit() - 1)
-    while len(steps.program.code) < words:
+    length = rng.integers(0, gk_limit() - 1)
+    while len(steps.program.code) < length:
         add_random_op(steps, rng)
     types = steps.program.types
     results = []
@@ -339,9 +339,9 @@ def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
     ours = run(
         steps.program, dims, src, [(shares, F32, dims), (total, F32, column), (total, F32, dims)], isa=isa, threads=2
     )
-    assert_same(ours[0], steps.held[shares])
-    assert_same(ours[1], steps.held[total][..., :1])
-    assert_same(ours[2], steps.held[total])
+    assert_same(ours[0], steps.values[shares])
+    assert_same(ours[1], steps.values[total][..., :1])
+    assert_same(ours[2], steps.values[total])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -357,11 +357,11 @@ def test_one_element_beside_a_chain(isa: str, dims: tuple[int, ...], kind: str) 
     apart = steps.binary("Add", 0, one)
     negated = steps.unary("Neg", apart)
     if kind == "reduced twice":
-        made = steps.reduce("mean", steps.unary("Pow", negated, 2))
+        register = steps.reduce("mean", steps.unary("Pow", negated, 2))
     else:
-        made = steps.select(steps.binary("Greater", negated, 0), apart, negated)
-    steps.check(src, [(made, F32)], threads=2)
-    steps.check(src, [(apart, F32), (made, F32)])
+        register = steps.select(steps.binary("Greater", negated, 0), apart, negated)
+    steps.check(src, [(register, F32)], threads=2)
+    steps.check(src, [(apart, F32), (register, F32)])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -375,9 +375,9 @@ def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
         r = steps.binary("Mul", 0, 1)
         r = steps.unary("Tanh", r)
         last = steps.binary("Add", r, 0) if end == 0 else steps.binary("Add", 0, 0) if end == 1 else 0
-        made = run_over_source(steps, [x, z], [(last, dims), (r, dims), (0, dims)], isa)
-        for ours, register in zip(made, (last, r, 0), strict=True):
-            assert_same(ours, steps.held[register])
+        outputs = run_over_source(steps, [x, z], [(last, dims), (r, dims), (0, dims)], isa)
+        for ours, register in zip(outputs, (last, r, 0), strict=True):
+            assert_same(ours, steps.values[register])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -393,9 +393,9 @@ def test_a_column_in_place(isa: str, dims: tuple[int, ...]) -> None:
         top = steps.reduce("max", scaled)
         last = steps.binary("Add", top, 0) if end == 0 else steps.unary("Neg", top) if end == 1 else 0
         shifted = steps.binary("Sub", scaled, 0)
-        made = run_over_source(steps, [c, x], [(last, column), (shifted, dims)], isa)
-        assert_same(made[0], steps.held[last][..., :1])
-        assert_same(made[1], steps.held[shifted])
+        outputs = run_over_source(steps, [c, x], [(last, column), (shifted, dims)], isa)
+        assert_same(outputs[0], steps.values[last][..., :1])
+        assert_same(outputs[1], steps.values[shifted])
 
 
 def run_over_source(
@@ -405,28 +405,28 @@ def run_over_source(
     arena, another takes the result from there.
     """
     first, others = src[0], src[1:]
-    made = [np.empty(shape, np.float32) for _, shape in results]
+    outputs = [np.empty(shape, np.float32) for _, shape in results]
 
     def slot(region: Region, array: Array, index: int) -> Slot:
         return Slot(region, 0, array.nbytes, TensorDesc.plain(F32, array.shape), index)
 
     shared = slot(Region.ARENA, first, 0)
     slots = [shared, *(slot(Region.INPUT, a, i + 1) for i, a in enumerate(others))]
-    slots += [shared, *(slot(Region.OUTPUT, a, i + 1) for i, a in enumerate(made[1:]))]
+    slots += [shared, *(slot(Region.OUTPUT, a, i + 1) for i, a in enumerate(outputs[1:]))]
     negate = table.pack_params("unary", {"n": first.size, "op": "Neg"})
     tasks = [
         table.pack_task("unary", [slot(Region.INPUT, first, 0)], [shared], negate),
-        record(steps.program, steps.dims, src, [(r, a) for (r, _), a in zip(results, made, strict=True)], slots),
-        table.pack_task("unary", [shared], [slot(Region.OUTPUT, made[0], 0)], negate),
+        record(steps.program, steps.dims, src, [(r, a) for (r, _), a in zip(results, outputs, strict=True)], slots),
+        table.pack_task("unary", [shared], [slot(Region.OUTPUT, outputs[0], 0)], negate),
     ]
     feeds = [-first, *others]
     plan = _kernels.Plan(
-        b"".join(tasks), None, first.nbytes, [a.nbytes for a in feeds], [a.nbytes for a in made], 1, isa
+        b"".join(tasks), None, first.nbytes, [a.nbytes for a in feeds], [a.nbytes for a in outputs], 1, isa
     )
-    plan.start([a.reshape(-1).view(np.uint8) for a in feeds], [a.reshape(-1).view(np.uint8) for a in made]).execute(
+    plan.start([a.reshape(-1).view(np.uint8) for a in feeds], [a.reshape(-1).view(np.uint8) for a in outputs]).execute(
         0, 3
     )
-    return [-made[0], *made[1:]]
+    return [-outputs[0], *outputs[1:]]
 
 
 def simple() -> tuple[Program, list[Array], list[tuple[int, Array]]]:
@@ -534,6 +534,6 @@ def test_memory_is_shared_only_element_for_element(shape: tuple[int, ...], dtype
 
 def test_a_program_of_no_code_copies() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    made = run(Program([F32]), (2, 3), [x], [(0, F32, (2, 3)), (0, DType.FLOAT16, (2, 3))])
-    assert_same(made[0], x)
-    assert_same(made[1], x.astype(np.float16))
+    outputs = run(Program([F32]), (2, 3), [x], [(0, F32, (2, 3)), (0, DType.FLOAT16, (2, 3))])
+    assert_same(outputs[0], x)
+    assert_same(outputs[1], x.astype(np.float16))

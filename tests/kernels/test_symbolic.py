@@ -375,7 +375,7 @@ def test_instances_that_are_refused() -> None:
     assert raised.value.args[1] == 1
 
 
-def place(sizes: list[int], lifetimes: list[tuple[int, int]]) -> int:
+def planned_arena_bytes(sizes: list[int], lifetimes: list[tuple[int, int]]) -> int:
     """The arena that these blocks get."""
     n = len(sizes)
     record = unary("Abs", INPUT, OUTPUT)
@@ -406,4 +406,4 @@ def test_the_arena_is_near_what_the_compiler_plans() -> None:
         ]
         blocks = [Block(sizes[i], first, last) for i, (first, last) in enumerate(lifetimes)]
         planned = plan_memory(blocks, reuse=True)
-        assert planned.lower_bound <= place(sizes, lifetimes) <= 1.15 * planned.arena_bytes
+        assert planned.lower_bound <= planned_arena_bytes(sizes, lifetimes) <= 1.15 * planned.arena_bytes

@@ -17,11 +17,11 @@ from atcpy.kernels.table import pack_compiled_task, pack_params, slot_patches, s
 from atcpy.passes.compile.plan_memory import Block, plan_memory
 
 
-def words(*numbers: int) -> bytes:
+def pack_u32(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
-def fill_and_copy(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[bytes, bytes]:
+def constant_and_copy_plan(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[bytes, bytes]:
     """The program and the records of a plan with one symbol: block i has sizes[i] times as many bytes, gets the number
     i + 1 at task lives[i][0] and is copied to output i at task lives[i][1].
     """
@@ -64,7 +64,7 @@ def test_no_block_lies_on_another_that_is_alive(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randrange(1, 24)
     lives, sizes = random_lives(rng, count), [rng.choice((0, 1, 63, 64, 65, 400, 5000)) for _ in range(count)]
-    plan = _kernels.SymbolicPlan(*fill_and_copy(lives, sizes), None, 1)
+    plan = _kernels.SymbolicPlan(*constant_and_copy_plan(lives, sizes), None, 1)
     for symbol in (1, 7, 100):
         completed = plan.instantiate((symbol,))
         assert completed is not None
@@ -76,11 +76,11 @@ def test_no_block_lies_on_another_that_is_alive(seed: int) -> None:
 
 
 def test_a_broken_program_is_refused_or_harmless() -> None:
-    program, records = fill_and_copy([(0, 2), (1, 3), (4, 5)], [100, 200, 1])
+    program, records = constant_and_copy_plan([(0, 2), (1, 3), (4, 5)], [100, 200, 1])
     refused = 0
     for at in range(0, len(program), 4):
         for number in (0, 1, 5, 0xFFFF, 2**31, 2**32 - 1):
-            broken = program[:at] + words(number) + program[at + 4 :]
+            broken = program[:at] + pack_u32(number) + program[at + 4 :]
             try:
                 completed = _kernels.SymbolicPlan(broken, records, None, 1).instantiate((3,))
             except (_kernels.Refused, MemoryError, ValueError):
@@ -113,12 +113,12 @@ def test_a_broken_program_is_refused_or_harmless() -> None:
     ],
 )
 def test_a_patch_of_anything_but_numbers_is_refused(offset: int, kind: int) -> None:
-    program, records = fill_and_copy([(0, 1)], [100])
+    program, records = constant_and_copy_plan([(0, 1)], [100])
     assert _kernels.SymbolicPlan(program, records, None, 1).instantiate((1,)) is not None
-    patch = program.index(words(1, 48 + 16))  # the first operand's size in bytes
+    patch = program.index(pack_u32(1, 48 + 16))  # the first operand's size in bytes
     broken = (
         program[:patch]
-        + words(1, offset, struct.unpack_from("<I", program, patch + 8)[0], kind)
+        + pack_u32(1, offset, struct.unpack_from("<I", program, patch + 8)[0], kind)
         + program[patch + 16 :]
     )
     with pytest.raises(_kernels.Refused):
@@ -126,7 +126,7 @@ def test_a_patch_of_anything_but_numbers_is_refused(offset: int, kind: int) -> N
 
 
 def test_an_operand_beyond_its_block_is_refused() -> None:
-    program, records = fill_and_copy([(0, 1)], [100])
+    program, records = constant_and_copy_plan([(0, 1)], [100])
     for offset, index, fits in ((0, 0, True), (1, 0, False), (2**63, 0, False), (0, 1, False)):
         slot = struct.pack("<BBHIQ", Region.ARENA, DType.UINT8.onnx, index, 0, offset)
         broken = records[:48] + slot + records[48 + len(slot) :]

@@ -150,8 +150,8 @@ def test_changed_constants_are_refused_or_run_inside_their_memory() -> None:
     for _ in range(trials(300)):
         arrays = constants()
         for _ in range(int(rng.integers(1, 4))):
-            words = arrays[int(rng.integers(4))].reshape(-1).view(np.int32)
-            words[rng.integers(len(words))] = rng.integers(-1, 6)
+            elements = arrays[int(rng.integers(4))].reshape(-1).view(np.int32)
+            elements[rng.integers(len(elements))] = rng.integers(-1, 6)
         try:
             run(*load(PARAMS, arrays))
         except _kernels.Refused:

@@ -123,8 +123,8 @@ def test_steps_agree_with_the_definition(
     node = make_node("Recurrence", arrays, attrs, constants=[1] if packed else [], outputs=outputs)
     ours = run_op(node, arrays, isa=isa, threads=2)
     expected = [y if by_row else y.transpose(1, 2, 0, 3), *[state(end) for end in ends]]
-    for value, wanted in zip(ours, expected, strict=False):
-        np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=2e-6)
+    for value, reference in zip(ours, expected, strict=False):
+        np.testing.assert_allclose(value, reference, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -140,7 +140,7 @@ def test_a_length_beyond_the_steps_is_a_fault(isa: str) -> None:
 
 
 def recurrent_model(
-    op: str, steps: int, batch: int, hidden: int, *, wanted: str = "yhc", states: bool = True, constant: bool = True,
+    op: str, steps: int, batch: int, hidden: int, *, results: str = "yhc", states: bool = True, constant: bool = True,
     bias: bool = True, **attrs: object,
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:  # fmt: skip
     """A model of one op, and inputs for it."""
@@ -159,7 +159,7 @@ def recurrent_model(
     if op == "LSTM" and states:
         arrays["p"] = floats(rng, d, 3 * hidden)
     names = ["x", "w", "r", "b", "", "h"] + (["c", "p"] if op == "LSTM" else [])
-    outputs = [f"y{letter}" if letter in wanted else "" for letter in ("yhc" if op == "LSTM" else "yh")]
+    outputs = [f"y{letter}" if letter in results else "" for letter in ("yhc" if op == "LSTM" else "yh")]
     feeds = {name: array for name, array in arrays.items() if name in "xhc" or not constant}
     graph = helper.make_graph(
         [
@@ -177,9 +177,9 @@ def recurrent_model(
 
 CASES: dict[str, tuple[str, dict[str, object]]] = {
     "lstm with all": ("LSTM", {"direction": "bidirectional"}),
-    "lstm without states": ("LSTM", {"states": False, "direction": "reverse", "wanted": "y"}),
-    "lstm, coupled and clipped": ("LSTM", {"input_forget": 1, "clip": 0.3, "wanted": "c"}),
-    "lstm, weights computed": ("LSTM", {"constant": False, "wanted": "h"}),
+    "lstm without states": ("LSTM", {"states": False, "direction": "reverse", "results": "y"}),
+    "lstm, coupled and clipped": ("LSTM", {"input_forget": 1, "clip": 0.3, "results": "c"}),
+    "lstm, weights computed": ("LSTM", {"constant": False, "results": "h"}),
     "lstm, other activations": (
         "LSTM",
         {
@@ -190,7 +190,7 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
         },
     ),
     "gru": ("GRU", {"direction": "bidirectional"}),
-    "gru, reset behind": ("GRU", {"linear_before_reset": 1, "wanted": "h"}),
+    "gru, reset behind": ("GRU", {"linear_before_reset": 1, "results": "h"}),
     "gru, reset behind, weights computed": ("GRU", {"linear_before_reset": 1, "constant": False}),
     "gru without bias": ("GRU", {"bias": False, "linear_before_reset": 1, "clip": 0.2}),
     "rnn": ("RNN", {"direction": "bidirectional", "activations": ["Softplus", "ThresholdedRelu"],

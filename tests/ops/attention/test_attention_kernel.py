@@ -104,10 +104,10 @@ def test_keys_of_earlier_steps_come_first_and_are_handed_on(
     arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask, past=past)
     node = make_node("Attention", arrays, {**attrs, "is_causal": int(causal)}, outputs=3)
     assert list(supports_attention(node)) == []
-    ours, wanted = run_op(node, arrays, isa=isa, threads=threads), reference_op(node, arrays)
-    np.testing.assert_allclose(ours[0], wanted[0], rtol=2e-5, atol=2e-5)
-    np.testing.assert_array_equal(ours[1], wanted[1])
-    np.testing.assert_array_equal(ours[2], wanted[2])
+    ours, expected = run_op(node, arrays, isa=isa, threads=threads), reference_op(node, arrays)
+    np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours[1], expected[1])
+    np.testing.assert_array_equal(ours[2], expected[2])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -116,10 +116,10 @@ def test_without_earlier_steps_its_own_keys_are_handed_on(isa: str, joined: bool
     arrays, attrs = make_arrays(np.random.default_rng(1), (2, 2, 3, 140, 5, 8, 9), joined=joined, mask="none")
     for past in ([], [None, *(np.empty((2, 2, 0, size), F32) for size in (8, 9))]):
         node = make_node("Attention", [*arrays, *past], attrs, outputs=3)
-        ours, wanted = run_op(node, [*arrays, *past], isa=isa), reference_op(node, arrays)
-        np.testing.assert_allclose(ours[0], wanted[0], rtol=2e-5, atol=2e-5)
-        np.testing.assert_array_equal(ours[1], wanted[1])
-        np.testing.assert_array_equal(ours[2], wanted[2])
+        ours, expected = run_op(node, [*arrays, *past], isa=isa), reference_op(node, arrays)
+        np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+        np.testing.assert_array_equal(ours[1], expected[1])
+        np.testing.assert_array_equal(ours[2], expected[2])
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def mask_of(tokens: Array, fill: float, *, linear: bool) -> Array:
     """What the exports compute, for each key."""
     one, low = F32(1), F32(fill)
     with np.errstate(invalid="ignore"):
-        made = (one - tokens.astype(F32)) * low if linear else np.where(tokens > 0, F32(0), low)
-    return np.asarray(made[:, None, None, :])
+        mask = (one - tokens.astype(F32)) * low if linear else np.where(tokens > 0, F32(0), low)
+    return np.asarray(mask[:, None, None, :])
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -47,8 +47,8 @@ def test_tokens_are_the_mask_that_they_make(
     numbers = [0, 1] if fill == LOWEST else [-1, 0, 1, 2, 3]
     tokens = rng.choice(numbers, (batch if of_each else 1, keys)).astype(dtype)
     added = np.triu(np.full((queries, keys), -1e4, F32), past + 1) if later else None
-    made = mask_of(tokens, fill, linear=linear)
-    whole = made if added is None else made + added
+    mask = mask_of(tokens, fill, linear=linear)
+    whole = mask if added is None else mask + added
     attrs = {
         "q_num_heads": heads, "kv_num_heads": heads, "head_size": width, "v_head_size": width, "is_causal": int(causal),
     }  # fmt: skip
@@ -57,8 +57,8 @@ def test_tokens_are_the_mask_that_they_make(
     node = make_node("FusedAttention", by_tokens, {**attrs, "fill": fill, "linear": int(linear)}, outputs=3)
     assert not list(supports_fused(node))
     ours = run_op(node, by_tokens, isa=isa, threads=threads)
-    wanted = run_op(make_node("FusedAttention", plain, attrs, outputs=3), plain, isa=isa)
-    for one, other in zip(ours, wanted, strict=True):
+    expected = run_op(make_node("FusedAttention", plain, attrs, outputs=3), plain, isa=isa)
+    for one, other in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -29,13 +29,13 @@ def operands(batch: int, heads: int, rows: int, head: int, half: int, joined: bo
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(40))
 @given(
-    batch=SIZES, heads=SIZES, rows=SIZES, half=st.sampled_from([1, 3, 8, 15, 16, 17, 40]), rest=st.integers(0, 3),
+    batch=SIZES, heads=SIZES, rows=SIZES, half=st.sampled_from([1, 3, 8, 15, 16, 17, 40]), unrotated=st.integers(0, 3),
     joined=st.booleans(), interleaved=st.integers(0, 1),
 )  # fmt: skip
 def test_agrees_with_the_reference(
-    isa: str, batch: int, heads: int, rows: int, half: int, rest: int, joined: bool, interleaved: int
+    isa: str, batch: int, heads: int, rows: int, half: int, unrotated: int, joined: bool, interleaved: int
 ) -> None:
-    arrays, attrs = operands(batch, heads, rows, 2 * half + rest, half, joined)
+    arrays, attrs = operands(batch, heads, rows, 2 * half + unrotated, half, joined)
     node = make_node("RotaryEmbedding", arrays, {**attrs, "interleaved": interleaved})
     np.testing.assert_allclose(
         run_op(node, arrays, isa=isa, threads=2)[0], reference_op(node, arrays)[0], rtol=0, atol=1e-6
@@ -71,8 +71,8 @@ def test_what_the_kernel_cannot_do_is_said() -> None:
         ([array[:0] for array in arrays], attrs, ["empty"]),
         (arrays, {"rotary_embedding_dim": 9}, ["heads"]),
     ]
-    for given_arrays, given_attrs, reasons in cases:
-        node = make_node("RotaryEmbedding", given_arrays, given_attrs)
+    for case_arrays, case_attrs, reasons in cases:
+        node = make_node("RotaryEmbedding", case_arrays, case_attrs)
         opdef = find_opdef(node)
         assert opdef is not None
         assert [reject.reason for reject in opdef.engines[Engine.VECTOR](node)] == reasons

@@ -58,8 +58,10 @@ def make_model(
 
 
 def feeds_of(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Array]:
-    wanted = {info.name for info in model.graph.input}
-    return {f"i{index}": array for index, array in enumerate(arrays) if array is not None and f"i{index}" in wanted}
+    input_names = {info.name for info in model.graph.input}
+    return {
+        f"i{index}": array for index, array in enumerate(arrays) if array is not None and f"i{index}" in input_names
+    }
 
 
 def expanded(model: onnx.ModelProto | Path) -> Graph:

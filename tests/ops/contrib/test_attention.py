@@ -105,14 +105,14 @@ TABLES = [floats(9, D), floats(7, D), floats(2, D)]
 
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
-    ("segments", "mask", "places"),
+    ("segments", "mask", "position_ids"),
     [(SEGMENTS, ROWS, None), (None, None, None), (SEGMENTS, None, np.array([[3, 2, 1, 0]], np.int32))],
 )
 def test_embeddings_are_normalized(
-    symbolic: bool, segments: Array | None, mask: Array | None, places: Array | None
+    symbolic: bool, segments: Array | None, mask: Array | None, position_ids: Array | None
 ) -> None:
     tables = TABLES if segments is not None else [*TABLES[:2], None]
-    arrays = [IDS, segments, *tables, floats(D), floats(D, seed=3), mask, places]
+    arrays = [IDS, segments, *tables, floats(D), floats(D, seed=3), mask, position_ids]
     assert_as_in_ort(
         "EmbedLayerNormalization", arrays, {"epsilon": 1e-5}, outputs=3, symbolic=symbolic, constants=range(2, 7)
     )
@@ -137,5 +137,5 @@ def test_rotary_positions(interleaved: int, flat: bool, partial: int) -> None:
     caches = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
     attrs = {"interleaved": interleaved}
     attrs |= {"rotary_embedding_dim": partial, "num_heads": N} if partial else {}
-    for places in (np.array([3]), integers(0, 9, B, S, dtype="int64")):
-        assert_as_in_ort("RotaryEmbedding", [x, places, *caches], attrs, symbolic=flat, constants=(2, 3))
+    for position_ids in (np.array([3]), integers(0, 9, B, S, dtype="int64")):
+        assert_as_in_ort("RotaryEmbedding", [x, position_ids, *caches], attrs, symbolic=flat, constants=(2, 3))

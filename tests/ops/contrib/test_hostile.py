@@ -35,11 +35,11 @@ def models(domain: str, op: str) -> Iterator[onnx.ModelProto]:
         count = min(rule.inputs[odd % 2], 8)
         dtype = ("float32", "int32", "uint8", "float16", "bool", "int8")[odd % 6]
         arrays: list[Array | None] = [
-            np.ones((2, 3, 1, 4, 2)[: (odd + place * (odd // 6)) % 6], dtype) for place in range(count)
+            np.ones((2, 3, 1, 4, 2)[: (odd + index * (odd // 6)) % 6], dtype) for index in range(count)
         ]
         if odd % 7 == 5 and count > 1:
             arrays[odd % count] = None
-        attrs = {name: values(kind, odd + place) for place, (name, kind) in enumerate(rule.attrs.items())}
+        attrs = {name: values(kind, odd + index) for index, (name, kind) in enumerate(rule.attrs.items())}
         constants = range(count) if odd % 3 == 0 else ()
         outputs = max(min(rule.outputs[1], odd % 5), rule.outputs[0], 1)
         yield make_model(op, arrays, attrs, constants=constants, outputs=outputs, domain=domain, symbolic=odd % 4 == 1)

@@ -82,9 +82,9 @@ def test_indices_agree_with_onnxruntime(case: tuple[Array, Attrs], dtype: str, o
 
 def test_an_index_of_nan_is_that_of_the_first() -> None:
     x = np.array([[[1, np.nan, 3, np.nan, 0, 2]]], np.float32)
-    largest, places = run_op(make_node("MaxPool", [x], {"kernel_shape": (4,), "strides": (2,)}, outputs=2), [x])
+    largest, indices = run_op(make_node("MaxPool", [x], {"kernel_shape": (4,), "strides": (2,)}, outputs=2), [x])
     np.testing.assert_array_equal(largest, [[[np.nan, np.nan]]])
-    np.testing.assert_array_equal(places, [[[1, 3]]])
+    np.testing.assert_array_equal(indices, [[[1, 3]]])
 
 
 def test_no_images_give_none() -> None:

@@ -173,12 +173,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_library_that_does_not_fit(tmp_path: Path, run: Run, case: str) -> None:
-    code, words = REFUSED[case]
+    code, message = REFUSED[case]
     build(tmp_path, code)
     with pytest.raises(AtcError) as caught:
         run("g (float[3] x) => (float[3] y) { y, s = my.dom.Echo(x) }", x=np.ones(3, np.float32))
     assert (caught.value.code, caught.value.exit_code) == ("E13029", 2)
-    assert words in caught.value.what
+    assert message in caught.value.what
 
 
 def test_the_header_is_plain_c_and_cpp(tmp_path: Path) -> None:

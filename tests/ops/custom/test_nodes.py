@@ -326,13 +326,13 @@ LIES = {
 
 @pytest.mark.parametrize("case", LIES)
 def test_an_operator_that_lies_or_raises_at_conversion(tmp_path: Path, case: str) -> None:
-    text, code, words = LIES[case]
+    text, code, message = LIES[case]
     with pytest.raises(AtcError) as caught:
         converted(model(ONE_NODE), tmp_path, text)
     error = caught.value
     assert (error.code, error.exit_code) == (code, 4)
     assert "Double" in error.what
-    assert words in error.what
+    assert message in error.what
     assert error.where.op == "Double"
     assert error.where.node == "b"
     assert code == "C0002" or error.where.line is not None
@@ -355,11 +355,11 @@ LIES_AT_RUN = {
 @pytest.mark.parametrize("graph", [ONE_NODE, OPEN], ids=["planned", "open"])
 @pytest.mark.parametrize("case", LIES_AT_RUN)
 def test_an_operator_that_lies_or_raises_at_run(tmp_path: Path, case: str, graph: str) -> None:
-    body, code, words = LIES_AT_RUN[case]
+    body, code, message = LIES_AT_RUN[case]
     _, session = converted(model(graph), tmp_path, double(forward=body))
     for _ in range(2):  # the session stays usable
         with pytest.raises(AtcError) as caught:
             session.run(None, {"x": X})
         assert (caught.value.code, caught.value.exit_code) == (code, 4)
-        assert words in caught.value.what
+        assert message in caught.value.what
         assert caught.value.where.node == "b"

@@ -181,12 +181,12 @@ def test_blocks_of_channels(shape: tuple[int, ...], op: str, isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("shape", [(), (1,), (19, 1, 1), (1, 19, 1, 1), (19, 3, 5), (1, 1, 1)], ids=str)
-@pytest.mark.parametrize("place", [0, 1])
-def test_constants_beside_blocks(shape: tuple[int, ...], place: int, isa: str) -> None:
+@pytest.mark.parametrize("input_index", [0, 1])
+def test_constants_beside_blocks(shape: tuple[int, ...], input_index: int, isa: str) -> None:
     rng = np.random.default_rng(6)
     arrays = [values(rng, (2, 19, 3, 5), np.float32)]
-    arrays.insert(place, values(rng, shape, np.float32))
-    node = make_node("Sub", arrays, constants=[place])
+    arrays.insert(input_index, values(rng, shape, np.float32))
+    node = make_node("Sub", arrays, constants=[input_index])
     ours = run_op(node, arrays, blocked=True, isa=isa)[0]
     assert node.output.desc.storage_shape == (2, 2, 3, 5, 16)
     np.testing.assert_array_equal(ours, reference_op(node, arrays)[0])

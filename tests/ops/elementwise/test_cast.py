@@ -83,8 +83,8 @@ def nearest_even(x: Array, ordered: Array) -> Array:
     """
     step = ordered[-1] - ordered[-2]
     extended = np.concatenate([[ordered[0] - step], ordered, [ordered[-1] + step]])
-    place = np.clip(np.searchsorted(extended, x), 1, len(extended) - 1)
-    below, above = extended[place - 1], extended[place]
+    index = np.clip(np.searchsorted(extended, x), 1, len(extended) - 1)
+    below, above = extended[index - 1], extended[index]
     inside = np.concatenate([ordered, [ordered[-1]]])
     is_even = above.astype(ml_dtypes.bfloat16).view(np.uint16) % 2 == 0
     take_above = (above - x < x - below) | ((above - x == x - below) & is_even)

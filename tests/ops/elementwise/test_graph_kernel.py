@@ -113,9 +113,9 @@ class Builder:
                 self.add(op, [name, other[0]], BOOL if op in COMPARES else dtype, to)
 
     def model(self) -> onnx.ModelProto:
-        made = self.values_made()
+        values = self.node_values()
         read = {name for node in self.nodes for name in node.input}
-        outputs = [value for value in made if value[0] not in read or self.rng.random() < 0.2]
+        outputs = [value for value in values if value[0] not in read or self.rng.random() < 0.2]
         infos = (
             [helper.make_tensor_value_info(*value) for value in self.inputs],
             [helper.make_tensor_value_info(*value) for value in outputs],
@@ -123,7 +123,7 @@ class Builder:
         graph = helper.make_graph(self.nodes, "random", *infos, self.constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
-    def values_made(self) -> list[tuple[str, int, tuple[int, ...]]]:
+    def node_values(self) -> list[tuple[str, int, tuple[int, ...]]]:
         return [value for value in self.values if value[0].startswith("v")]
 
 
@@ -278,8 +278,8 @@ def test_a_view_that_cuts_rows_anew_keeps_what_was_repeated_along_them_apart() -
     }"""
     s, y = np.array([[1], [2]], np.float32), np.zeros((3, 5, 4), np.float32)
     package = writer.to_bytes(compiled(onnx.parser.parse_model(text)))
-    made = InferenceSession(package, threads=1).run(None, {"s": s, "y": y})[0]
-    np.testing.assert_array_equal(made, np.repeat(-s, 6, 1).reshape(3, 1, 4) + y)
+    result = InferenceSession(package, threads=1).run(None, {"s": s, "y": y})[0]
+    np.testing.assert_array_equal(result, np.repeat(-s, 6, 1).reshape(3, 1, 4) + y)
 
 
 @pytest.mark.parametrize(("op", "copies"), [("Mul", 2), ("Pow", 1)])
@@ -300,5 +300,5 @@ def test_what_is_cheap_is_computed_where_it_is_read(op: str, copies: int) -> Non
     assert [("a" in kernel.sources) for kernel in kernels] == [True, copies == 2]
     x = np.random.default_rng(1).random((64, 40), np.float32)
     plain = compiled(onnx.parser.parse_model(text), enable_graph_kernel=False)
-    ours, alone = (InferenceSession(writer.to_bytes(c), threads=1).run(None, {"x": x})[0] for c in (result, plain))
-    np.testing.assert_array_equal(ours, alone)
+    ours, separate = (InferenceSession(writer.to_bytes(c), threads=1).run(None, {"x": x})[0] for c in (result, plain))
+    np.testing.assert_array_equal(ours, separate)

@@ -75,18 +75,18 @@ def exact(model: onnx.ModelProto, x: Array, w: Array) -> Array:
         if tensor.data_type == onnx.TensorProto.FLOAT:
             tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype("f8"), tensor.name))
     with np.errstate(all="ignore"):
-        made = ReferenceEvaluator(wide).run(None, {"x": x.astype("f8"), "w": w.astype("f8")})[0]
-    return np.asarray(made)
+        result = ReferenceEvaluator(wide).run(None, {"x": x.astype("f8"), "w": w.astype("f8")})[0]
+    return np.asarray(result)
 
 
 def check(model: onnx.ModelProto, x: Array, w: Array, isa: str) -> None:
     """Near the exact numbers; the same bits by any number of threads."""
     node = only_kernel(model)
     feeds = [w if value.name == "w" else x for value in node.operands]
-    made = run_op(node, feeds, isa=isa)[0]
-    np.testing.assert_array_equal(made, run_op(node, feeds, isa=isa, threads=2)[0])
+    result = run_op(node, feeds, isa=isa)[0]
+    np.testing.assert_array_equal(result, run_op(node, feeds, isa=isa, threads=2)[0])
     expected = exact(model, x, w)
-    np.testing.assert_allclose(made.reshape(expected.shape), expected, rtol=4e-6, atol=4e-6)
+    np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=4e-6, atol=4e-6)
 
 
 def reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keepdims: bool) -> tuple[int, ...]:
@@ -144,10 +144,10 @@ def test_what_is_no_number_stays_in_its_row(isa: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Sum", "Max"])
 def test_nothing_is_reduced(shape: tuple[int, int], kind: str) -> None:
     model = model_of(f"a = Neg(x) b = Reduce{kind}(a, axes) y = Neg(b)", shape, (1,), (shape[0], 1))
-    made = InferenceSession(writer.to_bytes(compiled(model)), threads=1).run(
+    outputs = InferenceSession(writer.to_bytes(compiled(model)), threads=1).run(
         None, {"x": np.zeros(shape, "f4"), "w": np.zeros(shape[1:], "f4")}
     )
-    np.testing.assert_array_equal(made[0], np.full((shape[0], 1), -0.0 if kind == "Sum" else np.inf, "f4"))
+    np.testing.assert_array_equal(outputs[0], np.full((shape[0], 1), -0.0 if kind == "Sum" else np.inf, "f4"))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_rows_of_two_lengths_are_two_kernels() -> None:
     x = np.arange(24, dtype=np.float32).reshape(6, 4) / 24
     package = compiled(model)
     assert [node.op_type for node in package.graph.nodes].count("GraphKernel") == 2
-    made = InferenceSession(writer.to_bytes(package), threads=1).run(None, {"x": x, "w": x[0]})[0]
+    result = InferenceSession(writer.to_bytes(package), threads=1).run(None, {"x": x, "w": x[0]})[0]
     sums = np.concatenate([x.sum(1), x.reshape(3, 8).sum(1)])
-    np.testing.assert_allclose(made[:, 0], np.exp(-sums), rtol=1e-6)
+    np.testing.assert_allclose(result[:, 0], np.exp(-sums), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("rows", "kernels"), [(8, 1), (4096, 2)])
@@ -187,13 +187,13 @@ def test_what_takes_reduced_values_only_is_apart_where_rows_are_many(rows: int, 
 @pytest.mark.parametrize("columns", [8, 64, 511, 512, 513, 768, 1000, 4096])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_a_moment_of_what_is_apart_from_its_mean(rows: int, columns: int) -> None:
-    made = package(
+    package_bytes = package(
         f"m (float[{rows},{columns}] x) => (float[{rows},{columns}] apart, float[{rows},1] variance)"
         "<float two = {2}, int64[1] last = {-1}> "
         "{ mean = ReduceMean(x, last) apart = Sub(x, mean) p = Pow(apart, two) variance = ReduceMean(p, last) }"
     )
     x = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
-    apart, variance = InferenceSession(made).run(None, {"x": x})
-    wanted = x - x.astype(np.float64).mean(1, keepdims=True)
-    np.testing.assert_allclose(apart, wanted, atol=1e-6)
-    np.testing.assert_allclose(variance, (wanted**2).mean(1, keepdims=True), rtol=1e-5)
+    apart, variance = InferenceSession(package_bytes).run(None, {"x": x})
+    expected = x - x.astype(np.float64).mean(1, keepdims=True)
+    np.testing.assert_allclose(apart, expected, atol=1e-6)
+    np.testing.assert_allclose(variance, (expected**2).mean(1, keepdims=True), rtol=1e-5)

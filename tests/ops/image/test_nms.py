@@ -23,16 +23,16 @@ def random_boxes(seed: int, batches: int, classes: int, boxes: int) -> list[Arra
 
 
 @settings(max_examples=trials(80), deadline=None)
-@given(batches=st.integers(1, 3), classes=st.integers(1, 3), boxes=st.integers(0, 20), most=st.integers(0, 12),
-       iou=st.sampled_from([0.0, 0.1, 0.5, 1.0]), least=st.none() | st.sampled_from([0.0, 0.4, 2.0]),
+@given(batches=st.integers(1, 3), classes=st.integers(1, 3), boxes=st.integers(0, 20), max_boxes=st.integers(0, 12),
+       iou=st.sampled_from([0.0, 0.1, 0.5, 1.0]), min_score=st.none() | st.sampled_from([0.0, 0.4, 2.0]),
        centred=st.booleans(), constant=st.booleans(), seed=st.integers(0, 999))  # fmt: skip
 def test_agrees_with_the_reference(
-    batches: int, classes: int, boxes: int, most: int, iou: float, least: float | None, centred: bool, constant: bool,
-    seed: int,
+    batches: int, classes: int, boxes: int, max_boxes: int, iou: float, min_score: float | None, centred: bool,
+    constant: bool, seed: int,
 ) -> None:  # fmt: skip
-    arrays = [*random_boxes(seed, batches, classes, boxes), np.array([most]), np.array([iou], np.float32)]
-    if least is not None:
-        arrays.append(np.array([least], np.float32))
+    arrays = [*random_boxes(seed, batches, classes, boxes), np.array([max_boxes]), np.array([iou], np.float32)]
+    if min_score is not None:
+        arrays.append(np.array([min_score], np.float32))
     attrs = {"center_point_box": int(centred)}
     node = make_node("NonMaxSuppression", arrays, attrs, constants=(2,) if constant else ())
     assert_same(run_op(node, arrays), reference_op(node, arrays))
@@ -46,7 +46,7 @@ def test_without_a_number_nothing_is_chosen() -> None:
 def test_left_out_operands_between() -> None:
     arrays: list[Array | None] = [*random_boxes(1, 1, 2, 9), np.array([9]), None, np.array([0.3], np.float32)]
     filled = [*arrays[:3], np.array([0], np.float32), arrays[4]]
-    node, whole = (make_node("NonMaxSuppression", given_) for given_ in (arrays, filled))
+    node, whole = (make_node("NonMaxSuppression", inputs) for inputs in (arrays, filled))
     assert_same(run_op(node, arrays), reference_op(whole, filled))
 
 

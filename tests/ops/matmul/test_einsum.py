@@ -89,8 +89,8 @@ def expanded(equation: str, *shapes: tuple[int | str, ...]) -> tuple[Node, objec
     ],
 )
 def test_works_on_sizes_known_by_name(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
-    _, made = expanded(equation, *shapes)
-    assert isinstance(made, list)
+    _, result = expanded(equation, *shapes)
+    assert isinstance(result, list)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_works_on_sizes_known_by_name(equation: str, shapes: tuple[tuple[int | s
     [("ii->i", (("n", "n"),)), ("ij,jk->ik", ((3, "n"), ("m", 4))), ("bqd,dhk->bqhk", (("b", "q", 4), (4, 5, 6)))],
 )
 def test_waits_for_sizes_that_decide(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
-    node, made = expanded(equation, *shapes)
-    assert isinstance(made, Reject) and (made.reason, made.where) == ("shape-unknown", node.name)
+    node, result = expanded(equation, *shapes)
+    assert isinstance(result, Reject) and (result.reason, result.where) == ("shape-unknown", node.name)
 
 
 @pytest.mark.parametrize("equation", ["i,j", "ij->k", "ij->ii", "i1", "ijk"])

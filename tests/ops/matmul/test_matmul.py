@@ -46,8 +46,8 @@ def batches(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     dims = draw(st.lists(st.sampled_from([1, 2, 3]), max_size=3))
     left = [draw(st.sampled_from([dim, dim, 1])) for dim in dims]
     right = [dim if one == 1 else draw(st.sampled_from([dim, 1])) for dim, one in zip(dims, left, strict=True)]
-    cut_left, cut_right = draw(st.integers(0, len(dims))), draw(st.integers(0, len(dims)))
-    return tuple(left[cut_left:]), tuple(right[min(cut_right, cut_left) :])
+    skip_left, skip_right = draw(st.integers(0, len(dims))), draw(st.integers(0, len(dims)))
+    return tuple(left[skip_left:]), tuple(right[min(skip_right, skip_left) :])
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -63,10 +63,10 @@ def classify(op_type: str, x: Array, attrs: Mapping[str, Any], *, version: int =
     for index in (0, 1):
         model = model_of(op_type, [x], attrs, {"label": label, "scores": TensorProto.FLOAT}, version)
         del model.graph.output[1 - index]
-        (alone,) = atcpy.backend.run_model(model, [x])
-        assert alone.dtype == both[index].dtype
+        (single,) = atcpy.backend.run_model(model, [x])
+        assert single.dtype == both[index].dtype
         if index == 0:
-            assert alone.tolist() == both[0].tolist()
+            assert single.tolist() == both[0].tolist()
         else:
-            np.testing.assert_allclose(alone, both[1], rtol=rtol, atol=1e-6)
+            np.testing.assert_allclose(single, both[1], rtol=rtol, atol=1e-6)
     return both

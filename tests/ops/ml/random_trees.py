@@ -42,9 +42,9 @@ class RandomTrees:
         if is_leaf:
             self.leaves.append((tree, number))
             return number
-        place = len(self.nodes["nodes_nodeids"]) - 1
+        position = len(self.nodes["nodes_nodeids"]) - 1
         for side in ("true", "false"):
-            self.nodes[f"nodes_{side}nodeids"][place] = self._node(tree, count, depth - 1)
+            self.nodes[f"nodes_{side}nodeids"][position] = self._node(tree, count, depth - 1)
         return number
 
     def weights(self, prefix: str, targets: list[int], *, positive: bool, one_each: bool) -> dict[str, Any]:

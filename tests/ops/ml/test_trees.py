@@ -127,8 +127,8 @@ def test_no_row_depends_on_its_neighbours(isa: str, rows_: int) -> None:
     node = make_node("Trees", [x, *constants], dict(launch.attrs), constants=range(1, 6))
     every = run_op(node, [x, *constants], isa=isa, threads=2)[0]
     for row in range(min(rows_, 20)):
-        alone = make_node("Trees", [x[row : row + 1], *constants], dict(launch.attrs), constants=range(1, 6))
-        assert run_op(alone, [x[row : row + 1], *constants])[0].tolist() == every[row : row + 1].tolist()
+        one_row = make_node("Trees", [x[row : row + 1], *constants], dict(launch.attrs), constants=range(1, 6))
+        assert run_op(one_row, [x[row : row + 1], *constants])[0].tolist() == every[row : row + 1].tolist()
 
 
 def one_split(**changes: Any) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def random_indices(
 def gathered(x: Array, indices: Array, axis: int) -> Array:
     """What GatherElements is, an index at a time."""
     y = np.empty(indices.shape, x.dtype)
-    for place in itertools.product(*map(range, indices.shape)):
-        y[place] = x[(*place[:axis], indices[place], *place[axis + 1 :])]
+    for position in itertools.product(*map(range, indices.shape)):
+        y[position] = x[(*position[:axis], indices[position], *position[axis + 1 :])]
     return y
 
 

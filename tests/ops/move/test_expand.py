@@ -18,8 +18,8 @@ from tests.ops.exact import ITEMS, arange, check_exact, shapes
        target_ones=st.integers(0, 31), dtype=st.sampled_from(ITEMS))  # fmt: skip
 def test_expand(isa: str, target: tuple[int, ...], ones: int, rank: int, target_ones: int, dtype: type) -> None:
     shape = tuple(1 if ones >> axis & 1 else size for axis, size in enumerate(target))[-rank or len(target) :]
-    wanted = [1 if target_ones >> axis & 1 else size for axis, size in enumerate(target)]
-    check_exact("Expand", [arange(shape, dtype), np.array(wanted, np.int64)], isa=isa)
+    target_shape = [1 if target_ones >> axis & 1 else size for axis, size in enumerate(target)]
+    check_exact("Expand", [arange(shape, dtype), np.array(target_shape, np.int64)], isa=isa)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -19,16 +19,23 @@ INDEX_TYPES = [np.int32, np.int64]
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@given(shape=st.integers(1, 4).flatmap(shapes), places=st.integers(0, 2).flatmap(shapes), axis=st.integers(-4, 3),
-       dtype=st.sampled_from(ITEMS), index_type=st.sampled_from(INDEX_TYPES), seed=st.integers(0, 999))  # fmt: skip
+@given(shape=st.integers(1, 4).flatmap(shapes), indices_shape=st.integers(0, 2).flatmap(shapes),
+       axis=st.integers(-4, 3), dtype=st.sampled_from(ITEMS), index_type=st.sampled_from(INDEX_TYPES),
+       seed=st.integers(0, 999))  # fmt: skip
 def test_gather(
-    isa: str, shape: tuple[int, ...], places: tuple[int, ...], axis: int, dtype: type, index_type: type, seed: int
+    isa: str,
+    shape: tuple[int, ...],
+    indices_shape: tuple[int, ...],
+    axis: int,
+    dtype: type,
+    index_type: type,
+    seed: int,
 ) -> None:
     axis = axis % len(shape) - len(shape)
     if shape[axis] == 0:
-        places = (0,)
+        indices_shape = (0,)
     size = max(shape[axis], 1)
-    indices = np.random.default_rng(seed).integers(-size, size, places).astype(index_type)
+    indices = np.random.default_rng(seed).integers(-size, size, indices_shape).astype(index_type)
     arrays = [arange(shape, dtype), indices]
     node = make_node("Gather", arrays, {"axis": axis})
     assert_same(run_op(node, arrays, isa=isa, threads=2), reference_op(node, arrays))
@@ -43,7 +50,7 @@ def test_constant_indices_at_equal_distances_are_a_copy(
     axis = axis % len(shape)
     size = max(shape[axis], 1)
     indices = (first + step * np.arange(count)) % size
-    shape = tuple(max(dim, 1) if place == axis else dim for place, dim in enumerate(shape))
+    shape = tuple(max(dim, 1) if at == axis else dim for at, dim in enumerate(shape))
     arrays = [arange(shape, dtype), indices[0] if as_scalar else indices - size]
     node = make_node("Gather", arrays, {"axis": axis}, constants=[1])
     opdef = find_opdef(node)
@@ -56,24 +63,24 @@ def test_constant_indices_at_equal_distances_are_a_copy(
 
 @pytest.mark.parametrize("isa", ISAS)
 @given(batch=st.integers(0, 2).flatmap(shapes), dims=st.lists(st.integers(1, 5), min_size=1, max_size=3),
-       places=st.integers(1, 2).flatmap(shapes), inner=st.integers(0, 2).flatmap(shapes),
+       indices_shape=st.integers(1, 2).flatmap(shapes), inner=st.integers(0, 2).flatmap(shapes),
        dtype=st.sampled_from(ITEMS), seed=st.integers(0, 999))  # fmt: skip
 def test_gather_nd(
     isa: str,
     batch: tuple[int, ...],
     dims: list[int],
-    places: tuple[int, ...],
+    indices_shape: tuple[int, ...],
     inner: tuple[int, ...],
     dtype: type,
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     x = arange((*batch, *dims, *inner), dtype)
-    indices = np.stack([rng.integers(-dim, dim, (*batch, *places)) for dim in dims], -1)
+    indices = np.stack([rng.integers(-dim, dim, (*batch, *indices_shape)) for dim in dims], -1)
     node = make_node("GatherND", [x, indices], {"batch_dims": len(batch)})
     flat = [math.prod(batch), *dims, *inner]
-    wrapped = [indices[..., axis].reshape(flat[0], math.prod(places)) % dim for axis, dim in enumerate(dims)]
-    expected = x.reshape(flat)[(np.arange(flat[0])[:, None], *wrapped)].reshape((*batch, *places, *inner))
+    wrapped = [indices[..., axis].reshape(flat[0], math.prod(indices_shape)) % dim for axis, dim in enumerate(dims)]
+    expected = x.reshape(flat)[(np.arange(flat[0])[:, None], *wrapped)].reshape((*batch, *indices_shape, *inner))
     assert_same(run_op(node, [x, indices], isa=isa, threads=2), [expected])
 
 

@@ -30,5 +30,5 @@ def test_minus_zero_is_zero_and_nan_is_not(dtype: type) -> None:
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_scalar_has_no_row(number: int) -> None:
     x = np.array(number, np.float32)
-    [places] = run_op(make_node("NonZero", [x]), [x])
-    assert places.shape == (0, number // 3)
+    [indices] = run_op(make_node("NonZero", [x]), [x])
+    assert indices.shape == (0, number // 3)

@@ -17,10 +17,10 @@ from tests.ops.exact import ITEMS, arange, assert_same, check_exact, onnxruntime
 
 
 @st.composite
-def paddings(draw: st.DrawFn, least: int) -> tuple[tuple[int, ...], list[int]]:
+def paddings(draw: st.DrawFn, min_pad: int) -> tuple[tuple[int, ...], list[int]]:
     """A shape without zeros and pads that keep every size positive."""
     shape = tuple(max(size, 1) for size in draw(st.integers(1, 4).flatmap(lambda rank: shapes(rank, 7))))
-    pads = [draw(st.integers(max(least, -((size - 1) // 2)), 3)) for size in shape * 2]
+    pads = [draw(st.integers(max(min_pad, -((size - 1) // 2)), 3)) for size in shape * 2]
     return shape, pads
 
 
@@ -28,8 +28,8 @@ def paddings(draw: st.DrawFn, least: int) -> tuple[tuple[int, ...], list[int]]:
 @given(case=paddings(-2), value=st.sampled_from([None, 7]), dtype=st.sampled_from([np.uint8, np.float32, np.int64]))
 def test_constant(isa: str, case: tuple[tuple[int, ...], list[int]], value: int | None, dtype: type) -> None:
     shape, pads = case
-    filling = None if value is None else np.array(value, dtype)
-    check_exact("Pad", [arange(shape, dtype), np.array(pads), filling], isa=isa, oracle=onnxruntime_op)
+    fill_value = None if value is None else np.array(value, dtype)
+    check_exact("Pad", [arange(shape, dtype), np.array(pads), fill_value], isa=isa, oracle=onnxruntime_op)
 
 
 @pytest.mark.parametrize("isa", ISAS)

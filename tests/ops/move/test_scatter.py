@@ -18,15 +18,17 @@ NUMBERS = [np.int8, np.int32, np.uint64, np.float16, np.float32, np.float64, ml_
 
 @settings(max_examples=trials(60))
 @given(dims=st.lists(st.integers(1, 4), min_size=0, max_size=3), inner=st.lists(st.integers(0, 5), max_size=2),
-       places=st.lists(st.integers(0, 4), max_size=2), dtype=st.sampled_from(ITEMS),
+       indices_shape=st.lists(st.integers(0, 4), max_size=2), dtype=st.sampled_from(ITEMS),
        index=st.sampled_from([np.int32, np.int64]), seed=st.integers(0, 999))  # fmt: skip
 def test_rows_are_replaced(
-    dims: list[int], inner: list[int], places: list[int], dtype: type, index: type, seed: int
+    dims: list[int], inner: list[int], indices_shape: list[int], dtype: type, index: type, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    indices = np.array([rng.integers(-dim, dim, places) for dim in dims], index).reshape(len(dims), *places)
+    indices = np.array([rng.integers(-dim, dim, indices_shape) for dim in dims], index).reshape(
+        len(dims), *indices_shape
+    )
     indices = np.ascontiguousarray(np.moveaxis(indices, 0, -1))
-    arrays = [arange([*dims, *inner], dtype), indices, arange([*places, *inner], dtype)]
+    arrays = [arange([*dims, *inner], dtype), indices, arange([*indices_shape, *inner], dtype)]
     node = make_node("ScatterND", arrays)
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
@@ -65,8 +67,8 @@ def test_cache(shape: list[int], axis: int, count: int, dtype: type, circular: b
     axis = min(axis, len(shape) - 1)
     count = min(count, shape[axis])
     update = [*shape[:axis], count, *shape[axis + 1 :]]
-    most = shape[axis] - (0 if circular else count)
-    begin = np.random.default_rng(seed).integers(0, most + 1, shape[0])
+    max_begin = shape[axis] - (0 if circular else count)
+    begin = np.random.default_rng(seed).integers(0, max_begin + 1, shape[0])
     arrays = [arange(shape, dtype), arange(update, dtype)[::-1], begin][: 3 if stated else 2]
     node = make_node("TensorScatter", arrays, {"axis": axis - len(shape), "mode": "circular" if circular else "linear"})
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))

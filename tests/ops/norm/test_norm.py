@@ -118,8 +118,8 @@ def test_group_agrees(isa: str, shape: tuple[int, ...], groups: int) -> None:
     assert bias is not None
     rows = x.astype("f8").reshape(shape[0], groups, -1)
     normal = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-2)
-    spread = (-1, *[1] * (len(shape) - 2))
-    expected = normal.reshape(shape) * scale.reshape(spread) + bias.reshape(spread)
+    per_channel = (-1, *[1] * (len(shape) - 2))
+    expected = normal.reshape(shape) * scale.reshape(per_channel) + bias.reshape(per_channel)
     attrs: dict[str, object] = {"num_groups": groups, "epsilon": 1e-2}
     check_against(expected, "GroupNormalization", [x, scale, bias], attrs, isa)
 

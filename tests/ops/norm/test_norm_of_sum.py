@@ -26,8 +26,10 @@ def term(kind: str, leading: list[int], inner: list[int], rng: np.random.Generat
         return rng.normal(1, 1, (*leading[1:], *inner)).astype("f4"), None
     if kind == "whole" or len(inner) > 1:
         return rng.normal(2, 1, (*leading, *inner)).astype("f4"), None
-    places = leading if kind == "table" else [1, *leading[1:]]
-    return rng.normal(0, 1, (6, *inner)).astype("f4"), rng.integers(-6, 6, places).astype(rng.choice(["i4", "i8"]))
+    indices_shape = leading if kind == "table" else [1, *leading[1:]]
+    return rng.normal(0, 1, (6, *inner)).astype("f4"), rng.integers(-6, 6, indices_shape).astype(
+        rng.choice(["i4", "i8"])
+    )
 
 
 def added(value: Array, indices: Array | None) -> Array:

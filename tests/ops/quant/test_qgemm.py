@@ -133,8 +133,8 @@ def test_qlinear_conv_rounds_to_even(
     arrays = [x, np.asarray(x_scale), x_zero, w, w_scale, w_zero, np.asarray(y_scale), y_zero, b]
     total = exact_conv(less_zero(x, x_zero, 0), less_zero(w, w_zero, 0), attrs)
     total += 0 if b is None else b[:, None, None]
-    spread = w_scale.reshape(-1, 1, 1) if each else w_scale
-    expected = requantised(total, x_scale, spread, y_scale, y_zero)
+    broadcast_scale = w_scale.reshape(-1, 1, 1) if each else w_scale
+    expected = requantised(total, x_scale, broadcast_scale, y_scale, y_zero)
     node = make_node("QLinearConv", arrays, attrs, constants=[3])
     np.testing.assert_array_equal(run_op(node, arrays, isa=isa)[0], expected)
 

@@ -30,7 +30,7 @@ SHAPES = st.lists(st.sampled_from([1, 2, 3, 6, 17]), min_size=1, max_size=3).map
 
 
 def limits(dtype: DTypeLike) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
+    """The lowest and the highest number of an integer type."""
     info = ml_dtypes.iinfo(dtype)
     return int(info.min), int(info.max)
 
@@ -68,8 +68,8 @@ def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeL
     x = (rng.integers(-400, 400, shape) * 0.25).astype(np.float32)  # many halves
     x.reshape(-1)[:2] = [np.inf, -np.inf][: x.size]
     node = make_node("QuantizeLinear", [x, scale, zero], attrs)
-    spread = _spread(scale, shape, attrs), _spread(zero, shape, attrs).astype(np.float32)
-    expected = np.clip(np.rint(x / spread[0]) + spread[1], *limits(dtype)).astype(dtype)
+    scales, zeros = per_element(scale, shape, attrs), per_element(zero, shape, attrs).astype(np.float32)
+    expected = np.clip(np.rint(x / scales) + zeros, *limits(dtype)).astype(dtype)
     np.testing.assert_array_equal(run_op(node, [x, scale, zero], isa=isa)[0], expected)
 
 
@@ -81,14 +81,14 @@ def test_dequantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTyp
     low, high = limits(dtype)
     x = np.random.default_rng(1).integers(low, high + 1, shape).astype(dtype)
     node = make_node("DequantizeLinear", [x, scale, zero], attrs)
-    spread = _spread(scale, shape, attrs)
-    offset = 0 if zero is None else _spread(zero, shape, attrs).astype(np.int64)
-    expected = (x.astype(np.int64) - offset).astype(np.float32) * spread
+    scales = per_element(scale, shape, attrs)
+    offset = 0 if zero is None else per_element(zero, shape, attrs).astype(np.int64)
+    expected = (x.astype(np.int64) - offset).astype(np.float32) * scales
     np.testing.assert_array_equal(run_op(node, [x, scale, zero], isa=isa)[0], expected)
 
 
-def _spread(values: Array, shape: tuple[int, ...], attrs: dict[str, int]) -> Array:
-    """One value an element."""
+def per_element(values: Array, shape: tuple[int, ...], attrs: dict[str, int]) -> Array:
+    """Broadcast per-tensor, per-axis or per-block values to one value per element."""
     axis = attrs["axis"] % len(shape)
     if values.size == 1 and values.ndim <= 1:
         return np.broadcast_to(values.reshape(()), shape)
@@ -135,7 +135,7 @@ def test_every_float8(isa: str, dtype: DTypeLike) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_nan_is_the_least_number(isa: str) -> None:
+def test_nan_quantizes_to_the_lowest_number(isa: str) -> None:
     arrays: list[Array | None] = [np.full(40, np.nan, np.float32), np.asarray(np.float32(1)), np.array(9, np.uint8)]
     assert not run_op(make_node("QuantizeLinear", arrays), arrays, isa=isa)[0].any()
 
@@ -150,10 +150,10 @@ def test_dynamic_ranges(isa: str, blocked: bool, shape: tuple[int, ...], low: fl
     x = np.random.default_rng(3).uniform(low, high, shape).astype(np.float32)
     node = make_node("DynamicQuantizeLinear", [x], outputs=3)
     y, scale, zero = run_op(node, [x], isa=isa, blocked=blocked)
-    least, most = min(np.float32(0), x.min()), max(np.float32(0), x.max())
-    step = (most - least) / np.float32(255) if most > least else np.float32(1)
+    smallest, largest = min(np.float32(0), x.min()), max(np.float32(0), x.max())
+    step = (largest - smallest) / np.float32(255) if largest > smallest else np.float32(1)
     assert scale == step
-    assert zero == np.rint(-least / step)
+    assert zero == np.rint(-smallest / step)
     np.testing.assert_array_equal(y, np.clip(np.rint(x / step) + zero.astype(np.float32), 0, 255).astype(np.uint8))
 
 

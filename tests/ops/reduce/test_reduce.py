@@ -132,8 +132,8 @@ def test_long_sums_keep_their_precision(isa: str, shape: tuple[int, ...], axes: 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceSum"])
 def test_nan_and_infinity_pass(isa: str, axis: int, op_type: str) -> None:
     x = np.random.default_rng(0).standard_normal((70, 70), np.float32)
-    for place in range(70):
-        x[place, place] = [np.nan, np.inf, -np.inf, 1][place % 4]
+    for index in range(70):
+        x[index, index] = [np.nan, np.inf, -np.inf, 1][index % 4]
     arrays = [x, np.array([axis])]
     ours = run_op(make_node(op_type, arrays, {"keepdims": 0}, constants=(1,)), arrays, isa=isa)[0]
     numpy_op = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum}[op_type]
@@ -207,13 +207,13 @@ def test_arg_agrees_with_the_reference(
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("op_type", "last", "place"), [("ArgMax", 0, 1), ("ArgMax", 1, 43), ("ArgMin", 0, 1)])
-def test_arg_finds_nan(op_type: str, last: int, place: int, axis: int, isa: str) -> None:
+@pytest.mark.parametrize(("op_type", "last", "index"), [("ArgMax", 0, 1), ("ArgMax", 1, 43), ("ArgMin", 0, 1)])
+def test_arg_finds_nan(op_type: str, last: int, index: int, axis: int, isa: str) -> None:
     x = np.random.default_rng(0).standard_normal((50, 50), np.float32)
     x[[1, 20, 43]] = np.nan
     x = x if axis == 0 else np.ascontiguousarray(x.T)
     attrs: dict[str, object] = {"axis": axis, "select_last_index": last, "keepdims": 0}
-    np.testing.assert_array_equal(run_op(make_node(op_type, [x], attrs), [x], isa=isa)[0], np.full(50, place))
+    np.testing.assert_array_equal(run_op(make_node(op_type, [x], attrs), [x], isa=isa)[0], np.full(50, index))
 
 
 @settings(max_examples=trials(100))
@@ -272,6 +272,6 @@ def test_global_pools_evaluate_over_any_spatial_dims(op_type: str, shape: tuple[
     node = make_node(op_type, [x])
     opdef = find_opdef(node)
     assert opdef is not None and opdef.evaluate is not None
-    made = opdef.evaluate(node, [x])[0]
-    assert made.shape == (*shape[:2], *[1] * (len(shape) - 2))
-    np.testing.assert_allclose(made, run_op(node, [x])[0], rtol=1e-12)
+    result = opdef.evaluate(node, [x])[0]
+    assert result.shape == (*shape[:2], *[1] * (len(shape) - 2))
+    np.testing.assert_allclose(result, run_op(node, [x])[0], rtol=1e-12)

@@ -271,19 +271,19 @@ def test_rows_of_batches_stay_in_them(batch_dims: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "bounds"),
+    ("slices", "bounds"),
     [
         (np.s_[:, 1:3], ([1], [3], [1], None)),
         (np.s_[::-2, 1:100:2], ([100, 1], [-100, 100], [0, 1], [-2, 2])),
         (np.s_[1:, :-1], ([1, 0], [100, -1], None, None)),
     ],
 )
-def test_what_was_sliced_lies_in_zeros(cut: tuple[slice, slice], bounds: Sequence[list[int] | None]) -> None:
+def test_what_was_sliced_lies_in_zeros(slices: tuple[slice, slice], bounds: Sequence[list[int] | None]) -> None:
     x = floats(5, 6)
-    dy = floats(*x[cut].shape)
-    given = [None if bound is None else np.array(bound) for bound in bounds]
-    (dx,) = ours("SliceGrad", [dy, np.array(x.shape), *given])
-    close(dx, slope(lambda x: x[cut], x, dy))
+    dy = floats(*x[slices].shape)
+    bound_arrays = [None if bound is None else np.array(bound) for bound in bounds]
+    (dx,) = ours("SliceGrad", [dy, np.array(x.shape), *bound_arrays])
+    close(dx, slope(lambda x: x[slices], x, dy))
 
 
 def test_joining_and_cutting() -> None:

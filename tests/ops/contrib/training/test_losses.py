@@ -59,8 +59,8 @@ def test_the_gradient_of_the_loss_of_classes(
     close(ours("SoftmaxCrossEntropyLossGrad", [dy, log_prob, labels, weight], attrs)[0], want)
     index = None if ignored is None else np.array(ignored)
     bias, attrs = floats(x.size), {"reduction": reduction}
-    given = [dy, log_prob, labels, weight, index, bias]
-    close(ours("SoftmaxCrossEntropyLossInternalGrad", given, attrs)[0], want + bias.reshape(x.shape))
+    inputs = [dy, log_prob, labels, weight, index, bias]
+    close(ours("SoftmaxCrossEntropyLossInternalGrad", inputs, attrs)[0], want + bias.reshape(x.shape))
     y, saved = ours("SoftmaxCrossEntropyLossInternal", [x, labels, weight, index], attrs, outputs=2)
     close(y, forward(x))
     close(saved, log_prob)
@@ -82,8 +82,8 @@ def test_a_class_that_cannot_be_does_not_spoil_the_loss() -> None:
 def test_the_result_may_have_another_type() -> None:
     x, labels = floats(3, 5), np.array([0, 4, 1])
     half = log_softmax(x).astype(np.float16)
-    given = [np.array(1, np.float16), half, labels]
-    (dx,) = ours("SoftmaxCrossEntropyLossInternalGrad", given, {"output_type": 1})
+    inputs = [np.array(1, np.float16), half, labels]
+    (dx,) = ours("SoftmaxCrossEntropyLossInternalGrad", inputs, {"output_type": 1})
     assert dx.dtype == np.float32
     y, log_prob = ours("SoftmaxCrossEntropyLossInternal", [x.astype(np.float16), labels], {"output_type": 1}, outputs=2)
     assert (y.dtype, log_prob.dtype) == (np.float32, np.float32)

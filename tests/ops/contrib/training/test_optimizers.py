@@ -38,8 +38,8 @@ def test_an_accumulator_adds_if_it_may() -> None:
 
 @pytest.mark.parametrize("flag", [None, False, True])
 def test_an_accumulator_says_that_it_did(flag: bool | None) -> None:
-    given = [A, B] if flag is None else [A, B, np.array([flag])]
-    done, total = ours("InPlaceAccumulatorV2", given, outputs=2)
+    inputs = [A, B] if flag is None else [A, B, np.array([flag])]
+    done, total = ours("InPlaceAccumulatorV2", inputs, outputs=2)
     assert done.tolist() == [True]
     close(total, B if flag else A + B)
 
@@ -142,8 +142,8 @@ def test_adam(corrects: int) -> None:
         "lambda": 0.1,
         "do_bias_correction": corrects,
     }
-    given = [np.array(0.01, np.float32), step, A, B, m, v]
-    new_step, new_m, new_v, new_w, delta = ours("AdamOptimizer", given, attrs, outputs=5)
+    inputs = [np.array(0.01, np.float32), step, A, B, m, v]
+    new_step, new_m, new_v, new_w, delta = ours("AdamOptimizer", inputs, attrs, outputs=5)
     assert new_step == 5
     m, v = 0.8 * m + 0.2 * B, 0.9 * v + 0.1 * B * B
     close(new_m, m)
@@ -155,11 +155,11 @@ def test_adam(corrects: int) -> None:
 
 
 def test_what_adam_has_on_gpus_only_is_refused() -> None:
-    given = [np.array(0.1, np.float32), np.array(1), A, B, A, B]
+    inputs = [np.array(0.1, np.float32), np.array(1), A, B, A, B]
     with pytest.raises(Unsupported, match="input loss_scale is given"):
-        expanded(make_model("AdamOptimizer", [*given, None, np.array(1, np.float32)], outputs=4))
+        expanded(make_model("AdamOptimizer", [*inputs, None, np.array(1, np.float32)], outputs=4))
     with pytest.raises(Unsupported, match="weight_decay_mode = 1"):
-        expanded(make_model("AdamOptimizer", given, {"weight_decay_mode": 1}, outputs=4))
+        expanded(make_model("AdamOptimizer", inputs, {"weight_decay_mode": 1}, outputs=4))
 
 
 SHAPES = ((2, 3), (4,))
@@ -171,11 +171,11 @@ RATE, STEP = np.array([0.1], np.float32), np.array([3])
 @pytest.mark.parametrize("signal", [None, True, False])
 @pytest.mark.parametrize("joined", [False, True])
 def test_gradient_descent_of_a_sequence(signal: bool | None, joined: bool) -> None:
-    last = "" if signal is None else ", told"
-    flag = "" if signal is None else ", bool[1] told"
-    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+    last = "" if signal is None else ", signal"
+    flag = "" if signal is None else ", bool[1] signal"
+    gradients = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
     join = "g = SequenceConstruct(g0, g1)" if joined else ""
-    text = f"""g (float[1] lr, seq(float) params, {given}{flag}) => (bool[1] done)
+    text = f"""g (float[1] lr, seq(float) params, {gradients}{flag}) => (bool[1] done)
       {{ {join} done = com.microsoft.SGDOptimizerV2(lr, params, g{last}) }}"""
     inputs = [RATE, W, *(G if joined else [G]), *([] if signal is None else [np.array([signal])])]
     done, after = run(text, *inputs)
@@ -189,12 +189,12 @@ def test_gradient_descent_of_a_sequence(signal: bool | None, joined: bool) -> No
 @pytest.mark.parametrize("joined", [False, True])
 def test_adam_with_decaying_weights(mode: int, corrects: int, joined: bool) -> None:
     """As onnxruntime.training.artifacts has it: sequences that are changed in place."""
-    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+    gradients = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
     join = "g = SequenceConstruct(g0, g1)" if joined else ""
     attrs = (
         f"alpha = 0.8, beta = 0.9, epsilon = 0.001, weight_decay = 0.1, correct_bias = {corrects}, adam_mode = {mode}"
     )
-    text = f"""g (float[1] lr, int64[1] step, seq(float) params, {given}, seq(float) first, seq(float) second)
+    text = f"""g (float[1] lr, int64[1] step, seq(float) params, {gradients}, seq(float) first, seq(float) second)
       => (int64[1] done)
       {{ {join}
          done = com.microsoft.AdamWOptimizer<{attrs}>(lr, step, params, g, first, second) }}"""
@@ -216,15 +216,16 @@ def test_adam_with_decaying_weights(mode: int, corrects: int, joined: bool) -> N
             close(have, want)
 
 
-@pytest.mark.parametrize("most", [1.0, 100.0])
+@pytest.mark.parametrize("max_norm", [1.0, 100.0])
 @pytest.mark.parametrize("joined", [False, True])
-def test_gradients_are_clipped_together(most: float, joined: bool) -> None:
-    given = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
+def test_gradients_are_clipped_together(max_norm: float, joined: bool) -> None:
+    gradients = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
     join = "g = SequenceConstruct(g0, g1)" if joined else ""
-    text = f"""g ({given}) => (seq(float) y) {{ {join} y = com.microsoft.InplaceClipGradNorm<max_norm = {most}>(g) }}"""
+    text = f"""g ({gradients}) => (seq(float) y)
+      {{ {join} y = com.microsoft.InplaceClipGradNorm<max_norm = {max_norm}>(g) }}"""
     norm = np.sqrt(sum((g * g).sum() for g in G))
     for have, g in zip(run(text, *(G if joined else [G]))[0], G, strict=True):
-        close(have, g * min(most / (norm + 1e-6), 1))
+        close(have, g * min(max_norm / (norm + 1e-6), 1))
 
 
 @pytest.mark.parametrize("op", REFUSED)

@@ -52,8 +52,8 @@ def data() -> tuple[Array, Array]:
     rng = np.random.default_rng(5)
     labels = np.arange(BATCH) % 3
     pictures = rng.normal(0, 0.1, (BATCH, 1, 12, 12)).astype(np.float32)
-    for picture, place in zip(pictures, labels, strict=True):
-        picture[0, 3 * place + 1] += 1
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[0, 3 * label + 1] += 1
     return pictures, labels.astype(np.int64)
 
 
@@ -82,9 +82,9 @@ def gradients(x: Array, labels: Array, p: dict[str, Array]) -> tuple[float, dict
         di, dj = divmod(int(window.argmax()), 2)
         r1_grad[n, c, 2 * i + di, 2 * j + dj] += seen_grad[n, c, i, j]
     a1_grad = r1_grad * (a1 > 0)
-    places = (0, 2, 3)
-    found = {"w1": of_conv(x, p["w1"], a1_grad, 1)[1], "b1": a1_grad.sum(places), "w2": w2_grad}
-    found |= {"b2": a2_grad.sum(places), "u": z_grad.T @ h, "c": z_grad.sum(0)}
+    axes = (0, 2, 3)
+    found = {"w1": of_conv(x, p["w1"], a1_grad, 1)[1], "b1": a1_grad.sum(axes), "w2": w2_grad}
+    found |= {"b2": a2_grad.sum(axes), "u": z_grad.T @ h, "c": z_grad.sum(0)}
     return float(-logs[np.arange(len(x)), labels].mean()), found
 
 
@@ -113,8 +113,8 @@ def in_numpy() -> tuple[list[float], dict[str, Array]]:
     return losses, p
 
 
-def assert_trained(state: dict[str, Array], expected: dict[str, Array]) -> None:
-    for name, array in expected.items():
+def assert_trained(state: dict[str, Array], expected_state: dict[str, Array]) -> None:
+    for name, array in expected_state.items():
         np.testing.assert_allclose(state[name], array, rtol=2e-3, atol=2e-4)
 
 
@@ -128,13 +128,13 @@ def test_one_graph_trains() -> None:
         <float one = {{1.0}}, float[1] rate = {{{RATE}}}, int64[1] rows = {{0}}> {{ {GRADIENTS} {update} }}"""
     )
     step, state, losses = atcpy.backend.prepare(model), start(), []
-    wanted, expected = in_numpy()
-    for loss in wanted:
+    expected_losses, expected_state = in_numpy()
+    for loss in expected_losses:
         found, *new = step.run([*data(), *state.values()])
         state = dict(zip(state, new, strict=True))
         losses.append(float(found))
         np.testing.assert_allclose(found, loss, rtol=1e-3)
-    assert_trained(state, expected)
+    assert_trained(state, expected_state)
     assert losses[-1] < losses[0] / 4
 
 
@@ -159,13 +159,13 @@ def test_the_artifacts_train() -> None:
     x, labels = data()
     buffers = {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()}
     state, rate = start(), np.array([RATE], np.float32)
-    wanted, expected = in_numpy()
-    for loss in wanted:
+    expected_losses, expected_state = in_numpy()
+    for loss in expected_losses:
         losses = []
         for half in range(2):
             own = [array for name in SHAPES for array in (state[name], buffers[name])]
-            given = [x[half::2], labels[half::2], *own, np.array([half == 0])]
-            found, *flags_and_buffers = step.run(given)
+            inputs = [x[half::2], labels[half::2], *own, np.array([half == 0])]
+            found, *flags_and_buffers = step.run(inputs)
             losses.append(float(found))
             assert all(flag.tolist() == [True] for flag in flags_and_buffers[: len(SHAPES)])
             buffers = dict(zip(SHAPES, flags_and_buffers[len(SHAPES) :], strict=True))
@@ -173,7 +173,7 @@ def test_the_artifacts_train() -> None:
         done, params = move.run([rate, list(state.values()), list(buffers.values())])
         assert done.tolist() == [True]
         state = dict(zip(SHAPES, params, strict=True))
-    assert_trained(state, expected)
+    assert_trained(state, expected_state)
 
 
 TRANSFORMER = """
