@@ -1,4 +1,4 @@
-"""Programs for the graph_kernel family: an assembler, the machine of C, and a reference that runs one kernel an op."""
+"""Programs of the graph_kernel family: an assembler, and a runner of the C interpreter."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ UNARY_OPS, BINARY_OPS, REDUCE_KINDS = names("unary", "op"), names("binary", "op"
 
 
 def immediate_bits(number: Number, dtype: DType) -> int:
-    """The upper half of an instruction's word."""
+    """The immediate of an instruction: the upper 32 bits of its word."""
     return int.from_bytes(struct.pack("<f" if dtype.is_float else "<i", number), "little")
 
 
 def word(op: int, d: int = 0, a: int = 0, b: int = 0, immediate: int = 0) -> int:
-    """An instruction as the signed number that a record holds."""
+    """Encode an instruction as the signed 64-bit integer of a task record."""
     bits = op | d << 8 | a << 16 | b << 24 | (immediate & 0xFFFF_FFFF) << 32
     return bits - (1 << 64) if bits >> 63 else bits
 
 
 @dataclass
 class Program:
-    """Instructions as words; registers after the sources are numbered as they are written."""
+    """An assembler of instruction words; each instruction writes a new register, numbered after the sources."""
 
     types: list[DType]
     code: list[int] = field(default_factory=list)
@@ -75,20 +75,20 @@ class Program:
         return self._new(DType.BOOL if compares else dtype, word(number, len(self.types), *operands, bits))
 
     def reduce(self, kind: str, a: int) -> int:
-        """One number a row."""
+        """A reduction to one element per row."""
         return self._new(self.types[a], word(REDUCE + REDUCE_KINDS.index(kind), len(self.types), a))
 
     def const(self, dtype: DType, number: Number) -> int:
-        """A register that holds a number."""
+        """A register with a constant."""
         return self._new(dtype, word(CONST, len(self.types), dtype.onnx, 0, immediate_bits(number, dtype)))
 
     def cast(self, a: int, dtype: DType) -> int:
-        """`a` in another type."""
+        """`a` converted to another dtype."""
         register_type = DType.FLOAT32 if dtype in (DType.FLOAT16, DType.BFLOAT16) else dtype
         return self._new(register_type, word(CAST, len(self.types), a, 0, dtype.onnx))
 
     def select(self, condition: int, a: int, b: int) -> int:
-        """`a` where the condition holds, else `b`."""
+        """`a` where the condition is true, else `b`."""
         return self._new(self.types[a], word(SELECT, len(self.types), condition, a, b))
 
     def classify(self, op: int, a: int, which: int = 0) -> int:
@@ -97,7 +97,7 @@ class Program:
 
 
 def mask_of(shape: Sequence[int], dims: Sequence[int]) -> int:
-    """The dims along which an operand of `shape` has size 1."""
+    """A bit mask of the dims along which an operand of `shape` is broadcast."""
     padded = [1] * (DIMS - len(shape)) + list(shape)
     return sum(1 << i for i, (size, whole) in enumerate(zip(padded, dims, strict=True)) if size == 1 != whole)
 
@@ -110,7 +110,7 @@ def record(
     slots: Sequence[Slot] | None = None,
     changes: Mapping[str, table.ParamValue] | None = None,
 ) -> bytes:
-    """The task of a program over `dims`; `dst` pairs registers with the arrays that take them."""
+    """Pack the task of a program over `dims`; `dst` pairs result registers with output arrays."""
     dims = [1] * (DIMS - len(dims)) + list(dims)
     arrays = [*src, *(array for _, array in dst)]
     types = [DType.from_numpy(array.dtype) for array in arrays]
@@ -147,7 +147,7 @@ def run(
     isa: str | None = None,
     threads: int = 1,
 ) -> list[Array]:
-    """What the machine makes of a program: an array for each (register, type, shape)."""
+    """Run a program; return an array for each (register, dtype, shape) in `results`."""
     outputs = [np.full(shape, 0x5A, np.uint8).astype(dtype.numpy) for _, dtype, shape in results]
     task = record(program, dims, src, [(r, array) for (r, _, _), array in zip(results, outputs, strict=True)])
     src = [np.ascontiguousarray(array) for array in src]

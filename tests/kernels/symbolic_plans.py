@@ -1,4 +1,4 @@
-"""Blobs of symbolic plans, as core/symbolic.h lays them out."""
+"""Serialized symbolic plans, in the layout of core/symbolic.h."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SLOTS_AT, SLOT_BYTES, PARAMS_AT = 48, 24, 336
 
 
 def offset_of(operand: int) -> int:
-    """Where a record has an operand's offset."""
+    """Position of an operand's offset in a task record."""
     return SLOTS_AT + operand * SLOT_BYTES + 8
 
 
 def bytes_of(operand: int) -> int:
-    """Where a record has an operand's size."""
+    """Position of an operand's size in bytes in a task record."""
     return SLOTS_AT + operand * SLOT_BYTES + 16
 
 
@@ -40,7 +40,7 @@ class Blob:
     version: int = 1
 
     def pack(self) -> bytes:
-        """The bytes of the blob."""
+        """Serialize the plan."""
         counts = [
             len(part)
             for part in (

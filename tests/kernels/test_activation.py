@@ -1,4 +1,4 @@
-"""The activations that cube ops finish with, through a convolution that copies its input."""
+"""Activations fused into cube ops, tested through a convolution that copies its input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_agrees_with_float64(kind: str, isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_exp_below_the_normal_range(isa: str) -> None:
-    """Down to the smallest float each result is the nearest one or its neighbour; what is smaller is 0."""
+    """Denormal results are within one ulp; results below the smallest denormal are 0."""
     x = np.concatenate([np.linspace(-106, -86, 401), [-1e4, -np.inf, np.nan, 0]]).astype(np.float32)
     node = make_node("Exp", [x], {})
     ours = run_op(node, [x], isa=isa)[0]

@@ -47,7 +47,7 @@ def run(family: str, params: Mapping[str, table.ParamValue], srcs: Sequence[Arra
 
 
 def before_a_fault(array: Array) -> Array:
-    """A copy that lies at the end of a page, before one that must not be read."""
+    """A copy that ends at a page boundary, followed by an unreadable guard page."""
     size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     pages = mmap.mmap(-1, size + mmap.PAGESIZE)
     behind = ctypes.addressof(ctypes.c_char.from_buffer(pages)) + size
@@ -59,7 +59,7 @@ def before_a_fault(array: Array) -> Array:
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> tuple[Array, Array, Array | None, dict[str, object]]:
-    """Input, weights, bias and attributes of a Conv that fits."""
+    """Input, weights, bias and attributes of a valid Conv."""
     size = st.integers
     group = draw(st.sampled_from([1, 1, 1, 2, 3, 5]))
     c, m = draw(size(1, 35)), draw(size(1, 35))
@@ -79,7 +79,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Array, Array, Array | None, dict[str,
 
 
 def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa: str, *, blocked: bool) -> None:
-    """Fails unless our Conv gives what ONNX Runtime's gives."""
+    """Assert that our Conv agrees with ONNX Runtime's."""
     arrays = [x, w, bias]
     node = make_node("Conv", arrays, attrs, constants=(1, 2))
     ours = run_op(node, arrays, blocked=blocked, isa=isa, threads=2)[0]
@@ -106,11 +106,11 @@ def test_agrees_with_onnxruntime(
         ((3, 1), {"group": 2}, True),
         ((3, 1), {"group": 4}, True),  # depthwise
         ((3, 3), {"pads": (0, 1, 0, 1)}, False),
-        ((3, 1), {"pads": (0, 1, 0, 1), "strides": (1, 3)}, False),  # the only result is of padding
+        ((3, 1), {"pads": (0, 1, 0, 1), "strides": (1, 3)}, False),  # the only window lies in the padding
     ],
     ids=str,
 )
-def test_a_column_is_computed_as_a_row(
+def test_an_image_of_one_column_is_computed_as_one_row(
     kernel: tuple[int, int], attrs: dict[str, object], is_row: bool, blocked: bool
 ) -> None:
     rng = np.random.default_rng(3)
@@ -129,7 +129,7 @@ def test_a_column_is_computed_as_a_row(
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("taps", [3, 5])
-def test_a_filter_slides_over_rows_of_any_width(taps: int, isa: str) -> None:
+def test_depthwise_filters_on_rows_of_any_width(taps: int, isa: str) -> None:
     rng = np.random.default_rng(taps)
     for width in (taps, taps + 6, taps + 7, taps + 8, taps + 15):
         x, w, bias = (rng.standard_normal(shape, np.float32) for shape in ((1, 20, 3, width), (20, 1, 2, taps), (20,)))
@@ -138,7 +138,7 @@ def test_a_filter_slides_over_rows_of_any_width(taps: int, isa: str) -> None:
 
 
 @pytest.mark.parametrize("attrs", [{"strides": (2**40, 2**46)}, {"dilations": (2**40, 2**46)}], ids=str)
-def test_a_stride_or_dilation_that_is_never_taken_is_of_no_account(attrs: dict[str, object]) -> None:
+def test_unused_strides_and_dilations_may_be_huge(attrs: dict[str, object]) -> None:
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(shape, np.float32) for shape in ((1, 20, 1, 1), (16, 20, 1, 1)))
     node = make_node("Conv", [x, w], attrs, constants=(1,))
@@ -146,7 +146,7 @@ def test_a_stride_or_dilation_that_is_never_taken_is_of_no_account(attrs: dict[s
     np.testing.assert_allclose(run_op(node, [x, w], blocked=True)[0], expected, atol=1e-5)
 
 
-def test_a_record_whose_rows_overflow_is_refused() -> None:
+def test_a_record_whose_row_size_overflows_is_refused() -> None:
     c = 2**16  # 2^46 positions of 2^12 blocks of 64 bytes: 0 in 64 bits
     arrays = [np.zeros(size, np.float32) for size in (c, 16 * c, 16)]
     params = ONES | {"group": 1, "c": c, "m": 16, "cg": c, "mg": 16, "src_c0": 16, "sw": 2**46}
@@ -166,7 +166,9 @@ def test_a_record_whose_rows_overflow_is_refused() -> None:
         ({"m": 16}, False),
     ],
 )
-def test_groups_hold_all_channels_and_none_is_empty(family: str, channels: dict[str, int], fits: bool) -> None:
+def test_groups_must_cover_all_channels_and_none_may_be_empty(
+    family: str, channels: dict[str, int], fits: bool
+) -> None:
     params = ONES | {"group": 2, "c": 32, "m": 32, "cg": 16, "mg": 16} | channels
     if family == "conv2d":
         params["src_c0"] = 16
@@ -180,7 +182,7 @@ def test_groups_hold_all_channels_and_none_is_empty(family: str, channels: dict[
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("family", ["conv2d", "conv_transpose2d"])
-def test_nothing_is_read_behind_a_last_group_of_fewer_blocks(family: str, isa: str) -> None:
+def test_a_smaller_last_group_is_not_read_past_its_end(family: str, isa: str) -> None:
     window = {"h": 4, "w": 4, "oh": 4, "ow": 4, "kh": 3, "kw": 3, "pt": 1, "pl": 1}  # padding: rows are copied
     params = ONES | window | {"group": 2, "c": 48, "cg": 32, "m": 32, "mg": 16}
     if family == "conv2d":
@@ -193,7 +195,7 @@ def test_nothing_is_read_behind_a_last_group_of_fewer_blocks(family: str, isa: s
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_results_whose_window_lies_far_out_in_the_padding_are_the_bias(isa: str) -> None:
+def test_a_window_entirely_in_the_padding_gives_the_bias(isa: str) -> None:
     params = ONES | {"kw": 2**13, "pt": 2**46, "c": 16, "m": 16}  # 2⁴⁶ rows of 2¹³ taps: more than 64 bits
     x, w, y = (np.full(size, 7, np.float32) for size in (16, 2**13 * 16, 16))
     bias = np.arange(16, dtype=np.float32)

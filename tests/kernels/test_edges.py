@@ -1,7 +1,7 @@
-"""Every row of the kernel table on the values and lengths at which kernels go wrong.
+"""Every row of the kernel table on edge-case values and lengths.
 
 The values of each case are all negative, all zeros of both signs, mixed, with NaN or with infinities; the lengths are
-none, one and those around the width of a vector. Vector rows must agree with the scalar row of their family, which
+0, 1 and those around the width of a vector. Vector rows must agree with the scalar row of their family, which
 must agree with ONNX's reference. A family that gets a vector row needs an entry in CASES.
 """
 
@@ -23,11 +23,11 @@ from tests.isa import BYTE_ISAS, ISAS
 LENGTHS = (0, 1, 7, 8, 9, 15, 16, 17, 39)
 VALUES = ("negative", "zeros", "mixed", "nan", "infinite")
 
-Fill = Callable[..., Array]  # fill(*shape): float32 values of the kind that is tested
+Fill = Callable[..., Array]  # fill(*shape): random float32 values of one kind of `VALUES`
 
 
 def fill_with(values: str) -> Fill:
-    """Float32 arrays whose elements are of one kind of `VALUES`; each call gives other ones."""
+    """Return a generator of float32 arrays whose elements are of one kind of `VALUES`."""
     rng = np.random.default_rng(VALUES.index(values))
 
     def fill(*shape: int) -> Array:
@@ -49,7 +49,7 @@ def fill_with(values: str) -> Fill:
 
 
 def whole(x: Array, dtype: str) -> Array:
-    """Integers in the range of the dtype, in place of floats."""
+    """Convert floats to integers over the whole range of the dtype."""
     info = np.iinfo(dtype)
     steps = np.nan_to_num(x * 30, nan=0, posinf=info.max, neginf=info.min)
     return np.clip(np.rint(steps), info.min, info.max).astype(dtype)
@@ -66,15 +66,15 @@ class Case:
     blocked: bool = False
     outputs: int = 1
     domain: str = ""
-    by_reference: bool = True  # ONNX's reference can do it, and means the same
+    by_reference: bool = True  # ONNX's reference supports the case with the same semantics
     rtol: float = 2e-5
 
     def run(self, isa: str, rows: list[str]) -> list[Array]:
-        """The outputs on an instruction set; `rows` gets the names of the rows that ran."""
+        """The outputs on an ISA; the names of the kernel rows that ran are added to `rows`."""
         return run_op(self._node(self.arrays), self.arrays, isa=isa, blocked=self.blocked, threads=2, rows=rows)
 
     def reference(self) -> list[Array]:
-        """The outputs by ONNX's reference, in float64 where its types allow it."""
+        """The outputs of ONNX's reference, in float64 where the op's types allow it."""
         arrays = self.arrays
         if self.op_type in WIDE_OPS:
             arrays = [a.astype("f8") if a is not None and a.dtype == "f4" else a for a in arrays]
@@ -106,7 +106,7 @@ def conv(fill: Fill, n: int) -> Iterator[Case]:
 
 def conv_transpose(fill: Fill, n: int) -> Iterator[Case]:
     x, w = fill(1, 2, 2, n), fill(2, 3, 2, 2)
-    # The reference adds what lies between its strides, too, times the weights.
+    # The reference multiplies the zeros between its strides by the weights, so that NaN and infinity spread.
     yield Case("ConvTranspose", [x, w], {"strides": (1, 2)}, [1], by_reference=bool(np.isfinite(w).all()))
 
 
@@ -125,7 +125,7 @@ def matmul(fill: Fill, n: int) -> Iterator[Case]:
 def reduction(fill: Fill, n: int) -> Iterator[Case]:
     for op_type in sorted(REDUCTIONS):
         for shape, axis in (((3, n), 1), ((3, n), 0)):
-            # Logarithms and products of what cancels, and what numpy says of NaN, are no oracle.
+            # Logarithms and products after cancellation, and numpy's treatment of NaN, are no oracle.
             certain = op_type in {"ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "ReduceMax", "ReduceMin"}
             yield Case(op_type, [fill(*shape), np.array([axis])], {"keepdims": 0}, [1], by_reference=certain and n > 0)
 
@@ -183,7 +183,7 @@ def poolnd(fill: Fill, n: int) -> Iterator[Case]:
 
 def depthwise(fill: Fill, n: int) -> Iterator[Case]:
     x, w, attrs = fill(1, 17, 3, n), fill(17, 1, 2, 3), {"group": 17, "pads": (0, 1, 0, 1)}
-    # The reference adds its padding, too, times the weights.
+    # The reference multiplies its padding by the weights, so that NaN and infinity spread.
     yield Case("Conv", [x, w], attrs, [1], blocked=True, by_reference=bool(np.isfinite(w).all()))
 
 
@@ -201,7 +201,7 @@ def strided_copy(fill: Fill, n: int) -> Iterator[Case]:
 def binary(fill: Fill, n: int) -> Iterator[Case]:
     for op_type in BINARY:
         for other in (fill(3, n), fill(1)):
-            certain = op_type != "PRelu" or np.isfinite(other).all()  # the reference adds 0 times the slope
+            certain = op_type != "PRelu" or np.isfinite(other).all()  # the reference adds 0 · slope
             yield Case(op_type, [fill(3, n), other], rtol=1e-6, by_reference=bool(certain))
 
 
@@ -244,7 +244,7 @@ def quantize(fill: Fill, n: int) -> Iterator[Case]:
     for dtype in ("u1", "i1"):
         x = fill(n)
         arrays = [x, np.asarray(np.float32(0.25)), np.array(3, dtype)]
-        # Of what is beyond its integers, numpy says something else on each CPU.
+        # Out-of-range conversions of numpy differ between CPUs.
         yield Case("QuantizeLinear", arrays, by_reference=bool(np.isfinite(x).all()))
 
 
@@ -254,7 +254,7 @@ def dequantize(fill: Fill, n: int) -> Iterator[Case]:
 
 
 def quant_range(fill: Fill, n: int) -> Iterator[Case]:
-    x = np.nan_to_num(fill(n), nan=0, posinf=1e3, neginf=-1e3)  # a range that is no number has no scale
+    x = np.nan_to_num(fill(n), nan=0, posinf=1e3, neginf=-1e3)  # NaN and infinite ranges have no scale
     yield Case("DynamicQuantizeLinear", [x], outputs=3, by_reference=bool(x.any()))
 
 
@@ -299,8 +299,7 @@ CASES: dict[str, Callable[[Fill, int], Iterator[Case]]] = {
     "dequantize": dequantize, "quant_range": quant_range, "qbinary": qbinary, "qdepthwise": qdepthwise,
     "recurrent": recurrent,
 }  # fmt: skip
-# Bit for bit, with values of these kinds.
-# What these families are given has no empty dims.
+# Families whose cases have no empty dims.
 NEVER_EMPTY = {
     "conv2d", "conv_transpose2d", "convnd", "depthwise2d", "attention", "batchnorm", "normalize", "lrn", "pool2d",
     "poolnd", "resize2d", "interp", "rotary", "qgemm", "qdepthwise", "softmax",
@@ -311,7 +310,7 @@ VECTOR_FAMILIES = {family for family, isa in ROWS if isa != "scalar"}
 
 
 def cases_of(family: str) -> Iterator[tuple[str, Case]]:
-    """The cases of all values and lengths, and what to say of one that fails."""
+    """The cases of all values and lengths, each with a description for failures."""
     for values in VALUES:
         for n in LENGTHS[family in NEVER_EMPTY :]:
             for case in CASES[family](fill_with(values), n):
@@ -320,7 +319,7 @@ def cases_of(family: str) -> Iterator[tuple[str, Case]]:
 
 
 def assert_same(ours: Sequence[Array], expected: Sequence[Array], what: str, rtol: float) -> None:
-    """The same NaN and infinities; numbers within rtol of the largest of them, or bit for bit."""
+    """Assert equal NaN and infinities, and numbers within rtol of the largest, or bit for bit if rtol is 0."""
     for a, b in zip(ours, expected, strict=True):
         if a.dtype.kind != "f" or rtol == 0:
             np.testing.assert_array_equal(a.view(f"u{a.itemsize}"), b.view(f"u{b.itemsize}"), what)
@@ -330,7 +329,7 @@ def assert_same(ours: Sequence[Array], expected: Sequence[Array], what: str, rto
         np.testing.assert_allclose(a, b.astype(a.dtype), rtol=rtol, atol=rtol * largest, err_msg=what)
 
 
-def test_each_family_with_vectors_has_cases() -> None:
+def test_each_family_with_vector_rows_has_cases() -> None:
     assert {*CASES, *ELSEWHERE} == VECTOR_FAMILIES
 
 

@@ -1,4 +1,4 @@
-"""graph_kernel: programs against their ops one kernel at a time, bit for bit; hostile programs are refused."""
+"""graph_kernel: programs agree bit for bit with running each op by its own kernel; invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -1.0, 88.9, -104.0]
 def launch(
     family: str, params: dict[str, table.ParamValue], src: Sequence[Array], dtype: DType, shape: Sequence[int], isa: str
 ) -> Array:
-    """One task of another family."""
+    """Run one task of another kernel family."""
     result = np.empty(shape, dtype.numpy)
     arrays = [*(np.ascontiguousarray(array) for array in src), result]
     locations = [(Region.INPUT, i) for i in range(len(src))] + [(Region.OUTPUT, 0)]
@@ -45,12 +45,12 @@ def launch(
 
 
 class Stepwise:
-    """Runs what a Program is made of op by op, each on whole arrays by the kernel of its family."""
+    """The reference: runs each instruction of a Program on whole arrays, by the kernel of the op's own family."""
 
     def __init__(self, dims: Sequence[int], src: Sequence[Array], isa: str) -> None:
         self.dims, self.isa, self.program = tuple(dims), isa, Program([DType.from_numpy(a.dtype) for a in src])
         self.values: list[Array] = []
-        self.varies = [array.shape[-1:] == self.dims[-1:] for array in src]  # along the row
+        self.varies = [array.shape[-1:] == self.dims[-1:] for array in src]  # whether elements of a row differ
         for array in src:
             whole = np.ascontiguousarray(np.broadcast_to(array, self.dims))
             self.values.append(self._cast(whole, F32) if DType.from_numpy(array.dtype) in HALVES else whole)
@@ -139,7 +139,7 @@ class Stepwise:
         threads: int = 1,
         columns: Sequence[bool] | None = None,
     ) -> None:
-        """The machine writes the same bits; of results in `columns` one element a row."""
+        """Assert that the program writes the same bits; results marked in `columns` have one element per row."""
         expected_results = [self._cast(self.values[r], t) if t in HALVES else self.values[r] for r, t in results]
         shapes = [(*self.dims[:-1], 1) if column else self.dims for column in columns or [False] * len(results)]
         described = [(r, t, shape) for (r, t), shape in zip(results, shapes, strict=True)]
@@ -149,7 +149,7 @@ class Stepwise:
 
 
 def assert_same(ours: Array, expected: Array) -> None:
-    """Equal bit for bit, but any NaN for any NaN."""
+    """Assert equality bit for bit, except that all NaN are equal."""
     if ours.dtype.kind not in "iub":  # bfloat16 is of kind V
         ours, expected = ours.astype(np.float64), expected.astype(np.float64)
         np.testing.assert_array_equal(np.signbit(ours) & ~np.isnan(ours), np.signbit(expected) & ~np.isnan(expected))
@@ -157,7 +157,7 @@ def assert_same(ours: Array, expected: Array) -> None:
 
 
 def values(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> Array:
-    """Normal numbers, among floats all that is special."""
+    """Normally distributed numbers; floats include special values."""
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)
     x = np.asarray(rng.normal(0, 4, shape))
@@ -173,7 +173,7 @@ INT_UNARY = ["Relu", "Clip", "Abs", "Neg", "Sign", "BitwiseNot"]
 FLOAT_BINARY = list(gk.BINARY_OPS[: gk.BINARY_OPS.index("And")])
 INT_BINARY = [op for op in gk.BINARY_OPS if op not in ("Div", "Mod", "FMod", "And", "Or", "Xor")]
 BOOL_BINARY = ["And", "Or", "Xor", "Equal"]
-FLOAT_REDUCED = [kind for kind in gk.REDUCE_KINDS if kind != "prod"]  # overflows in other places
+FLOAT_REDUCED = [kind for kind in gk.REDUCE_KINDS if kind != "prod"]  # a product overflows at a different element
 REDUCED = {F32: FLOAT_REDUCED, F64: FLOAT_REDUCED, I64: ["sum", "max", "min"], U8: ["max"]}
 NUMBERS = {F32: 0.75, F64: 0.75, I32: 3, I64: 3, U8: 3, BOOL: 1}
 
@@ -181,7 +181,7 @@ NUMBERS = {F32: 0.75, F64: 0.75, I32: 3, I64: 3, U8: 3, BOOL: 1}
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("cols", [1, 15, 1029])
 def test_every_op(isa: str, cols: int) -> None:
-    """Each op of each type alone, also with an immediate on either side; odd sizes and tails."""
+    """Each op on each dtype by itself, also with an immediate on either side; odd sizes and tails."""
     rng = np.random.default_rng(3)
     for dtype, unary, binary in (
         (F32, FLOAT_UNARY, FLOAT_BINARY),
@@ -195,7 +195,7 @@ def test_every_op(isa: str, cols: int) -> None:
         k = NUMBERS[dtype]
         for op in unary:
             if op in ("Acos", "Asin", "Atanh", "Acosh", "Log", "Sqrt") and dtype is F64:
-                continue  # invalid numbers: their NaN is the C library's
+                continue  # out of the domain: the sign of NaN depends on the C library
             steps = Stepwise((3, cols), src, isa)
             steps.check(src, [(steps.unary(op, 0, k, 2 * k), dtype)])
         for op in binary + (["Pow"] if dtype.is_float else []):
@@ -217,7 +217,7 @@ def test_every_cast(isa: str) -> None:
 
 
 def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
-    """One more instruction on registers that are there."""
+    """Append a random instruction on existing registers."""
     types = steps.program.types
     a = int(rng.integers(len(types)))
     like = [i for i, t in enumerate(types) if t is types[a]]
@@ -246,7 +246,7 @@ def add_random_op(steps: Stepwise, rng: np.random.Generator) -> None:
 
 
 def add_random_link(steps: Stepwise, rng: np.random.Generator) -> None:
-    """One more instruction on float32, of all elements or of one: most are links of chains."""
+    """Append a random float32 instruction, of all elements or of a row; most continue a chain."""
     floats = [register for register, dtype in enumerate(steps.program.types) if dtype is F32]
     a, b = (int(register) for register in rng.choice(floats, 2))
     kind = rng.integers(10)
@@ -271,7 +271,7 @@ def random_dims(rng: np.random.Generator, max_elements: int = 20000) -> list[int
 @settings(max_examples=trials(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_programs(isa: str, seed: int) -> None:
-    """Any ops, types and broadcasts, several results: the bits of the ops one at a time, for any threads."""
+    """Random ops, dtypes and broadcasts with several results agree bit for bit, for any number of threads."""
     rng = np.random.default_rng(seed)
     dims = random_dims(rng)
     src = []
@@ -298,7 +298,7 @@ def test_random_programs(isa: str, seed: int) -> None:
 @settings(max_examples=trials(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_chains(isa: str, seed: int) -> None:
-    """Values of one element, of a column and of all between the links, in short rows and in long ones."""
+    """Chains over scalars, columns and whole tensors, in short rows and in long ones."""
     rng = np.random.default_rng(seed)
     dims = [int(rng.choice([1, 2, 5])), int(rng.choice([70, 300, 512, 513, 1025, 4096]))]
     shapes = [dims, [1, 1], [dims[0], 1], [1, dims[1]]]
@@ -311,19 +311,19 @@ def test_random_chains(isa: str, seed: int) -> None:
 
 
 def gk_limit() -> int:
-    """Words of a program."""
+    """The maximum number of words in a program."""
     return next(f.count for f in table.families()["graph_kernel"] if f.name == "code")
 
 
-def test_the_compiler_makes_programs_as_long_as_the_kernel_takes() -> None:
+def test_the_compiler_and_the_kernel_agree_on_the_longest_program() -> None:
     assert gk_limit() == MAX_WORDS
 
 
 @pytest.mark.parametrize("isa", ISAS)
 @settings(max_examples=trials(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
-    """Reduced values go back into the row, into a column, or both."""
+def test_reductions_within_a_row(isa: str, seed: int) -> None:
+    """Reduced values are broadcast back over the row, written as a column, or both."""
     rng = np.random.default_rng(seed)
     dims = [int(rng.integers(1, 4)), int(rng.integers(1, 6)), int(rng.choice([1, 3, 16, 37, 1000, 2500]))]
     src = [values(rng, F32, dims), values(rng, F32, (dims[-1],)), values(rng, F32, (dims[0], 1, 1))]
@@ -347,8 +347,8 @@ def test_reductions_stay_in_the_row(isa: str, seed: int) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dims", [(5, 40), (9, 512), (3, 513), (2, 3, 768), (2, 4096)])
 @pytest.mark.parametrize("kind", ["computed", "widened", "reduced", "reduced twice"])
-def test_one_element_beside_a_chain(isa: str, dims: tuple[int, ...], kind: str) -> None:
-    """A chain reads it for each few elements anew; what the chain has made before must not lie in its place."""
+def test_a_chain_with_a_broadcast_operand(isa: str, dims: tuple[int, ...], kind: str) -> None:
+    """A chain rereads the operand for each block of elements, so that its results must not overwrite it."""
     rng = np.random.default_rng(8)
     x = rng.normal(0, 4, dims).astype(np.float32)
     src = [x, np.full((1,) * len(dims), 3, np.float16 if kind == "widened" else np.float32)]
@@ -367,7 +367,7 @@ def test_one_element_beside_a_chain(isa: str, dims: tuple[int, ...], kind: str) 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dims", [(1,), (7,), (5, 3), (3, 1100), (2, 3, 700), (40, 30)])
 def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
-    """Destination 0 is source 0's memory, and read by the last op or before, or is a result by itself."""
+    """Destination 0 shares memory with source 0, which the last op or an earlier one reads, or which is the result."""
     rng = np.random.default_rng(6)
     x, z = values(rng, F32, dims), values(rng, F32, dims[-1:])
     for end in range(3):
@@ -383,7 +383,7 @@ def test_in_place(isa: str, dims: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dims", [(1, 7), (5, 3), (3, 1100), (2, 3, 700), (40, 30)])
 def test_a_column_in_place(isa: str, dims: tuple[int, ...]) -> None:
-    """Destination 0 holds one element a row, and so does source 0, whose memory it is."""
+    """Destination 0 and source 0 share memory and have one element per row."""
     rng = np.random.default_rng(7)
     column = (*dims[:-1], 1)
     c, x = values(rng, F32, column), values(rng, F32, dims)
@@ -401,8 +401,9 @@ def test_a_column_in_place(isa: str, dims: tuple[int, ...]) -> None:
 def run_over_source(
     steps: Stepwise, src: Sequence[Array], results: Sequence[tuple[int, Sequence[int]]], isa: str
 ) -> list[Array]:
-    """Runs a program whose destination 0 is the memory of source 0, float32 all: a task writes that source into the
-    arena, another takes the result from there.
+    """Run a float32 program whose destination 0 shares memory with source 0 in the arena.
+
+    A task before it writes the source there, and a task after it copies the result out.
     """
     first, others = src[0], src[1:]
     outputs = [np.empty(shape, np.float32) for _, shape in results]
@@ -442,7 +443,7 @@ def load(task: bytes) -> None:
     _kernels.Plan(task, None, 1 << 16, [1 << 16] * 4, outputs, 1)
 
 
-def test_the_simple_program_is_taken() -> None:
+def test_the_simple_program_is_accepted() -> None:
     program, src, dst = simple()
     load(record(program, (3, 5), src, dst))
 
@@ -519,7 +520,7 @@ def test_hostile_programs_are_refused(what: str) -> None:
     ("shape", "dtype", "problem"),
     [((1, 5), F32, "other steps"), ((3, 5), F64, "other steps"), ((3, 5), F32, "")],
 )
-def test_memory_is_shared_only_element_for_element(shape: tuple[int, ...], dtype: DType, problem: str) -> None:
+def test_in_place_is_allowed_only_element_by_element(shape: tuple[int, ...], dtype: DType, problem: str) -> None:
     program = Program([dtype])
     r = program.cast(0, F32)
     src, dst = np.zeros(shape, dtype.numpy), np.zeros((3, 5), np.float32)
@@ -532,7 +533,7 @@ def test_memory_is_shared_only_element_for_element(shape: tuple[int, ...], dtype
         load(task)
 
 
-def test_a_program_of_no_code_copies() -> None:
+def test_a_program_without_code_copies() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     outputs = run(Program([F32]), (2, 3), [x], [(0, F32, (2, 3)), (0, DType.FLOAT16, (2, 3))])
     assert_same(outputs[0], x)

@@ -1,4 +1,4 @@
-"""Weights of 16 bits: the same results as with the same weights in float32, on every instruction set."""
+"""16-bit weights give the same results as the same weights in float32, on every ISA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness import make_node, run_op
 from tests.isa import ISAS
 
 HALVES = pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16], ids=["f16", "bf16"])
-# Inputs, weights, attributes: blocks, channel tails, plain input, groups, several runs of channels.
+# Shapes of input and weights, attributes: blocks, channel tails, plain input, groups, several channel blocks.
 CONVS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
     "blocked": ((2, 35, 9, 7), (40, 35, 3, 3), {"pads": (1, 1, 1, 1)}),
     "plain": ((1, 3, 11, 17), (20, 3, 5, 3), {"strides": (2, 2)}),
@@ -34,7 +34,7 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]
 
 
 def narrow(rng: np.random.Generator, shape: tuple[int, ...], half: type) -> Array:
-    """Weights of all sizes: some below the normal range, some near the largest."""
+    """Weights of all magnitudes: some denormal, some near the largest."""
     array: Array = (rng.standard_normal(shape) * 10.0 ** rng.integers(-7, 3, shape)).astype(half)
     return array
 
@@ -60,7 +60,7 @@ def test_conv(case: str, isa: str, half: type) -> None:
 @HALVES
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("case", CONVS)
-def test_a_scale_of_weights(case: str, isa: str, half: type) -> None:
+def test_a_scaled_conv(case: str, isa: str, half: type) -> None:
     x_shape, w_shape, attrs = CONVS[case]
     rng = np.random.default_rng(8)
     x, w = rng.standard_normal(x_shape, np.float32), narrow(rng, w_shape, half)
@@ -110,7 +110,7 @@ def test_gemm_with_bias_and_scales(isa: str, half: type) -> None:
     np.testing.assert_allclose(run_op(node, [a, b, c], isa=isa)[0], expected, atol=1e-4)
 
 
-def test_a_product_of_halves_that_are_not_packed_is_refused() -> None:
+def test_unpacked_16_bit_weights_of_a_matmul_are_refused() -> None:
     desc = {dtype: TensorDesc.plain(dtype, (4, 4)) for dtype in (DType.FLOAT32, DType.FLOAT16)}
     src = [Slot(Region.INPUT, 0, 64, desc[DType.FLOAT32], 0), Slot(Region.INPUT, 0, 32, desc[DType.FLOAT16], 1)]
     dst = [Slot(Region.OUTPUT, 0, 64, desc[DType.FLOAT32], 0)]

@@ -1,4 +1,4 @@
-"""Kernels of irregular ops: records that would reach outside their operands are refused."""
+"""Kernels of irregular ops refuse records that would access memory outside their operands."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def load(family: str, params: Params, srcs: Sequence[Array | None], dsts: Sequen
 
 
 @pytest.mark.parametrize("family", BASES)
-def test_what_fits_is_taken(family: str) -> None:
+def test_valid_records_are_accepted(family: str) -> None:
     load(family, *BASES[family])
 
 
 @pytest.mark.parametrize("family", BASES)
-def test_each_operand_must_hold_what_is_read_or_written(family: str) -> None:
+def test_operands_that_are_too_small_are_refused(family: str) -> None:
     params, srcs, dsts = BASES[family]
     for number in range(len(srcs) + len(dsts)):
         operands = [*srcs, *dsts]
@@ -95,7 +95,7 @@ def test_each_operand_must_hold_what_is_read_or_written(family: str) -> None:
 
 @pytest.mark.parametrize("size", [-1, 2**46, 2**62])
 @pytest.mark.parametrize("family", BASES)
-def test_sizes_that_do_not_fit_are_refused(family: str, size: int) -> None:
+def test_inconsistent_sizes_are_refused(family: str, size: int) -> None:
     params, srcs, dsts = BASES[family]
     flags = {"kind", "mode", "item", "index_item", "dtype", "is_float", "largest", "sorted", "results", "before"}
     for name, value in params.items():
@@ -139,13 +139,13 @@ def test_sizes_that_do_not_fit_are_refused(family: str, size: int) -> None:
         ("nms", {"centred": 2}, "neither 0 nor 1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(family: str, change: Params, reason: str) -> None:
+def test_invalid_parameters_are_refused(family: str, change: Params, reason: str) -> None:
     params, srcs, dsts = BASES[family]
     with pytest.raises(_kernels.Refused, match=reason):
         load(family, params | change, srcs, dsts)
 
 
-def test_a_copy_onto_itself_moves_nothing() -> None:
+def test_a_copy_onto_itself_is_a_no_op() -> None:
     slot = Slot(Region.ARENA, 0, 64, TensorDesc.plain(DType.FLOAT32, (16,)), 0)
     params: Params = {"rank": 1, "dims": [8], "src_strides": [1], "dst_strides": [1], "item": 4}
     for change, fits in ({}, True), ({"dst_offset": 4}, False), ({"src_strides": [2]}, False):

@@ -1,4 +1,4 @@
-"""`Run.iterate`: what iterations exchange and go through, and what is refused."""
+"""`Run.iterate`: carried values, scanned inputs and outputs, conditions, and refused arguments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from tests.models_in_text import package
 
-# a is carried on as w; s is another in each iteration; v is collected; d ends the iterations.
+# a is loop-carried as w; s is scanned; v is collected; d is the condition.
 BODY = """m (float[4] a, float[4] s) => (float[4] w, float[4] v, bool d) <float ten = {10}> {
     w = Add(a, s) v = Neg(w) g = ReduceMax<keepdims=0>(w) d = Less(g, ten) }"""
 W, V, D = range(2, 5)  # ports, inputs counted first
 
 
 def start(*, writable: bool = True) -> tuple[_kernels.Run, list[Array]]:
-    """A run of the body, and its arrays: inputs, then outputs."""
+    """A run of the body, and its arrays: inputs followed by outputs."""
     [plan] = InferenceSession(package(BODY), threads=1).plans
     assert [(port.dtype.numpy, port.shape) for port in plan.outputs] == [("f4", (4,)), ("f4", (4,)), ("?", ())]
     arrays: list[Array] = [np.zeros(4, np.float32), np.ones(4, np.float32)]
@@ -27,7 +27,7 @@ def start(*, writable: bool = True) -> tuple[_kernels.Run, list[Array]]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
-def test_iterations_carry_step_and_collect(count: int) -> None:
+def test_iterations_carry_scan_and_collect_values(count: int) -> None:
     run, arrays = start()
     steps = np.arange(count * 4, dtype=np.float32).reshape(count, 4) / 100
     collected = np.zeros((count, 4), np.float32)
@@ -37,7 +37,7 @@ def test_iterations_carry_step_and_collect(count: int) -> None:
         np.testing.assert_allclose(arrays[W if count % 2 else 0], steps.sum(0), rtol=1e-6)
 
 
-def test_a_condition_ends_the_iterations_and_a_run_goes_on() -> None:
+def test_a_condition_ends_the_loop_and_a_run_may_continue() -> None:
     run, arrays = start()
     assert run.iterate(6, [(0, 0)], [], D - 2) == 6
     assert run.iterate(6, [(0, 0)], [], D - 2) == 4
@@ -45,7 +45,7 @@ def test_a_condition_ends_the_iterations_and_a_run_goes_on() -> None:
     assert (arrays[0] == 10).all(), "ten iterations: the last wrote the input's memory"
 
 
-def test_memory_that_iterations_went_through_is_not_kept() -> None:
+def test_scanned_memory_is_not_used_by_later_iterations() -> None:
     run, arrays = start()
     run.iterate(2, [], [(1, np.full((2, 4), 5, np.float32)), (V, np.empty((2, 4), np.float32))], -1)
     run.iterate(1, [], [], -1)
@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[int, list[tuple[int, int]], list[tuple[int, int]], int]
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_fit_is_refused(case: str) -> None:
+def test_invalid_arguments_are_refused(case: str) -> None:
     count, swaps, strides, condition = REFUSED[case]
     run, arrays = start()
     with pytest.raises(ValueError, match=r"iterations|exchanged|port"):
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused(case: str) -> None:
     np.testing.assert_array_equal(arrays[V], np.full(4, -1, np.float32))
 
 
-def test_memory_that_cannot_be_written_is_refused() -> None:
+def test_read_only_memory_is_refused() -> None:
     run, _ = start(writable=False)
     with pytest.raises(ValueError, match="exchanged"):
         run.iterate(1, [(0, 0)], [], -1)

@@ -1,4 +1,4 @@
-"""gather, reduce, resize2d, transdata, trilu: records that would reach outside their operands are refused."""
+"""gather, reduce, resize2d, transdata and trilu refuse records that would access memory outside their operands."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Convolutions and matrix products: records that would reach outside their operands are refused.
+"""Convolutions and matrix products refuse records that would access memory outside their operands.
 
-The operands of each base record hold just what the record needs: it loads, and nothing may be smaller.
+The operands of each base record are exactly as large as it needs: it loads, and no operand may be smaller.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MATMUL: Params = {
     "scale": 1.0, "bias_scale": 1.0,
 }  # fmt: skip
 PACKED: Params = MATMUL | {"b_packed": 1, "b_batch": [0, 0, 0, 0, 256], "weights": "bf16"}
-# Parameters, elements of each source and of the result, the type of the weights.
+# Parameters, number of elements of each source and of the result, dtype of the weights.
 BASES: dict[str, tuple[str, Params, list[int], int, str]] = {
     "conv2d": ("conv2d", GROUPED | {"src_c0": 16}, [2880, 6144, 32, 768], 768, "f32"),
     "conv2d_half": ("conv2d", GROUPED | HALF | {"src_c0": 16}, [2880, 6144, 32, 768, 32], 768, "f16"),
@@ -109,7 +109,7 @@ CHANGES: dict[str, list[tuple[Params, str]]] = {
 
 
 def operands(base: str) -> list[Array]:
-    """The sources, then the result."""
+    """The sources followed by the result."""
     _, _, sizes, result, weights = BASES[base]
     types = [weights if index == 1 else "f32" for index in range(len(sizes))]
     return [np.zeros(size, DTYPES[name]) for size, name in zip([*sizes, result], [*types, "f32"], strict=True)]
@@ -122,14 +122,14 @@ def load(base: str, change: Params, arrays: Sequence[Array | None], results: int
 
 
 @pytest.mark.parametrize(("base", "change", "reason"), [(base, *row) for base, rows in CHANGES.items() for row in rows])
-def test_what_reaches_too_far_is_refused(base: str, change: Params, reason: str) -> None:
+def test_records_that_reach_too_far_are_refused(base: str, change: Params, reason: str) -> None:
     load(base, {}, operands(base))
     with pytest.raises(Refused, match=reason):
         load(base, change, operands(base))
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_each_size_is_in_range(base: str) -> None:
+def test_sizes_out_of_range_are_refused(base: str) -> None:
     family, params, *_ = BASES[base]
     for field in table.families()[family]:
         if field.is_float or field.choices or field.name in FLAGS:
@@ -145,15 +145,15 @@ def test_each_size_is_in_range(base: str) -> None:
 SMALL: Params = MATMUL | {"batch": [2] * 5, "a_batch": [0] * 5, "b_batch": [0] * 5, "m": 2, "k": 1, "n": 1, "y_row": 1}
 
 
-def test_each_dim_steps_over_all_results_below_it() -> None:
+def test_overlapping_result_strides_are_refused() -> None:
     load("matmul", SMALL | {"y_batch": [32, 16, 8, 4, 2]}, operands("matmul"))
     with pytest.raises(Refused, match="overlap"):
         load("matmul", SMALL | {"y_batch": [16, 16, 8, 4, 2]}, operands("matmul"))
 
 
-def test_sums_of_nothing_and_products_without_results_are_taken() -> None:
+def test_empty_sums_and_empty_results_are_accepted() -> None:
     a, b, bias, residual, y = operands("matmul")
-    load("matmul", {"k": 0}, [a[:100], b[:60], bias, residual, y])  # what the strides of the batch reach
+    load("matmul", {"k": 0}, [a[:100], b[:60], bias, residual, y])  # as far as the batch strides reach
     with pytest.raises(Refused, match="too small"):
         load("matmul", {"k": 0}, [a[:99], b[:60], bias, residual, y])
     for change in ({"m": 0}, {"n": 0}, {"batch": [1, 1, 1, 0, 3]}):
@@ -161,7 +161,7 @@ def test_sums_of_nothing_and_products_without_results_are_taken() -> None:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_each_operand_holds_all_that_is_read_or_written(base: str) -> None:
+def test_operands_that_are_too_small_are_refused(base: str) -> None:
     arrays = operands(base)
     for index, array in enumerate(arrays):
         with pytest.raises(Refused, match="too small"):
@@ -169,7 +169,7 @@ def test_each_operand_holds_all_that_is_read_or_written(base: str) -> None:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_what_is_optional_may_be_left_out_and_nothing_else(base: str) -> None:
+def test_only_optional_operands_may_be_omitted(base: str) -> None:
     *sources, result = operands(base)
     required = min(len(sources), 2)
     load(base, {}, [*sources[:required], *[None] * (len(sources) - required), result])
@@ -180,7 +180,7 @@ def test_what_is_optional_may_be_left_out_and_nothing_else(base: str) -> None:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_there_are_not_fewer_operands_and_not_more(base: str) -> None:
+def test_a_wrong_number_of_operands_is_refused(base: str) -> None:
     *sources, result = operands(base)
     room = {"convnd": 3, "col2im": 1, "matmul": 4}.get(BASES[base][0], 5)
     full = [*sources, *[None] * (room - len(sources))]

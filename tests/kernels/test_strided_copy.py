@@ -1,4 +1,4 @@
-"""strided_copy: every row against numpy's strides; records that reach outside are refused."""
+"""strided_copy: every row against numpy's strides; out-of-bounds records are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITEMS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex12
 
 
 def run(params: dict[str, table.ParamValue], src: Array | None, dst: Array, isa: str | None = None) -> None:
-    """One task on two arrays."""
+    """Run one task on two arrays."""
     slots = [
         Slot(region, 0, array.nbytes, TensorDesc.plain(DType.from_numpy(array.dtype), array.shape))
         for region, array in ((Region.INPUT, src), (Region.OUTPUT, dst))
@@ -32,7 +32,7 @@ def run(params: dict[str, table.ParamValue], src: Array | None, dst: Array, isa:
 
 @st.composite
 def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
-    """Dims, source strides of either sign, and destination strides of some order with gaps."""
+    """Dims, source strides of either sign, and destination strides in a random order with gaps."""
     dims = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 16, 17, 40]), max_size=5))
     while np.prod(dims) > 20000:
         dims.pop()
@@ -72,7 +72,7 @@ def test_fill() -> None:
     assert np.count_nonzero(dst) == 6
 
 
-def test_dims_that_lie_as_one_become_one() -> None:
+def test_contiguous_dims_are_merged() -> None:
     shape = (2, 1, 3, 4)
     assert collapse(shape, row_major(shape), row_major(shape)) == ([24], [1], [1])
     assert collapse((2, 3, 4), (12, 1, 3), (12, 4, 1)) == ([2, 3, 4], [12, 1, 3], [12, 4, 1])
@@ -104,7 +104,7 @@ FITS: dict[str, table.ParamValue] = {
         ({"item": 3}, "unknown size"),
     ],
 )
-def test_records_that_reach_outside_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
+def test_out_of_bounds_records_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
     src, dst = np.zeros(12, np.float32), np.zeros(12, np.float32)
     run(FITS, src, dst)
     with pytest.raises(_kernels.Refused, match=reason):

@@ -1,4 +1,4 @@
-"""Symbolic plans: programs against Python's integers, placements against the compiler's, and what is refused."""
+"""Symbolic plans: programs against Python's integers, memory plans against the compiler's, and refused plans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kernels.symbolic_plans import PARAMS_AT as PARAMS
 F32 = TensorDesc.plain(DType.FLOAT32, (1,))
 LIMIT = 1 << 47
 INPUT, OUTPUT = Slot(Region.INPUT, 0, 0, F32), Slot(Region.OUTPUT, 0, 0, F32)
-N, WIDTH, ITEM, ELEMENTS, BYTES = range(5)  # slots of the values of CHAIN
+N, WIDTH, ITEM, ELEMENTS, BYTES = range(5)  # indices of CHAIN's values
 
 
 def unary(op: str, src: Slot, dst: Slot) -> bytes:
@@ -74,7 +74,7 @@ def test_instances_outlive_the_symbolic_plan_and_each_other() -> None:
 
 
 def start(symbolic: _kernels.SymbolicPlan, n: int) -> _kernels.Run:
-    """A run of the instance of size n."""
+    """Start a run of the instance of size n."""
     instance = symbolic.instantiate([n])
     assert instance is not None
     plan, port_bytes, _, _ = instance
@@ -83,15 +83,15 @@ def start(symbolic: _kernels.SymbolicPlan, n: int) -> _kernels.Run:
 
 
 def address(run: _kernels.Run) -> int:
-    """Where the arena of a run lies."""
+    """The address of a run's arena."""
     return np.frombuffer(memoryview(run), np.uint8).ctypes.data
 
 
-def test_instances_share_arenas_that_no_run_has() -> None:
+def test_instances_share_arenas_that_no_run_uses() -> None:
     symbolic = load(CHAIN)
     first = start(symbolic, 1 << 16)
     arena = address(first)
-    assert address(start(symbolic, 1 << 16)) != arena  # the first run still has its own
+    assert address(start(symbolic, 1 << 16)) != arena  # the first run still uses its own
     del first
     assert address(start(symbolic, 1 << 14)) == arena
 
@@ -103,7 +103,7 @@ def test_an_arena_grows_by_a_quarter_or_more() -> None:
     assert address(start(symbolic, 5 << 14)) == arena
 
 
-def test_an_arena_that_stays_too_large_is_given_back() -> None:
+def test_an_arena_that_stays_too_large_is_freed() -> None:
     symbolic = load(CHAIN)
     arena = address(start(symbolic, 1 << 20))
     small = [address(start(symbolic, 1 << 17)) for _ in range(65)]
@@ -115,7 +115,7 @@ def test_an_arena_that_stays_too_large_is_given_back() -> None:
 
 
 def evaluate(op: str, *values: int) -> int:
-    """The result of one instruction, which is an output's dim; -1 if that is refused as no size."""
+    """The result of one instruction, returned as an output's dim; -1 if it is not a valid size."""
     blob = Blob(
         symbols=[(-(1 << 63), (1 << 63) - 1)] * len(values),
         constants=[0],
@@ -182,13 +182,13 @@ def test_each_op(op: str, values: tuple[int, ...], result: int) -> None:
         ("SCALE_F32", (1, 0x7F800000)),
     ],
 )
-def test_each_op_beyond_its_edge(op: str, values: tuple[int, ...]) -> None:
+def test_each_op_outside_its_domain_is_refused(op: str, values: tuple[int, ...]) -> None:
     with pytest.raises(_kernels.Refused, match=rf"instruction 0, {op} of"):
         evaluate(op, *values)
 
 
 def python_result(op: str, a: int, b: int, c: int) -> int | None:
-    """The op in Python; None where it is refused."""
+    """The op in Python; None if the interpreter must refuse it."""
     if op in ("FDIV", "CDIV", "MOD") and b <= 0:
         return None
     if op == "SCALE_F32":
@@ -219,7 +219,7 @@ def python_result(op: str, a: int, b: int, c: int) -> int | None:
 
 
 def test_random_programs_agree_with_python() -> None:
-    """Results are sizes only if they are not negative, so that each is asked for twice: x and 0 - x, at least 0."""
+    """Dims cannot be negative, so each result x is returned twice: as max(x, 0) and as max(-x, 0)."""
     rng = random.Random(7)
     finished = 0
     for _ in range(2000):
@@ -283,7 +283,7 @@ def test_the_first_guard_that_fails_decides() -> None:
         load(replace(CHAIN, instrs=instrs, guards=guards[::-1])).instantiate([9])
 
 
-def test_a_guard_before_a_failing_instruction_counts() -> None:
+def test_a_guard_before_a_failing_instruction_takes_precedence() -> None:
     instrs = [(OPS["MUL"], N, WIDTH, 0), (OPS["MUL"], ELEMENTS, ITEM, 0), (OPS["FDIV"], WIDTH, N, 0)]
     symbolic = load(replace(CHAIN, instrs=instrs, guards=[(N, SELECT)]))
     assert symbolic.instantiate([1])
@@ -292,7 +292,7 @@ def test_a_guard_before_a_failing_instruction_counts() -> None:
         load(replace(CHAIN, instrs=instrs, guards=[(5, SELECT)])).instantiate([0])
 
 
-def test_patches_of_floats() -> None:
+def test_patches_of_float_parameters() -> None:
     record = table.pack_task(
         "unary", [INPUT], [OUTPUT], table.pack_params("unary", {"n": 2, "op": "LeakyRelu", "alpha": 7.0})
     )
@@ -351,7 +351,7 @@ def test_a_broken_plan_is_refused(blob: Blob, reason: str) -> None:
         load(blob)
 
 
-def test_every_length_but_the_right_one_is_refused() -> None:
+def test_a_plan_of_wrong_length_is_refused() -> None:
     blob = CHAIN.pack()
     for length in range(len(blob)):
         with pytest.raises(_kernels.Refused):
@@ -360,7 +360,7 @@ def test_every_length_but_the_right_one_is_refused() -> None:
         _kernels.SymbolicPlan(blob + b"\0", RECORDS, None, 1)
 
 
-def test_instances_that_are_refused() -> None:
+def test_invalid_instances_are_refused() -> None:
     minus = replace(CHAIN, symbols=[(-5, 5)])
     assert load(minus).instantiate([5])
     with pytest.raises(_kernels.Refused, match="bytes of input 0: -32 is no size"):
@@ -376,7 +376,7 @@ def test_instances_that_are_refused() -> None:
 
 
 def planned_arena_bytes(sizes: list[int], lifetimes: list[tuple[int, int]]) -> int:
-    """The arena that these blocks get."""
+    """The arena size that C plans for these blocks."""
     n = len(sizes)
     record = unary("Abs", INPUT, OUTPUT)
     blob = Blob(
@@ -392,7 +392,7 @@ def planned_arena_bytes(sizes: list[int], lifetimes: list[tuple[int, int]]) -> i
     return instance[3]
 
 
-def test_the_arena_is_near_what_the_compiler_plans() -> None:
+def test_the_arena_is_nearly_as_small_as_the_compiler_plans() -> None:
     rng = random.Random(3)
     for _ in range(60):
         n = rng.randint(1, 60)

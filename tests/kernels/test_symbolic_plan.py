@@ -1,4 +1,4 @@
-"""Symbolic plans as the compiler writes them: memory of blocks, and programs that were changed."""
+"""Symbolic plans as the compiler writes them: memory planning of blocks, and corrupted programs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def pack_u32(*numbers: int) -> bytes:
 
 
 def constant_and_copy_plan(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[bytes, bytes]:
-    """The program and the records of a plan with one symbol: block i has sizes[i] times as many bytes, gets the number
-    i + 1 at task lives[i][0] and is copied to output i at task lives[i][1].
+    """The program and the task records of a plan with one symbol s: block i has s · sizes[i] bytes, is filled with
+    i + 1 by task lives[i][0] and copied to output i by task lives[i][1].
     """
     tracer = Tracer()
     symbol = tracer.symbol("s", 1, 2**40, 3)
@@ -60,7 +60,7 @@ def run(plan: _kernels.Plan, shapes: Sequence[tuple[int, ...]]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_block_lies_on_another_that_is_alive(seed: int) -> None:
+def test_live_blocks_do_not_overlap(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randrange(1, 24)
     lives, sizes = random_lives(rng, count), [rng.choice((0, 1, 63, 64, 65, 400, 5000)) for _ in range(count)]
@@ -90,7 +90,7 @@ def test_a_broken_program_is_refused_or_harmless() -> None:
                 try:
                     run(completed[0], completed[2])
                 except ValueError:
-                    refused += 1  # the shape is not that of the bytes
+                    refused += 1  # the shape does not match the size in bytes
     assert refused > 100
 
 
@@ -99,12 +99,12 @@ def test_a_broken_program_is_refused_or_harmless() -> None:
     [
         (0, 0),  # the family
         (24, 0),  # the number of operands
-        (48, 0),  # an operand's region
-        (48 + 8 + 24 * 5, 0),  # no operand
-        (336 + 8 * 30, 0),  # no argument
+        (48, 0),  # the region of an operand
+        (48 + 8 + 24 * 5, 0),  # beyond the last operand
+        (336 + 8 * 30, 0),  # beyond the last parameter
         (336 + 4, 0),
         (337, 0),
-        (48 + 8, 1),  # an offset is no double
+        (48 + 8, 1),  # an offset as a double
         (336, 1),
         (336, 2),
         (336, 3),
@@ -112,7 +112,7 @@ def test_a_broken_program_is_refused_or_harmless() -> None:
         (2**32 - 8, 0),
     ],
 )
-def test_a_patch_of_anything_but_numbers_is_refused(offset: int, kind: int) -> None:
+def test_patches_outside_patchable_fields_are_refused(offset: int, kind: int) -> None:
     program, records = constant_and_copy_plan([(0, 1)], [100])
     assert _kernels.SymbolicPlan(program, records, None, 1).instantiate((1,)) is not None
     patch = program.index(pack_u32(1, 48 + 16))  # the first operand's size in bytes

@@ -1,4 +1,4 @@
-"""transdata: every row packs and unpacks as the format does."""
+"""transdata: every row packs and unpacks like the Format class."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ ITEMS = [np.uint8, np.float16, np.float32, np.int64]
 @pytest.mark.parametrize("isa", ISAS)
 @given(n=st.integers(0, 2), c=st.sampled_from([0, 1, 3, 8, 15, 16, 17, 33, 64]), h=st.integers(0, 19),
        w=st.integers(1, 31), c0=st.sampled_from([16, 16, 32]), dtype=st.sampled_from(ITEMS))  # fmt: skip
-def test_packs_as_the_format(isa: str, n: int, c: int, h: int, w: int, c0: int, dtype: type) -> None:
+def test_packs_and_unpacks_like_the_format(isa: str, n: int, c: int, h: int, w: int, c0: int, dtype: type) -> None:
     plain = np.arange(1, n * c * h * w + 1).astype(dtype).reshape(n, c, h, w)
     form = find_format(Format(FormatKind.NC1HWC0, c0))
     packed = form.pack(plain)
     np.testing.assert_array_equal(transdata(plain, packed.shape, c0, isa, to_blocked=True), packed)
-    packed[form.pack(np.ones((n, c, h, w))) == 0] = 99  # padding means nothing
+    packed[form.pack(np.ones((n, c, h, w))) == 0] = 99  # padding may hold anything
     np.testing.assert_array_equal(transdata(plain, packed.shape, c0, isa, to_blocked=False, packed=packed), plain)
 
 
 def transdata(
     plain: Array, storage: tuple[int, ...], c0: int, isa: str, *, to_blocked: bool, packed: Array | None = None
 ) -> Array:
-    """Runs TransData one way or the other."""
+    """Run TransData in either direction."""
     graph = Graph("test")
     desc = TensorDesc.plain(DType.from_numpy(plain.dtype), plain.shape)
     blocked = desc.stored_as(Format(FormatKind.NC1HWC0, c0), storage)

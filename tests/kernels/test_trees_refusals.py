@@ -1,4 +1,4 @@
-"""trees, pairwise_coupling: records and constants that would reach outside their operands are refused."""
+"""trees and pairwise_coupling refuse records and constants that would access memory outside their operands."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PARAMS: Params = {
 
 
 def node(threshold: float, feature: int, child_0: int, child_1: int) -> list[int]:
-    """The two words of a node."""
+    """The two 64-bit words of a split node."""
     word = int(np.float32(threshold).view(np.uint32)) | feature << 32
     return [word - (1 << 64) if word >> 63 else word, child_0 | child_1 << 32]
 
 
 def leaf(number: int, itself: int) -> list[int]:
-    """The two words of the node of a leaf."""
+    """The two 64-bit words of a leaf node."""
     return [number, itself | itself << 32]
 
 
@@ -36,7 +36,7 @@ NODES = [node(0.0, 1, 1, 2), leaf(0, 1), leaf(1, 2), leaf(1, 3)]
 
 
 def constants(**changes: Sequence[object]) -> list[Array]:
-    """The constants of two trees: a split with two leaves, and one of the leaves alone."""
+    """The constants of two trees: a split with two leaves, and a single leaf."""
     values: dict[str, tuple[Sequence[object], type]] = {
         "nodes": (NODES, np.int64),
         "roots": ([0, 3], np.int32),
@@ -48,7 +48,7 @@ def constants(**changes: Sequence[object]) -> list[Array]:
 
 
 def load(params: Params, arrays: list[Array], *, region: Region = Region.WEIGHTS) -> tuple[_kernels.Plan, list[Array]]:
-    """A plan of one launch, as the loader makes it, and its inputs."""
+    """A plan of one launch, as the loader creates it, and its inputs."""
     weights, slots, inputs = bytearray(), [], [X]
     slots.append(Slot(Region.INPUT, 0, X.nbytes, TensorDesc.plain(DType.FLOAT32, X.shape)))
     for array in arrays:
@@ -71,7 +71,7 @@ def run(plan: _kernels.Plan, inputs: list[Array]) -> Array:
     return y
 
 
-def test_what_fits_runs() -> None:
+def test_valid_trees_run() -> None:
     assert run(*load(PARAMS, constants())).tolist() == [[1, 6], [0, 8], [1, 6]]
 
 
@@ -98,7 +98,7 @@ def test_what_fits_runs() -> None:
         ({"weights": [1.0, 2.0]}, "too small"),
     ],
 )
-def test_constants(changes: dict[str, Sequence[object]], reason: str) -> None:
+def test_invalid_constants_are_refused(changes: dict[str, Sequence[object]], reason: str) -> None:
     with pytest.raises(_kernels.Refused, match=reason):
         load(PARAMS, constants(**changes))
 
@@ -121,19 +121,19 @@ def test_constants(changes: dict[str, Sequence[object]], reason: str) -> None:
         ({"depth": 2**46}, "more work"),
     ],
 )
-def test_arguments(change: Params, reason: str) -> None:
+def test_invalid_arguments_are_refused(change: Params, reason: str) -> None:
     with pytest.raises(_kernels.Refused, match=reason):
         load(PARAMS | change, constants())
 
 
-def test_a_flag_of_missing_values_needs_its_argument() -> None:
+def test_nodes_that_track_missing_values_need_the_missing_argument() -> None:
     flagged = {"nodes": [node(0.0, 1 | 1 << 31, 1, 2), *NODES[1:]]}
     load(PARAMS, constants(**flagged))
     with pytest.raises(_kernels.Refused, match="does not exist"):
         load(PARAMS | {"missing": 0}, constants(**flagged))
 
 
-def test_inputs_are_no_trees() -> None:
+def test_trees_in_run_time_inputs_are_refused() -> None:
     with pytest.raises(_kernels.Refused, match="not constant"):
         load(PARAMS, constants(), region=Region.INPUT)
 
@@ -143,8 +143,8 @@ def test_a_cycle_ends_after_the_stated_depth() -> None:
     assert run(*load(PARAMS | {"depth": 10**6}, constants(**cycle))).tolist() == [[0, 4]] * 3
 
 
-def test_changed_constants_are_refused_or_run_inside_their_memory() -> None:
-    """The sanitized build tells of any access outside."""
+def test_corrupted_constants_are_refused_or_stay_in_bounds() -> None:
+    """The sanitizer build reports any out-of-bounds access."""
     rng = np.random.default_rng(0)
     accepted = 0
     for _ in range(trials(300)):

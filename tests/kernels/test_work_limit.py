@@ -1,4 +1,4 @@
-"""A record cannot ask for more work than its operands are worth: a small package does not run for hours."""
+"""Records whose work is out of proportion to their operands are refused: a small package cannot run for hours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(family: str, params: dict[str, table.ParamValue], src: int, dst: int) -
 
 
 def pool(taps: int) -> dict[str, table.ParamValue]:
-    """One window of taps × taps over one pixel; all but that one are padding."""
+    """One window of taps × taps over a single pixel; all other taps lie in the padding."""
     window = {"kh": taps, "kw": taps, "pt": taps - 1, "pl": taps - 1}
     pads = {"pb": 0, "pr": 0} if any(f.name == "pb" for f in table.families()["pool2d"]) else {}
     return {

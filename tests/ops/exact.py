@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing: the result is the reference's, bit for bit."""
+"""Helpers for ops that only move elements: results equal the reference's bit for bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ITEMS = [np.uint8, np.float16, np.float32, np.int64, np.complex128]
 
 
 def arange(shape: Sequence[int], dtype: type = np.float32) -> Array:
-    """Elements that differ, but for what 8 bits repeat; the first float is NaN, the second −0."""
+    """Distinct elements, modulo 256 for 8-bit dtypes; the first float is NaN, the second −0."""
     array = np.arange(1, int(np.prod(shape)) + 1).astype(dtype).reshape(shape)
     if array.dtype.kind == "f":
         array.reshape(-1)[:2] = [np.nan, -0.0][: min(2, array.size)]
@@ -27,7 +27,7 @@ def arange(shape: Sequence[int], dtype: type = np.float32) -> Array:
 
 
 def shapes(rank: int, largest: int = 5) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of a rank; sizes of 0 and some around a block are among them."""
+    """Shapes of a rank; sizes include 0 and values around the channel block."""
     return st.tuples(*[st.sampled_from([0, 1, 1, 2, 3, largest, largest, 16, 17][: 6 if axis else 9])
                        for axis in range(rank)])  # fmt: skip
 
@@ -41,8 +41,8 @@ def check_exact(
     outputs: int = 1,
     oracle: Callable[[Node, Sequence[Array | None]], list[Array]] = reference_op,
 ) -> Node:
-    """Fails unless the kernels give, plain and where the op takes it in 5D, what the oracle gives,
-    and inference the types that ONNX infers. Integer inputs beyond the first are Const.
+    """Assert that the kernels agree with the oracle, in plain format and in NC1HWC0 if the op supports it, and that
+    inference agrees with ONNX's. Integer inputs after the first are constants.
     """
     constants = [index for index, array in enumerate(arrays) if array is not None and index and array.dtype.kind == "i"]
     plain, blocked = (make_node(op_type, arrays, attrs, constants=constants, outputs=outputs) for _ in range(2))
@@ -60,7 +60,7 @@ def check_exact(
 
 
 def onnxruntime_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
-    """The outputs by ONNX Runtime, at an opset that it knows in full."""
+    """The outputs of ONNX Runtime, at an opset that it supports fully."""
     proto = to_node_proto(node)
     feeds = {name: array for name, array in zip(proto.input, arrays, strict=True) if array is not None}
     inputs = [
@@ -79,7 +79,7 @@ def onnxruntime_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
 
 
 def assert_same(ours: Sequence[Array], expected: Sequence[Array]) -> None:
-    """Same types, shapes and elements; NaN is NaN and −0 is −0."""
+    """Assert equal types, shapes and elements; NaN equals NaN, and −0 differs from 0."""
     assert len(ours) == len(expected)
     for mine, theirs in zip(ours, expected, strict=True):
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
@@ -89,7 +89,7 @@ def assert_same(ours: Sequence[Array], expected: Sequence[Array]) -> None:
 
 
 def takes_blocked(node: Node) -> bool:
-    """True if the record's layout takes input 0 in 5D."""
+    """Whether the op's layout accepts input 0 in NC1HWC0."""
     opdef = find_opdef(node)
     assert opdef is not None
     if opdef.layout is None or node.operand(0).desc.shape is None or len(node.operand(0).desc.static_shape) != 4:

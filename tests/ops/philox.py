@@ -1,4 +1,4 @@
-"""The draws of csrc/random in Python, one by one, with the same bits."""
+"""A bit-exact Python reference of the random number generator in csrc/random."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORD = 0xFFFFFFFF
 
 
 def philox(key: int, counter: Sequence[int]) -> list[int]:
-    """Philox4x32-10: four words for a key of 64 bits and a counter of four words."""
+    """Philox4x32-10: four 32-bit words from a 64-bit key and a counter of four words."""
     a, b, c, d = counter
     low, high = key & WORD, key >> 32
     for _ in range(10):
@@ -23,7 +23,7 @@ def philox(key: int, counter: Sequence[int]) -> list[int]:
 
 
 def uniform_pair(seed: float, pair: int) -> tuple[float, float]:
-    """Numbers 2·pair and 2·pair + 1 in [0, 1), of 53 bits."""
+    """Uniform numbers 2·pair and 2·pair + 1 in [0, 1), with 53 random bits each."""
     key = struct.unpack("<I", struct.pack("<f", seed))[0]
     words = philox(key, [pair & WORD, pair >> 32, 0, 0])
     first, second = ((words[i] << 32 | words[i + 1]) >> 11 for i in (0, 2))
@@ -31,7 +31,7 @@ def uniform_pair(seed: float, pair: int) -> tuple[float, float]:
 
 
 def draw(kind: str, a: float, b: float, seed: float, shape: Sequence[int], dtype: type) -> np.ndarray:
-    """What `random` draws."""
+    """Reference of the `random` kernel."""
     count = math.prod(shape)
     step = 2.0**-24 if dtype is np.float32 else 2.0**-53
     numbers: list[float] = []
@@ -46,7 +46,7 @@ def draw(kind: str, a: float, b: float, seed: float, shape: Sequence[int], dtype
 
 
 def draw_classes(logits: np.ndarray, samples: int, seed: float) -> np.ndarray:
-    """What `multinomial` draws."""
+    """Reference of the `multinomial` kernel."""
     drawn: list[int] = []
     for row in logits.astype(np.float64).tolist():
         total, upto = 0.0, []

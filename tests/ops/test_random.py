@@ -1,4 +1,4 @@
-"""Random draws: the bits of Philox, their distribution, and when they are the same again."""
+"""Random number ops: bit-exact Philox, distributions, and repeatability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from atcpy.kernels import _kernels, table
 from tests.harness import load_task, make_node, run_op
 from tests.ops.philox import draw, draw_classes, philox
 
-SHAPES = [(), (0,), (1,), (2,), (5, 7), (3, 1, 683)]  # none, one, odd, and more than the 1 024 of an item
+SHAPES = [(), (0,), (1,), (2,), (5, 7), (3, 1, 683)]  # the last is larger than a work item's 1 024
 DTYPES = {np.float32: DType.FLOAT32, np.float64: DType.FLOAT64}
 
 
@@ -31,7 +31,7 @@ DTYPES = {np.float32: DType.FLOAT32, np.float64: DType.FLOAT64}
     ],
 )
 def test_the_generator_is_that_of_random123(key: int, counter: list[int], words: list[int]) -> None:
-    assert philox(key, counter) == words  # the known answers of its authors
+    assert philox(key, counter) == words  # known-answer tests of Random123
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -54,7 +54,7 @@ def test_draws_have_the_bits_of_the_reference(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("result", [DType.INT32, DType.INT64])
-def test_classes_are_those_of_the_reference(dtype: type, result: DType) -> None:
+def test_multinomial_agrees_with_the_reference(dtype: type, result: DType) -> None:
     rng = np.random.default_rng(0)
     for rows, classes, samples in ((1, 1, 3), (3, 7, 5), (2, 100, 1), (0, 2, 2), (2, 2, 0)):
         logits = rng.normal(size=(rows, classes)).astype(dtype) * 3
@@ -64,7 +64,7 @@ def test_classes_are_those_of_the_reference(dtype: type, result: DType) -> None:
         np.testing.assert_array_equal(found, draw_classes(logits, samples, 11.0))
 
 
-def test_classes_of_odd_weights_exist() -> None:
+def test_multinomial_of_extreme_weights_gives_valid_classes() -> None:
     rows = [[-np.inf, 0, -np.inf], [np.nan, 0, 1], [-np.inf] * 3, [np.inf, 0, 0], [3e38, -3e38, 3e38]]
     logits = np.array(rows, np.float32)
     (found,) = run_op(make_node("Multinomial", [logits], {"sample_size": 50, "seed": 1.0}), [logits])
@@ -72,7 +72,7 @@ def test_classes_of_odd_weights_exist() -> None:
     assert (found[0] == 1).all() and set(found[4].tolist()) == {0, 2}
 
 
-def test_draws_are_distributed_as_they_should_be() -> None:
+def test_draws_have_the_expected_distribution() -> None:
     attrs: dict[str, object] = {"shape": (200_000,), "seed": 5.0}
     (uniform,) = run_op(make_node("RandomUniform", [], {**attrs, "low": -2.0, "high": 6.0}), [])
     assert uniform.min() >= -2 and uniform.max() < 6
@@ -82,7 +82,7 @@ def test_draws_are_distributed_as_they_should_be() -> None:
     z = (normal.astype(np.float64) - 3) / 2
     assert abs(z.mean()) < 0.01 and abs(z.std() - 1) < 0.01
     assert abs((z**3).mean()) < 0.03 and abs((z**4).mean() - 3) < 0.1
-    assert abs(np.corrcoef(z[::2], z[1::2])[0, 1]) < 0.01  # the two of a pair
+    assert abs(np.corrcoef(z[::2], z[1::2])[0, 1]) < 0.01  # the two numbers of a Box-Muller pair
     logits = np.log(np.array([[0.1, 0.0, 0.6, 0.3]] * 2, np.float32) + 1e-30)
     (classes,) = run_op(make_node("Multinomial", [logits], {"sample_size": 50_000, "seed": 5.0}), [logits])
     assert abs(np.bincount(classes.reshape(-1), minlength=4) / classes.size - [0.1, 0, 0.6, 0.3]).max() < 0.01
@@ -123,7 +123,7 @@ def test_bernoulli_of_certain_outcomes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(own.run(None, {"x": x})[0], x == 1)
 
 
-def test_dropout_drops_a_share_and_scales_the_rest(tmp_path: Path) -> None:
+def test_dropout_zeroes_a_fraction_and_scales_the_others(tmp_path: Path) -> None:
     text = (
         "g (float[n] x, float r) => (float[n] y, bool[n] m) "
         "{ t = Constant<value = bool {1}>() y, m = Dropout(x, r, t) }"
@@ -157,14 +157,14 @@ CLASSES: dict[str, table.ParamValue] = {"rows": 2, "classes": 3, "samples": 4}
         ({"seeded": 2}, "seeded"),
     ],
 )
-def test_random_refuses(change: dict[str, table.ParamValue], reason: str) -> None:
+def test_invalid_random_records_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
     y = np.zeros(6, np.float32)
     load_task("random", UNIFORM, [], y)
     with pytest.raises(_kernels.Refused, match=reason):
         load_task("random", UNIFORM | change, [], y)
 
 
-def test_random_refuses_operands() -> None:
+def test_invalid_random_operands_are_refused() -> None:
     for srcs, dsts in (([], [np.zeros(6, np.int32)]), ([np.zeros(6, np.float32)], [np.zeros(6, np.float32)])):
         with pytest.raises(_kernels.Refused):
             load_task("random", UNIFORM, srcs, *dsts)
@@ -185,7 +185,7 @@ def test_random_refuses_operands() -> None:
         ({"seeded": -1}, "seeded"),
     ],
 )
-def test_multinomial_refuses(change: dict[str, table.ParamValue], reason: str) -> None:
+def test_invalid_multinomial_records_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
     operands = [np.zeros((2, 3), np.float32)], np.zeros((2, 4), np.int32)
     load_task("multinomial", CLASSES, *operands)
     with pytest.raises(_kernels.Refused, match=reason):

@@ -44,7 +44,7 @@ def floats(rng: np.random.Generator, *shape: int) -> Array:
 def run_row(
     x: Array, r: Array, rb: Array, p: Array, h: Array, c: Array, attrs: Mapping[str, object], acts: Sequence[str]
 ) -> tuple[list[Array], Array, Array]:
-    """The steps of one row in one direction, in float64; x is [steps, gates, hidden]."""
+    """All time steps of one batch row in one direction, in float64; x is [steps, gates, hidden]."""
     f, g, last = (FUNCTIONS[name] for name in (*acts, "Tanh", "Tanh")[:3])
     clip = float(str(attrs["clip"])) or np.inf
 
@@ -79,7 +79,7 @@ def run_row(
     acts=st.sampled_from([("Sigmoid", "Tanh", "Tanh"), ("Softsign", "Relu", "Tanh")]),
     clip=st.sampled_from([0.0, 0.25]),
 )
-def test_steps_agree_with_the_definition(
+def test_recurrence_agrees_with_the_definition(
     isa: str,
     kind: str,
     direction: str,
@@ -143,7 +143,7 @@ def recurrent_model(
     op: str, steps: int, batch: int, hidden: int, *, results: str = "yhc", states: bool = True, constant: bool = True,
     bias: bool = True, **attrs: object,
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:  # fmt: skip
-    """A model of one op, and inputs for it."""
+    """Build a model of one op, and inputs for it."""
     rng, gates = np.random.default_rng(3), GATES[op.lower()]
     d, by_row = 1 + (attrs.get("direction") == "bidirectional"), attrs.get("layout") == 1
     state = (batch, d, hidden) if by_row else (d, batch, hidden)
@@ -190,7 +190,7 @@ CASES: dict[str, tuple[str, dict[str, object]]] = {
         },
     ),
     "gru": ("GRU", {"direction": "bidirectional"}),
-    "gru, reset behind": ("GRU", {"linear_before_reset": 1, "results": "h"}),
+    "gru, linear before reset": ("GRU", {"linear_before_reset": 1, "results": "h"}),
     "gru, reset behind, weights computed": ("GRU", {"linear_before_reset": 1, "constant": False}),
     "gru without bias": ("GRU", {"bias": False, "linear_before_reset": 1, "clip": 0.2}),
     "rnn": ("RNN", {"direction": "bidirectional", "activations": ["Softplus", "ThresholdedRelu"],
@@ -230,7 +230,7 @@ def check(model: onnx.ModelProto, feeds: Mapping[str, Array], expected: Sequence
 @pytest.mark.parametrize(
     "attrs", [{"activations": ["Sigmoid"]}, {"activations": ["Sigmoid", "Tanh", "Sine"]}, {"direction": "reverse "}]
 )
-def test_refuses_what_onnx_does_not_know(attrs: dict[str, object]) -> None:
+def test_unknown_activations_and_directions_are_refused(attrs: dict[str, object]) -> None:
     model, _ = recurrent_model("LSTM", 2, 2, 3, **attrs)  # type: ignore[arg-type]
     with pytest.raises(ModelInvalid):
         compile_model(model, ConvertOptions())

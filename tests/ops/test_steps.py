@@ -1,4 +1,4 @@
-"""The steps of graphs: what runs alone, and which nodes are planned together."""
+"""Steps of a graph: which nodes run on their own, and which are planned together in a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from atcpy.ops.core.steps import MAX_DATA_DEPENDENT, Cluster, cluster_graph, fin
 
 
 def graph_of(*lines: str) -> Graph:
-    """A graph of lines `result = Op operand …`; ops in capitals run on the host. The last result is the output."""
+    """Parse lines `result = Op operand …`; ops in capitals run on the host, and the last result is the output."""
     graph = Graph("g")
     values = {"x": graph.append("Data", (), {"index": 0}, name="x", outputs=("x",)).output}
     for line in lines:
@@ -23,14 +23,14 @@ def graph_of(*lines: str) -> Graph:
 
 
 def names(graph: Graph) -> list[str]:
-    """The steps as text: names of nodes, those of a cluster in brackets."""
+    """The steps as text: node names, with clusters in brackets."""
     return [
         step.name if isinstance(step, Node) else f"[{' '.join(node.name for node in step.nodes)}]"
         for step in find_steps(graph)
     ]
 
 
-def test_a_graph_without_such_nodes_is_one_cluster() -> None:
+def test_a_graph_without_host_nodes_is_one_cluster() -> None:
     graph = graph_of("a = Neg x", "b = Exp a")
     [cluster] = find_steps(graph)
     assert isinstance(cluster, Cluster) and cluster.is_whole
@@ -43,7 +43,7 @@ def test_nodes_run_as_early_as_they_can() -> None:
     assert names(graph_of(*lines)) == ["[a b]", "h", "i", "[c d]"]
 
 
-def test_inputs_and_outputs_are_what_passes_the_border() -> None:
+def test_cluster_inputs_and_outputs_are_the_values_that_cross_its_border() -> None:
     graph = graph_of("a = Neg x", "b = Exp a", "h = HOST a", "c = Add h b", "d = Add c x")
     first, _, last = find_steps(graph)
     assert isinstance(first, Cluster) and isinstance(last, Cluster)
@@ -53,7 +53,7 @@ def test_inputs_and_outputs_are_what_passes_the_border() -> None:
     assert [data.name for data in part.inputs] == ["h", "b", "x"] and [out.name for out in part.outputs] == ["d"]
 
 
-def test_a_cluster_ends_after_so_many_results_of_a_size_that_data_decide() -> None:
+def test_a_cluster_ends_after_a_limit_of_data_dependent_sizes() -> None:
     lines = ["v0 = NonZero x", *(f"v{n} = NonZero v{n - 1}" for n in range(1, MAX_DATA_DEPENDENT))]
     assert len(find_steps(graph_of(*lines))) == 1
     assert len(find_steps(graph_of(*lines, f"w = NonZero v{MAX_DATA_DEPENDENT - 1}"))) == 2

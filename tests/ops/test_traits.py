@@ -1,4 +1,4 @@
-"""Traits of ops: what the records say of them, and what nodes without a record have."""
+"""Traits of ops in their records, and the defaults of nodes without a record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def operands(opdef: OpDef) -> Array:
 
 
 @pytest.mark.parametrize("opdef", [opdef for opdef in all_opdefs() if opdef.neutral], ids=lambda opdef: opdef.name)
-def test_a_neutral_operand_leaves_the_other_as_it_is_to_the_bit(opdef: OpDef) -> None:
+def test_a_neutral_operand_leaves_the_other_unchanged_bit_for_bit(opdef: OpDef) -> None:
     assert opdef.neutral is not None
     x = operands(opdef)
     node, neutral = node_of(opdef.name), np.array([opdef.neutral.value]).astype(x.dtype)
@@ -55,14 +55,20 @@ def test_a_neutral_operand_leaves_the_other_as_it_is_to_the_bit(opdef: OpDef) ->
 
 
 @pytest.mark.parametrize("name", sorted(op_types(Trait.STEPWISE)))
-def test_a_stepwise_reduction_is_the_same_over_one_dim_after_another(name: str) -> None:
+def test_a_stepwise_reduction_may_reduce_one_dim_after_another(name: str) -> None:
     x = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
 
     def reduce(array: Array, *axes: int) -> Array:
         return np.asarray(evaluate_by_onnx(node_of(name), [array, np.array(axes)])[0])
 
     np.testing.assert_allclose(reduce(reduce(x, 1), 2), reduce(x, 1, 2), rtol=1e-5)
-    assert name in {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}  # others change what they read
+    assert name in {
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+    }  # others transform each element they read
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,6 @@ def test_a_node_has_the_traits_of_its_op(op_type: str, domain: str, traits: Trai
     ("op_type", "is_source", "is_structural"),
     [("Data", True, True), ("Const", True, True), ("NetOutput", False, True), ("Relu", False, False)],
 )
-def test_structural_nodes_compute_nothing(op_type: str, is_source: bool, is_structural: bool) -> None:
+def test_source_and_structural_nodes(op_type: str, is_source: bool, is_structural: bool) -> None:
     node = node_of(op_type)
     assert (node.is_source, node.is_structural) == (is_source, is_structural)

@@ -1,4 +1,4 @@
-"""Attention: the types of all results are known before it runs."""
+"""Attention: the types of all outputs are inferred at compile time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F32 = np.float32
 
 @pytest.mark.parametrize("past", [0, 5])
 @pytest.mark.parametrize("rank", [3, 4])
-def test_keys_and_scores_have_a_shape_whether_there_is_a_cache_or_not(rank: int, past: int) -> None:
+def test_shapes_of_keys_and_scores_are_inferred_with_and_without_a_cache(rank: int, past: int) -> None:
     q, k = (np.zeros((2, 6, 4, 8), F32), np.zeros((2, 3, 7, 8), F32))
     cache = np.zeros((2, 3, past, 8), F32) if past else None
     attrs: dict[str, object] = {}

@@ -19,7 +19,7 @@ F32 = np.float32
 def make_arrays(
     rng: np.random.Generator, sizes: tuple[int, ...], *, joined: bool, mask: str, past: int = 0
 ) -> tuple[list[Array | None], dict[str, object]]:
-    """Operands and attributes for batch, heads of keys, queries a head, lengths of both, widths of both."""
+    """Operands and attributes for (batch, KV heads, query heads per KV head, query and key lengths, head sizes)."""
     batch, kv_heads, group, queries, keys, width, v_width = sizes
     heads = kv_heads * group
     shapes = [(batch, heads, queries, width), (batch, kv_heads, keys, width), (batch, kv_heads, keys, v_width)]
@@ -29,7 +29,7 @@ def make_arrays(
         arrays = [a.transpose(0, 2, 1, 3).reshape(batch, a.shape[2], -1) for a in arrays if a is not None]
         attrs = {"q_num_heads": heads, "kv_num_heads": kv_heads}
     if mask != "none":
-        # The reference reads a row that serves all queries as that of the first where the mask is causal, too.
+        # With a causal mask, the reference reads a mask row shared by all queries as the first query's row.
         dims = [*(int(size) if rng.integers(2) else 1 for size in (batch, heads)), queries]
         scores = rng.standard_normal((*dims, keys + past))
         added = np.where(scores > 1, -np.inf, scores).astype(F32)
@@ -98,7 +98,7 @@ def test_attention_agrees_with_the_reference(
     threads=st.sampled_from([1, 3]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_keys_of_earlier_steps_come_first_and_are_handed_on(
+def test_past_keys_precede_new_keys_and_present_holds_both(
     isa: str, sizes: tuple[int, ...], past: int, joined: bool, mask: str, causal: bool, threads: int, seed: int
 ) -> None:
     arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask, past=past)
@@ -112,7 +112,7 @@ def test_keys_of_earlier_steps_come_first_and_are_handed_on(
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("joined", [False, True])
-def test_without_earlier_steps_its_own_keys_are_handed_on(isa: str, joined: bool) -> None:
+def test_without_a_past_present_holds_the_new_keys(isa: str, joined: bool) -> None:
     arrays, attrs = make_arrays(np.random.default_rng(1), (2, 2, 3, 140, 5, 8, 9), joined=joined, mask="none")
     for past in ([], [None, *(np.empty((2, 2, 0, size), F32) for size in (8, 9))]):
         node = make_node("Attention", [*arrays, *past], attrs, outputs=3)
@@ -130,7 +130,7 @@ def test_without_earlier_steps_its_own_keys_are_handed_on(isa: str, joined: bool
         ([(1, 1, 3, 8), (1, 1, 4, 8)], "heads"),
     ],
 )
-def test_a_past_of_another_shape_is_no_past(shapes: list[tuple[int, ...]], reason: str) -> None:
+def test_a_past_of_mismatched_shape_is_rejected(shapes: list[tuple[int, ...]], reason: str) -> None:
     arrays, _ = make_arrays(np.random.default_rng(0), (1, 1, 1, 4, 4, 8, 8), joined=False, mask="none")
     past = [np.zeros(shape, F32) for shape in shapes]
     node = make_node("Attention", [*arrays, None, *past])
@@ -149,7 +149,7 @@ def test_large_scores_do_not_overflow_across_blocks_of_keys(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_queries_without_keys_give_zeros_and_nan_stays_in_its_row(isa: str) -> None:
+def test_fully_masked_queries_give_zeros_and_nan_stays_in_its_row(isa: str) -> None:
     rng = np.random.default_rng(4)
     q, k, v = (rng.standard_normal((1, 2, 20, 8)).astype(F32) for _ in range(3))
     mask = np.ones((20, 20), bool)
@@ -166,7 +166,7 @@ def test_queries_without_keys_give_zeros_and_nan_stays_in_its_row(isa: str) -> N
     ("attrs", "reason"),
     [({"softcap": 2.0}, "attention-variant"), ({"left_window_size": 3}, "attention-variant"), ({}, "")],
 )
-def test_what_is_rare_is_spelled_out(attrs: dict[str, object], reason: str) -> None:
+def test_uncommon_variants_are_decomposed(attrs: dict[str, object], reason: str) -> None:
     arrays, _ = make_arrays(np.random.default_rng(0), (1, 1, 1, 4, 4, 8, 8), joined=False, mask="none")
     assert [reject.reason for reject in supports_attention(make_node("Attention", arrays, attrs))] == (
         [reason] if reason else []
@@ -177,7 +177,7 @@ def test_what_is_rare_is_spelled_out(attrs: dict[str, object], reason: str) -> N
 @pytest.mark.parametrize("heads", [(2, 2), (6, 2)])
 @pytest.mark.parametrize("is_causal", [0, 1])
 @pytest.mark.parametrize("past", [0, 11])
-def test_parts_of_rows_are_read_where_they_lie(isa: str, heads: tuple[int, int], is_causal: int, past: int) -> None:
+def test_q_k_v_are_read_from_one_packed_input(isa: str, heads: tuple[int, int], is_causal: int, past: int) -> None:
     rng = np.random.default_rng(5)
     head, v_head, (q_heads, kv_heads) = 9, 20, heads
     ends = [q_heads * head, (q_heads + kv_heads) * head]

@@ -1,4 +1,4 @@
-"""Attention that reads padding by tokens: to the bits of the mask that is made of them, on every instruction set."""
+"""FusedAttention with a token mask gives the same bits as with the float mask computed from it, on every ISA."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOWEST = float(np.finfo(F32).min)
 
 
 def mask_of(tokens: Array, fill: float, *, linear: bool) -> Array:
-    """What the exports compute, for each key."""
+    """The additive mask that exported models compute for each key."""
     one, low = F32(1), F32(fill)
     with np.errstate(invalid="ignore"):
         mask = (one - tokens.astype(F32)) * low if linear else np.where(tokens > 0, F32(0), low)
@@ -35,7 +35,7 @@ def mask_of(tokens: Array, fill: float, *, linear: bool) -> Array:
     of_each=st.booleans(), later=st.booleans(), causal=st.booleans(), fill=st.sampled_from([-10000.0, -1.5, LOWEST]),
     dtype=st.sampled_from(["i4", "i8"]), threads=st.sampled_from([1, 3]), seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
-def test_tokens_are_the_mask_that_they_make(
+def test_token_mask_agrees_with_the_additive_mask(
     isa: str, batch: int, queries: int, heads: int, width: int, past: int, linear: bool, of_each: bool, later: bool,
     causal: bool, fill: float, dtype: str, threads: int, seed: int,
 ) -> None:  # fmt: skip
@@ -43,7 +43,7 @@ def test_tokens_are_the_mask_that_they_make(
     keys = past + queries
     x = rng.standard_normal((batch, queries, 3 * heads * width)).astype(F32)
     before = [rng.standard_normal((batch, heads, past, width)).astype(F32) if past else None for _ in range(2)]
-    # A fill that nothing outweighs stays finite where numbers are 0 and 1 alone, as they are fed.
+    # The lowest float must not overflow: (1 - token) * fill is finite only for tokens of 0 and 1.
     numbers = [0, 1] if fill == LOWEST else [-1, 0, 1, 2, 3]
     tokens = rng.choice(numbers, (batch if of_each else 1, keys)).astype(dtype)
     added = np.triu(np.full((queries, keys), -1e4, F32), past + 1) if later else None
@@ -62,7 +62,7 @@ def test_tokens_are_the_mask_that_they_make(
         np.testing.assert_array_equal(one, other)
 
 
-def test_numbers_of_other_types_are_none() -> None:
+def test_tokens_of_other_dtypes_are_rejected() -> None:
     arrays = [np.ones((1, 2, 12), F32), *[None] * (TOKENS - 1), np.ones((1, 2), "u1")]
     attrs = {"head_size": 4, "v_head_size": 4}
     assert [reject.reason for reject in supports_fused(make_node("FusedAttention", arrays, attrs))] == ["index-dtype"]
@@ -87,7 +87,7 @@ OPERANDS = [zeros(2, 3, 4), zeros(2, 3, 4), zeros(2, 3, 4), zeros(3, 5), zeros(2
         ({"tokens_step": 0}, np.zeros(4, "i8"), "too small"),
     ],
 )
-def test_tokens_that_do_not_fit_are_refused(change: Params, tokens: Array, reason: str) -> None:
+def test_tokens_of_wrong_size_or_step_are_refused(change: Params, tokens: Array, reason: str) -> None:
     load("attention", ONES, with_tokens(np.zeros((2, 5), "i8")), [zeros(2, 3, 4)])
     with pytest.raises(_kernels.Refused, match=reason):
         load("attention", ONES | change, with_tokens(tokens), [zeros(2, 3, 4)])

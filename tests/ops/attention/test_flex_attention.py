@@ -1,4 +1,4 @@
-"""FlexAttention becomes products, a Softmax and the nodes of its bodies."""
+"""FlexAttention is decomposed into MatMul, Softmax and the nodes of its bodies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PROBS = "graph = p (float[B,H,L,S] probs) => (float[B,H,L,S] out) <float two = {
     ],
     ids=["plain", "scaled", "a body that reads an input", "both bodies"],
 )
-def test_the_result_is_that_of_the_formula(
+def test_the_result_agrees_with_the_formula(
     call: str, scale: float, shift: Array, factor: float, tmp_path: Path
 ) -> None:
     report = atcpy.convert(model(call), tmp_path / "m.om")
@@ -54,7 +54,7 @@ def test_the_result_is_that_of_the_formula(
     np.testing.assert_allclose(found, attention(scale, shift, factor), rtol=1e-5, atol=1e-6)
 
 
-def test_an_if_in_a_body_is_its_branch() -> None:
+def test_an_if_in_a_body_is_replaced_by_the_branch_taken() -> None:
     both = """graph = s (float[B,H,L,S] scores) => (float[B,H,L,S] out) <bool yes = {1}> { out = If(yes)
       <then_branch: graph = t () => (float[B,H,L,S] a) { a = Neg(scores) },
        else_branch: graph = e () => (float[B,H,L,S] b) { b = Abs(scores) }> }"""

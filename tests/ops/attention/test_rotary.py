@@ -44,7 +44,7 @@ def test_agrees_with_the_reference(
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("interleaved", [0, 1])
-def test_may_write_over_its_input_and_passes_on_what_is_no_number(isa: str, interleaved: int) -> None:
+def test_may_run_in_place_and_propagates_nan(isa: str, interleaved: int) -> None:
     arrays, attrs = operands(2, 40, 9, 130, 64, joined=False)
     arrays[0][0, 0, 0, :5] = [np.nan, np.inf, -np.inf, 0.0, -0.0]
     node = make_node("RotaryEmbedding", arrays, {**attrs, "interleaved": interleaved})
@@ -58,7 +58,7 @@ def test_may_write_over_its_input_and_passes_on_what_is_no_number(isa: str, inte
     np.testing.assert_allclose(arrays[0], expected, rtol=0, atol=1e-6)
 
 
-def test_what_the_kernel_cannot_do_is_said() -> None:
+def test_each_unsupported_variant_is_rejected_with_its_reason() -> None:
     arrays, attrs = operands(2, 3, 4, 8, 4, joined=False)
     halves = [array.astype("f2") for array in arrays]
     positions = [arrays[0], arrays[1][0], arrays[2][0], np.zeros((2, 4), np.int64)]

@@ -1,4 +1,4 @@
-"""One node of ONNX Runtime's own, there and here."""
+"""Runs one node of ONNX Runtime's own domains in ONNX Runtime and in atcpy."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def make_model(
     opset: int = 17,
     symbolic: bool = False,
 ) -> onnx.ModelProto:
-    """A model of one node; `symbolic` leaves all dims of its inputs open."""
+    """Build a model of one node; `symbolic` makes all dims of its inputs symbolic."""
     names = [f"i{index}" if array is not None else "" for index, array in enumerate(arrays)]
     results = [f"o{index}" for index in range(outputs)] if isinstance(outputs, int) else list(outputs)
     node = helper.make_node(op_type, names, results, domain=domain, name="node", **(attrs or {}))
@@ -65,7 +65,7 @@ def feeds_of(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Array]:
 
 
 def expanded(model: onnx.ModelProto | Path) -> Graph:
-    """The graph of a model in ops of the standard."""
+    """The graph of a model after expansion to standard ops."""
     graph = parsed(model).graph
     fold_constants(graph, PassRecord(folding.NAME, "prepare"), PrepareOptions(level=OoLevel.O0))
     assert list(violations(graph)) == []
@@ -73,7 +73,7 @@ def expanded(model: onnx.ModelProto | Path) -> Graph:
 
 
 def results_of(model: onnx.ModelProto, arrays: Arrays) -> tuple[Graph, list[Array]]:
-    """What becomes of the node here, and what that computes."""
+    """The expanded graph of the model, and what it computes."""
     graph = expanded(model)
     assert all(not node.domain for node in graph.nodes)
     return graph, run_canonical(graph, feeds_of(model, arrays))
@@ -89,7 +89,7 @@ def assert_as_in_ort(
     atol: float = 1e-5,
     **options: object,
 ) -> Graph:
-    """ONNX Runtime's own kernel and our ops compute the same; `steps` of quantization apart at most."""
+    """Assert that ONNX Runtime's kernel and our expansion agree, within `steps` quantization steps."""
     model = make_model(op_type, arrays, attrs, **options)  # type: ignore[arg-type]
     expected = run_ort(model, feeds_of(model, arrays))
     graph, got = results_of(model, arrays)

@@ -1,4 +1,4 @@
-"""Attention in its forms, embeddings and rotary positions against ONNX Runtime."""
+"""Attention ops, embeddings and rotary positions of com.microsoft against ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_attention_continues_a_past(causal: int) -> None:
         assert_as_in_ort("Attention", [*QKV, mask, past], attrs, outputs=2, symbolic=symbolic)
 
 
-def test_attention_of_other_sizes() -> None:
+def test_attention_with_different_qkv_hidden_sizes() -> None:
     attrs = {"num_heads": N, "qkv_hidden_sizes": [D, D, 2 * D], "mask_filter_value": -500.0}
     arrays = [QKV[0], floats(D, 4 * D) / 4, floats(4 * D), ROWS]
     assert_as_in_ort("Attention", arrays, attrs, constants=(1,))
@@ -51,7 +51,7 @@ def test_attention_of_other_sizes() -> None:
     [([*QKV, np.ones((B, 1, S, S), np.int32)], {}), (QKV, {"do_rotary": 1}), (QKV, {"past_present_share_buffer": 1}),
      ([*QKV, np.ones(5, np.int32)], {})],
 )  # fmt: skip
-def test_what_only_gpus_do_is_refused(arrays: list[Array], attrs: dict[str, int]) -> None:
+def test_gpu_only_variants_are_refused(arrays: list[Array], attrs: dict[str, int]) -> None:
     with pytest.raises(Unsupported):
         expanded(make_model("Attention", arrays, {"num_heads": N, **attrs}))
 
@@ -86,7 +86,7 @@ def test_multi_head_attention_continues_a_past(causal: int) -> None:
         assert_as_in_ort("MultiHeadAttention", arrays, attrs, outputs=3, symbolic=symbolic)
 
 
-def test_packed_inputs_are_taken_apart() -> None:
+def test_packed_inputs_are_split() -> None:
     q, k, v = (array.reshape(B, S, N, H) for array in (Q, floats(B, S, D, seed=8), floats(B, S, D, seed=9)))
     flat = [array.reshape(B, S, D) for array in (q, k, v)]
     bias = floats(3 * D)

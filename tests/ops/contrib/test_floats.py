@@ -71,7 +71,7 @@ def test_it_computes_what_onnx_runtime_computes(op: str, arrays: list[Array], at
     ],
 )
 @pytest.mark.parametrize("symbolic", [True, False])
-def test_ops_that_the_standard_dropped(op: str, attrs: dict[str, object], symbolic: bool) -> None:
+def test_deprecated_standard_ops(op: str, attrs: dict[str, object], symbolic: bool) -> None:
     assert_as_in_ort(op, [X], attrs, domain="", opset=8, symbolic=symbolic)
 
 
@@ -85,7 +85,7 @@ def test_ops_that_the_standard_dropped(op: str, attrs: dict[str, object], symbol
         ("Crop", {"border": [1, 2, 0, 0], "scale": [6, 6]}, r"a side of 7 is shorter than 2 \+ 6"),
     ],
 )
-def test_ops_that_the_standard_dropped_are_checked(op: str, attrs: dict[str, object], what: str) -> None:
+def test_deprecated_standard_ops_are_checked(op: str, attrs: dict[str, object], what: str) -> None:
     with pytest.raises(ModelInvalid, match=what):
         expanded(make_model(op, [X], attrs, domain="", opset=8))
 
@@ -102,8 +102,8 @@ TINY = [floats(2, 3, 8) * np.float32(1e-4), floats(2, 3, 8, seed=1) * np.float32
         ("LayerNormalization", TINY[::2], ""),
     ],
 )
-def test_an_epsilon_that_is_left_out_is_the_one_of_the_schema(op: str, arrays: list[Array], domain: str) -> None:
-    """Variances of 1e-8 show any other."""
+def test_a_missing_epsilon_takes_the_default_of_the_schema(op: str, arrays: list[Array], domain: str) -> None:
+    """Variances near 1e-8 make any other default visible."""
     assert_as_in_ort(op, arrays, domain=domain)
 
 
@@ -112,7 +112,7 @@ def test_an_epsilon_that_is_left_out_is_the_one_of_the_schema(op: str, arrays: l
     [("Relu", []), ("Sigmoid", []), ("Tanh", []), ("LeakyRelu", [0.2]), ("Clip", [-0.5, 0.75]),
      ("HardSigmoid", [0.25, 0.4])],
 )  # fmt: skip
-def test_fused_conv_is_a_conv_and_its_activation(activation: str, params: list[float]) -> None:
+def test_fused_conv_becomes_a_conv_and_its_activation(activation: str, params: list[float]) -> None:
     attrs = {"group": 2, "pads": [1, 1, 1, 1], "activation": activation}
     attrs |= {"activation_params": params} if params else {}
     graph = assert_as_in_ort("FusedConv", [X, W, floats(4)], attrs, constants=(1, 2))
@@ -125,13 +125,13 @@ def test_fused_conv_adds_before_its_activation() -> None:
     assert ops_of(graph) == ["Conv", "Add", "Relu"]
 
 
-def test_an_activation_nobody_knows_is_refused() -> None:
+def test_an_unknown_activation_is_refused() -> None:
     with pytest.raises(Unsupported, match='activation "Mystery"') as raised:
         expanded(make_model("FusedConv", [X, W], {"group": 2, "activation": "Mystery"}))
     assert "without ONNX Runtime's optimization" in raised.value.hint
 
 
-def test_sums_are_the_last_output() -> None:
+def test_the_last_output_is_the_sum_of_input_and_skip() -> None:
     arrays = [floats(2, 3, 8), floats(2, 3, 8, seed=1), floats(8), floats(8), floats(8)]
     assert_as_in_ort("SkipLayerNormalization", arrays, outputs=("y", "", "", "s"))
     assert_as_in_ort("SkipSimplifiedLayerNormalization", arrays[:4], outputs=("y", "", "", "s"))
@@ -152,7 +152,7 @@ def test_norms_in_the_domain_of_the_standard(opset: int) -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (2, 4, 4), (2, 3, 7, 7)])
 def test_inverse_has_a_step_for_each_column(shape: tuple[int, ...]) -> None:
     x = floats(*shape)
-    x[..., 0, 0] = 0 if shape[-1] > 1 else 2  # a column's first number is no pivot
+    x[..., 0, 0] = 0 if shape[-1] > 1 else 2  # a zero pivot: elimination must swap rows
     assert_as_in_ort("Inverse", [x], rtol=1e-3, atol=1e-3)
     with pytest.raises(Unsupported, match="matrices of unknown columns"):
         expanded(make_model("Inverse", [x], symbolic=True))
@@ -175,7 +175,7 @@ def test_dynamic_pads_must_be_constant() -> None:
         expanded(make_model("ConvTransposeWithDynamicPads", arrays))
 
 
-# --- ops without a kernel of ONNX Runtime for CPUs: the words of their schema in numpy -------------
+# --- ops without a CPU kernel in ONNX Runtime: numpy written from their schemas --------------------
 
 
 def ours(op: str, arrays: list[Array | None], attrs: dict[str, object] | None = None, outputs: int = 1) -> list[Array]:
@@ -235,7 +235,7 @@ def test_biases_before_other_ops() -> None:
         expanded(make_model("BiasDropout", [x, bias], outputs=2))
 
 
-def test_products_with_their_activation() -> None:
+def test_matmul_with_a_fused_activation() -> None:
     a, b, bias = floats(3, 4), floats(4, 5), floats(5)
     (y,) = ours("FusedMatMulActivation", [a, b], {"activation": "Relu", "alpha": 0.5})
     np.testing.assert_allclose(y, np.maximum(0.5 * (a @ b), 0), rtol=1e-5)
@@ -246,7 +246,7 @@ def test_products_with_their_activation() -> None:
     np.testing.assert_allclose(y, gelu, rtol=1e-5, atol=1e-6)
 
 
-def test_convolutions_of_channels_last() -> None:
+def test_channels_last_convolutions() -> None:
     x = X.transpose(0, 2, 3, 1)
     attrs: dict[str, object] = {"group": 2, "pads": [1, 0, 1, 0]}
     (want,) = ours("FusedConv", [X, W], attrs)
@@ -270,7 +270,7 @@ def test_complex_numbers_are_pairs() -> None:
     np.testing.assert_allclose(y[..., 0] + 1j * y[..., 1], u * v.conj(), rtol=1e-5, atol=1e-6)
 
 
-def test_embeddings_of_torch_are_a_gather() -> None:
+def test_aten_embedding_becomes_a_gather() -> None:
     table, at = floats(5, 3), np.array([[0, 4], [1, 1]])
     (y,) = ours("TorchEmbedding", [table, at])
     np.testing.assert_array_equal(y, table[at])

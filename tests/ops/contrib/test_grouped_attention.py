@@ -39,7 +39,7 @@ def test_prompts_with_padding(cache: int | None) -> None:
     arrays = case(4, cache, [3, 1], 4)
     model = make_model("GroupQueryAttention", arrays, ATTRS, outputs=3, constants=(6,))
     (want, *_), (got, *_) = run_ort(model, feeds_of(model, arrays)), results_of(model, arrays)[1]
-    # What stands in the rows of the padding is nobody's: ONNX Runtime leaves numbers there that it never set.
+    # Rows of padding are unspecified: ONNX Runtime leaves them uninitialized.
     np.testing.assert_allclose(got[0], want[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(got[1, :2], want[1, :2], rtol=1e-4, atol=1e-5)
 
@@ -51,7 +51,7 @@ def test_prompts_with_padding(cache: int | None) -> None:
      {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}],
     ids=str,
 )  # fmt: skip
-def test_what_its_attributes_say(sizes: tuple[Any, ...], attrs: dict[str, Any]) -> None:
+def test_each_attribute_agrees_with_onnx_runtime(sizes: tuple[Any, ...], attrs: dict[str, Any]) -> None:
     arrays = [*case(*sizes), *CACHES] if "do_rotary" in attrs else case(*sizes)
     assert_as_in_ort("GroupQueryAttention", arrays, {**ATTRS, **attrs}, outputs=3, constants=(6, 7, 8))
 
@@ -66,7 +66,7 @@ def test_biases_sinks_and_positions() -> None:
     assert_as_in_ort("GroupQueryAttention", arrays, {**ATTRS, "do_rotary": 1}, outputs=3)
 
 
-def test_what_only_gpus_do_is_refused() -> None:
+def test_gpu_only_variants_are_refused() -> None:
     for attrs in ({"sliding_window_cache": 1}, {"qk_output": 1}):
         with pytest.raises(Unsupported):
             expanded(make_model("GroupQueryAttention", case(*STEP), {**ATTRS, **attrs}))
@@ -83,7 +83,7 @@ def test_what_only_gpus_do_is_refused() -> None:
         (PROMPT, {}, True, False),
     ],
 )
-def test_a_prompt_of_known_size_becomes_attention_of_the_standard(
+def test_a_prompt_of_static_size_becomes_standard_attention(
     sizes: tuple[Any, ...], attrs: dict[str, Any], symbolic: bool, is_direct: bool
 ) -> None:
     arrays = [*case(*sizes), *CACHES]

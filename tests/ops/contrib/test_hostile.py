@@ -1,4 +1,4 @@
-"""Nodes of every op with inputs and attributes that make no sense: an error of ours or a graph, never another one."""
+"""Nodes of every op with nonsensical inputs and attributes give an AtcError or a graph, never another exception."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ DOMAIN = "com.microsoft"
 
 
 def values(kind: int, odd: int) -> object:
-    """Something of an attribute's type; another for another `odd`."""
+    """A value of an attribute's type, varied by `odd`."""
     number = (0, 1, -1, 3, 2**40)[odd % 5]
     return {
         _ATTR.INT: number,
@@ -51,7 +51,7 @@ VARIADIC = [
 
 
 @pytest.mark.parametrize("opdef", VARIADIC, ids=lambda opdef: opdef.name)
-def test_no_operand_of_a_list_may_be_left_out(opdef: OpDef) -> None:
+def test_variadic_operands_cannot_be_omitted(opdef: OpDef) -> None:
     assert opdef.signature is not None
     count = opdef.signature.input_count[0]
     for index, is_missing in ((count - 1, True), (count, True), (count + 1, True), (None, False)):
@@ -65,7 +65,7 @@ def test_no_operand_of_a_list_may_be_left_out(opdef: OpDef) -> None:
 
 
 @pytest.mark.parametrize("key", RULES, ids=":".join)
-def test_nonsense_is_no_bug_of_ours(key: tuple[str, str]) -> None:
+def test_nonsense_never_raises_an_internal_error(key: tuple[str, str]) -> None:
     for model in models(*key):
         try:
             expanded(model)

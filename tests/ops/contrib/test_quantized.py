@@ -1,4 +1,4 @@
-"""Quantized ops against ONNX Runtime: the same, or one step of the output's quantization apart."""
+"""Quantized ops agree with ONNX Runtime within one quantization step of the output."""
 
 import numpy as np
 import onnx
@@ -78,7 +78,7 @@ def test_concat_and_where() -> None:
     assert_as_in_ort("QLinearWhere", arrays, steps=1)
 
 
-def test_reduce_mean_says_what_its_schema_says() -> None:
+def test_reduce_mean_follows_its_schema() -> None:
     x, attrs = integers(0, 255, 2, 3, 4), {"axes": [1], "keepdims": 0}
     arrays = [x, scale(0.03), zero(5), scale(0.02), zero(4)]
     (y,) = results_of(make_model("QLinearReduceMean", arrays, attrs), arrays)[1]
@@ -96,11 +96,11 @@ def test_linear_quantization(dtype: str) -> None:
     assert_as_in_ort("DequantizeLinear", [q, steps, zeros], {"axis": 1})
 
 
-# --- products ----------------------------------------------------------------------------------
+# --- matrix products ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("per_column", [False, True])
-def test_products_of_integers(per_column: bool) -> None:
+def test_integer_matmul(per_column: bool) -> None:
     b = tensor("int8", 6, 5)
     b_scale, b_zero = (
         (floats(5) ** 2, integers(-3, 3, 5, dtype="int8")) if per_column else (scale(0.02), zero(2, "int8"))
@@ -199,7 +199,7 @@ def test_lstm_of_quantized_weights(direction: str, per_column: bool) -> None:
     scales, zeros = np.full(shape, 0.008, np.float32), np.zeros(shape, np.int8)
     arrays = [x, w, r, bias, None, None, None, None, scales, zeros, scales, zeros]
     attrs = {"hidden_size": hidden, "direction": direction}
-    # ONNX Runtime rounds the activations to 8 bits, too: its LSTM of the weights that these stand for does not.
+    # ONNX Runtime also rounds activations to 8 bits; its float LSTM on the dequantized weights does not.
     assert_as_in_ort("DynamicQuantizeLSTM", arrays, attrs, outputs=3, constants=range(1, 12), atol=0.03, rtol=0)
     model = make_model("DynamicQuantizeLSTM", arrays, attrs, outputs=3, constants=range(1, 12))
     plain = [x, *(array.transpose(0, 2, 1) * np.float32(0.008) for array in (w, r)), bias]

@@ -1,4 +1,4 @@
-"""Records of com.microsoft's ops: types by expansion, and expansion in prepare."""
+"""com.microsoft op records: types are inferred by expansion, and prepare expands the nodes."""
 
 import onnx.parser
 import pytest
@@ -13,7 +13,7 @@ from tests.parsers.onnx.canonical import ops_of, parsed
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
 
 
-def test_a_node_stays_one_until_prepare_and_has_its_type() -> None:
+def test_a_node_stays_whole_and_typed_until_prepare() -> None:
     text = f"{HEAD} g (float[N,8] x, float[8] b) => (y) {{ y = com.microsoft.BiasSplitGelu(x, b) }}"
     graph = parsed(text).graph
     (node,) = [node for node in graph.nodes if node.domain]
@@ -49,13 +49,13 @@ def test_unnamed_dims_of_one_input_stay_apart() -> None:
         ("s = com.microsoft.BiasGelu(x, i) t = Relu<alpha = 1.0>(x)", ["E13014", "EZ8888"]),
     ],
 )
-def test_problems_are_told_while_reading_with_all_others(nodes: str, codes: list[str]) -> None:
+def test_import_reports_problems_of_contrib_nodes_with_all_others(nodes: str, codes: list[str]) -> None:
     with pytest.raises(AtcError) as raised:
         parsed(f"{HEAD} g (float[2,3] x, int32[2,3] i) => (y) {{ {nodes} y = Relu(x) }}")
     assert sorted(problem.code for problem in raised.value.problems) == codes
 
 
-def test_refusals_in_prepare_are_told_at_once() -> None:
+def test_prepare_reports_all_refusals_together() -> None:
     text = f"""{HEAD} g (float[2,3] x) => (y, m, n) {{
         y, m = com.microsoft.BiasDropout(x, x)
         z, n = com.microsoft.BitmaskBiasDropout(x, x) }}"""
@@ -65,7 +65,7 @@ def test_refusals_in_prepare_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("condition", ["x_is_there = Constant<value = bool {1}>()", "x_is_there = Identity(c)"])
-def test_branches_are_expanded_whether_they_are_chosen_or_not(condition: str) -> None:
+def test_nodes_in_both_branches_of_an_if_are_expanded(condition: str) -> None:
     text = f"""{HEAD} g (float[2,3] x, bool c) => (y) {{
         {condition}
         y = If <then_branch = then () => (a) {{ a = com.microsoft.FastGelu(x) }},
@@ -77,7 +77,7 @@ def test_branches_are_expanded_whether_they_are_chosen_or_not(condition: str) ->
     assert "Gelu" in {node.op_type for node in walk(graph)}
 
 
-def test_a_declared_size_is_not_believed() -> None:
+def test_a_wrong_declared_size_is_not_trusted() -> None:
     text = f"{HEAD} g (float[N] x, int64[K] s) => (float[2,3] y) {{ r = Reshape(x, s) y = com.microsoft.FastGelu(r) }}"
     (node,) = [node for node in parsed(text).graph.nodes if node.domain]
     assert node.output.desc == TensorDesc.plain(DType.FLOAT32, None)

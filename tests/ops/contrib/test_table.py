@@ -1,4 +1,4 @@
-"""The table of ONNX Runtime's ops against the registry that ONNX Runtime carries."""
+"""The table of ONNX Runtime's ops against ONNX Runtime's own schema registry."""
 
 import re
 from pathlib import Path
@@ -20,12 +20,12 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "contrib-ops.md"
 SCHEMAS = {(schema.domain, schema.name): schema for schema in ort.get_all_operator_schema()}
 
-# Neither has ONNX Runtime's build for one CPU the ops between several, nor does it know those of GE.
+# ONNX Runtime's CPU build has schemas neither of multi-device collectives nor of GE's ops.
 COLLECTIVES = {("com.microsoft", "AllReduce"), ("com.microsoft", "AllGather")} | {
     (domain, op) for domain in ("", *DOMAINS) for op in COLLECTIVE_OPS
 }
 
-# ONNX Runtime's build for inference has no schemas of training.
+# ONNX Runtime's inference build has no schemas of training ops.
 TRAINING = {
     op
     for module in (ROOT / "atcpy/ops/contrib/training").glob("*.py")
@@ -39,7 +39,7 @@ def test_the_registry_has_all_but_collectives_and_training() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(RULES.keys() & SCHEMAS.keys()), ids=":".join)
-def test_a_rule_says_what_the_schema_says(key: tuple[str, str]) -> None:
+def test_a_rule_agrees_with_the_schema(key: tuple[str, str]) -> None:
     rule, schema = RULES[key], SCHEMAS[key]
     attrs = {name: onnx.AttributeProto.AttributeType.Value(str(attr.type).split(".")[-1])
              for name, attr in schema.attributes.items()}  # fmt: skip
@@ -49,11 +49,11 @@ def test_a_rule_says_what_the_schema_says(key: tuple[str, str]) -> None:
     assert rule.outputs == (schema.min_output, schema.max_output)
 
 
-def test_records_that_passes_make_nodes_of_do_not_shadow_the_table() -> None:
+def test_records_of_ops_created_by_passes_do_not_shadow_the_table() -> None:
     assert [key for key in RULES if find_rule(key[1], key[0], 1) != RULES[key]] == []
 
 
-def test_every_op_is_named_on_the_page() -> None:
+def test_every_op_is_documented() -> None:
     page = PAGE.read_text()
     names = set(re.findall(r"\b[A-Z]\w+", page))
     assert {op for _, op in RULES} - names == set()
@@ -68,19 +68,19 @@ def test_every_op_is_named_on_the_page() -> None:
         ("ai.onnx.contrib", "BertTokenizer", "do that step before the model"),
     ],
 )
-def test_the_others_are_refused_with_the_way_out(domain: str, op: str, hint: str) -> None:
+def test_unsupported_ops_are_refused_with_a_hint(domain: str, op: str, hint: str) -> None:
     with pytest.raises(Unsupported) as raised:
         parsed(make_model(op, [floats(2, 3)], domain=domain))
     assert (raised.value.code, raised.value.what) == ("E19010", f"{domain}::{op} is not a known operator")
     assert hint in raised.value.hint
 
 
-def test_a_missing_input_is_told() -> None:
+def test_a_missing_input_is_reported() -> None:
     with pytest.raises(ModelInvalid, match="input skip is missing"):
         parsed(make_model("SkipLayerNormalization", [floats(2, 3), None, floats(3)]))
 
 
-def test_the_node_lives_on_in_names_and_sources() -> None:
+def test_expanded_nodes_keep_the_name_and_source_of_the_original() -> None:
     graph = expanded(make_model("FastGelu", [floats(2, 3), floats(3)]))
     assert [value.name for value in graph.outputs] == ["o0"]
     assert {node.sources for node in graph.nodes if node.op_type in ("Add", "Gelu")} == {("node",)}

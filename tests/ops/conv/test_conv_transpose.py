@@ -36,14 +36,14 @@ def ort_conv_transpose(x: Array, w: Array, bias: Array | None, attrs: dict[str, 
 
 
 def operands(rng: np.random.Generator, sizes: tuple[int, ...], kernel: tuple[int, int], group: int) -> list[Array]:
-    """x, w and bias of [n, c, m, h, w] sizes, channels a group."""
+    """x, w and bias for sizes [n, c, m, h, w]; m is the number of output channels per group."""
     n, c, m, h, w = sizes
     shapes = [(n, c * group, h, w), (c * group, m, *kernel), (m * group,)]
     return [rng.standard_normal(shape, np.float32) for shape in shapes]
 
 
 def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa: str) -> None:
-    """Fails unless our ConvTranspose gives what ONNX Runtime's gives."""
+    """Assert that our ConvTranspose agrees with ONNX Runtime's."""
     arrays = [x, w, bias]
     node = make_node("ConvTranspose", arrays, attrs, constants=(1, 2))
     expected = ort_conv_transpose(x, w, bias, attrs)
@@ -104,7 +104,7 @@ def test_pads_as_onnxruntime_does(kernel: tuple[int, int], attrs: dict[str, obje
 
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize(("group", "c", "m"), [(1, 2, 3), (2, 1, 1), (3, 2, 1), (2, 3, 4)])
-def test_groups_are_evaluated_each_by_itself(group: int, c: int, m: int, has_bias: bool) -> None:
+def test_constant_folding_evaluates_each_group_separately(group: int, c: int, m: int, has_bias: bool) -> None:
     x, w, bias = operands(np.random.default_rng(3), (2, c, m, 3, 4), (2, 3), group)
     attrs: dict[str, object] = {"group": group, "strides": (2, 2), "pads": (1, 0, 0, 1)}
     arrays = [x, w, bias if has_bias else None]
@@ -137,7 +137,7 @@ def test_fuses_bias_residual_and_activation(isa: str) -> None:
         ([(1, 4, 5, 5), (4, 2, 2, 2)], {"pads": (3, 3, 3, 3)}, "spatial dim 0 of the result has size 0"),
     ],
 )
-def test_refuses_what_does_not_fit(shapes: list[tuple[int, ...]], attrs: dict[str, object], what: str) -> None:
+def test_inconsistent_operands_are_refused(shapes: list[tuple[int, ...]], attrs: dict[str, object], what: str) -> None:
     with pytest.raises(ModelInvalid) as error:
         make_node("ConvTranspose", [np.zeros(shape, np.float32) for shape in shapes], attrs, constants=(1,))
     assert what in str(error.value)

@@ -57,7 +57,7 @@ def windows(draw: st.DrawFn, op_type: str) -> Case:
     w_shape: tuple[int, ...] = (group * m, c)
     if op_type == "ConvTranspose":
         w_shape = (group * c, m)
-        spatial = [size + 5 for size in spatial]  # more than the pads take
+        spatial = [size + 5 for size in spatial]  # larger than what the pads crop
         attrs["output_padding"] = tuple(draw(size(0, stride - 1)) for stride in strides)
     rng = np.random.default_rng(draw(size(0, 2**32)))
     shapes = [(n, group * c, *spatial), (*w_shape, *kernel), (group * m,)]
@@ -89,14 +89,14 @@ def test_empty_operands_give_the_bias() -> None:
     assert run_op(make_node("Conv", arrays, {}), arrays)[0].shape == (0, 4, 3)
 
 
-def test_nan_reaches_what_it_touches_only() -> None:
+def test_nan_affects_only_the_windows_that_contain_it() -> None:
     x, w = np.ones((1, 1, 9), np.float32), np.ones((1, 1, 3), np.float32)
     x[0, 0, 4] = np.nan
     ours = run_op(make_node("Conv", [x, w], {"pads": (1, 1)}), [x, w])[0]
     assert list(np.flatnonzero(np.isnan(ours))) == [3, 4, 5]
 
 
-def test_what_the_kernel_cannot_do_is_said() -> None:
+def test_each_unsupported_variant_is_rejected_with_its_reason() -> None:
     x, w = np.ones((1, 1, 1, 2, 2, 2), np.float32), np.ones((1, 1, 1, 1, 1, 1), np.float32)
     for arrays, reason in (([x, w], "rank"), ([x[0], w[0]], None), ([x.astype("f2"), w.astype("f2")], "dtype")):
         node = make_node("Conv", arrays, {})

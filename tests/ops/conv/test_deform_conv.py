@@ -1,4 +1,4 @@
-"""DeformConv against ONNX Runtime and the definition; records that would reach outside are refused."""
+"""DeformConv against ONNX Runtime and the definition; out-of-bounds task records are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attrs = dict[str, object]
 
 
 def model_of(feeds: dict[str, Array], attrs: Attrs, *, is_open: bool) -> ModelProto:
-    """One DeformConv; open dims are those of the image, of the batch and of the result."""
+    """Build a model of one DeformConv; batch and spatial dims may be symbolic."""
     names = [name if name in feeds else "" for name in ("x", "w", "offset", "b", "mask")]
     node = helper.make_node("DeformConv", names, ["y"], **attrs)
     dims: dict[str, list[str | None]] = {
@@ -110,7 +110,7 @@ def columns(*, offset: float = 0.0) -> tuple[list[Array | None], Array]:
         ({"channels": 2**40, "n": 2**40}, "too small"),
     ],
 )
-def test_columns_refuse(change: dict[str, table.ParamValue], reason: str) -> None:
+def test_invalid_column_records_are_refused(change: dict[str, table.ParamValue], reason: str) -> None:
     src, y = columns()
     load_task("deform_columns", COLUMNS, src, y)
     with pytest.raises(_kernels.Refused, match=reason):
@@ -118,7 +118,7 @@ def test_columns_refuse(change: dict[str, table.ParamValue], reason: str) -> Non
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_columns_refuse_short_operands(index: int) -> None:
+def test_column_operands_that_are_too_small_are_refused(index: int) -> None:
     src, y = columns()
     array = src[index]
     assert array is not None

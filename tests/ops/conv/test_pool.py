@@ -40,7 +40,7 @@ def ort_pool(op_type: str, x: Array, attrs: Attrs) -> Array:
 
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
-    """Input and attributes of a pooling whose pads are smaller than its window, as ORT asks."""
+    """Input and attributes of a pooling whose pads are smaller than its window, as ORT requires."""
     size = st.integers
     kh, kw = draw(size(1, 4)), draw(size(1, 4))
     (sh, sw), dh, dw = (draw(size(1, 4)) for _ in range(2)), draw(size(1, 3)), draw(size(1, 2))
@@ -69,7 +69,7 @@ def test_max_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocke
     x, attrs = case
     ours = run_op(make_node("MaxPool", [x], attrs), [x], blocked=blocked, isa=isa, threads=2)[0]
     expected = ort_pool("MaxPool", x, attrs)
-    # A dilated window that lies in the padding altogether has no largest element: ORT says the least float.
+    # A dilated window entirely in the padding has no maximum: ORT gives the lowest float.
     np.testing.assert_array_equal(ours, np.where(expected == np.finfo(np.float32).min, -np.inf, expected))
 
 
@@ -101,7 +101,7 @@ def test_double_average_agrees_with_the_mean() -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("blocked", [False, True])
-def test_nan_and_infinity_pass(isa: str, blocked: bool) -> None:
+def test_nan_and_infinity_propagate(isa: str, blocked: bool) -> None:
     x = np.random.default_rng(1).standard_normal((1, 17, 20, 39), np.float32)
     x[0, :, 4, 5], x[0, 3, 10, 30], x[0, :, 15:18, 20:23] = np.nan, np.inf, -np.inf
     attrs: Attrs = {"kernel_shape": (3, 3)}
@@ -113,7 +113,7 @@ def test_nan_and_infinity_pass(isa: str, blocked: bool) -> None:
     np.testing.assert_allclose(mean, windows.mean(-1), rtol=0, atol=1e-6)
 
 
-def test_padding_lanes_reach_no_result() -> None:
+def test_padding_channels_do_not_affect_results() -> None:
     x = np.random.default_rng(1).standard_normal((1, 3, 5, 5), np.float32)
     node = make_node("MaxPool", [x], {"kernel_shape": (2, 2)})
     assert run_op(node, [x], blocked=True)[0].tobytes() == run_op(node, [x], blocked=True, isa="scalar")[0].tobytes()
@@ -128,7 +128,7 @@ def test_inference_agrees_with_onnx(case: tuple[Array, Attrs], op_type: str) -> 
 
 
 def reasons(op_type: str, x: Array, attrs: Attrs, outputs: int = 1) -> list[str]:
-    """Why the vector engine does not take the node."""
+    """Reasons why the vector engine rejects the node."""
     node = make_node(op_type, [x], attrs, outputs=outputs)
     opdef = find_opdef(node)
     assert opdef is not None
@@ -141,7 +141,7 @@ def test_indices_are_of_type_int64() -> None:
     assert [value.desc for value in node.outputs] == infer_by_onnx(node, known_constant)
 
 
-def test_what_the_kernels_cannot_do_is_said() -> None:
+def test_each_unsupported_variant_is_rejected_with_its_reason() -> None:
     image = np.zeros((1, 2, 4, 4), np.float32)
     assert reasons("MaxPool", image, {"kernel_shape": (2, 2)}) == []
     assert reasons("MaxPool", image[None, None], {"kernel_shape": (1, 1, 2, 2)}) == ["rank"]

@@ -73,21 +73,21 @@ def test_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], op_type: s
 @given(case=pools(), dtype=st.sampled_from(["f4", "f8", "i1", "u1"]), order=st.integers(0, 1))
 def test_indices_agree_with_onnxruntime(case: tuple[Array, Attrs], dtype: str, order: int) -> None:
     x, attrs = case
-    x = (x * 20).astype(np.int8).astype(dtype)  # equal elements: the first counts
+    x = (x * 20).astype(np.int8).astype(dtype)  # of equal elements the first is the maximum
     attrs = attrs | {"storage_order": order}
     ours = run_op(make_node("MaxPool", [x], attrs, outputs=2), [x], threads=2)
     for mine, theirs in zip(ours, ort("MaxPool", [x], attrs, 2), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_an_index_of_nan_is_that_of_the_first() -> None:
+def test_the_index_of_a_nan_maximum_is_that_of_the_first_nan() -> None:
     x = np.array([[[1, np.nan, 3, np.nan, 0, 2]]], np.float32)
     largest, indices = run_op(make_node("MaxPool", [x], {"kernel_shape": (4,), "strides": (2,)}, outputs=2), [x])
     np.testing.assert_array_equal(largest, [[[np.nan, np.nan]]])
     np.testing.assert_array_equal(indices, [[[1, 3]]])
 
 
-def test_no_images_give_none() -> None:
+def test_an_empty_batch_gives_an_empty_result() -> None:
     x = np.zeros((0, 2, 4, 4), np.float32)
     assert run_op(make_node("MaxPool", [x], {"kernel_shape": (2, 2)}), [x])[0].shape == (0, 2, 3, 3)
 
@@ -105,7 +105,7 @@ def test_unpool_agrees_with_the_reference(dtype: str, shape: tuple[int, ...] | N
 
 
 @pytest.mark.parametrize("index", [-1, 16])
-def test_an_index_outside_is_refused(index: int) -> None:
+def test_an_out_of_range_index_is_refused(index: int) -> None:
     arrays = [np.ones((1, 1, 2), np.float32), np.array([[[0, index]]])]
     with pytest.raises(_kernels.Fault):
         run_op(make_node("MaxUnpool", arrays, {"kernel_shape": (8,), "strides": (8,)}), arrays)

@@ -1,4 +1,4 @@
-"""Modules of operators and models with their nodes, in a few lines each."""
+"""Short modules that register custom operators, and models that use them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def module(folder: Path, text: str = DOUBLE, name: str = "my_ops.py") -> Path:
 
 
 def double(**bodies: str) -> str:
-    """The module with another `infer`, `forward` … : their bodies."""
+    """The source of the module, with the body of `infer`, `forward` or another method replaced."""
     own = {"infer": "return x", "forward": "return x * x.dtype.type(2)", **bodies}
     functions = "".join(f"    @staticmethod\n    def {name}(ctx, x):\n        {body}\n" for name, body in own.items())
     return f'\n@atcpy.register_operator("Double")\nclass Double:\n{functions}'

@@ -1,4 +1,4 @@
-"""Kernels in C from a user's own library, compiled here."""
+"""Kernels of a user's C library, which the tests compile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Echo:
     def forward(ctx, x, y=None):
         raise RuntimeError("the kernel is asked, not numpy")
 """
-# Output 0 is a copy, output 1 tells what the kernel sees.
+# Output 0 is a copy of the input, output 1 reports what the kernel sees.
 ECHO = """
 int echo(const atcpy_call *call)
 {
@@ -79,7 +79,7 @@ def run(tmp_path: Path) -> Run:
     return convert_and_run
 
 
-def test_it_sees_pointers_shapes_types_and_attributes(tmp_path: Path, run: Run) -> None:
+def test_a_kernel_sees_pointers_shapes_types_and_attributes(tmp_path: Path, run: Run) -> None:
     build(tmp_path)
     graph = "g (float[2,3] x) => (float[2,3] y, int64[8] s) { a = Abs(x) b, s = my.dom.Echo<k = [7, 9]>(a) y = Neg(b) }"
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -89,7 +89,7 @@ def test_it_sees_pointers_shapes_types_and_attributes(tmp_path: Path, run: Run) 
 
 
 @pytest.mark.parametrize(("dtype", "number"), [("float16", 10), ("bool", 9), ("int64", 7), ("double", 11)])
-def test_every_type_of_whole_bytes(tmp_path: Path, run: Run, dtype: str, number: int) -> None:
+def test_every_dtype_of_whole_bytes(tmp_path: Path, run: Run, dtype: str, number: int) -> None:
     build(tmp_path)
     x = np.array([0, 1, 1], np.dtype("float64" if dtype == "double" else dtype))
     y, seen = run(f"g ({dtype}[3] x) => ({dtype}[3] y, int64[8] s) {{ y, s = my.dom.Echo(x) }}", x=x)
@@ -119,7 +119,7 @@ def test_open_sizes_and_several_threads(tmp_path: Path) -> None:
             assert np.all(y == 1)
 
 
-def test_it_works_on_the_plans_own_memory(tmp_path: Path) -> None:
+def test_a_kernel_works_directly_on_plan_memory(tmp_path: Path) -> None:
     code = """
     int place(const atcpy_call *call)
     {
@@ -138,7 +138,7 @@ def test_it_works_on_the_plans_own_memory(tmp_path: Path) -> None:
         assert session.run(None, {"x": np.ones(1, np.int64)})[0] == -same
 
 
-def test_elements_that_share_bytes_are_left_to_forward(tmp_path: Path) -> None:
+def test_sub_byte_dtypes_fall_back_to_forward(tmp_path: Path) -> None:
     build(tmp_path)
     source = OPS.replace('raise RuntimeError("the kernel is asked, not numpy")', "return x, np.arange(8)")
     path = module(tmp_path, source)
@@ -153,7 +153,7 @@ def test_elements_that_share_bytes_are_left_to_forward(tmp_path: Path) -> None:
     np.testing.assert_array_equal(seen, np.arange(8))
 
 
-def test_a_kernel_that_fails_says_why(tmp_path: Path, run: Run) -> None:
+def test_a_failing_kernel_reports_its_message(tmp_path: Path, run: Run) -> None:
     build(tmp_path)
     with pytest.raises(AtcError) as caught:
         run('g (float[3] x) => (float[3] y) { y, s = my.dom.Echo<t = "no room">(x) }', x=np.ones(3, np.float32))
@@ -172,7 +172,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_library_that_does_not_fit(tmp_path: Path, run: Run, case: str) -> None:
+def test_an_incompatible_library_is_refused(tmp_path: Path, run: Run, case: str) -> None:
     code, message = REFUSED[case]
     build(tmp_path, code)
     with pytest.raises(AtcError) as caught:

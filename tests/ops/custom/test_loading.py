@@ -1,4 +1,4 @@
-"""Which operators a conversion and a session know, and what they refuse."""
+"""Which custom operators a conversion and a session load, and which modules they refuse."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_package_needs_its_operators(tmp_path: Path) -> None:
     assert "--custom-ops" in caught.value.hint
 
 
-def test_operators_of_a_file_are_known_only_where_it_is_named(tmp_path: Path) -> None:
+def test_operators_of_a_file_apply_only_to_conversions_that_name_it(tmp_path: Path) -> None:
     atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
     error = error_of(tmp_path, ())
     assert error.code == "E19010"
@@ -65,7 +65,7 @@ def quick_gelu(folder: Path, name: str, custom_ops: object = ()) -> np.ndarray:
 
 
 @pytest.mark.parametrize("domain", ["", ', domain="com.microsoft"'])
-def test_a_file_replaces_an_op_of_onnx_runtime_only_where_it_is_named(tmp_path: Path, domain: str) -> None:
+def test_a_file_overrides_an_onnx_runtime_op_only_in_conversions_that_name_it(tmp_path: Path, domain: str) -> None:
     path = module(tmp_path, DOUBLE.replace('"Double"', f'"QuickGelu"{domain}'))
     built_in = quick_gelu(tmp_path, "before.om")
     for number in range(2):
@@ -76,7 +76,7 @@ def test_a_file_replaces_an_op_of_onnx_runtime_only_where_it_is_named(tmp_path: 
     assert atcpy.convert(model(QUICK_GELU, OPSETS), tmp_path / "m.om").custom_ops == ()
 
 
-def test_conversions_in_threads_find_each_its_own_record(tmp_path: Path) -> None:
+def test_concurrent_conversions_each_use_their_own_record(tmp_path: Path) -> None:
     path = module(tmp_path, DOUBLE.replace('"Double"', '"QuickGelu", domain="com.microsoft"'))
     expected = {None: quick_gelu(tmp_path, "m.om"), path: -2 * np.abs(X)}
     files = [None, path] * 4
@@ -86,17 +86,17 @@ def test_conversions_in_threads_find_each_its_own_record(tmp_path: Path) -> None
         np.testing.assert_array_equal(result, expected[file])
 
 
-def test_a_file_that_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_modified_file_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for factor in (2, 3):
         path = module(tmp_path, double(forward=f"return x * x.dtype.type({factor})"))
-        os.utime(path, (1_700_000_000, 1_700_000_000))  # changed within one second, and to the same size
+        os.utime(path, (1_700_000_000, 1_700_000_000))  # modified within one second, with the same size
         atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=path)
         session = atcpy.InferenceSession(tmp_path / "m.om", custom_ops=path)
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], -factor * np.abs(X))
 
 
-def test_the_package_records_the_digest_and_is_the_same_each_time(tmp_path: Path) -> None:
+def test_the_package_records_the_digest_and_is_deterministic(tmp_path: Path) -> None:
     import hashlib
 
     path = module(tmp_path)
@@ -111,7 +111,7 @@ def test_the_package_records_the_digest_and_is_the_same_each_time(tmp_path: Path
     assert str(tmp_path).encode() not in packages[0]
 
 
-def test_modules_and_classes_are_named_as_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_and_classes_are_accepted_as_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     module(tmp_path, name="ops_by_import.py")
     imported = importlib.import_module("ops_by_import")
@@ -122,7 +122,7 @@ def test_modules_and_classes_are_named_as_objects(tmp_path: Path, monkeypatch: p
     assert error_of(tmp_path, 3).code == "E10003"
 
 
-def test_an_operator_of_the_process_needs_no_name(tmp_path: Path) -> None:
+def test_an_operator_registered_in_the_process_needs_no_option(tmp_path: Path) -> None:
     @atcpy.register_operator("Double", domain="my.dom")
     class Double:
         def infer(self, ctx, x):  # type: ignore[no-untyped-def]
@@ -165,14 +165,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_module_that_cannot_be_used_is_pointed_at(tmp_path: Path, case: str) -> None:
+def test_the_error_locates_the_fault_in_an_unusable_module(tmp_path: Path, case: str) -> None:
     text, code, line = REFUSED[case]
     path = module(tmp_path, text)
     error = error_of(tmp_path, path)
     assert (error.code, error.exit_code) == (code, 2)
     assert line is None or error.where.line == line
     assert str(path) in str(error.where) or "kernel" in case
-    # Nothing of it stays: corrected, it loads.
+    # Nothing stays registered: after a correction the module loads.
     atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path))
 
 
@@ -183,14 +183,14 @@ def test_two_files_cannot_register_one_operator(tmp_path: Path) -> None:
     assert str(first) in error.what
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert error_of(tmp_path, tmp_path / "nope.py").code == "E10410"
     assert error_of(tmp_path, tmp_path).exit_code == 2
     (tmp_path / "ops.txt").write_text(HEAD, encoding="utf-8")
     assert error_of(tmp_path, tmp_path / "ops.txt").code == "E13029"
 
 
-def test_a_module_may_be_imported_and_named_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_may_be_both_imported_and_loaded_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("imported_first", "imported_last"):
         path = module(tmp_path, DOUBLE, f"{name}.py")
@@ -206,7 +206,7 @@ def test_a_module_may_be_imported_and_named_by_its_path(tmp_path: Path, monkeypa
         forget_all()
 
 
-def test_a_module_may_import_its_neighbours(tmp_path: Path) -> None:
+def test_a_module_may_import_modules_of_its_folder(tmp_path: Path) -> None:
     module(tmp_path, "FACTOR = 2\n", name="neighbour_of_ops.py")
     text = "import neighbour_of_ops\n" + double(forward="return x * x.dtype.type(neighbour_of_ops.FACTOR)")
     atcpy.convert(model(ONE_NODE), tmp_path / "m.om", custom_ops=module(tmp_path, text))

@@ -1,4 +1,4 @@
-"""Nodes of custom operators on their way through the compiler: which are meant, and what becomes of them."""
+"""Nodes of custom operators through the compiler: which nodes an operator matches, and how they are compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.custom.models import DOUBLE, ONE_NODE, double, model, module
 STANDARD_OPS = {
     schema.domain: schema.name for schema in reversed(onnx.defs.get_all_schemas()) if not onnx.defs.has(schema.name)
 }
-"""An op of each domain of the standard."""
+"""For each standard domain, an op that only this domain defines."""
 
 pytestmark = pytest.mark.usefixtures("no_custom_ops")
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -34,7 +34,7 @@ def kinds(session: atcpy.InferenceSession) -> list[str]:
 
 
 @pytest.mark.parametrize("domain", ["my.dom.", "com.microsoft.", ""])
-def test_an_operator_without_a_domain_stands_for_every_domain(tmp_path: Path, domain: str) -> None:
+def test_an_operator_without_a_domain_matches_every_domain(tmp_path: Path, domain: str) -> None:
     text = ONE_NODE.replace("my.dom.", domain)
     _, session = converted(model(text, '"": 21, "my.dom": 1, "com.microsoft": 1'), tmp_path, DOUBLE)
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
@@ -43,7 +43,7 @@ def test_an_operator_without_a_domain_stands_for_every_domain(tmp_path: Path, do
 @pytest.mark.parametrize(
     ("domain", "name"), [(domain, name) for domain, name in STANDARD_OPS.items() if domain != ""], ids="::".join
 )
-def test_an_operator_without_a_domain_leaves_what_the_standard_defines_alone(domain: str, name: str) -> None:
+def test_an_operator_without_a_domain_does_not_match_standard_ops(domain: str, name: str) -> None:
     class Own:
         infer = staticmethod(lambda ctx, x: x)
         forward = staticmethod(lambda ctx, x: x)
@@ -56,14 +56,14 @@ def test_an_operator_without_a_domain_leaves_what_the_standard_defines_alone(dom
     assert load_custom_ops(()).find(domain, name) is None
 
 
-def test_a_node_of_the_ml_standard_is_computed_by_it(tmp_path: Path) -> None:
+def test_an_operator_without_a_domain_does_not_override_an_ai_onnx_ml_op(tmp_path: Path) -> None:
     text = "g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Scaler<offset = [1.0], scale = [3.0]>(x) }"
     proto = model(text, '"": 21, "ai.onnx.ml": 3')
     _, session = converted(proto, tmp_path, DOUBLE.replace("Double", "Scaler"))
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], (X - 1) * 3)
 
 
-def test_an_operator_with_a_domain_stands_for_that_alone(tmp_path: Path) -> None:
+def test_an_operator_with_a_domain_matches_only_that_domain(tmp_path: Path) -> None:
     text = DOUBLE.replace('"Double"', '"Double", domain="other.dom"')
     with pytest.raises(AtcError, match="E19010"):
         converted(model(ONE_NODE), tmp_path, text)
@@ -72,7 +72,7 @@ def test_an_operator_with_a_domain_stands_for_that_alone(tmp_path: Path) -> None
 FUNCTION = '<domain: "my.dom", opset_import: ["": 21]> Double (x) => (y) { a = Add(x, x) y = Relu(a) }'
 
 
-def test_a_registered_operator_wins_over_the_models_function(tmp_path: Path) -> None:
+def test_a_registered_operator_overrides_a_model_local_function(tmp_path: Path) -> None:
     proto = model(ONE_NODE, functions=FUNCTION)
     _, session = converted(proto, tmp_path, DOUBLE)
     assert "Double" in kinds(session)
@@ -80,11 +80,11 @@ def test_a_registered_operator_wins_over_the_models_function(tmp_path: Path) -> 
     assert "Double" not in kinds(atcpy.InferenceSession(tmp_path / "inlined.om"))
 
 
-def test_a_decomposed_operator_is_gone(tmp_path: Path) -> None:
+def test_a_decomposed_operator_is_not_needed_at_run_time(tmp_path: Path) -> None:
     text = double(decompose="return ctx.Mul(x, 2.0)")
     report, _ = converted(model(ONE_NODE), tmp_path, text)
     assert not report.host_cpu_ops
-    session = atcpy.InferenceSession(tmp_path / "m.om")  # needs no operator any more
+    session = atcpy.InferenceSession(tmp_path / "m.om")  # without the operator's module
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -2 * np.abs(X))
 
 
@@ -95,7 +95,7 @@ def test_a_decomposed_operator_of_open_rank(tmp_path: Path, form: str) -> None:
     np.testing.assert_array_equal(session.run(None, {"x": X, "s": np.array([3, 2])})[0], -2 * X.reshape(3, 2))
 
 
-def test_an_operator_may_be_nothing_but_its_input(tmp_path: Path) -> None:
+def test_an_operator_may_decompose_to_its_input(tmp_path: Path) -> None:
     text = "g (float[2,3] x) => (float[2,3] y, float[2,3] z) { a = my.dom.Double(x) y = my.dom.Double(a) z = Neg(a) }"
     for functions in ({"decompose": "return x", "forward": "return x"}, {"forward": "return x"}):
         _, session = converted(model(text), tmp_path, double(**functions))
@@ -105,7 +105,7 @@ def test_an_operator_may_be_nothing_but_its_input(tmp_path: Path) -> None:
         assert y.flags.writeable
 
 
-def test_more_operands_than_a_task_has(tmp_path: Path) -> None:
+def test_more_operands_than_a_task_record_holds(tmp_path: Path) -> None:
     text = """
     @atcpy.register_operator("Sum20")
     class Sum20:
@@ -124,14 +124,14 @@ def test_more_operands_than_a_task_has(tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -20 * np.abs(X))
 
 
-def test_texts(tmp_path: Path) -> None:
+def test_string_tensors(tmp_path: Path) -> None:
     text = double(infer="return x", forward="return np.array([t + t for t in x], object)")
     _, session = converted(model("g (string[2] x) => (string[2] y) { y = my.dom.Double(x) }"), tmp_path, text)
     assert session.run(None, {"x": np.array(["a", "bc"], object)})[0].tolist() == ["aa", "bcbc"]
 
 
-def test_what_stands_behind_is_still_fused(tmp_path: Path) -> None:
-    """An op that other frameworks put into the domain of ONNX."""
+def test_nodes_after_a_custom_operator_are_still_fused(tmp_path: Path) -> None:
+    """An op that other frameworks define in ONNX's own domain."""
     text = """
     @atcpy.register_operator("DCNv2")
     class DCNv2:
@@ -152,7 +152,7 @@ def test_what_stands_behind_is_still_fused(tmp_path: Path) -> None:
     assert len([kind for kind in kinds(session) if kind != "TransData"]) == 2
 
 
-def test_it_wins_over_an_op_of_onnx_runtime(tmp_path: Path) -> None:
+def test_an_operator_overrides_an_onnx_runtime_op(tmp_path: Path) -> None:
     text = DOUBLE.replace("Double", "QuickGelu")
     graph = ONE_NODE.replace("my.dom.Double", "com.microsoft.QuickGelu")
     _, session = converted(model(graph, '"": 21, "com.microsoft": 1'), tmp_path, text)
@@ -171,7 +171,7 @@ def test_an_operator_of_constants_is_folded_unless_it_is_random(tmp_path: Path) 
         np.testing.assert_array_equal(session.run(None, {"x": np.zeros(2, np.float32)})[0], [2, 4])
 
 
-def test_memory_is_taken_over_in_place(tmp_path: Path) -> None:
+def test_a_custom_op_may_run_in_place(tmp_path: Path) -> None:
     text = "g (float[64,64] x) => (float[64,64] y) { a = Abs(x) b = my.dom.Double(a) y = Neg(b) }"
     arenas = []
     for flag in ("", ", inplace=(0,)"):
@@ -183,7 +183,7 @@ def test_memory_is_taken_over_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float", "double", "int8", "bool"])
-def test_user_code_gets_the_type_that_the_model_says(tmp_path: Path, dtype: str) -> None:
+def test_user_code_receives_the_dtype_declared_by_the_model(tmp_path: Path, dtype: str) -> None:
     text = double(forward="assert x.dtype == ctx.attrs['t'].dtype; return x", infer="return x")
     node = f"my.dom.Double<t = {dtype}[1] {{1}}>(a)"
     graph = f"g ({dtype}[2,3] x) => ({dtype}[2,3] y) {{ a = Identity(x) b = {node} y = Identity(b) }}"
@@ -219,7 +219,7 @@ def test_attributes_optional_inputs_and_several_outputs(tmp_path: Path, inputs: 
 
 
 @pytest.mark.parametrize("node", ["Affine(x, s, s)", "Affine()"])
-def test_a_wrong_number_of_inputs_is_the_models_fault(tmp_path: Path, node: str) -> None:
+def test_a_wrong_number_of_inputs_is_reported_as_a_model_error(tmp_path: Path, node: str) -> None:
     text = f"g (float[2,3] x, float s) => (float[2,3] y) {{ y = my.dom.{node} }}"
     with pytest.raises(AtcError, match=r"E13014.*1 to 2 are possible"):
         converted(model(text), tmp_path, ALL_KINDS)
@@ -236,7 +236,7 @@ OPEN = "g (float[n,3] x) => (float[m,3] y) { a = Abs(x) b = my.dom.Double(a) y =
 
 
 @pytest.mark.parametrize("shape", ["x.shape", "(None, 3)", "(x.shape[0], 3)", "(2 * x.shape[0] // 2 - 0, 3)"])
-def test_open_sizes(tmp_path: Path, shape: str) -> None:
+def test_symbolic_sizes(tmp_path: Path, shape: str) -> None:
     report, session = converted(model(OPEN), tmp_path, double(infer=f"return x.with_shape({shape})"))
     assert report.unknown_shapes
     for rows in (1, 4):
@@ -244,14 +244,14 @@ def test_open_sizes(tmp_path: Path, shape: str) -> None:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], 2 * x)
 
 
-def test_a_size_that_only_the_run_tells(tmp_path: Path) -> None:
+def test_a_data_dependent_size(tmp_path: Path) -> None:
     text = double(infer="return x.with_shape((None, 3))", forward="return x[x[:, 0] > 0]")
     _, session = converted(model(ONE_NODE.replace("[2,3] y", "[k,3] y")), tmp_path, text)
     assert session.run(None, {"x": np.ones((2, 3), np.float32)})[0].shape == (2, 3)
     assert session.run(None, {"x": np.zeros((2, 3), np.float32)})[0].shape == (0, 3)
 
 
-def test_behind_a_rank_that_only_the_run_tells(tmp_path: Path) -> None:
+def test_an_input_of_data_dependent_rank(tmp_path: Path) -> None:
     graph = "g (float[2,3] x, int64[n] s) => (float y) { r = Reshape(x, s) d = my.dom.Double(r) y = Neg(d) }"
     _, session = converted(model(graph), tmp_path, DOUBLE)
     for shape in ([6], [3, 2]):
@@ -259,7 +259,7 @@ def test_behind_a_rank_that_only_the_run_tells(tmp_path: Path) -> None:
         np.testing.assert_array_equal(y, -2 * X.reshape(shape))
 
 
-def test_integers_of_the_run_do_not_compile_anew(tmp_path: Path) -> None:
+def test_new_integer_inputs_do_not_recompile_the_graph(tmp_path: Path) -> None:
     text = """
     @atcpy.register_operator("Take")
     class Take:
@@ -277,7 +277,7 @@ def test_integers_of_the_run_do_not_compile_anew(tmp_path: Path) -> None:
         y = session.run(None, {"x": np.ones(8, np.float32), "c": np.array([-count])})[0]
         assert y.shape == (count,)
     assert session.shape_cache is not None
-    assert session.shape_cache.misses <= 1 + 3  # the graph, and what follows for three sizes
+    assert session.shape_cache.misses <= 1 + 3  # the graph, and its continuation for three sizes
 
 
 def test_infer_sees_constants(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ LIES_AT_RUN = {
 def test_an_operator_that_lies_or_raises_at_run(tmp_path: Path, case: str, graph: str) -> None:
     body, code, message = LIES_AT_RUN[case]
     _, session = converted(model(graph), tmp_path, double(forward=body))
-    for _ in range(2):  # the session stays usable
+    for _ in range(2):  # the session remains usable
         with pytest.raises(AtcError) as caught:
             session.run(None, {"x": X})
         assert (caught.value.code, caught.value.exit_code) == (code, 4)

@@ -84,7 +84,7 @@ def test_integers(op: str, shapes: tuple[tuple[int, ...], ...], dtype: type, see
 @pytest.mark.parametrize("op", ["And", "Or", "Xor", "Equal"])
 @given(shapes=broadcasts(), seed=st.integers(0, 2**32))
 @settings(max_examples=trials(8))
-def test_truths(op: str, shapes: tuple[tuple[int, ...], ...], seed: int) -> None:
+def test_logical_ops(op: str, shapes: tuple[tuple[int, ...], ...], seed: int) -> None:
     rng = np.random.default_rng(seed)
     check(op, [values(rng, shape, np.bool_) for shape in shapes], "scalar")
 
@@ -97,7 +97,7 @@ def test_fmod_has_the_sign_of_the_dividend(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS[:4], ids=lambda dtype: dtype.__name__)
-def test_the_least_integer_by_minus_one_wraps(dtype: type) -> None:
+def test_the_lowest_integer_divided_by_minus_one_wraps(dtype: type) -> None:
     a, b = np.array([np.iinfo(dtype).min], dtype), np.array([-1], dtype)
     np.testing.assert_array_equal(run_op(make_node("Div", [a, b]), [a, b])[0], a)
     np.testing.assert_array_equal(run_op(make_node("Mod", [a, b]), [a, b])[0], [0])
@@ -139,7 +139,7 @@ def test_special_values(op: str, isa: str) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("op", ["Sum", "Max", "Min"])
-def test_several_operands(op: str, count: int, isa: str) -> None:
+def test_variadic_ops(op: str, count: int, isa: str) -> None:
     rng = np.random.default_rng(count)
     shapes = [(3, 1), (2, 1, 5), (5,), (3, 5), ()]
     arrays = [values(rng, shape, np.float32) for shape in shapes[:count]]
@@ -156,7 +156,7 @@ def test_mean(count: int, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_long_rows_are_dealt_in_parts(isa: str) -> None:
+def test_long_rows_in_several_work_items(isa: str) -> None:
     rng = np.random.default_rng(1)
     arrays = [values(rng, (3, 20001), np.float32), values(rng, (3, 1), np.float32)]
     check("Mul", arrays, isa)
@@ -229,7 +229,7 @@ BOTH: list[Dim] = [1, 4, Sym("n")]
 @pytest.mark.parametrize("a", BOTH, ids=str)
 @pytest.mark.parametrize("b", BOTH, ids=str)
 @pytest.mark.parametrize("op", ["Add", "Less", "Max"])
-def test_types_are_those_of_onnx(op: str, a: Dim, b: Dim) -> None:
+def test_supported_types_are_those_of_onnx(op: str, a: Dim, b: Dim) -> None:
     node = make_node(op, [np.zeros((2, 1)), np.zeros((3, 1, 4))])
     node.operand(0).desc = TensorDesc.plain(DType.FLOAT64, (2, a))
     node.operand(1).desc = TensorDesc.plain(DType.FLOAT64, (3, 1, b))
@@ -247,14 +247,14 @@ def test_types_are_those_of_onnx(op: str, a: Dim, b: Dim) -> None:
         ("PRelu", [(2, 1), (2, 3)], [np.float32, np.float32]),
     ],
 )
-def test_operands_that_do_not_fit(op: str, shapes: list[tuple[int, ...]], dtypes: list[type]) -> None:
+def test_operands_that_do_not_broadcast_are_refused(op: str, shapes: list[tuple[int, ...]], dtypes: list[type]) -> None:
     with pytest.raises(ModelInvalid) as caught:
         make_node(op, [np.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)])
     assert isinstance(caught.value, AtcError) and caught.value.code == "EZ8888"
 
 
-def test_a_slope_whose_sizes_come_at_run_time() -> None:
-    """What is 1 in the input may well be 1 in the slope."""
+def test_a_slope_of_symbolic_sizes() -> None:
+    """A symbolic dim that is 1 in the input may also be 1 in the slope."""
     node = make_node("PRelu", [np.zeros((1, 3)), np.zeros((1, 3))])
     node.operand(1).desc = TensorDesc.plain(DType.FLOAT64, (Sym("n"), Sym("m")))
     assert infer_prelu(node, known_constant)[0].shape == (1, 3)

@@ -1,4 +1,4 @@
-"""Cast: every pair of types against numpy, what ONNX leaves open, and rounding by the bits."""
+"""Cast: every pair of dtypes against numpy, conversions that ONNX leaves undefined, and exact rounding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cast(x: Array, to: DType, isa: str = "scalar") -> Array:
 
 
 def samples(dtype: DType) -> Array:
-    """Numbers that every type holds, and those at the ends of this one; several vectors of them."""
+    """Numbers that every dtype can represent and the limits of `dtype`; several vectors long."""
     if dtype is DType.BOOL:
         return np.array([True, False] * 20)
     common = list(range(0, 120, 3)) + ([] if dtype.name.startswith("UINT") else [-1, -2, -77])
@@ -78,9 +78,7 @@ def test_rounding_to_sixteen_bits(to: DType, source: type, isa: str) -> None:
 
 
 def nearest_even(x: Array, ordered: Array) -> Array:
-    """The nearest of `ordered`, of two equally near ones the one with the even last bit; infinity
-    where that rounds to the next power of two.
-    """
+    """Round to the nearest of `ordered`, ties to even, and to infinity past the largest."""
     step = ordered[-1] - ordered[-2]
     extended = np.concatenate([[ordered[0] - step], ordered, [ordered[-1] + step]])
     index = np.clip(np.searchsorted(extended, x), 1, len(extended) - 1)
@@ -118,7 +116,7 @@ OPEN = [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9]
     ],
     ids=lambda case: case.short if isinstance(case, DType) else "",
 )
-def test_what_onnx_leaves_open_is_the_same_on_each_isa(to: DType, expected: list[int], source: type, isa: str) -> None:
+def test_undefined_conversions_are_the_same_on_each_isa(to: DType, expected: list[int], source: type, isa: str) -> None:
     x = np.array(OPEN * 5, source)
     np.testing.assert_array_equal(cast(x, to, isa), np.array(expected * 5, to.numpy))
 
@@ -129,7 +127,7 @@ def test_many_work_items(isa: str) -> None:
     np.testing.assert_array_equal(cast(x, DType.FLOAT32, isa), x.astype(np.float32))
 
 
-def test_cast_like_takes_the_other_type() -> None:
+def test_cast_like_casts_to_the_type_of_its_second_input() -> None:
     arrays = [np.array([1.5, -2.5], np.float32), np.zeros(3, np.int64)]
     np.testing.assert_array_equal(run_op(make_node("CastLike", arrays), arrays)[0], np.array([1, -2]))
 
@@ -146,7 +144,7 @@ def test_small_and_empty(shape: tuple[int, ...]) -> None:
     assert cast(np.ones(shape, np.int32), DType.FLOAT32).shape == shape
 
 
-def test_sizes_pass_through_a_cast() -> None:
+def test_symbolic_sizes_propagate_through_a_cast() -> None:
     elements = (Sym("batch"), 3, -1)
     for to, expected in [(DType.INT32, elements), (DType.UINT8, None), (DType.BOOL, (UNNAMED, 1, 1))]:
         node = make_node("Cast", [np.zeros(3, np.int64)], {"to": to.onnx})

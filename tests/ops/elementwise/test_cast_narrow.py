@@ -25,7 +25,7 @@ def cast(x: Array, to: DType, isa: str = "scalar", threads: int = 1, **attrs: ob
 
 
 def patterns(dtype: DType) -> Array:
-    """Every pattern of bits, as numpy holds them."""
+    """Every bit pattern of the dtype, as a numpy array."""
     codes = np.arange(1 << dtype.bits, dtype=np.uint8)
     if dtype in {DType.INT4, DType.INT2}:
         codes |= np.where(codes >> dtype.bits - 1, 256 - (1 << dtype.bits), 0).astype(np.uint8)
@@ -68,7 +68,7 @@ def test_rounds_to_the_nearest(to: DType, source: type, isa: str) -> None:
     x = np.concatenate([ordered, halves, np.nextafter(halves, np.inf), np.nextafter(halves, -np.inf), [1e9, -1e9]])
     x = x.astype(source).astype(np.float64)
     x = x[np.isfinite(x)]
-    # The nearest value, of two equally near ones that of the even pattern.
+    # The nearest value, ties to the even bit pattern.
     even_first = sorted((code for code in range(1 << to.bits) if np.isfinite(values[code])), key=lambda code: code % 2)
     expected = values[even_first][np.abs(x[:, None] - values[even_first]).argmin(1)]
     np.testing.assert_array_equal(cast(x.astype(source), to, isa).astype(np.float64), expected)
@@ -86,7 +86,7 @@ LARGEST = dict(zip(FLOATS8, [0x7E, 0x7F, 0x7B, 0x7F], strict=True))
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("to", FLOATS8, ids=lambda dtype: dtype.short)
-def test_what_is_out_of_range(to: DType, isa: str) -> None:
+def test_values_out_of_range(to: DType, isa: str) -> None:
     np.testing.assert_array_equal(bits(cast(SPECIAL, to, isa, saturate=0)), UNSATURATED[to])
     saturated = bits(cast(SPECIAL, to, isa))
     largest = LARGEST[to]
@@ -123,7 +123,7 @@ def test_powers_of_two_out_of_range(saturate: int, expected: list[int], isa: str
 
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 @pytest.mark.parametrize("saturate", [0, 1])
-def test_folding_gives_what_the_kernel_gives(mode: str, saturate: int) -> None:
+def test_constant_folding_agrees_with_the_kernel(mode: str, saturate: int) -> None:
     rng = np.random.default_rng(4)
     x = np.concatenate([SPECIAL, POWERS, np.exp(rng.uniform(-100, 90, 500)).astype(np.float32)])
     node = make_node("Cast", [x], {"to": DType.FLOAT8E8M0.onnx, "round_mode": mode, "saturate": saturate})
@@ -151,13 +151,13 @@ def test_integers_keep_their_low_bits() -> None:
     np.testing.assert_array_equal(cast(x, DType.UINT2).astype(np.int8), [3, 3, 0, 1, 0, 0])
 
 
-def test_cast_like_takes_the_attributes_too() -> None:
+def test_cast_like_honours_its_attributes() -> None:
     arrays = [np.array([1e9], np.float32), np.zeros(1, DType.FLOAT8E5M2.numpy)]
     assert bits(run_op(make_node("CastLike", arrays, {"saturate": 0}), arrays)[0]) == 0x7C
     assert bits(run_op(make_node("CastLike", arrays), arrays)[0]) == 0x7B
 
 
-def test_elements_that_share_bytes_stay_plain() -> None:
+def test_sub_byte_elements_stay_in_plain_format() -> None:
     node = make_node("Cast", [np.zeros((1, 2, 3, 3), np.float32)], {"to": onnx.TensorProto.INT4})
     opdef = find_opdef(node)
     assert opdef is not None and opdef.layout is not None

@@ -1,4 +1,4 @@
-"""IsNaN and IsInf on every pattern of bits of the small types, and where the large ones bend."""
+"""IsNaN and IsInf on every bit pattern of the small dtypes and on the edge cases of the large ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def samples(dtype: DType) -> Array:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.short)
-def test_each_pattern(dtype: DType, isa: str) -> None:
+def test_each_bit_pattern(dtype: DType, isa: str) -> None:
     x = samples(dtype)
     with np.errstate(invalid="ignore"):
         wide = x.astype(np.float64)
@@ -56,7 +56,7 @@ def test_blocks_of_channels() -> None:
     assert node.output.desc.storage_shape == (2, 1, 3, 2, 16)
 
 
-def test_integers_have_neither() -> None:
+def test_integers_are_never_nan_or_infinite() -> None:
     node = make_node("IsNaN", [np.zeros(3, np.float32)])
     node.operand(0).desc = node.operand(0).desc.plain(DType.INT32, (3,))
     opdef = find_opdef(node)

@@ -35,7 +35,7 @@ def test_large_unsigned_bounds() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_nan_passes(isa: str) -> None:
+def test_nan_propagates(isa: str) -> None:
     arrays = [np.full(17, np.nan, np.float32), as_bound(0, np.float32), as_bound(6, np.float32)]
     assert np.isnan(run_op(make_node("Clip", arrays, constants=[1, 2]), arrays, isa=isa)[0]).all()
 

@@ -25,7 +25,7 @@ def sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0, -x))
 
 
-# Op, its definition in float64, ulp that its vector rows may be off.
+# Op, its definition in float64, maximum error of its vector rows in ulp.
 ACCURATE: list[tuple[str, Function, float]] = [
     ("Exp", np.exp, 1.1),
     ("Log", np.log, 1),
@@ -41,13 +41,13 @@ ACCURATE: list[tuple[str, Function, float]] = [
     ("Sqrt", np.sqrt, 0.5),
     ("Reciprocal", lambda x: 1 / x, 0.5),
 ]
-# Far below zero these subtract nearly equal numbers, or fade below the normal range: there, an error
-# of this size beside the op's scale is allowed.
+# Far below zero these subtract nearly equal numbers or become denormal: there, an error
+# of this size relative to the op's scale is allowed.
 SMALL = {"Sigmoid": 1e-37, "Swish": 1e-37, "Softplus": 1e-37, "Mish": 1e-37}
 
 
 def points() -> Array:
-    """All magnitudes, both signs, and closely where the functions bend."""
+    """All magnitudes of both signs, with dense samples where the functions bend."""
     rng = np.random.default_rng(11)
     sizes = np.exp(rng.uniform(math.log(1e-44), math.log(3e38), 6000))
     return np.concatenate(
@@ -82,7 +82,7 @@ CASES: list[tuple[str, dict[str, object]]] = [
     ("Round", {}), ("Sin", {}), ("Cos", {}), ("Tan", {}), ("Asin", {}), ("Acos", {}), ("Atan", {}), ("Sinh", {}),
     ("Cosh", {}), ("Asinh", {}), ("Acosh", {}), ("Atanh", {}),
 ]  # fmt: skip
-# The reference's formula overflows on the way where the limit of the function is finite.
+# The reference's formula overflows in an intermediate where the function itself stays finite.
 LIMITS = {"Softplus": {np.inf: np.inf}}
 
 
@@ -124,7 +124,7 @@ def test_odd_shapes(op: str, isa: str, shape: list[int], threads: int) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_many_work_items_give_what_one_gives(isa: str) -> None:
+def test_results_do_not_depend_on_the_number_of_work_items(isa: str) -> None:
     x = np.random.default_rng(0).standard_normal(3 * (1 << 14) + 5).astype(np.float32)
     node = make_node("Sigmoid", [x])
     np.testing.assert_array_equal(run_op(node, [x], isa=isa, threads=2)[0], run_op(node, [x], isa=isa, threads=1)[0])
@@ -162,7 +162,7 @@ def test_integers(op: str, dtype: type) -> None:
 def test_shrink(lambd: float, bias: float, dtype: type) -> None:
     x = np.arange(0 if dtype in UNSIGNED else -20, 20).astype(dtype)
     if np.dtype(dtype).kind == "u":
-        x = x[(x > lambd + 4) | (x <= lambd)]  # what falls below zero has no definition
+        x = x[(x > lambd + 4) | (x <= lambd)]  # an unsigned result below zero is undefined
     node = make_node("Shrink", [x], {"lambd": lambd, "bias": bias})
     np.testing.assert_array_equal(run_op(node, [x])[0], reference_op(node, [x])[0])
 
@@ -180,7 +180,7 @@ def test_not() -> None:
 
 
 @pytest.mark.parametrize("op", sorted({case[0] for case in CASES}))
-def test_types_are_those_of_onnx(op: str) -> None:
+def test_supported_types_are_those_of_onnx(op: str) -> None:
     x = np.zeros((2, 3, 4, 5), np.float64)
     node = make_node(op, [x])
     assert [node.output.desc] == infer_by_onnx(node, known_constant)
@@ -205,7 +205,7 @@ def test_an_unknown_gelu_is_refused() -> None:
 
 
 @pytest.mark.parametrize("op", ["LeakyRelu", "HardSigmoid"])
-def test_defaults_are_of_float32_like_attributes(op: str) -> None:
+def test_default_attributes_are_rounded_to_float32(op: str) -> None:
     x = np.array([-1.0, -3.0, 0.3])
     stated = {"LeakyRelu": {"alpha": 0.01}, "HardSigmoid": {"alpha": 0.2}}[op]
     as_stored = {name: float(np.float32(number)) for name, number in stated.items()}
@@ -217,7 +217,7 @@ def test_defaults_are_of_float32_like_attributes(op: str) -> None:
 @pytest.mark.parametrize("op", ["Erf", "Gelu", "HardSwish", "Softsign"])
 @pytest.mark.parametrize("shape", [(), (5,)])
 def test_constants_are_folded_in_their_own_precision(op: str, shape: tuple[int, ...]) -> None:
-    """As the kernel computes them: the reference rounds some to float32, or fails on scalars."""
+    """Folding agrees with the kernel; ONNX's reference rounds some results to float32 or fails on scalars."""
     x = np.random.default_rng(7).standard_normal(shape)
     node, opdef = make_node(op, [x]), find_opdef(make_node(op, [x]))
     assert opdef is not None and opdef.evaluate is not None

@@ -1,4 +1,4 @@
-"""Graph kernels against the same graphs unfused and ONNX Runtime: random elementwise graphs, and what spans mean."""
+"""Graph kernels against the same graphs unfused and ONNX Runtime: random elementwise graphs, and spans."""
 
 from __future__ import annotations
 
@@ -171,14 +171,14 @@ def test_random_graphs_compute_the_same_fused_and_unfused(seed: int, monkeypatch
     for a, b in zip(ours, plain, strict=True):
         np.testing.assert_array_equal(a, b)
     if any(node.op_type.startswith("Reduce") for node in builder.nodes):
-        return  # sums beyond float32 on the way; NaN among the largest
+        return  # intermediate sums overflow float32, or NaN is compared
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for a, b in zip(ours, session.run(None, feeds), strict=True):
-        if a.dtype != np.bool_:  # at the border of a comparison one rounding decides
+        if a.dtype != np.bool_:  # one rounding may flip a comparison
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)
 
 
-def test_evaluation_is_what_the_kernel_computes() -> None:
+def test_evaluation_agrees_with_the_kernel() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     net (float[2,3,4] x, float[3,1] s) => (float[6,4] y) <int64[2] flat = {6, 4}, float two = {2}> {
       a = Mul(x, s)
@@ -200,7 +200,7 @@ def test_evaluation_is_what_the_kernel_computes() -> None:
 
 @pytest.mark.parametrize("zero", [0, 7, 100])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-def test_quantisation_within_a_kernel_is_that_of_its_own(dtype: str, zero: int) -> None:
+def test_quantisation_inside_a_graph_kernel_agrees_with_the_standalone_kernels(dtype: str, zero: int) -> None:
     text = f"""<ir_version: 10, opset_import: ["" : 21]>
     net ({dtype}[300] x, float[300] f) => (float[300] y, {dtype}[300] z)
     <float scale = {{0.037}}, {dtype} zero = {{{zero}}}, float step = {{0.11}}> {{
@@ -219,7 +219,7 @@ def test_quantisation_within_a_kernel_is_that_of_its_own(dtype: str, zero: int) 
         np.testing.assert_array_equal(a, b)
 
 
-def test_integers_of_32_bits_lose_their_zero_point_in_a_kernel_of_their_own() -> None:
+def test_int32_with_a_zero_point_is_dequantised_by_a_standalone_kernel() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     net (int32[9] x, float[9] f) => (float[9] y) <float scale = {0.5}, int32 zero = {16777217}> {
       d = DequantizeLinear(x, scale, zero)
@@ -248,7 +248,7 @@ def test_spans_are_ranges_of_strides(shape: tuple[int, ...], target: tuple[int, 
 
 
 @given(st.data())
-def test_spans_within_spans_broadcast_as_numpy_does(data: st.DataObject) -> None:
+def test_nested_spans_broadcast_as_numpy_does(data: st.DataObject) -> None:
     target = tuple(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4)))
     middle = tuple(size if data.draw(st.booleans()) else 1 for size in target)
     inner = tuple(size if data.draw(st.booleans()) else 1 for size in middle)
@@ -262,13 +262,13 @@ def test_spans_within_spans_broadcast_as_numpy_does(data: st.DataObject) -> None
     np.testing.assert_array_equal(np.broadcast_to(array.reshape(own), dims).reshape(-1), expected.reshape(-1))
 
 
-def test_a_repetition_that_ends_amid_another_is_none() -> None:
+def test_a_repetition_that_does_not_divide_another_is_no_span() -> None:
     assert within(((4, 20),), ((1, 6),)) is None
     assert within(((6, 30),), ((1, 4),)) is None
     assert within(((4, 20),), ((2, 12),)) == ((2, 60),)
 
 
-def test_a_view_that_cuts_rows_anew_keeps_what_was_repeated_along_them_apart() -> None:
+def test_a_reshape_that_regroups_an_expanded_operand_computes_the_same() -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     net (float[2,1] s, float[3,5,4] y) => (float[3,5,4] z) <int64[2] wide = {2, 6}, int64[3] other = {3, 1, 4}> {
       n = Neg(s)
@@ -283,7 +283,7 @@ def test_a_view_that_cuts_rows_anew_keeps_what_was_repeated_along_them_apart() -
 
 
 @pytest.mark.parametrize(("op", "copies"), [("Mul", 2), ("Pow", 1)])
-def test_what_is_cheap_is_computed_where_it_is_read(op: str, copies: int) -> None:
+def test_cheap_ops_are_recomputed_in_each_consumer(op: str, copies: int) -> None:
     """Both kernels multiply; one of them only raises to a power."""
     text = f"""<ir_version: 10, opset_import: ["" : 21]>
     net (float[64,40] x) => (float[64,40] z) <float k = {{2.5}}> {{

@@ -1,4 +1,4 @@
-"""Reductions in graph kernels: against the ONNX reference in double, on every instruction set; what stays apart."""
+"""Reductions in graph kernels against the ONNX reference in float64 on every ISA, and the limits of fusion."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NORMALISED = """
 
 
 def model_of(body: str, shape: tuple[int, ...], axes: tuple[int, ...], result: tuple[int, ...]) -> onnx.ModelProto:
-    """`body` makes y of x, of a shape, and of w, one row of it: what the axes reduce, and behind."""
+    """Build a model in which `body` computes y from x and from w, which has the shape of one row of x."""
 
     def text(sizes: tuple[int, ...]) -> str:
         return ",".join(map(str, sizes))
@@ -54,19 +54,19 @@ def compiled(model: onnx.ModelProto, **options: object) -> CompiledModel:
 
 
 def nodes_of(model: onnx.ModelProto) -> list[Node]:
-    """What a model is compiled to."""
+    """The compiled nodes of a model."""
     return [node for node in compiled(model).graph.nodes if not node.is_structural]
 
 
 def only_kernel(model: onnx.ModelProto) -> Node:
-    """The graph kernel that a whole model becomes."""
+    """The single graph kernel that the whole model is compiled to."""
     nodes = [node for node in nodes_of(model) if node.op_type != "Reshape"]
     assert [node.op_type for node in nodes] == ["GraphKernel"]
     return nodes[0]
 
 
 def exact(model: onnx.ModelProto, x: Array, w: Array) -> Array:
-    """By the reference, in double."""
+    """The result of the ONNX reference in float64."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     for info in (*wide.graph.input, *wide.graph.output):
@@ -80,7 +80,7 @@ def exact(model: onnx.ModelProto, x: Array, w: Array) -> Array:
 
 
 def check(model: onnx.ModelProto, x: Array, w: Array, isa: str) -> None:
-    """Near the exact numbers; the same bits by any number of threads."""
+    """Assert that results are near the exact ones, and bit-identical for any number of threads."""
     node = only_kernel(model)
     feeds = [w if value.name == "w" else x for value in node.operands]
     result = run_op(node, feeds, isa=isa)[0]
@@ -105,7 +105,7 @@ def reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keepdims: bool) ->
 def test_a_reduction_ends_a_chain(
     isa: str, rows: list[int], columns: int, kind: str, keepdims: bool, joint: bool
 ) -> None:
-    """Each kind over one or two last dims, what makes its operand and what takes its result in the same kernel."""
+    """Each kind over the last one or two dims, with its producer and consumer in the same kernel."""
     shape = (*rows, 2, columns) if joint and columns <= 2048 else (*rows, columns)
     axes = tuple(range(len(rows), len(shape)))
     if kind == "Prod" and prod(shape[len(rows) :]) > 40:
@@ -121,7 +121,7 @@ def test_a_reduction_ends_a_chain(
 @settings(max_examples=trials(12), deadline=None)
 @given(rows=st.lists(st.integers(1, 4), min_size=1, max_size=2), columns=COLUMNS)
 def test_reduced_values_go_back_into_their_rows(isa: str, rows: list[int], columns: int) -> None:
-    """A norm that no pattern knows, in one kernel."""
+    """A normalization that no pattern recognises becomes one kernel."""
     shape = (*rows, columns)
     rng = np.random.default_rng(columns)
     x, w = (rng.normal(0, 3, size).astype("f4") for size in (shape, shape[-1:]))
@@ -130,7 +130,7 @@ def test_reduced_values_go_back_into_their_rows(isa: str, rows: list[int], colum
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("kind", ["Sum", "Mean", "Max", "Min", "L2"])
-def test_what_is_no_number_stays_in_its_row(isa: str, kind: str) -> None:
+def test_nan_stays_in_its_row(isa: str, kind: str) -> None:
     x = np.ones((6, 37), np.float32)
     x[0, 3], x[1, 30], x[2, 36], x[3, 1:3], x[4] = np.nan, np.inf, -np.inf, (np.inf, -np.inf), -0.0
     body = f"a = Mul(x, w) y = Reduce{kind}<keepdims = 0>(a, axes)"
@@ -142,7 +142,7 @@ def test_what_is_no_number_stays_in_its_row(isa: str, kind: str) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 @pytest.mark.parametrize("kind", ["Sum", "Max"])
-def test_nothing_is_reduced(shape: tuple[int, int], kind: str) -> None:
+def test_empty_reductions(shape: tuple[int, int], kind: str) -> None:
     model = model_of(f"a = Neg(x) b = Reduce{kind}(a, axes) y = Neg(b)", shape, (1,), (shape[0], 1))
     outputs = InferenceSession(writer.to_bytes(compiled(model)), threads=1).run(
         None, {"x": np.zeros(shape, "f4"), "w": np.zeros(shape[1:], "f4")}
@@ -155,8 +155,8 @@ def test_nothing_is_reduced(shape: tuple[int, int], kind: str) -> None:
     [((3, 4096), (1,), 1), ((3, 4097), (1,), 2), ((4, 6, 5), (1,), 2), ((3, 4, 5), (0, 2), 2), ((8, 1), (1,), 2)],
     ids=["the longest row", "too long", "other dims", "dims apart", "rows of one"],
 )
-def test_which_rows_a_kernel_takes(shape: tuple[int, ...], axes: tuple[int, ...], kernels: int) -> None:
-    """What a kernel does not reduce stands between two."""
+def test_which_reductions_a_graph_kernel_supports(shape: tuple[int, ...], axes: tuple[int, ...], kernels: int) -> None:
+    """A reduction that a graph kernel does not support separates two kernels."""
     body = "a = Neg(x) b = Exp(a) c = ReduceSum(b, axes) d = Neg(c) y = Exp(d)"
     nodes = nodes_of(model_of(body, shape, axes, reduced(shape, axes, keepdims=True)))
     assert [node.op_type for node in nodes].count("GraphKernel") == kernels
@@ -176,8 +176,8 @@ def test_rows_of_two_lengths_are_two_kernels() -> None:
 
 
 @pytest.mark.parametrize(("rows", "kernels"), [(8, 1), (4096, 2)])
-def test_what_takes_reduced_values_only_is_apart_where_rows_are_many(rows: int, kernels: int) -> None:
-    """A kernel computes it for a few rows at a time; a launch of its own costs less."""
+def test_nodes_on_reduced_values_alone_get_their_own_kernel_if_there_are_many_rows(rows: int, kernels: int) -> None:
+    """Inside the kernel they would be computed for a few rows at a time; a separate launch costs less."""
     body = "a = Mul(x, w) b = ReduceSum(a, axes) c = Add(b, small) d = Sqrt(c) y = Exp(d)"
     found = nodes_of(model_of(body, (rows, 600), (1,), (rows, 1)))
     assert [node.op_type for node in found] == ["GraphKernel"] * kernels
@@ -186,7 +186,7 @@ def test_what_takes_reduced_values_only_is_apart_where_rows_are_many(rows: int, 
 
 @pytest.mark.parametrize("columns", [8, 64, 511, 512, 513, 768, 1000, 4096])
 @pytest.mark.parametrize("rows", [1, 3, 40])
-def test_a_moment_of_what_is_apart_from_its_mean(rows: int, columns: int) -> None:
+def test_variance_and_deviations_from_the_mean(rows: int, columns: int) -> None:
     package_bytes = package(
         f"m (float[{rows},{columns}] x) => (float[{rows},{columns}] apart, float[{rows},1] variance)"
         "<float two = {2}, int64[1] last = {-1}> "

@@ -59,7 +59,7 @@ def test_large_exponents_keep_their_parity() -> None:
     np.testing.assert_array_equal(run_op(make_node("Pow", wide), wide)[0], [-1, 0])
 
 
-def test_what_an_integer_does_not_hold_is_the_least() -> None:
+def test_an_unrepresentable_integer_result_is_the_lowest_integer() -> None:
     arrays = [np.array([2, 2, -8, 5], np.int32), np.array([31.0, 0.5, 0.5, -1], np.float32)]
     np.testing.assert_array_equal(run_op(make_node("Pow", arrays), arrays)[0], [-(2**31), 1, -(2**31), 0])
 

@@ -31,7 +31,7 @@ def test_images_agree_with_onnxruntime(
     shape: tuple[int, ...], points: tuple[int, ...], mode: str, padding: str, corners: int
 ) -> None:
     if corners and 1 in shape[2:] and padding == "reflection":
-        return  # between borders that are one, nothing is reflected: ORT divides by zero
+        return  # with one pixel there is nothing to reflect: ORT divides by zero
     rng = np.random.default_rng(sum(shape))
     arrays = [rng.standard_normal(shape, np.float32), rng.uniform(-1.7, 1.7, (shape[0], *points, 2)).astype(np.float32)]
     attrs: Attrs = {"mode": mode, "padding_mode": padding, "align_corners": corners}
@@ -53,7 +53,7 @@ def test_volumes_agree_with_the_reference(dtype: str, mode: str, padding: str, c
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_places_that_are_no_numbers_stay_inside(padding: str) -> None:
+def test_nan_coordinates_read_inside_the_image(padding: str) -> None:
     grid = np.array([[[[np.nan, 0], [np.inf, 0], [-np.inf, 0], [3e38, -3e38]]]], np.float32)
     arrays = [np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3), grid]
     ours = run_op(make_node("GridSample", arrays, {"padding_mode": padding}), arrays)[0]
@@ -77,7 +77,7 @@ def test_affine_grids_agree_with_the_reference(size: tuple[int, ...], corners: i
 @pytest.mark.parametrize(
     ("theta", "sides", "corners"), [((2, 2, 3), (4, 5), 0), ((1, 3, 4), (2, 3, 4), 1), ((3, 2, 3), (1, 6), 1)]
 )
-def test_affine_grids_need_no_host(
+def test_affine_grids_are_not_computed_on_the_host(
     theta: tuple[int, ...], sides: tuple[int, ...], corners: int, tmp_path: Path
 ) -> None:
     names = ",".join(["h", "w", "d"][: len(sides)])

@@ -16,7 +16,7 @@ from tests.ops.exact import assert_same
 
 
 def random_boxes(seed: int, batches: int, classes: int, boxes: int) -> list[Array]:
-    """Boxes that overlap much, and scores of which some are equal."""
+    """Boxes with large overlaps, and scores with ties."""
     rng = np.random.default_rng(seed)
     corners = rng.integers(0, 8, (batches, boxes, 4)).astype(np.float32)
     return [corners, (rng.integers(0, 20, (batches, classes, boxes)) / 20).astype(np.float32)]
@@ -38,19 +38,19 @@ def test_agrees_with_the_reference(
     assert_same(run_op(node, arrays), reference_op(node, arrays))
 
 
-def test_without_a_number_nothing_is_chosen() -> None:
+def test_without_a_maximum_no_box_is_selected() -> None:
     arrays = random_boxes(1, 1, 1, 5)
     assert run_op(make_node("NonMaxSuppression", arrays), arrays)[0].shape == (0, 3)
 
 
-def test_left_out_operands_between() -> None:
+def test_omitted_optional_operands() -> None:
     arrays: list[Array | None] = [*random_boxes(1, 1, 2, 9), np.array([9]), None, np.array([0.3], np.float32)]
     filled = [*arrays[:3], np.array([0], np.float32), arrays[4]]
     node, whole = (make_node("NonMaxSuppression", inputs) for inputs in (arrays, filled))
     assert_same(run_op(node, arrays), reference_op(whole, filled))
 
 
-def test_a_constant_number_bounds_the_result() -> None:
+def test_a_constant_maximum_bounds_the_result() -> None:
     arrays = [*random_boxes(1, 2, 3, 9), np.array([4])]
     assert bound_nms(make_node("NonMaxSuppression", arrays, constants=(2,))) == [(24, 3)]
     assert bound_nms(make_node("NonMaxSuppression", arrays)) == [(54, 3)]

@@ -1,4 +1,4 @@
-"""Resize against ONNX Runtime, whose float32 coordinates ours are, and the ONNX reference."""
+"""Resize against ONNX Runtime, which also computes coordinates in float32, and the ONNX reference."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def resizes(draw: st.DrawFn, dtypes: list[type]) -> Case:
 
 
 def resized(case: Case, mode: str, isa: str, *, blocked: bool) -> tuple[Array, Array]:
-    """Ours and ONNX Runtime's."""
+    """The results of atcpy and of ONNX Runtime."""
     arrays, attrs = case
     nodes = [make_node("Resize", arrays, attrs | {"mode": mode}, constants=(2, 3)) for _ in range(2)]
     assert not list(supports_resize(nodes[0]))
@@ -85,7 +85,7 @@ def test_doubling(dtype: type, blocked: bool) -> None:
     assert_same(run_op(node, arrays, blocked=blocked, threads=2), [arrays[0].repeat(2, 2).repeat(2, 3)])
 
 
-def test_sizes_are_onnxruntimes_where_the_product_is_rounded() -> None:
+def test_output_sizes_agree_with_onnxruntime_where_the_product_is_rounded() -> None:
     arrays = [arange((1, 1, 1, 10)), None, np.array([1, 1, 1, 0.7], np.float32)]
     node = make_node("Resize", arrays, constants=(2,))
     assert node.output.desc.shape == onnxruntime_op(node, arrays)[0].shape == (1, 1, 1, 7)
@@ -107,13 +107,13 @@ def test_agrees_with_the_reference_too(mode: str) -> None:
         ({"coordinate_transformation_mode": "somewhere"}, None, "coordinates"),
     ],
 )
-def test_reasons(attrs: dict[str, object], roi: Array | None, reason: str) -> None:
+def test_rejections(attrs: dict[str, object], roi: Array | None, reason: str) -> None:
     arrays = [arange((1, 2, 4, 4)), roi, np.array([1, 1, 2, 2], np.float32)]
     node = make_node("Resize", arrays, attrs, constants=(1, 2))
     assert [reject.reason for reject in supports_resize(node)] == [reason]
 
 
-def test_empty_operands_are_left_out() -> None:
+def test_empty_operands_count_as_omitted() -> None:
     empty = np.zeros(0, np.float32)
     node = make_node("Resize", [arange((1, 1, 2, 2)), empty, empty, np.array([1, 1, 4, 6])], constants=(1, 2, 3))
     assert node.output.desc.shape == (1, 1, 4, 6)
@@ -129,13 +129,13 @@ def test_named_sizes() -> None:
 
 
 @pytest.mark.parametrize("scales", [None, [1, 1, 0, 1], [1, 1, 2]])
-def test_what_onnx_forbids(scales: list[float] | None) -> None:
+def test_what_onnx_forbids_is_refused(scales: list[float] | None) -> None:
     arrays = [arange((1, 1, 2, 2)), None, None if scales is None else np.array(scales, np.float32)]
     with pytest.raises(ModelInvalid):
         make_node("Resize", arrays, constants=(2,))
 
 
-def test_a_crop_of_open_dims() -> None:
+def test_a_crop_of_symbolic_dims() -> None:
     arrays = [arange((1, 3, 4, 4)), np.zeros(8, np.float32), None, np.array([1, 3, 2, 2])]
     for constants, reasons in (((1, 3), ["shape-unknown"]), ((3,), ["shape-unknown", "coordinates"])):
         node = make_node(

@@ -32,7 +32,7 @@ def resizes(draw: st.DrawFn) -> tuple[list[Array | None], Attrs]:
         "cubic_coeff_a": draw(st.sampled_from([-0.75, -0.5])),
     }  # fmt: skip
     x = np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
-    # Sizes that some whole number of pixels goes into: else float32 and float64 differ on where they begin.
+    # Sizes with an integer ratio: otherwise float32 and float64 disagree on coordinates.
     sizes = np.array([draw(size(1, 3)) * shape[axis] for axis in axes])
     if draw(st.booleans()):
         sizes = np.array([-(-shape[axis] // draw(size(1, 3))) for axis in axes])
@@ -54,8 +54,8 @@ def test_agrees_with_the_reference(isa: str, case: tuple[list[Array | None], Att
 
 @pytest.mark.parametrize("dtype", ["f8", "i1", "u1", "i2", "u2", "i4", "i8"])
 @pytest.mark.parametrize("signed", [False, True])
-def test_other_types_are_cut_off(dtype: str, signed: bool) -> None:
-    """Integers drop the digits behind the point, towards zero."""
+def test_integer_results_are_truncated(dtype: str, signed: bool) -> None:
+    """Integers are truncated towards zero."""
     x = np.random.default_rng(5).integers(-60 if signed and dtype[0] != "u" else 0, 60, (2, 3, 5)) * 2
     arrays = [x.astype(dtype), None, np.array([1, 2, 3], np.float32)]
     exact = [x.astype("f8"), *arrays[1:]]
@@ -137,7 +137,7 @@ def by_tensorflow(x: Array, sizes: tuple[int, ...], mode: str, coordinates: str)
         *(("linear", coordinates) for coordinates in sorted(TENSORFLOW - {"tf_half_pixel_for_nn"})),
     ],
 )
-def test_coordinates_of_tensorflow_are_its_own(isa: str, mode: str, coordinates: str) -> None:
+def test_tensorflow_coordinate_modes_agree_with_their_definition(isa: str, mode: str, coordinates: str) -> None:
     x = np.random.default_rng(8).standard_normal((2, 3, 10, 7)).astype(np.float32)
     attrs: Attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
     for sizes in ((2, 3, 410, 5), (2, 3, 1, 49), (2, 3, 3, 1), (2, 3, 10, 7)):
@@ -149,8 +149,8 @@ def test_coordinates_of_tensorflow_are_its_own(isa: str, mode: str, coordinates:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("coordinates", sorted(TENSORFLOW))
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_coordinates_of_tensorflow_by_tables_and_without(isa: str, mode: str, coordinates: str) -> None:
-    """Places that are on a border go the same way."""
+def test_tensorflow_coordinates_with_and_without_tables(isa: str, mode: str, coordinates: str) -> None:
+    """Coordinates exactly on a border are treated alike."""
     x = np.random.default_rng(8).standard_normal((2, 3, 10, 7)).astype(np.float32)
     attrs: Attrs = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
     for sizes in ((2, 3, 410, 5), (2, 3, 1, 49), (2, 3, 3, 1)):

@@ -15,7 +15,7 @@ Attrs = dict[str, object]
 
 
 def regions(rng: np.random.Generator, count: int) -> Array:
-    """Some inside an image of 12 by 10, some reaching beyond it."""
+    """Regions inside an image of 12 by 10, and some that reach beyond it."""
     corners = rng.uniform(-4, 14, (count, 2, 2))
     return np.concatenate([corners.min(1), corners.max(1)], 1).astype(np.float32)
 
@@ -36,7 +36,7 @@ def test_align_agrees_with_the_reference(mode: str, coordinates: str, sampling: 
     np.testing.assert_allclose(run_op(node, arrays, threads=2)[0], reference_op(node, arrays)[0], rtol=0, atol=2e-5)
 
 
-def test_regions_of_no_size_or_of_no_numbers_end() -> None:
+def test_empty_and_nan_regions_give_finite_results() -> None:
     rois = np.array([[2, 2, 2, 2], [5, 5, 1, 1], [0, 0, 3e30, 3e30], [np.nan, 0, 1, 1]], np.float32)
     arrays = [np.ones((1, 1, 4, 4), np.float32), rois, np.zeros(4, np.int64)]
     ours = run_op(make_node("RoiAlign", arrays, {"output_height": 2, "output_width": 2}), arrays)[0]
@@ -52,13 +52,13 @@ def test_max_pool_agrees_with_onnxruntime() -> None:
     np.testing.assert_array_equal(run_op(nodes[0], arrays, threads=2)[0], onnxruntime_op(nodes[1], arrays)[0])
 
 
-def test_an_image_that_is_not_there_is_refused() -> None:
+def test_an_out_of_range_batch_index_is_refused() -> None:
     arrays = [np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 4), np.float32), np.array([1])]
     with pytest.raises(_kernels.Fault):
         run_op(make_node("RoiAlign", arrays, {}), arrays)
 
 
-def test_what_onnx_forbids() -> None:
+def test_what_onnx_forbids_is_refused() -> None:
     with pytest.raises(ModelInvalid):
         make_node(
             "MaxRoiPool", [np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32)], {"pooled_shape": (2,)}

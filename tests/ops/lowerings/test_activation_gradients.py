@@ -1,4 +1,4 @@
-"""Gradients of elementwise functions against differences of the functions in float64."""
+"""Gradients of elementwise functions against finite differences in float64."""
 
 import math
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_each_function_has_one_row() -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_gradient_is_the_slope(name: str) -> None:
+def test_a_gradient_agrees_with_finite_differences(name: str) -> None:
     x = np.array([-7.5, -2.0, -0.25, 0.125, 1.5, 5.75, 6.25])
     x = np.abs(x) if name in _POSITIVE else x
     dy = np.array([1, -2, 0.5, 3, -1, 2, -0.25])
@@ -73,10 +73,10 @@ def test_a_gradient_is_the_slope(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "expected"), [("Relu", [0, 0, 2]), ("Relu6", [0, 0, 2]), ("LeakyRelu", [3, 0.3, 2])])
-def test_on_an_edge_the_slope_below_it_holds(name: str, expected: list[float]) -> None:
+def test_at_a_kink_the_gradient_is_the_slope_to_its_left(name: str, expected: list[float]) -> None:
     dy, x = np.array([10, 1, 2], np.float32), np.array([-1, 0, 1], np.float32)
     np.testing.assert_allclose(gradient(name, dy, x), expected, rtol=1e-6)
 
 
-def test_the_upper_edge_of_relu6_has_no_slope() -> None:
+def test_the_gradient_of_relu6_is_zero_at_its_upper_bound() -> None:
     assert gradient("Relu6", np.array([3], np.float32), np.array([6], np.float32)).tolist() == [0]

@@ -1,4 +1,4 @@
-"""Einsum in products, sums and permutations, against numpy."""
+"""Einsum, decomposed into products, sums and transposes, against numpy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_agrees_with_numpy(case: tuple[object, ...]) -> None:
 
 
 def expanded(equation: str, *shapes: tuple[int | str, ...]) -> tuple[Node, object]:
-    """An Einsum on shapes with symbols, and what its record makes of it."""
+    """An Einsum node on symbolic shapes, and the result of its record's expansion."""
     node = make_node("Einsum", [np.zeros([2] * len(shape), np.float32) for shape in shapes], {"equation": equation})
     for value, shape in zip(node.operands, shapes, strict=True):
         dims = tuple(Sym(dim) if isinstance(dim, str) else dim for dim in shape)
@@ -88,7 +88,7 @@ def expanded(equation: str, *shapes: tuple[int | str, ...]) -> tuple[Node, objec
         ("...ij,jk->...ik", (("b", 3, 4), (4, 5))),
     ],
 )
-def test_works_on_sizes_known_by_name(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
+def test_expands_with_symbolic_sizes(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
     _, result = expanded(equation, *shapes)
     assert isinstance(result, list)
 
@@ -97,7 +97,7 @@ def test_works_on_sizes_known_by_name(equation: str, shapes: tuple[tuple[int | s
     ("equation", "shapes"),
     [("ii->i", (("n", "n"),)), ("ij,jk->ik", ((3, "n"), ("m", 4))), ("bqd,dhk->bqhk", (("b", "q", 4), (4, 5, 6)))],
 )
-def test_waits_for_sizes_that_decide(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
+def test_is_rejected_while_a_decisive_size_is_unknown(equation: str, shapes: tuple[tuple[int | str, ...], ...]) -> None:
     node, result = expanded(equation, *shapes)
     assert isinstance(result, Reject) and (result.reason, result.where) == ("shape-unknown", node.name)
 

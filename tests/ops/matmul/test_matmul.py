@@ -18,7 +18,7 @@ from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
 
-# Around the kernels' tiles (6 and 14 rows, panels of 16, 256 of k), and nothing at all.
+# Around the kernels' tiles (6 and 14 rows, panels of 16, 256 of k), and empty.
 ROWS = st.one_of(st.integers(0, 30), st.sampled_from([127, 224, 225, 230]))
 COLUMNS = st.one_of(st.integers(0, 34), st.sampled_from([48, 95, 161]))
 DEPTHS = st.one_of(st.integers(0, 20), st.sampled_from([64, 255, 256, 257, 600]))
@@ -26,14 +26,14 @@ TINY = np.finfo(np.float32).eps
 
 
 def random(rng: np.random.Generator, shape: Shape, dtype: str = "f4") -> Array:
-    """Small whole numbers for integers, else a normal distribution."""
+    """Small integers for integer dtypes, else normally distributed floats."""
     if np.dtype(dtype).kind == "f":
         return rng.standard_normal([int(str(dim)) for dim in shape]).astype(dtype)
     return rng.integers(-(2**31), 2**31 - 1, [int(str(dim)) for dim in shape]).astype(dtype)
 
 
 def assert_near(ours: Array, expected: Array, depth: int) -> None:
-    """Sums of `depth` products of normal numbers: their rounding errors grow like its root."""
+    """Assert that sums of `depth` products of normal numbers agree, with a bound proportional to `depth`."""
     assert ours.shape == expected.shape
     assert ours.dtype == expected.dtype
     eps = np.finfo(ours.dtype).eps if ours.dtype.kind == "f" else 0
@@ -120,7 +120,7 @@ def test_gemm_agrees_with_the_reference(
     trans=st.tuples(st.integers(0, 1), st.integers(0, 1)), bias=st.booleans(), residual=st.booleans(),
     activation=st.sampled_from(["", "Relu", "Clip", "LeakyRelu", "Swish"]),
 )  # fmt: skip
-def test_fused_matmul_finishes_its_sums(
+def test_fused_matmul_applies_scale_bias_residual_and_activation(
     isa: str, m: int, k: int, n: int, batch: tuple[int, ...], constant: bool, trans: tuple[int, int], bias: bool,
     residual: bool, activation: str,
 ) -> None:  # fmt: skip
@@ -155,8 +155,8 @@ def activate(kind: str, x: Array) -> Array:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_values_stay_in_their_rows_and_columns(isa: str) -> None:
-    """A NaN in row 3 of a and an infinity in column 17 of b reach just their own results."""
+def test_nan_and_infinity_stay_in_their_row_and_column(isa: str) -> None:
+    """A NaN in row 3 of a and an infinity in column 17 of b affect only that row and that column."""
     a, b = np.ones((20, 40), np.float32), np.ones((40, 19), np.float32)
     a[3, 39], b[0, 17] = np.nan, np.inf
     node = make_node("MatMul", [a, b], constants=[1])
@@ -181,7 +181,7 @@ def test_threads_do_not_change_a_bit(isa: str, m: int) -> None:
 
 
 def described(op_type: str, shapes: list[Shape | None], attrs: dict[str, object] | None = None) -> Node:
-    """A node on inputs of the given types alone."""
+    """A node on graph inputs of the given types."""
     graph = Graph("test")
     values = [graph.append("Data", (), {"index": i}, outputs=(f"i{i}",)).output for i in range(len(shapes))]
     for value, shape in zip(values, shapes, strict=True):
@@ -229,7 +229,7 @@ def test_infers_what_onnx_infers(batch: tuple[Shape, Shape], m: int, k: int, n: 
         ("Gemm", [(2, 3), (3, 4), (1, 2, 4)], "C of shape [1, 2, 4] does not spread to [2, 4]"),
     ],
 )
-def test_refuses_what_does_not_fit(op_type: str, shapes: list[Shape | None], what: str) -> None:
+def test_inconsistent_operands_are_refused(op_type: str, shapes: list[Shape | None], what: str) -> None:
     node = described(op_type, shapes)
     opdef = find_opdef(node)
     assert opdef is not None
@@ -240,7 +240,7 @@ def test_refuses_what_does_not_fit(op_type: str, shapes: list[Shape | None], wha
     assert what in str(error.value)
 
 
-def test_names_its_reasons() -> None:
+def test_each_rejection_has_its_reason() -> None:
     half = [np.zeros((2, 2), np.float16)] * 2
     assert list(supports_matmul(make_node("MatMul", half))) == [Reject("dtype", "MatMul", "float16")]
     unknown = described("MatMul", [(N, 3), (3, 4)])
@@ -258,5 +258,5 @@ def test_a_large_residual_is_rounded_to_once(rows: int, isa: str) -> None:
     residual = np.full((rows, 20), 4096, np.float32)
     arrays = [a, b, None, residual]
     ours = run_op(make_node("FusedMatMul", arrays, constants=[1]), arrays, isa=isa)[0]
-    # Two blocks of k: twice half a unit in the last place of 4096, and what the products are off.
+    # Two blocks of k: twice half an ulp of 4096, plus the error of the products.
     np.testing.assert_allclose(ours, a.astype(np.float64) @ b + 4096, rtol=0, atol=2 * 2**-12 + 1e-4)

@@ -20,7 +20,7 @@ SCORES = {"y": TensorProto.FLOAT}
 def model_of(
     op_type: str, arrays: Sequence[Array], attrs: Mapping[str, Any], outputs: Mapping[str, int], version: int = 3
 ) -> onnx.ModelProto:
-    """A model of one node, with its outputs by name and element type."""
+    """Build a model of one node; `outputs` maps names to element types."""
     names = [f"x{index}" for index in range(len(arrays))]
     node = helper.make_node(op_type, names, list(outputs), domain=ML, **attrs)
     inputs = [
@@ -57,7 +57,7 @@ def agree(
 
 
 def classify(op_type: str, x: Array, attrs: Mapping[str, Any], *, version: int = 3, rtol: float = 2e-6) -> list[Array]:
-    """`agree` for label and scores of a classifier; a model that gives only one of them gives the same."""
+    """Run `agree` on a classifier's label and scores; a model with only one of the outputs must give the same."""
     label = TensorProto.STRING if "classlabels_strings" in attrs else TensorProto.INT64
     both = agree(op_type, [x], attrs, {"label": label, "scores": TensorProto.FLOAT}, version=version, rtol=rtol)
     for index in (0, 1):

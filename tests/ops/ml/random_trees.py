@@ -14,7 +14,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 
 @dataclass(slots=True)
 class RandomTrees:
-    """Trees in the making, over features that are halves between −1.5 and 1.5: many are equal to a threshold."""
+    """Builder of random trees; features are multiples of ½ in [−1.5, 1.5], so that many equal a threshold."""
 
     rng: np.random.Generator
     features: int
@@ -24,7 +24,7 @@ class RandomTrees:
     leaves: list[tuple[int, int]] = field(default_factory=list)
 
     def grow(self, tree: int, depth: int) -> None:
-        """Add a tree of this depth at most."""
+        """Add a tree of at most this depth."""
         self._node(tree, [0], depth)
 
     def _node(self, tree: int, count: list[int], depth: int) -> int:
@@ -48,7 +48,7 @@ class RandomTrees:
         return number
 
     def weights(self, prefix: str, targets: list[int], *, positive: bool, one_each: bool) -> dict[str, Any]:
-        """Weights of each leaf for all targets, or for one that is the tree's."""
+        """Leaf weights for all targets, or for one target per tree."""
         entries: list[tuple[int, int, int, float]] = []
         for tree, node in self.leaves:
             for target in [targets[tree % len(targets)]] if one_each else targets:
@@ -60,7 +60,7 @@ class RandomTrees:
 
 
 def rows(rng: np.random.Generator, count: int, features: int, dtype: str = "float32", *, missing: bool = True) -> Array:
-    """Rows of features, some NaN or infinite if they are floats."""
+    """Rows of features; some floats are NaN or infinite."""
     x = rng.integers(-3, 4, (count, features)) / 2
     if missing:
         x[rng.random(x.shape) < 0.15] = np.nan

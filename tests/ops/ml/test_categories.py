@@ -1,4 +1,4 @@
-"""LabelEncoder, CategoryMapper and OneHotEncoder, against ONNX Runtime: numbers in kernels, texts on the host."""
+"""LabelEncoder, CategoryMapper and OneHotEncoder against ONNX Runtime: numbers in kernels, strings on the host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def host_ops(model: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("x", "keys"), [(NUMBERS, {"keys_int64s": [7, 3, 3]}), (FLOATS, {"keys_floats": [0.0, 3.5, float("nan")]})]
 )
-def test_numbers_are_looked_up_without_the_host(x: Array, keys: dict[str, Any], values: dict[str, Any]) -> None:
+def test_numbers_are_looked_up_by_kernels(x: Array, keys: dict[str, Any], values: dict[str, Any]) -> None:
     kind = TYPES[next(iter(values)).removeprefix("values_")]
     for default in ({}, {"default_int64": 9, "default_float": 9.5}):
         agree("LabelEncoder", [x], {**keys, **values, **default}, {"y": kind}, version=4)
@@ -40,7 +40,7 @@ def test_numbers_are_looked_up_without_the_host(x: Array, keys: dict[str, Any], 
     "values", [{"values_int64s": [5, 6]}, {"values_floats": [0.5, -1]}, {"values_strings": ["x", "y"]}]
 )
 @pytest.mark.parametrize(("x", "keys"), [(NUMBERS, {"keys_int64s": [7, 3]}), (TEXTS, {"keys_strings": ["b", ""]})])
-def test_texts_are_looked_up_on_the_host(x: Array, keys: dict[str, Any], values: dict[str, Any]) -> None:
+def test_strings_are_looked_up_on_the_host(x: Array, keys: dict[str, Any], values: dict[str, Any]) -> None:
     kind = TYPES[next(iter(values)).removeprefix("values_")]
     agree("LabelEncoder", [x], {**keys, **values}, {"y": kind}, version=2)
 
@@ -64,7 +64,7 @@ def test_one_hot_of_numbers(x: Array) -> None:
     assert host_ops(model_of("OneHotEncoder", [x], attrs, SCORES)) == []
 
 
-def test_one_hot_of_texts() -> None:
+def test_one_hot_of_strings() -> None:
     agree("OneHotEncoder", [TEXTS], {"cats_strings": ["a", "b"]})
 
 

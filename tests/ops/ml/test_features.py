@@ -45,7 +45,7 @@ def test_array_feature_extractor() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[3, 2], [2, 2], [4, 2], [1, 5]])
-def test_feature_vectorizer_cuts_and_fills(sizes: list[int]) -> None:
+def test_feature_vectorizer_truncates_and_pads(sizes: list[int]) -> None:
     agree("FeatureVectorizer", [X, X[:, :2]], {"inputdimensions": sizes})
     agree("FeatureVectorizer", [X[0], X[0, :2]], {"inputdimensions": sizes})
 
@@ -57,6 +57,6 @@ def test_feature_vectorizer_cuts_and_fills(sizes: list[int]) -> None:
         ("FeatureVectorizer", {"inputdimensions": [3, 4]}, "2 sizes for 1 inputs"),
     ],
 )
-def test_attributes_that_do_not_fit_are_refused(op_type: str, attrs: dict[str, object], why: str) -> None:
+def test_inconsistent_attributes_are_refused(op_type: str, attrs: dict[str, object], why: str) -> None:
     with pytest.raises(AtcError, match=why):
         atcpy.backend.run_model(model_of(op_type, [X[:2]], attrs, SCORES), [X[:2]])

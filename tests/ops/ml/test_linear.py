@@ -23,7 +23,7 @@ CLASSES: dict[str, Any] = {
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_regressor(transform: str) -> None:
-    small = X / 16 + np.float32(0.25)  # PROBIT takes what lies between 0 and 1
+    small = X / 16 + np.float32(0.25)  # PROBIT is defined between 0 and 1
     one = {"coefficients": [0.5, 1.0, -2.0], "intercepts": [0.25], "post_transform": transform}
     two = {"coefficients": [0.5, 1, 0.25, 1, 1, 0.125], "targets": 2, "post_transform": transform}
     agree("LinearRegressor", [small], one)
@@ -37,7 +37,7 @@ def test_classifier(transform: str) -> None:
     classify("LinearClassifier", X.astype(np.int64), {**CLASSES, "post_transform": transform})
 
 
-def test_classifier_of_texts() -> None:
+def test_classifier_with_string_labels() -> None:
     names = {name: value for name, value in CLASSES.items() if name != "classlabels_ints"}
     classify("LinearClassifier", X, {**names, "classlabels_strings": ["a", "b", "c"]})
 
@@ -58,7 +58,7 @@ def test_without_intercepts_nothing_is_added() -> None:
     assert run(without) == run({**without, "intercepts": [0.0, 0.0, 0.0]})
 
 
-def test_coefficients_that_do_not_fit_are_refused() -> None:
+def test_inconsistent_coefficients_are_refused() -> None:
     attrs = {"coefficients": [0.5, 1.0, -2.0], "targets": 2}
     with pytest.raises(ModelInvalid, match="3 coefficients and 0 intercepts for 2 targets"):
         atcpy.backend.run_model(model_of("LinearRegressor", [X], attrs, SCORES), [X])

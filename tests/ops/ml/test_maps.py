@@ -1,4 +1,4 @@
-"""ZipMap and DictVectorizer: maps are dicts, as ONNX Runtime gives and takes them."""
+"""ZipMap and DictVectorizer: maps are dicts, as in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LABELS: dict[str, dict[str, Any]] = {
 
 
 def zipped(labels: dict[str, Any]) -> onnx.ModelProto:
-    """A model that doubles its input, and gives it by label."""
+    """Build a model that doubles its input and returns it as a map from labels."""
     nodes = [
         helper.make_node("Add", ["x", "x"], ["sum"]),
         helper.make_node("ZipMap", ["sum"], ["y"], domain=ML, **labels),
@@ -54,7 +54,7 @@ def test_zip_map_gives_dicts(kind: str, tmp_path: Path) -> None:
             assert session.run(None, {"x": x}) == ort.run(None, {"x": x})
 
 
-def test_maps_are_made_of_the_outputs_that_are_chosen(tmp_path: Path) -> None:
+def test_selected_outputs_may_be_maps(tmp_path: Path) -> None:
     atcpy.convert(zipped(LABELS["texts"]), tmp_path / "m.om", out_nodes=["y", "sum"])
     session = atcpy.InferenceSession(tmp_path / "m.om")
     maps, scores = session.run(None, {"x": X})
@@ -73,7 +73,7 @@ def test_without_zip_map_scores_are_a_tensor(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], 2 * X)
 
 
-def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_labels_are_refused(tmp_path: Path) -> None:
     atcpy.convert(zipped({"classlabels_int64s": [1, 2, 3]}), tmp_path / "m.om")
     with pytest.raises(ModelInvalid, match="2 scores for 3 labels"):
         atcpy.InferenceSession(tmp_path / "m.om").run(None, {"x": X})

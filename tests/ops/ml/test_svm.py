@@ -47,7 +47,7 @@ def test_regressor_without_vectors_is_linear() -> None:
 
 
 def machine(classes: int, *, probabilities: bool, offset: float = 0.0) -> dict[str, Any]:
-    """The attributes of a classifier with two vectors a class."""
+    """The attributes of a classifier with two support vectors per class."""
     rng = np.random.default_rng(classes)
     pairs, vectors = classes * (classes - 1) // 2, rows(2 * classes, offset)
     attrs: dict[str, Any] = {
@@ -77,7 +77,7 @@ def test_transforms(transform: str, classes: int) -> None:
 
 
 def test_rbf_of_rows_far_from_zero() -> None:
-    """‖x‖² is 3e8 times the distances there: a kernel by ‖x‖² + ‖v‖² − 2·x·v would have lost them."""
+    """‖x‖² is 3e8 times the distances, so that ‖x‖² + ‖v‖² − 2·x·v would cancel completely."""
     attrs = {**kernel_of("RBF"), **machine(3, probabilities=False, offset=1e4)}
     classify("SVMClassifier", rows(9, offset=1e4), attrs, rtol=2e-4)
 

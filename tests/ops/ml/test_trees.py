@@ -1,4 +1,4 @@
-"""Ensembles of trees of every version, against ONNX Runtime and the plain definition."""
+"""Tree ensembles of every op version against ONNX Runtime and a plain definition."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_classifier(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("aggregate", [0, 1, 2, 3])
-def test_newest_form_with_sets(dtype: type[np.floating[Any]], aggregate: int) -> None:
-    """Two trees: one asks for sets of several values and of one, the other compares."""
+def test_tree_ensemble_with_set_membership(dtype: type[np.floating[Any]], aggregate: int) -> None:
+    """Two trees: one tests membership in sets of several values and of one, the other compares."""
     sets = [[1, 2], [0], [-1, 3]]
     members = np.array([value for each in sets for value in (*each, np.nan)], dtype)
     attrs: dict[str, Any] = {
@@ -160,7 +160,7 @@ def one_split(**changes: Any) -> dict[str, Any]:
         ({"post_transform": "CUBE"}, "CUBE"),
     ],
 )
-def test_what_is_no_tree_is_refused(changes: dict[str, Any], why: str) -> None:
+def test_invalid_trees_are_refused(changes: dict[str, Any], why: str) -> None:
     x = np.array([[0, 1], [0, -1]], np.float32)
     agree("TreeEnsembleRegressor", [x], one_split())
     with pytest.raises(AtcError, match=why):
@@ -168,7 +168,7 @@ def test_what_is_no_tree_is_refused(changes: dict[str, Any], why: str) -> None:
 
 
 def test_trees_may_share_nodes() -> None:
-    """LightGBM's categories are exported so: x = 1 and x = 3 lead to one node."""
+    """LightGBM's categories are exported this way: x = 1 and x = 3 lead to one node."""
     attrs: dict[str, Any] = {
         "nodes_treeids": [0] * 7, "nodes_nodeids": list(range(7)), "nodes_featureids": [0, 0, 1, 0, 0, 0, 0],
         "nodes_modes": ["BRANCH_EQ", "BRANCH_EQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF", "LEAF"],
@@ -185,7 +185,7 @@ def test_trees_may_share_nodes() -> None:
 
 
 def test_a_class_that_some_leaves_lack_is_refused_where_weights_are_negative() -> None:
-    """ONNX Runtime leaves it out of the comparison in those rows alone."""
+    """ONNX Runtime leaves such a class out of the comparison in those rows only."""
     weights = {
         "class_treeids": [0, 0, 0], "class_nodeids": [1, 2, 2], "class_ids": [0, 0, 1], "class_weights": [-1.0, 1, 2],
         "classlabels_int64s": [0, 1, 2],

@@ -1,4 +1,4 @@
-"""Compress and Unique: numpy; the order of first places, ONNX Runtime."""
+"""Compress and Unique against numpy; the order of first occurrences against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_condition_beyond_the_axis_is_a_fault() -> None:
 
 
 def unique(x: Array, axis: int | None, *, is_sorted: bool) -> list[Array]:
-    """The four outputs by numpy."""
+    """The four outputs of Unique, computed by numpy."""
     y, indices, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not is_sorted:

@@ -49,12 +49,12 @@ def test_channels_split_at_blocks_stay_blocked() -> None:
         ([(2, 3)], 2, "axis = 2 is outside a tensor of rank 2"),
     ],
 )
-def test_concat_that_does_not_fit(shapes_: list[tuple[int, ...]], axis: int, wrong: str) -> None:
+def test_inconsistent_concat_is_refused(shapes_: list[tuple[int, ...]], axis: int, wrong: str) -> None:
     with pytest.raises(ModelInvalid, match=wrong):
         make_node("Concat", [arange(shape) for shape in shapes_], {"axis": axis})
 
 
-def test_split_that_does_not_add_up() -> None:
+def test_inconsistent_split_is_refused() -> None:
     with pytest.raises(ModelInvalid, match=r"5 cannot be split as \[2, 2\] into 2"):
         make_node("Split", [arange((5,)), np.array([2, 2])], constants=(1,), outputs=2)
     with pytest.raises(ModelInvalid, match="11 cannot be split into 5 parts of 3"):

@@ -1,4 +1,4 @@
-"""GatherElements and ScatterElements: numpy and the ONNX reference; repeated indices keep their order."""
+"""GatherElements and ScatterElements against numpy and the ONNX reference; repeated indices apply in order."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CASES = st.integers(1, 4).flatmap(
 def random_indices(
     shape: list[int], axis: int, count: int, seed: int, dtype: type, *, shrink: bool = True
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Indices along an axis, from −size on; in other dims no wider than the data."""
+    """Random indices in [−size, size) along `axis`, in other dims no larger than the data."""
     rng = np.random.default_rng(seed)
     dims = [count if at == axis else max(size - (seed % 2 if shrink else 0), 1) for at, size in enumerate(shape)]
     return rng.integers(-shape[axis], shape[axis], dims).astype(dtype)
 
 
 def gathered(x: Array, indices: Array, axis: int) -> Array:
-    """What GatherElements is, an index at a time."""
+    """GatherElements by its definition, one index at a time."""
     y = np.empty(indices.shape, x.dtype)
     for position in itertools.product(*map(range, indices.shape)):
         y[position] = x[(*position[:axis], indices[position], *position[axis + 1 :])]
@@ -83,7 +83,7 @@ def test_scatter_combines(case: tuple[list[int], int], count: int, dtype: type, 
 
 @pytest.mark.parametrize("reduction", ["max", "min"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
-def test_nan_stays(reduction: str, dtype: type) -> None:
+def test_scatter_with_min_or_max_propagates_nan(reduction: str, dtype: type) -> None:
     arrays = [np.array([np.nan, 1, 2], dtype), np.array([0, 1, 2]), np.array([5, np.nan, 3], dtype)]
     node = make_node("ScatterElements", arrays, {"reduction": reduction})
     [y] = run_op(node, arrays)
@@ -91,13 +91,13 @@ def test_nan_stays(reduction: str, dtype: type) -> None:
 
 
 @pytest.mark.parametrize(("reduction", "expected"), [("add", [1, 1, 1]), ("mul", [0, 0, 1]), ("max", [1, 1, 1])])
-def test_truth_values(reduction: str, expected: list[int]) -> None:
+def test_scatter_of_bools(reduction: str, expected: list[int]) -> None:
     arrays = [np.array([0, 1, 1], bool), np.array([0, 1, 2]), np.array([1, 0, 1], bool)]
     node = make_node("ScatterElements", arrays, {"reduction": reduction})
     assert run_op(node, arrays)[0].tolist() == [bool(value) for value in expected]
 
 
-def test_updates_may_go_into_the_data_itself() -> None:
+def test_scatter_may_run_in_place() -> None:
     arrays = [arange((4, 300)), np.array([[-1] * 300]), np.ones((1, 300), np.float32)]
     node = make_node("ScatterElements", arrays)
     expected = reference_op(node, arrays)[0]
@@ -119,7 +119,7 @@ def test_index_outside_is_a_fault(op_type: str, index: int) -> None:
     assert caught.value.args[1:] == (1, index, 5)
 
 
-def test_reasons() -> None:
+def test_rejections() -> None:
     wide = [arange((5, 3)), np.zeros((1, 4), np.int64), arange((1, 4))]
     other = [arange((5, 3)), np.zeros((1, 3), np.int64), arange((3, 1))]
     complex_ = [arange((5,), np.complex64), np.zeros(3, np.int64), arange((3,), np.complex64)]

@@ -34,7 +34,7 @@ def test_blocked() -> None:
     check_exact("Tile", [arange((1, 17, 1, 5)), np.array([2, 1, 3, 2])])
 
 
-def test_sizes_must_fit() -> None:
+def test_sizes_that_do_not_broadcast_are_refused() -> None:
     with pytest.raises(ModelInvalid, match=r"\[2,3\] cannot be expanded to \[4\]"):
         make_node("Expand", [arange((2, 3)), np.array([4])], constants=(1,))
     with pytest.raises(ModelInvalid, match="repeats"):

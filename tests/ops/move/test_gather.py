@@ -44,7 +44,7 @@ def test_gather(
 @pytest.mark.parametrize("isa", ISAS)
 @given(shape=st.integers(1, 4).flatmap(shapes), axis=st.integers(-4, 3), dtype=st.sampled_from(ITEMS),
        first=st.integers(-9, 9), step=st.integers(-3, 3), count=st.integers(1, 4), as_scalar=st.booleans())  # fmt: skip
-def test_constant_indices_at_equal_distances_are_a_copy(
+def test_evenly_spaced_constant_indices_become_a_strided_copy(
     isa: str, shape: tuple[int, ...], axis: int, dtype: type, first: int, step: int, count: int, as_scalar: bool
 ) -> None:
     axis = axis % len(shape)
@@ -85,7 +85,7 @@ def test_gather_nd(
 
 
 @pytest.mark.parametrize(("index", "op_type"), [(5, "Gather"), (-6, "Gather"), (2**40, "Gather"), (5, "GatherND")])
-def test_index_outside_is_a_fault(index: int, op_type: str) -> None:
+def test_an_out_of_range_index_is_a_fault(index: int, op_type: str) -> None:
     arrays = [arange((5, 3)), np.array([1, index])[:, None][:, : 1 if op_type == "GatherND" else None]]
     with pytest.raises(_kernels.Fault) as caught:
         run_op(make_node(op_type, arrays), arrays)

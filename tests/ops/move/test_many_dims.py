@@ -1,4 +1,4 @@
-"""More dims than a copy has: those that merge cost nothing, the smallest others a launch for each place."""
+"""Tensors of higher rank than the copy kernel's: dims are merged, else the smallest are looped over by launches."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_moves(op_type: str, arrays: list[Array], attrs: dict[str, object], outp
     assert not [reject for supports in opdef.engines.values() for reject in supports(node)]
 
 
-def test_a_launch_for_each_place_of_the_smallest_dims() -> None:
+def test_the_smallest_dims_are_looped_over_by_launches() -> None:
     assert len(list(lower_transpose(make_node("Transpose", [arange(SHAPE)])))) == 1
     shape = (3, 2, 5, 4, 3, 4, 3, 4, 2, 3)
     node = make_node("Transpose", [arange(shape)])
     assert len(list(lower_transpose(node))) == 2 * 2
 
 
-def test_too_many_places_are_refused() -> None:
+def test_too_many_launches_are_refused() -> None:
     node = make_node("Transpose", [np.zeros((2,) * 16, np.int8)])
     opdef = find_opdef(node)
     assert opdef is not None
@@ -50,6 +50,6 @@ def test_too_many_places_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", ITEMS)
-def test_gather_and_trilu_do_not_ask_for_the_rank(dtype: type) -> None:
+def test_gather_and_trilu_support_any_rank(dtype: type) -> None:
     check_exact("Gather", [arange(SHAPE, dtype), np.array([1, 0, -1])], {"axis": 5})
     check_exact("Trilu", [arange(SHAPE, dtype)])

@@ -1,4 +1,4 @@
-"""NonZero: the places that numpy finds; of a scalar none, as ONNX says."""
+"""NonZero: the same indices as numpy's; a scalar gives a result without rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_minus_zero_is_zero_and_nan_is_not(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_a_scalar_has_no_row(number: int) -> None:
+def test_indices_of_a_scalar_have_no_rows(number: int) -> None:
     x = np.array(number, np.float32)
     [indices] = run_op(make_node("NonZero", [x]), [x])
     assert indices.shape == (0, number // 3)

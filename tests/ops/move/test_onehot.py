@@ -24,7 +24,7 @@ def test_onehot(shape: tuple[int, ...], depth: int, axis: int, index: type, dtyp
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
-def test_onehot_of_what_is_no_place() -> None:
+def test_onehot_of_invalid_float_indices() -> None:
     indices = np.array([np.nan, np.inf, -np.inf, 1e30, 1.7, -0.5, -1.2], np.float32)
     arrays = [indices, np.array([3]), np.array([0, 1], np.int32)]
     [y] = run_op(make_node("OneHot", arrays, constants=(1,)), arrays)

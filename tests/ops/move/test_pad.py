@@ -1,4 +1,4 @@
-"""Pad against the ONNX reference; ONNX Runtime where elements are taken away, which the reference cannot do."""
+"""Pad against the ONNX reference, or ONNX Runtime for negative pads, which the reference does not support."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_constant(isa: str, case: tuple[tuple[int, ...], list[int]], value: int 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 @given(case=paddings(0), dtype=st.sampled_from([np.uint8, np.float32]))
-def test_from_inside(isa: str, mode: str, case: tuple[tuple[int, ...], list[int]], dtype: type) -> None:
+def test_edge_reflect_and_wrap(isa: str, mode: str, case: tuple[tuple[int, ...], list[int]], dtype: type) -> None:
     shape, pads = case
     room = {"edge": 99, "reflect": -1, "wrap": 0}[mode]
     pads = [min(pad, size + room) for pad, size in zip(pads, shape * 2, strict=True)]
@@ -68,12 +68,12 @@ def test_channels_are_padded_in_blocks(
 
 
 @pytest.mark.parametrize("border", [(3, 0), (16, -16), (0, -1), (-1, 0)])
-def test_channels_that_move_within_blocks_are_plain(border: tuple[int, int]) -> None:
+def test_pads_that_shift_channels_within_blocks_use_the_plain_format(border: tuple[int, int]) -> None:
     node = make_node("Pad", [arange((1, 24, 2, 2)), np.array([0, border[0], 0, 0, 0, border[1], 0, 0])], constants=(1,))
     assert isinstance(layout_pad(node, (NC1HWC0,)), Reject)
 
 
-def test_more_is_taken_than_left() -> None:
+def test_negative_pads_may_not_remove_more_than_the_dim() -> None:
     check_exact("Pad", [arange((4,)), np.array([-4, 7])], oracle=onnxruntime_op)
     with pytest.raises(ModelInvalid, match="pads take more from dim 0 than its 4 elements"):
         make_node("Pad", [arange((4,)), np.array([-3, -2])], constants=(1,))
@@ -81,7 +81,7 @@ def test_more_is_taken_than_left() -> None:
 
 @st.composite
 def wide_paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
-    """A shape and borders of any width, of which negative ones leave something."""
+    """A shape and pads of any width; negative pads leave at least one element."""
     shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     around = [(draw(st.integers(-(size - 1), 9)), draw(st.integers(0, 9))) for size in shape]
     return shape, [pair if draw(st.booleans()) else pair[::-1] for pair in around]
@@ -91,7 +91,7 @@ def wide_paddings(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int]]]:
 @settings(max_examples=trials(50))
 @given(case=wide_paddings(), dtype=st.sampled_from(ITEMS))
 def test_any_width(mode: str, case: tuple[list[int], list[tuple[int, int]]], dtype: type) -> None:
-    """What negative borders take goes first, then the rest is padded: as ONNX Runtime does."""
+    """Negative pads crop first, then positive ones pad, as in ONNX Runtime."""
     shape, around = case
     x = arange(shape, dtype)
     node = make_node("Pad", [x, np.array(around).T.reshape(-1)], {"mode": mode}, constants=(1,))
@@ -111,7 +111,7 @@ def test_many_dims(mode: str) -> None:
     assert_same(run_op(node, [x, None]), [np.pad(x, around, mode)])  # type: ignore[call-overload]
 
 
-def test_reasons() -> None:
+def test_rejections() -> None:
     node = make_node("Pad", [arange((4,)), np.array([-4, 1])], {"mode": "edge"}, constants=(1,))
     assert [reject.reason for reject in supports_pad(node)] == ["pads-without-input"]
     node = make_node("Pad", [arange((4,)), np.array([1, 1])], {"mode": "edge"})

@@ -1,4 +1,4 @@
-"""Views: shapes as ONNX infers them, named sizes kept, elements untouched."""
+"""Views: shapes as ONNX infers them, symbolic sizes kept, elements unchanged."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_agrees_with_the_reference(
         (None, (2, -1), (2, Sym("Reshape.1"))),
     ],
 )
-def test_named_sizes(shape: Shape | None, target: Shape, expected: Shape) -> None:
+def test_symbolic_sizes(shape: Shape | None, target: Shape, expected: Shape) -> None:
     node = make_node("Reshape", [arange((1,)), np.array([1])], constants=(1,))
     assert reshaped(node, shape, target) == expected
 
 
-def test_target_that_is_not_known_gives_the_rank() -> None:
+def test_a_computed_target_shape_gives_the_rank() -> None:
     node = make_node("Reshape", [arange((4,)), np.array([2, 2])])
     assert infer_reshape(node, known_constant)[0].shape == (Sym("Reshape.0"), Sym("Reshape.1"))
 
@@ -83,7 +83,7 @@ def test_target_that_is_not_known_gives_the_rank() -> None:
         ("Unsqueeze", (2, 3), [4], "axes = 4 is outside"),
     ],
 )
-def test_what_onnx_forbids(op_type: str, shape: tuple[int, ...], operand: list[int], wrong: str) -> None:
+def test_what_onnx_forbids_is_refused(op_type: str, shape: tuple[int, ...], operand: list[int], wrong: str) -> None:
     with pytest.raises(ModelInvalid, match=wrong):
         make_node(op_type, [arange(shape), np.array(operand)], constants=(1,))
 

@@ -52,7 +52,7 @@ def test_wide_rows_on_threads() -> None:
     assert_same(run_op(node, arrays, threads=2), reference_op(node, arrays))
 
 
-def test_index_outside_is_a_fault() -> None:
+def test_an_out_of_range_index_is_a_fault() -> None:
     arrays = [arange((5, 3)), np.array([[1], [5]]), arange((2, 3))]
     with pytest.raises(_kernels.Fault) as caught:
         run_op(make_node("ScatterND", arrays), arrays)
@@ -63,7 +63,9 @@ def test_index_outside_is_a_fault() -> None:
 @given(shape=st.lists(st.integers(1, 4), min_size=2, max_size=4), axis=st.integers(1, 3), count=st.integers(0, 4),
        dtype=st.sampled_from(ITEMS), circular=st.booleans(), stated=st.booleans(),
        seed=st.integers(0, 999))  # fmt: skip
-def test_cache(shape: list[int], axis: int, count: int, dtype: type, circular: bool, stated: bool, seed: int) -> None:
+def test_tensor_scatter(
+    shape: list[int], axis: int, count: int, dtype: type, circular: bool, stated: bool, seed: int
+) -> None:
     axis = min(axis, len(shape) - 1)
     count = min(count, shape[axis])
     update = [*shape[:axis], count, *shape[axis + 1 :]]
@@ -75,7 +77,7 @@ def test_cache(shape: list[int], axis: int, count: int, dtype: type, circular: b
 
 
 @pytest.mark.parametrize("begin", [-1, 3])
-def test_a_cache_that_is_full_is_a_fault(begin: int) -> None:
+def test_a_tensor_scatter_beyond_the_cache_is_a_fault(begin: int) -> None:
     arrays = [arange((2, 4, 3)), arange((2, 2, 3)), np.array([0, begin])]
     with pytest.raises(_kernels.Fault) as caught:
         run_op(make_node("TensorScatter", arrays), arrays)

@@ -23,7 +23,7 @@ def test_agrees_with_the_reference(shape: tuple[int, ...], time: int, dtype: typ
 
 
 @pytest.mark.parametrize("length", [-1, 5])
-def test_a_length_that_is_none_is_a_fault(length: int) -> None:
+def test_an_invalid_length_is_a_fault(length: int) -> None:
     arrays = [arange((4, 2)), np.array([1, length])]
     with pytest.raises(_kernels.Fault) as caught:
         run_op(make_node("ReverseSequence", arrays), arrays)

@@ -1,4 +1,4 @@
-"""Shape arithmetic against the ONNX reference, and by name."""
+"""Shape arithmetic against the ONNX reference, and on symbolic sizes."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ PROPAGATED = [
 
 
 @pytest.mark.parametrize(("op_type", "elements", "shapes", "attrs", "expected"), PROPAGATED)
-def test_elements_known_by_name(
+def test_symbolic_elements(
     op_type: str,
     elements: list[tuple[Dim, ...]],
     shapes: list[tuple[int, ...]],
     attrs: dict[str, object],
     expected: tuple[Dim, ...],
 ) -> None:
-    node = make_node("Identity", [ints(1)])  # any graph to stand in
+    node = make_node("Identity", [ints(1)])  # any graph will do
     graph = node.graph
     assert graph is not None
     values = [graph.append("Data", (), {"index": index + 1}).output for index in range(len(elements))]
@@ -93,7 +93,7 @@ def test_elements_known_by_name(
     assert opdef.propagate(node, by_value.get) == expected
 
 
-def test_shape_of_named_sizes() -> None:
+def test_shape_of_symbolic_sizes() -> None:
     node = make_node("Shape", [arange((2, 3))])
     node.operand(0).desc = TensorDesc.plain(DType.FLOAT32, (N, 3))
     opdef = find_opdef(node)
@@ -101,7 +101,7 @@ def test_shape_of_named_sizes() -> None:
     assert opdef.propagate(node, known_constant) == (N, 3)
 
 
-def test_arithmetic_by_name() -> None:
+def test_symbolic_arithmetic() -> None:
     assert (add(N, 0), add(2, 3), add(N, 1)) == (N, 5, Sym("(n+1)"))
     assert (sub(N, N), sub(2, 5), sub(UNNAMED, UNNAMED)) == (0, -3, UNNAMED)
     assert (mul(N, 0), mul(1, N), mul(2, N)) == (0, N, Sym("(2*n)"))
@@ -112,7 +112,7 @@ def test_arithmetic_by_name() -> None:
     assert (quotient((mul(4, N), 6), (4, 6)), quotient((mul(mul(N, 6), Sym("m")),), (N, 2))) == (N, mul(3, Sym("m")))
 
 
-def test_sizes_may_be_multiplied_with_themselves_for_ever() -> None:
+def test_repeated_products_of_sizes_stay_bounded() -> None:
     size = N
     for _ in range(12):
         size = mul(size, size)
@@ -121,7 +121,7 @@ def test_sizes_may_be_multiplied_with_themselves_for_ever() -> None:
     assert broadcast(mul, (1, 2, 3), (1, 2)) is None
 
 
-def test_what_onnx_forbids() -> None:
+def test_what_onnx_forbids_is_refused() -> None:
     with pytest.raises(ModelInvalid, match="delta is 0"):
         make_node("Range", [np.array(0), np.array(1), np.array(0)], constants=(0, 1, 2))
     with pytest.raises(ModelInvalid, match="negative size"):

@@ -26,7 +26,7 @@ def slices(draw: st.DrawFn) -> tuple[tuple[int, ...], list[list[int]]]:
     steps = st.sampled_from([1, 1, 1, 2, 3, -1, -2])
     rows = [[draw(bound), draw(bound), axis, draw(steps)] for axis in axes]
     for row in rows:
-        # Before the first place with a negative step, the standard clamps to it; numpy takes nothing.
+        # A start before the first element with a negative step: the standard clamps it to 0, numpy selects nothing.
         if row[3] < 0 and row[0] < -shape[row[2]]:
             row[0] = -1
     return shape, [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
@@ -44,7 +44,7 @@ def test_blocks_of_channels_stay_blocked() -> None:
     check_exact("Slice", arrays)
 
 
-def test_start_before_the_first_place_is_clamped_to_it() -> None:
+def test_a_start_before_the_first_element_is_clamped() -> None:
     arrays = [arange((3,)), *(np.array([item]) for item in (-9, -9, 0, -1))]
     check_exact("Slice", arrays, oracle=onnxruntime_op)
 
@@ -55,13 +55,13 @@ def test_step_of_zero_is_refused() -> None:
         make_node("Slice", arrays, constants=(1, 2, 3, 4))
 
 
-def test_bounds_of_other_lengths_are_refused() -> None:
+def test_bounds_of_unequal_lengths_are_refused() -> None:
     arrays = [arange((3, 4)), np.array([0]), np.array([], np.int64), np.array([1])]
     with pytest.raises(ModelInvalid, match="it has 1 starts, 0 ends, 1 axes"):
         make_node("Slice", arrays, constants=(1, 2, 3))
 
 
-def test_named_sizes_are_kept() -> None:
+def test_symbolic_sizes_are_kept() -> None:
     node = make_node("Slice", [arange((4,)), np.array([1]), np.array([INT_MAX])], constants=(1, 2))
     batch = Sym("batch")
     known: dict[str, tuple[Dim, ...]] = {"i0": (batch, 3, 8, 8), "i1": (1,), "i2": (INT_MAX,)}

@@ -1,4 +1,4 @@
-"""The bounds of slices of an open dim are those of each size."""
+"""The extent of a slice traced on a symbolic dim agrees with the extent at each concrete size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAR = 2**63 - 1
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
-def test_extents_of_open_dims(step: int) -> None:
+def test_extents_of_symbolic_dims(step: int) -> None:
     node = Graph("g").append("Slice", outputs=("y",))
     for start, end in product((0, 1, 2, -1, -2, FAR), (0, 3, -1, FAR, -FAR, -FAR - 1, 2**31 - 1, -(2**31))):
         tracer = Tracer()

@@ -53,6 +53,6 @@ def test_bad_permutations_are_refused(perm: tuple[int, ...]) -> None:
         make_node("Transpose", [arange((2, 3))], {"perm": perm})
 
 
-def test_depth_must_divide() -> None:
+def test_a_block_size_that_does_not_divide_the_depth_is_refused() -> None:
     with pytest.raises(ModelInvalid, match="dim 1 of size 6 is not a multiple of 4"):
         make_node("DepthToSpace", [arange((1, 6, 2, 2))], {"blocksize": 2})

@@ -1,4 +1,4 @@
-"""Trilu: bit for bit the reference's."""
+"""Trilu, bit for bit as the ONNX reference."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_any_diagonal_is_defined(k: int, upper: int) -> None:
     np.testing.assert_array_equal(run_op(make_node("Trilu", arrays, {"upper": upper}), arrays)[0], arrays[0] * kept)
 
 
-def test_may_write_over_its_input() -> None:
+def test_may_run_in_place() -> None:
     x = np.ones((40, 50), np.float32)
     node = make_node("Trilu", [x])
     opdef = find_opdef(node)

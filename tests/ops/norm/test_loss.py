@@ -18,7 +18,7 @@ from tests.ops.contrib.cases import floats, make_model
 @pytest.mark.parametrize("ignored", [None, 1, -100])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sides", [(), (3, 2)])
-def test_the_loss_and_the_logarithms(
+def test_the_loss_and_the_log_probabilities(
     reduction: str, ignored: int | None, weighted: bool, sides: tuple[int, ...]
 ) -> None:
     scores, labels = floats(4, 5, *sides), np.random.default_rng(1).integers(0, 5, (4, *sides))
@@ -35,7 +35,7 @@ def test_the_loss_and_the_logarithms(
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
 
 
-def test_no_node_of_it_is_left_to_the_host(tmp_path: Path) -> None:
+def test_no_part_of_the_loss_runs_on_the_host(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
       g (float[4,5] x, int32[4] labels) => (float loss, float[4,5] logs)
       { loss, logs = SoftmaxCrossEntropyLoss(x, labels) }"""

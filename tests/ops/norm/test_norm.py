@@ -39,9 +39,9 @@ def vectors(channels: int, count: int) -> list[Array | None]:
 def check(
     op_type: str, arrays: list[Array | None], attrs: dict[str, object], isa: str, *, blocked: bool = False
 ) -> None:
-    """Fails unless our result is the reference's on the same numbers in float64.
+    """Assert agreement with the ONNX reference in float64.
 
-    epsilon bounds what a nearly constant row makes of the rounding of its mean.
+    A large epsilon bounds how much a nearly constant row amplifies the rounding error of its mean.
     """
     exact = [None if array is None else array.astype("f8") for array in arrays]
     check_against(
@@ -53,11 +53,11 @@ def check_against(
     expected: Array, op_type: str, arrays: list[Array | None], attrs: dict[str, object], isa: str, *,
     blocked: bool = False,
 ) -> None:  # fmt: skip
-    """Fails unless our result and its type are as expected."""
+    """Assert that our result and its type are as expected."""
     node = make_node(op_type, arrays, attrs, constants=range(1, len(arrays)))
     stated = infer_by_onnx(node, known_constant)[0]
     assert stated.dtype is node.output.desc.dtype
-    assert stated.shape in (None, node.output.desc.shape)  # None: of GroupNormalization
+    assert stated.shape in (None, node.output.desc.shape)  # None for GroupNormalization
     ours = run_op(node, arrays, isa=isa, threads=2, blocked=blocked)[0]
     assert ours.dtype == np.float32
     np.testing.assert_allclose(ours, expected, rtol=0, atol=3e-6 * max(1, float(np.abs(expected).max())))
@@ -162,7 +162,7 @@ def test_statistics_have_the_dims_before_the_axis() -> None:
 
 
 def normalized(arrays: list[Array], groups: object) -> Array:
-    """LayerNormalization over the last axis, or GroupNormalization, in double."""
+    """LayerNormalization over the last axis, or GroupNormalization, in float64."""
     x, scale, bias = arrays
     rows = x if groups is None else x.reshape(len(x), int(str(groups)), -1)
     centred = rows - rows.mean(-1, keepdims=True)
@@ -180,7 +180,7 @@ def normalized(arrays: list[Array], groups: object) -> Array:
         ("GroupNormalization", (6,) * 2, {"num_groups": 2}), ("LRN", (), {"size": 3, "beta": 0.6}),
     ],
 )  # fmt: skip
-def test_doubles_are_computed_in_double(
+def test_float64_inputs_are_computed_in_float64(
     isa: str, op_type: str, vectors_of: tuple[int, ...], attrs: dict[str, object]
 ) -> None:
     rng = np.random.default_rng(5)
@@ -192,7 +192,7 @@ def test_doubles_are_computed_in_double(
     (ours,) = run_op(node, arrays, isa=isa, threads=2)
     if op_type == "LRN":
         expected = evaluate_lrn(node, arrays)[0]
-    elif op_type in {"LayerNormalization", "GroupNormalization"}:  # the reference takes statistics in float32
+    elif op_type in {"LayerNormalization", "GroupNormalization"}:  # the reference computes statistics in float32
         expected = normalized(arrays, groups=attrs.get("num_groups"))
     else:
         expected = reference_op(node, arrays)[0]
@@ -216,7 +216,7 @@ def test_doubles_are_computed_in_double(
         ("LRN", [random((3,))], {"size": 3}, 1, ["rank"]),
     ],
 )
-def test_what_the_kernels_cannot_do_is_said(
+def test_each_unsupported_variant_is_rejected_with_its_reason(
     op_type: str, arrays: list[Array | None], attrs: dict[str, object], outputs: int, reasons: list[str]
 ) -> None:
     node = make_node(op_type, arrays, attrs, outputs=outputs)
@@ -249,7 +249,7 @@ def test_mean_and_variance_in_each_type(dtype: int) -> None:
     graph = helper.make_graph([helper.make_node("MeanVarianceNormalization", ["x"], ["y"])], "g", ports[:1], ports[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = random((2, 3, 4, 5)).astype(helper.tensor_dtype_to_np_dtype(dtype))
-    x[:, 1] = 3  # a channel without a deviation
+    x[:, 1] = 3  # a constant channel
     (y,) = atcpy.backend.prepare(model, "CPU").run([x])
     wide = x.astype("f8")
     expected = (wide - wide.mean((0, 2, 3), keepdims=True)) / (wide.std((0, 2, 3), keepdims=True) + 1e-9)

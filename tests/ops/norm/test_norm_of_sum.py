@@ -1,4 +1,4 @@
-"""Normalizations of sums: each term as a whole, repeated, or rows of a table by number; on every instruction set."""
+"""Normalizations of sums on every ISA; a term is a whole tensor, is broadcast, or is gathered from a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Term = tuple[Array, Array | None]
 
 
 def term(kind: str, leading: list[int], inner: list[int], rng: np.random.Generator) -> Term:
-    """A term of one of the kinds that there are; what it adds is `added`."""
+    """A random term of the given kind: values, and the indices that gather them if it is a table."""
     if kind == "repeated":
         return rng.normal(1, 1, (*leading[1:], *inner)).astype("f4"), None
     if kind == "whole" or len(inner) > 1:
@@ -79,8 +79,8 @@ def test_sums_are_normalized(
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_the_sum_is_that_of_adds_in_a_row(isa: str) -> None:
-    """To the last bit, NaN, infinities and −0 with it; and a row of them spoils no other."""
+def test_the_sum_has_the_bits_of_successive_adds(isa: str) -> None:
+    """Including NaN, infinities and −0, which do not affect other rows."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.normal(0, 10.0**power, (4, 37)).astype("f4") for power in (0, 4, -4))
     a[1, 3], b[1, 4], a[2, 5], b[2, 5], a[3, 6], b[3, 6], c[3, 6] = np.nan, 1, np.inf, -np.inf, -0.0, -0.0, -0.0
@@ -95,7 +95,7 @@ def test_the_sum_is_that_of_adds_in_a_row(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_in_doubles(isa: str) -> None:
+def test_in_float64(isa: str) -> None:
     x, table, indices = np.random.rand(2, 3, 5), np.random.rand(4, 5), np.array([3, -1, 0])
     arrays = operands([(x, None), (table, indices)], np.ones(5), None)
     ours = run_op(make_node("FusedRMSNormalization", arrays, {"axis": -1}, constants=[6], outputs=2), arrays, isa=isa)
@@ -106,7 +106,7 @@ def test_in_doubles(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("index", [4, -5, 2**31 - 1])
-def test_an_index_outside_is_a_fault(isa: str, index: int) -> None:
+def test_an_out_of_range_index_is_a_fault(isa: str, index: int) -> None:
     arrays = operands([(np.ones((4, 8), "f4"), np.array([0, index]))], np.ones(8, "f4"), None)
     node = make_node("FusedLayerNormalization", arrays, {"axis": -1}, constants=[0])
     with pytest.raises(_kernels.Fault) as caught:
@@ -118,7 +118,7 @@ def named(arrays: list[Array | None], axis: int = -1) -> Node:
     return make_node("FusedLayerNormalization", arrays, {"axis": axis})
 
 
-def test_what_a_model_may_not_name() -> None:
+def test_unsupported_operands_are_rejected() -> None:
     x, scale = np.ones((2, 3, 8), "f4"), np.ones(8, "f4")
     assert not list(supports_sum(named([x, scale])))
     reasons = {

@@ -25,7 +25,7 @@ def random(shape: list[int], seed: int, dtype: str = "f4") -> Array:
 
 
 def exactly(op_type: str, x: Array, axis: int) -> Array:
-    """The definition in float64. ONNX's reference takes the logarithm of what it rounded to 0."""
+    """The definition in float64; ONNX's reference takes the logarithm of probabilities rounded to 0."""
     with np.errstate(all="ignore"):
         shifted = x.astype("f8") - x.max(axis, keepdims=True)
         total = np.exp(shifted).sum(axis, keepdims=True)
@@ -56,7 +56,7 @@ def test_agrees_with_the_reference(isa: str, op_type: str, shape: list[int], axi
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op_type", sorted(KINDS))
 @pytest.mark.parametrize("axis", [0, 1])
-def test_large_numbers_neither_overflow_nor_mix(isa: str, op_type: str, axis: int) -> None:
+def test_large_numbers_do_not_overflow_or_affect_other_rows(isa: str, op_type: str, axis: int) -> None:
     x = random([40, 40], 0)
     x[3, 4], x[5, 6], x[7, 8], x[9, 10] = 3e38, -np.inf, np.nan, -3e38
     x[:, 20] = x[21] = -np.inf
@@ -76,7 +76,7 @@ def test_an_axis_beyond_the_rank_is_refused() -> None:
         make_node("Softmax", [random([2, 3], 0)], {"axis": 2})
 
 
-def test_what_the_kernel_cannot_do_is_said() -> None:
+def test_each_unsupported_variant_is_rejected_with_its_reason() -> None:
     for x, reasons in ((random([2], 0), []), (random([0, 2], 0), ["empty"]), (random([2], 0, "f2"), ["dtype"])):
         node = make_node("Softmax", [x])
         opdef = find_opdef(node)
@@ -85,7 +85,7 @@ def test_what_the_kernel_cannot_do_is_said() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_the_largest_of_a_row_is_found_in_each_lane(isa: str) -> None:
+def test_the_maximum_of_a_row_is_found_in_each_vector_lane(isa: str) -> None:
     x = np.random.default_rng(0).standard_normal((33, 33)).astype(np.float32)
     for value, share in ((60.0, 1.0), (np.nan, np.nan)):
         rows = np.where(np.eye(33), value, x).astype(np.float32)

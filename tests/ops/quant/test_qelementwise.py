@@ -38,7 +38,7 @@ def every_byte(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     types=st.tuples(TYPES, TYPES, TYPES), op=st.sampled_from(["Add", "Mul"]), zeros=st.booleans(),
     step=st.sampled_from([0.25, 2.0, 0.3]), blocked=st.booleans(),
 )  # fmt: skip
-def test_rounds_as_the_ops_that_it_stands_for(
+def test_rounds_as_the_unfused_ops(
     isa: str, shapes: tuple[tuple[int, ...], tuple[int, ...]], types: tuple[str, str, str], op: str, zeros: bool,
     step: float, blocked: bool,
 ) -> None:  # fmt: skip
@@ -58,14 +58,14 @@ def test_rounds_as_the_ops_that_it_stands_for(
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1"])
-def test_looks_every_byte_up(dtype: str) -> None:
+def test_byte_table_maps_every_byte(dtype: str) -> None:
     x = every_byte((3, 7000), dtype, 1)
     table = np.random.default_rng(2).permutation(256).astype(np.uint8)
     ours = run_op(make_node("ByteTable", [x, table], constants=[1]), [x, table], threads=2)[0]
     np.testing.assert_array_equal(ours, table[x.view(np.uint8)])
 
 
-def test_names_its_reasons() -> None:
+def test_each_rejection_has_its_reason() -> None:
     one, zero, x = np.ones((), np.float32), np.zeros((), np.uint8), np.zeros((2, 2), np.uint8)
     scales = np.ones(2, np.float32)
     node = microsoft("QLinearAdd", [x, scales, zero, x.astype(np.int16), one, None, one.astype(np.float16), zero])

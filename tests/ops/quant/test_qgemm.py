@@ -1,4 +1,4 @@
-"""ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul: sums to the bit, roundings as the standard says."""
+"""ConvInteger, QLinearConv, MatMulInteger, QLinearMatMul: exact sums, rounded as the standard requires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPES = st.sampled_from(["u1", "i1"])
 
 
 def bytes_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """Every value of the type, the extremes among them."""
+    """Random values over the full range of the dtype, including its limits."""
     info = np.iinfo(dtype)
     array = rng.integers(info.min, info.max + 1, shape).astype(dtype)
     array.reshape(-1)[:2] = [info.min, info.max][: array.size]
@@ -26,7 +26,7 @@ def bytes_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Ar
 
 
 def zero_of(rng: np.random.Generator, dtype: str, kind: str, channels: int) -> Array | None:
-    """No zero point, the middle of the type, any, or one a channel."""
+    """No zero point, the middle of the range, an arbitrary one, or one per channel."""
     if kind == "none":
         return None
     if kind == "middle":
@@ -35,7 +35,7 @@ def zero_of(rng: np.random.Generator, dtype: str, kind: str, channels: int) -> A
 
 
 def less_zero(array: Array, zero: Array | None, axis: int) -> Array:
-    """array − zero in float64, which holds all sums here exactly."""
+    """array − zero in float64, which represents all sums here exactly."""
     wide = array.astype(np.float64)
     if zero is None:
         return wide
@@ -45,13 +45,13 @@ def less_zero(array: Array, zero: Array | None, axis: int) -> Array:
 
 
 def exact_conv(x: Array, w: Array, attrs: dict[str, object]) -> Array:
-    """The convolution in float64: every sum is a whole number."""
+    """The convolution in float64: every sum is an integer."""
     node = make_node("Conv", [x, w], attrs, constants=[1])
     return reference_op(node, [x, w])[0]
 
 
 def requantised(total: Array, x_scale: Array, w_scale: Array, y_scale: Array, y_zero: Array) -> Array:
-    """round(float32(sum) · scale) + zero, saturated: halves to even, in float32."""
+    """round(float32(sum) · scale) + zero, saturated; ties round to even, in float32."""
     scale = (x_scale * w_scale / y_scale).astype(np.float32)
     info = np.iinfo(y_zero.dtype)
     rounded = np.rint(total.astype(np.int32).astype(np.float32) * scale)
@@ -104,7 +104,7 @@ def test_conv_integer_sums_exactly(isa: str, case: dict[str, object], blocked: b
 @pytest.mark.parametrize("isa", BYTE_ISAS)
 @settings(max_examples=trials(20), deadline=None)
 @given(case=CONVS, channels=st.sampled_from([2, 16, 21, 40]), threads=st.sampled_from([1, 3]))
-def test_one_filter_a_channel(isa: str, case: dict[str, object], channels: int, threads: int) -> None:
+def test_depthwise_conv_sums_exactly(isa: str, case: dict[str, object], channels: int, threads: int) -> None:
     arrays, attrs = conv_case({**case, "c": 1, "m": 1, "group": channels})
     x, w, x_zero, w_zero = arrays
     assert x is not None and w is not None
@@ -126,7 +126,7 @@ def test_qlinear_conv_rounds_to_even(
     channels = w.shape[0]
     x_zero = x_zero if x_zero is not None else np.zeros((), x.dtype)
     w_zero = w_zero if w_zero is not None else np.zeros((), w.dtype)
-    x_scale, y_scale = np.float32(0.5), np.float32(step)  # exact halves happen
+    x_scale, y_scale = np.float32(0.5), np.float32(step)  # so that exact ties occur
     w_scale = (2.0 ** rng.integers(-2, 3, channels)).astype(np.float32) if each else np.asarray(np.float32(0.25))
     y_zero = np.array(rng.integers(0, 100), y_type)
     b = rng.integers(-999, 999, channels).astype(np.int32) if bias else None
@@ -200,7 +200,7 @@ def test_convolves_over_one_spatial_dim() -> None:
     np.testing.assert_array_equal(ours, expected.astype(np.int32))
 
 
-def test_names_its_reasons() -> None:
+def test_each_rejection_has_its_reason() -> None:
     x, w = np.zeros((1, 2, 4, 4), np.uint8), np.zeros((2, 2, 1, 1), np.uint8)
     assert list(supports_integer_conv(make_node("ConvInteger", [x, w]))) == [
         Reject("weights-not-constant", "ConvInteger")

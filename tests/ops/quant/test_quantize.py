@@ -37,7 +37,7 @@ def limits(dtype: DTypeLike) -> tuple[int, int]:
 
 @st.composite
 def scaled(draw: st.DrawFn, dtype: DTypeLike) -> tuple[tuple[int, ...], Array, Array | None, dict[str, int]]:
-    """A shape, scales and zero points for it, and the attributes: per tensor, per axis, or in blocks."""
+    """A shape, its scales and zero points, and the attributes: per tensor, per axis, or per block."""
     shape = draw(SHAPES)
     axis = draw(st.integers(-len(shape), len(shape) - 1))
     kind = draw(st.sampled_from(["tensor", "axis", "blocks"]))
@@ -65,7 +65,7 @@ def test_quantises_as_the_reference(isa: str, data: st.DataObject, dtype: DTypeL
     shape, scale, zero, attrs = data.draw(scaled(dtype))
     zero = np.zeros(scale.shape, dtype) if zero is None else zero
     rng = np.random.default_rng(1)
-    x = (rng.integers(-400, 400, shape) * 0.25).astype(np.float32)  # many halves
+    x = (rng.integers(-400, 400, shape) * 0.25).astype(np.float32)  # many ties
     x.reshape(-1)[:2] = [np.inf, -np.inf][: x.size]
     node = make_node("QuantizeLinear", [x, scale, zero], attrs)
     scales, zeros = per_element(scale, shape, attrs), per_element(zero, shape, attrs).astype(np.float32)
@@ -157,7 +157,7 @@ def test_dynamic_ranges(isa: str, blocked: bool, shape: tuple[int, ...], low: fl
     np.testing.assert_array_equal(y, np.clip(np.rint(x / step) + zero.astype(np.float32), 0, 255).astype(np.uint8))
 
 
-def test_names_its_reasons() -> None:
+def test_each_rejection_has_its_reason() -> None:
     half = np.zeros(3, np.float16), np.ones((), np.float16), np.zeros((), np.uint8)
     assert Reject("dtype", "QuantizeLinear", "float16") in list(
         supports_quantization(make_node("QuantizeLinear", half))
@@ -180,7 +180,7 @@ BLOCKS = {"axis": 1, "block_size": 2}
         (FLOAT8[3], 0, (4, 3, 5), BLOCKS),
     ],
 )
-def test_quantises_to_float8_without_the_host(
+def test_quantises_to_float8_in_a_kernel(
     dtype: DTypeLike, saturate: int, dims: tuple[int, ...], attrs: dict[str, int], tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(2)

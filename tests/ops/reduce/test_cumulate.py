@@ -1,4 +1,4 @@
-"""CumSum and CumProd against the ONNX reference: the same rounding in every step."""
+"""CumSum and CumProd against the ONNX reference, which rounds in the same order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_agrees_with_the_reference(
 ) -> None:
     axis = axis % len(shape) - len(shape)
     if shape[axis] == 0:
-        return  # the reference fails; nothing is to be made
+        return  # the result is empty, and the reference fails
     x = np.random.default_rng(seed).uniform(-2, 3, shape).astype(dtype)
     arrays = [x, np.array(axis)]
     node = make_node(op_type, arrays, {"exclusive": int(exclusive), "reverse": int(reverse)}, constants=(1,))

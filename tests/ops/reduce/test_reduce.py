@@ -25,7 +25,7 @@ FEW = st.sampled_from([1, 2, 3])
 
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape of up to six dims, and axes of it."""
+    """A shape of up to six dims, and some of its axes."""
     rank = draw(st.integers(0, 6))
     large = draw(st.sets(st.integers(0, 5), max_size=2))
     shape = tuple(draw(DIMS if axis in large else FEW) for axis in range(rank))
@@ -40,7 +40,7 @@ SIGNS = st.sampled_from([(1,), (-1,), (-1, 1)])
 def inputs(
     shape: tuple[int, ...], axes: tuple[int, ...] | None, dtype: str, signs: tuple[int, ...] = (1,)
 ) -> list[Array | None]:
-    """Numbers of magnitudes around 1, by default positive, so that logarithms of their sums exist."""
+    """Numbers around 1, by default positive, so that logarithms of their sums are defined."""
     rng = np.random.default_rng(0)
     x = (
         (rng.uniform(0.5, 1.5, shape) * rng.choice(signs, shape)).astype(dtype)
@@ -51,7 +51,7 @@ def inputs(
 
 
 def check(op_type: str, arrays: list[Array | None], attrs: dict[str, object], isa: str, *, blocked: bool) -> None:
-    """Fails unless our result is the reference's, taken in float64."""
+    """Assert that our result agrees with the reference in float64."""
     node = make_node(op_type, arrays, attrs, constants=(1,))
     x = arrays[0]
     assert x is not None
@@ -60,7 +60,7 @@ def check(op_type: str, arrays: list[Array | None], attrs: dict[str, object], is
     ours = run_op(node, arrays, isa=isa, threads=2, blocked=blocked)[0]
     assert ours.dtype == (np.int64 if op_type.startswith("Arg") else x.dtype)
     eps = 1e-6 if x.dtype == np.float32 else 1e-13
-    scale = 1.0  # of what cancels: logarithms near 0, and sums of both signs
+    scale = 1.0  # results that cancel: logarithms near 0, and sums of both signs
     if op_type in {"ReduceSum", "ReduceMean"} and (exact < 0).any():
         sums = reference_op(make_node(op_type, [np.abs(exact), *arrays[1:]], attrs), [np.abs(exact), *arrays[1:]])[0]
         scale = max(1.0, float(np.max(sums, initial=0)))
@@ -81,7 +81,7 @@ def test_agrees_with_the_reference(
     if dtype[0] in "iu" and op_type in FLOAT_ONLY:
         dtype = "f4"
     if op_type == "ReduceLogSumExp":
-        shape = shape or (1,)  # the reference cannot do it on scalars
+        shape = shape or (1,)  # the reference does not support scalars
     arrays = inputs(shape, axes or None, dtype, (1,) if op_type == "ReduceLogSum" else signs)
     if dtype[0] == "f" and op_type == "ReduceProd" and (x := arrays[0]) is not None:
         arrays[0] = (np.sign(x) * np.exp((np.abs(x) - 1) / max(1, x.size) ** 0.5)).astype(dtype)
@@ -130,7 +130,7 @@ def test_long_sums_keep_their_precision(isa: str, shape: tuple[int, ...], axes: 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceSum"])
-def test_nan_and_infinity_pass(isa: str, axis: int, op_type: str) -> None:
+def test_nan_and_infinity_propagate(isa: str, axis: int, op_type: str) -> None:
     x = np.random.default_rng(0).standard_normal((70, 70), np.float32)
     for index in range(70):
         x[index, index] = [np.nan, np.inf, -np.inf, 1][index % 4]
@@ -143,7 +143,7 @@ def test_nan_and_infinity_pass(isa: str, axis: int, op_type: str) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("op_type", sorted(REDUCTIONS))
 @pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 1), ((2, 0, 20), 1), ((0,), 0)])
-def test_nothing_is_reduced_as_onnx_says(isa: str, op_type: str, shape: tuple[int, ...], axis: int) -> None:
+def test_empty_reductions_follow_onnx(isa: str, op_type: str, shape: tuple[int, ...], axis: int) -> None:
     arrays = [np.zeros(shape, np.float32), np.array([axis])]
     none = {
         "ReduceMean": np.nan, "ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceProd": 1, "ReduceLogSum": -np.inf,
@@ -155,7 +155,7 @@ def test_nothing_is_reduced_as_onnx_says(isa: str, op_type: str, shape: tuple[in
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "?", "i4", "u4", "i8", "u8", "f8"])
-def test_nothing_is_reduced_in_every_type(dtype: str) -> None:
+def test_empty_reductions_of_every_dtype(dtype: str) -> None:
     arrays = [np.zeros((3, 0), dtype), np.array([1])]
     for op_type in sorted(REDUCTIONS):
         if np.dtype(dtype) in {np.dtype(numpy.numpy) for numpy in REDUCTIONS[op_type].dtypes} and (
@@ -175,7 +175,7 @@ def test_roots_of_large_integers(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "?"])
-def test_extremes_of_small_types(dtype: str) -> None:
+def test_min_and_max_of_small_dtypes(dtype: str) -> None:
     x = np.random.default_rng(0).integers(0, 2, (5, 3)).astype(dtype)
     for op_type, expected in (("ReduceMax", x.max(0)), ("ReduceMin", x.min(0))):
         arrays = [x, np.array([0])]
@@ -224,7 +224,7 @@ def test_inference_agrees_with_onnx(case: tuple[tuple[int, ...], tuple[int, ...]
     assert node.output.desc == infer_by_onnx(node, known_constant)[0]
 
 
-def test_unknown_axes_leave_the_rank_where_dims_are_kept() -> None:
+def test_computed_axes_keep_the_rank_with_keepdims() -> None:
     node = make_node("ReduceSum", inputs((2, 3), (1,), "f4"))
     assert node.output.desc == TensorDesc.plain(DType.FLOAT32, (Sym(f"{node.name}.0"), Sym(f"{node.name}.1")))
     assert make_node("ReduceSum", inputs((2, 3), (1,), "f4"), {"keepdims": 0}).output.desc.shape is None
@@ -244,7 +244,7 @@ def test_an_axis_beyond_the_rank_is_refused() -> None:
         make_node("ReduceSum", inputs((2, 3), (2,), "f4"), constants=(1,))
 
 
-def test_what_the_kernels_cannot_do_is_said() -> None:
+def test_each_unsupported_variant_is_rejected_with_its_reason() -> None:
     def reasons(op_type: str, arrays: list[Array | None], constants: tuple[int, ...] = (1,)) -> list[str]:
         node = make_node(op_type, arrays, constants=constants)
         opdef = find_opdef(node)

@@ -1,4 +1,4 @@
-"""TopK: the ONNX reference, which sorts; NaN is the largest, and of equal ones the first comes first."""
+"""TopK against the ONNX reference, which sorts: NaN is the largest, and ties keep their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DFT and STFT against numpy's transforms by way of the ONNX reference."""
+"""DFT and STFT against the ONNX reference, which uses numpy's transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STFT: frames and bins are known before it runs."""
+"""STFT: the numbers of frames and bins are inferred at compile time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGNAL = np.random.default_rng(1).normal(size=(2, 50, 1)).astype(np.float32)
 
 @pytest.mark.parametrize("attrs", [{}, {"onesided": 1}, {"onesided": 0}])
 @pytest.mark.parametrize(("step", "length", "window"), [(7, 16, None), (7, None, 16), (5, 9, 9), (50, 50, None)])
-def test_the_shape_is_that_of_the_result(
+def test_the_inferred_shape_is_that_of_the_result(
     attrs: Mapping[str, object], step: int, length: int | None, window: int | None
 ) -> None:
     arrays: list[Array | None] = [SIGNAL, np.array(step)]

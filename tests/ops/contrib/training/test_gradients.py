@@ -1,4 +1,4 @@
-"""Gradients that ONNX Runtime's training writes, against differences of the forward function in float64."""
+"""Gradient ops of ONNX Runtime training against finite differences of the forward function in float64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ erf = np.vectorize(math.erf)
 def ours(
     op: str, arrays: Sequence[Array | None], attrs: dict[str, object] | None = None, outputs: int = 1, **options: object
 ) -> list[Array]:
-    """What becomes of the node, on our own runtime."""
+    """Outputs of one node, converted and run."""
     model = make_model(op, arrays, attrs, outputs=outputs, **options)  # type: ignore[arg-type]
     constants = options.get("constants", ())
     assert isinstance(constants, tuple)
@@ -27,7 +27,7 @@ def ours(
 
 
 def slope(function: Callable[[Array], Array], x: Array, dy: Array) -> Array:
-    """The gradient of x by differences, where `dy` is that of the function's result."""
+    """The gradient with respect to x by finite differences; `dy` is the gradient of the function's result."""
     step, found = 1e-6, np.zeros(x.shape)
     wide = x.astype(np.float64)
     for index in np.ndindex(x.shape):
@@ -77,14 +77,14 @@ ELEMENTWISE: list[tuple[str, bool, dict[str, object], str, Callable[[Array], Arr
 
 
 @pytest.mark.parametrize(("op", "is_result", "attrs", "domain", "forward"), ELEMENTWISE)
-def test_an_elementwise_gradient_is_the_slope(
+def test_an_elementwise_gradient_agrees_with_finite_differences(
     op: str, is_result: bool, attrs: dict[str, object], domain: str, forward: Callable[[Array], Array]
 ) -> None:
     read = forward(X).astype(np.float32) if is_result else X
     close(ours(op, [DY, read], attrs, domain=domain)[0], slope(forward, X, DY))
 
 
-def test_relu_lets_nothing_of_a_bad_gradient_through_where_it_was_off() -> None:
+def test_relu_gradient_is_zero_for_inactive_elements_even_if_dy_is_nan() -> None:
     (dx,) = ours("ReluGrad", [np.array([np.nan, np.inf, 2], np.float32), np.array([-1, 0, 1], np.float32)])
     assert dx.tolist() == [0, 0, 2]
 
@@ -139,7 +139,7 @@ def test_the_gradients_of_softmax(suffix: str, axis: int, axes: tuple[int, ...])
     close(dx, slope(lambda x: np.log(softmax(x, axes)), x, dy))
 
 
-def test_dropout_lets_through_what_it_kept() -> None:
+def test_dropout_gradient_is_masked_like_the_output() -> None:
     mask, half = X > 0, np.array(0.25, np.float32)
     close(ours("DropoutGrad", [DY, mask, half])[0], np.where(mask, DY / 0.75, 0))
     close(ours("DropoutGrad", [DY, mask])[0], np.where(mask, DY / 0.5, 0))
@@ -188,7 +188,7 @@ def test_the_gradients_of_rms_normalization() -> None:
     close(ds, slope(lambda scale: x * rms(x) * scale, scale, dy))
 
 
-def test_half_precision_is_summed_in_single() -> None:
+def test_float16_is_accumulated_in_float32() -> None:
     x, dy, scale = (array.astype(np.float16) for array in (floats(2, 8), floats(2, 8, seed=3), floats(8)))
     wide = x.astype(np.float32)
     inverse = 1 / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
@@ -234,12 +234,12 @@ def test_running_moments_without_a_momentum_are_those_of_the_batch(momentum: flo
     assert sums[0] - sums[1] == adds
 
 
-# --- data that move -------------------------------------------------------------------------------
+# --- data movement --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_what_was_gathered_is_added_where_it_came_from(axis: int, symbolic: bool) -> None:
+def test_gather_gradient_adds_to_the_source_rows(axis: int, symbolic: bool) -> None:
     x, at = floats(3, 4, 5), np.array([[0, 2, 0], [-1, 1, 2]], np.int32)
     dy = floats(*np.take(x, at, axis).shape)
     shape = np.array(x.shape)
@@ -247,7 +247,7 @@ def test_what_was_gathered_is_added_where_it_came_from(axis: int, symbolic: bool
     close(dx, slope(lambda x: np.take(x, at, axis), x, dy))
 
 
-def test_elements_and_rows_go_back_where_they_came_from() -> None:
+def test_gather_elements_and_gather_nd_gradients() -> None:
     x, at = floats(3, 4), np.array([[0, 3, 0], [1, 1, -1]])
     dy = floats(2, 3)
     (dx,) = ours("GatherElementsGrad", [dy, np.array([3, 4]), at], {"axis": 1})
@@ -258,7 +258,7 @@ def test_elements_and_rows_go_back_where_they_came_from() -> None:
 
 
 @pytest.mark.parametrize("batch_dims", [1, 2])
-def test_rows_of_batches_stay_in_them(batch_dims: int) -> None:
+def test_gather_nd_gradient_with_batch_dims(batch_dims: int) -> None:
     x = floats(2, 3, 4, 2)
     at = np.random.default_rng(1).integers(0, 3 if batch_dims == 1 else 4, (2, 3, 5, 1))
     if batch_dims == 1:
@@ -278,7 +278,9 @@ def test_rows_of_batches_stay_in_them(batch_dims: int) -> None:
         (np.s_[1:, :-1], ([1, 0], [100, -1], None, None)),
     ],
 )
-def test_what_was_sliced_lies_in_zeros(slices: tuple[slice, slice], bounds: Sequence[list[int] | None]) -> None:
+def test_slice_gradient_is_zero_outside_the_slice(
+    slices: tuple[slice, slice], bounds: Sequence[list[int] | None]
+) -> None:
     x = floats(5, 6)
     dy = floats(*x[slices].shape)
     bound_arrays = [None if bound is None else np.array(bound) for bound in bounds]
@@ -286,7 +288,7 @@ def test_what_was_sliced_lies_in_zeros(slices: tuple[slice, slice], bounds: Sequ
     close(dx, slope(lambda x: x[slices], x, dy))
 
 
-def test_joining_and_cutting() -> None:
+def test_concat_and_split_gradients() -> None:
     a, b = floats(2, 3), floats(2, 5)
     joined, lengths = ours("ConcatTraining", [a, b], {"axis": 1}, outputs=2)
     assert lengths.tolist() == [3, 5]

@@ -1,4 +1,4 @@
-"""Losses of ONNX Runtime's training and their gradients, against numpy and differences in float64."""
+"""Losses of ONNX Runtime training and their gradients against numpy and finite differences in float64."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def loss(x: Array, labels: Array, weight: Array | None, ignored: int | None, red
 @pytest.mark.parametrize("ignored", [None, IGNORED, -100])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sides", [(), (3, 2)])
-def test_the_gradient_of_the_loss_of_classes(
+def test_softmax_cross_entropy_and_its_gradient(
     reduction: str, ignored: int | None, weighted: bool, sides: tuple[int, ...]
 ) -> None:
     x, labels = floats(4, 5, *sides), np.random.default_rng(3).integers(0, 5, (4, *sides)).astype(np.int32)
@@ -67,13 +67,13 @@ def test_the_gradient_of_the_loss_of_classes(
     close(ours("NegativeLogLikelihoodLossInternal2", [log_prob, labels, weight, index], attrs)[0], forward(x))
 
 
-def test_nothing_is_left_when_all_labels_are_ignored() -> None:
+def test_the_gradient_is_zero_when_all_labels_are_ignored() -> None:
     labels, log_prob = np.full(3, IGNORED), log_softmax(floats(3, 5))
     (dx,) = ours("SoftmaxCrossEntropyLossGrad", [np.array(2, np.float32), log_prob, labels], {"ignore_index": IGNORED})
     assert dx.tolist() == np.zeros((3, 5)).tolist()
 
 
-def test_a_class_that_cannot_be_does_not_spoil_the_loss() -> None:
+def test_an_impossible_class_does_not_make_the_loss_nan() -> None:
     log_prob = np.array([[0.0, -np.inf]], np.float32)
     (y,) = ours("NegativeLogLikelihoodLossInternal", [log_prob, np.array([0])])
     assert y == 0
@@ -91,7 +91,7 @@ def test_the_result_may_have_another_type() -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_losses_of_classes_along_the_last_axis(reduction: str, weighted: bool) -> None:
+def test_sparse_cross_entropy_along_the_last_axis(reduction: str, weighted: bool) -> None:
     x, labels = floats(4, 3, 5), np.random.default_rng(3).integers(0, 5, (4, 3))
     weight = np.abs(floats(4, 3)) if weighted else None
 
@@ -108,7 +108,7 @@ def test_losses_of_classes_along_the_last_axis(reduction: str, weighted: bool) -
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_losses_of_shares(reduction: str) -> None:
+def test_losses_of_class_probabilities(reduction: str) -> None:
     x, share = floats(2, 3, 5), np.exp(log_softmax(floats(2, 3, 5, seed=4), -1))
 
     def forward(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Accumulators, optimizers, scales and checks of ONNX Runtime's training graphs."""
+"""Gradient accumulators, optimizers, scaling and finiteness checks of ONNX Runtime training graphs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(text: str, *inputs: Array) -> tuple[Array, ...]:
 # --- accumulators ---------------------------------------------------------------------------------
 
 
-def test_an_accumulator_adds_if_it_may() -> None:
+def test_an_accumulator_adds_only_when_its_signal_is_set() -> None:
     close(ours("InPlaceAccumulator", [A, B])[0], A + B)
     for signal in (True, False):
         close(ours("InPlaceAccumulator", [A, B, np.array([signal])])[0], A + B if signal else A)
@@ -37,14 +37,14 @@ def test_an_accumulator_adds_if_it_may() -> None:
 
 
 @pytest.mark.parametrize("flag", [None, False, True])
-def test_an_accumulator_says_that_it_did(flag: bool | None) -> None:
+def test_an_accumulator_reports_completion(flag: bool | None) -> None:
     inputs = [A, B] if flag is None else [A, B, np.array([flag])]
     done, total = ours("InPlaceAccumulatorV2", inputs, outputs=2)
     assert done.tolist() == [True]
     close(total, B if flag else A + B)
 
 
-def test_a_buffer_that_is_changed_in_place_becomes_an_output() -> None:
+def test_a_buffer_updated_in_place_becomes_an_output() -> None:
     text = """g (float[2,3] buffer, float[2,3] grad, bool[1] reset) => (bool[1] done, float[2,3] twice)
       { twice = Add(grad, grad) done = com.microsoft.InPlaceAccumulatorV2(buffer, grad, reset) }"""
     graph = parsed(onnx.parser.parse_model(HEAD + text)).graph
@@ -55,7 +55,7 @@ def test_a_buffer_that_is_changed_in_place_becomes_an_output() -> None:
     close(after, A + B)
 
 
-def test_a_buffer_that_is_asked_for_is_no_output_more() -> None:
+def test_a_buffer_whose_update_is_read_adds_no_output() -> None:
     text = """g (float[2,3] buffer, float[2,3] grad) => (bool[1] done, float[2,3] y)
       { done, sum = com.microsoft.InPlaceAccumulatorV2(buffer, grad) y = Neg(sum) }"""
     graph = parsed(onnx.parser.parse_model(HEAD + text)).graph
@@ -63,7 +63,7 @@ def test_a_buffer_that_is_asked_for_is_no_output_more() -> None:
     close(run(text, A, B)[1], -(A + B))
 
 
-def test_nobody_can_see_a_changed_constant() -> None:
+def test_updating_a_constant_or_outer_value_in_place_is_refused() -> None:
     text = """g (float[2,3] grad) => (bool[1] done) <float[2,3] buffer = {1, 2, 3, 4, 5, 6}>
       { done = com.microsoft.InPlaceAccumulatorV2(buffer, grad) }"""
     with pytest.raises(Unsupported, match='changes "buffer" in place, a constant') as raised:
@@ -76,7 +76,7 @@ def test_nobody_can_see_a_changed_constant() -> None:
         parsed(onnx.parser.parse_model(HEAD + text))
 
 
-def test_optimize_keeps_what_changes_its_input(tmp_path: Path) -> None:
+def test_optimize_keeps_ops_that_update_their_input(tmp_path: Path) -> None:
     text = """g (float[2] buffer, float[2] grad) => (float[2] y)
       { y = Neg(grad) done = com.microsoft.InPlaceAccumulatorV2(buffer, grad) }"""
     onnx.save(onnx.parser.parse_model(HEAD + text), tmp_path / "m.onnx")
@@ -85,7 +85,7 @@ def test_optimize_keeps_what_changes_its_input(tmp_path: Path) -> None:
     assert [node.op_type for node in after.graph.node] == ["Neg", "InPlaceAccumulatorV2"]
 
 
-def test_zeros_and_what_only_orders() -> None:
+def test_zero_gradient_and_pass_through() -> None:
     assert ours("ZeroGradient", [A, np.array([True])])[0].tolist() == np.zeros((2, 3)).tolist()
     assert ours("Group", [A, np.array(3), B])[0].tolist() == [True]
     results = ours("PassThrough", [A, np.array(3), B], outputs=3)
@@ -154,7 +154,7 @@ def test_adam(corrects: int) -> None:
     close(new_w, A + move)
 
 
-def test_what_adam_has_on_gpus_only_is_refused() -> None:
+def test_gpu_only_inputs_of_adam_are_refused() -> None:
     inputs = [np.array(0.1, np.float32), np.array(1), A, B, A, B]
     with pytest.raises(Unsupported, match="input loss_scale is given"):
         expanded(make_model("AdamOptimizer", [*inputs, None, np.array(1, np.float32)], outputs=4))
@@ -188,7 +188,7 @@ def test_gradient_descent_of_a_sequence(signal: bool | None, joined: bool) -> No
 @pytest.mark.parametrize("corrects", [0, 1])
 @pytest.mark.parametrize("joined", [False, True])
 def test_adam_with_decaying_weights(mode: int, corrects: int, joined: bool) -> None:
-    """As onnxruntime.training.artifacts has it: sequences that are changed in place."""
+    """As onnxruntime.training.artifacts writes it: sequences updated in place."""
     gradients = "float[2,3] g0, float[4] g1" if joined else "seq(float) g"
     join = "g = SequenceConstruct(g0, g1)" if joined else ""
     attrs = (
@@ -229,7 +229,7 @@ def test_gradients_are_clipped_together(max_norm: float, joined: bool) -> None:
 
 
 @pytest.mark.parametrize("op", REFUSED)
-def test_the_others_are_refused_with_a_way_out(op: str) -> None:
+def test_unsupported_optimizers_are_refused_with_a_hint(op: str) -> None:
     with pytest.raises(Unsupported, match=f"com.microsoft::{op} is not a known operator") as raised:
         parsed(make_model(op, [A]))
     assert raised.value.code == "E19010"

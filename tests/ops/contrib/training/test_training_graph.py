@@ -1,4 +1,4 @@
-"""Training graphs as ONNX Runtime's tools would write them: a CNN, trained, and a transformer, against numpy."""
+"""Training graphs as ONNX Runtime's tools write them, against numpy: a CNN is trained, a transformer differentiated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def text_of(shape: tuple[int, ...]) -> str:
 
 
 def data() -> tuple[Array, Array]:
-    """Pictures with a bright stripe, whose place is the class."""
+    """Pictures with a bright stripe, whose row is the class."""
     rng = np.random.default_rng(5)
     labels = np.arange(BATCH) % 3
     pictures = rng.normal(0, 0.1, (BATCH, 1, 12, 12)).astype(np.float32)
@@ -118,7 +118,7 @@ def assert_trained(state: dict[str, Array], expected_state: dict[str, Array]) ->
         np.testing.assert_allclose(state[name], array, rtol=2e-3, atol=2e-4)
 
 
-def test_one_graph_trains() -> None:
+def test_a_single_training_graph_reduces_the_loss() -> None:
     """Forward, backward and SGD together; the batch is open."""
     ins = ", ".join(f"{text_of(shape)} {name}" for name, shape in SHAPES.items())
     outs = ", ".join(f"{text_of(shape)} {name}_new" for name, shape in SHAPES.items())
@@ -138,7 +138,7 @@ def test_one_graph_trains() -> None:
     assert losses[-1] < losses[0] / 4
 
 
-def test_the_artifacts_train() -> None:
+def test_training_artifacts_reduce_the_loss() -> None:
     """Two graphs: one adds the gradients of two halves of the batch, the other moves the sequence of parameters."""
     ins = ", ".join(f"{text_of(shape)} {name}, {text_of(shape)} {name}_buffer" for name, shape in SHAPES.items())
     outs = ", ".join(f"bool[1] {name}_done" for name in SHAPES)
@@ -221,7 +221,7 @@ TRANSFORMER = """
 
 
 def transformer_loss(p: dict[str, Array], ids: Array, labels: Array) -> Array:
-    """One head of attention and an MLP; labels of 0 count nothing."""
+    """One attention head and an MLP; labels of 0 are ignored."""
     h = p["emb"][ids]
     h = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5) * p["s"] + p["b"]
     weights = np.exp(0.5 * (h @ p["wq"]) @ (h @ p["wk"]).transpose(0, 2, 1))
@@ -233,7 +233,7 @@ def transformer_loss(p: dict[str, Array], ids: Array, labels: Array) -> Array:
 
 
 def test_the_gradients_of_a_transformer() -> None:
-    """As ORTModule differentiates one; nothing is known of the sizes of batch and sequence."""
+    """As ORTModule differentiates one; batch and sequence length are symbolic."""
     shapes = {"emb": (7, 4), "s": (4,), "b": (4,), "wq": (4, 4), "wk": (4, 4), "wv": (4, 4)}
     shapes |= {"w1": (4, 6), "b1": (6,), "w2": (6, 7)}
     ins = ", ".join(f"{text_of(shape)} {name}" for name, shape in shapes.items())

@@ -1,4 +1,4 @@
-"""Gradients of convolutions and pooling, against differences of plain loops in float64."""
+"""Gradients of convolution and pooling against finite differences of plain loops in float64."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_the_gradients_of_a_convolution(case: tuple[Ints, Ints, Ints, Ints, Ints
         close(dx, of_data)
         close(dw, of_weights)
         close(db, dy.sum((0, *range(2, dy.ndim))))
-    if strides != (3, 2):  # a transposed convolution: forward and backward change places
+    if strides != (3, 2):  # a transposed convolution: forward and backward are swapped
         dx, dw, _ = ours("ConvTransposeGrad", [x, dy, w], attrs, outputs=3)
         close(dx, forward(x, w))
         close(dw, of_weights)
 
 
-def test_the_pads_of_a_convolution_may_follow_from_its_size() -> None:
+def test_auto_pad_of_a_convolution_gradient() -> None:
     x, w = floats(1, 2, 6, 5), floats(3, 2, 3, 2)
     for auto, pads in (("SAME_UPPER", (0, 0, 1, 1)), ("SAME_LOWER", (1, 1, 0, 0)), ("VALID", (0, 0, 0, 0))):
         strides = (2, 1)
@@ -94,7 +94,7 @@ def test_the_pads_of_a_convolution_may_follow_from_its_size() -> None:
         close(dx, slope(forward, x, dy))
     x, w, dy = floats(1, 2, 6, 5), floats(3, 2, 3, 2), floats(1, 3, 6, 5)
     attrs: dict[str, object] = {"auto_pad": "SAME_UPPER", "kernel_shape": [3, 2]}
-    for symbolic in (False, True):  # without steps the pads do not depend on the size
+    for symbolic in (False, True):  # with stride 1 the pads do not depend on the input size
         (dx,) = ours("ConvGrad", [dy, x, w], attrs, symbolic=symbolic)
         close(dx, slope(lambda x: conv(x, w, (1, 1), (1, 1), (1, 0, 1, 1), 1), x, dy))
     with pytest.raises(Unsupported, match="SAME_UPPER of unknown sizes"):
@@ -102,7 +102,7 @@ def test_the_pads_of_a_convolution_may_follow_from_its_size() -> None:
         expanded(make_model("ConvGrad", [floats(1, 3, 6, 5), x, w], attrs, symbolic=True))
 
 
-def test_only_the_gradients_that_are_read_are_computed() -> None:
+def test_unused_gradients_are_not_computed() -> None:
     x, w, dy = floats(2, 3, 6, 5), floats(4, 3, 3, 3), floats(2, 4, 4, 3)
     model = make_model("ConvGrad", [dy, x, w], {"kernel_shape": [3, 3]}, outputs=("", "dw"))
     (dw,) = atcpy.backend.run_model(model, [dy, x, w])
@@ -140,7 +140,7 @@ POOLS: list[tuple[Ints, Ints, Ints, Ints]] = [
 
 @pytest.mark.parametrize(("shape", "kernel", "strides", "pads"), POOLS)
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_a_maximum_takes_the_whole_gradient(
+def test_max_pool_gradient_goes_to_the_maximum(
     shape: Ints, kernel: Ints, strides: Ints, pads: Ints, symbolic: bool
 ) -> None:
     x = floats(*shape)
@@ -159,7 +159,9 @@ def test_a_maximum_takes_the_whole_gradient(
 
 @pytest.mark.parametrize(("shape", "kernel", "strides", "pads"), POOLS)
 @pytest.mark.parametrize("with_pads", [0, 1])
-def test_a_mean_shares_the_gradient(shape: Ints, kernel: Ints, strides: Ints, pads: Ints, with_pads: int) -> None:
+def test_average_pool_gradient_is_shared_by_the_window(
+    shape: Ints, kernel: Ints, strides: Ints, pads: Ints, with_pads: int
+) -> None:
     x = floats(*shape)
 
     def forward(x: Array) -> Array:
@@ -176,7 +178,7 @@ def test_a_mean_shares_the_gradient(shape: Ints, kernel: Ints, strides: Ints, pa
 
 
 @pytest.mark.parametrize("with_pads", [0, 1])
-def test_a_window_may_reach_over_the_end(with_pads: int) -> None:
+def test_average_pool_gradient_with_ceil_mode(with_pads: int) -> None:
     x = floats(1, 2, 6, 8)
     attrs = (
         f"kernel_shape = [3, 3], strides = [2, 2], pads = [0, 1, 0, 1], ceil_mode = 1, count_include_pad = {with_pads}"
@@ -195,7 +197,7 @@ def test_a_window_may_reach_over_the_end(with_pads: int) -> None:
     close(np.asarray(dx), want)
 
 
-def test_a_mean_whose_data_have_no_stated_shape_is_refused() -> None:
+def test_average_pool_gradient_without_a_declared_shape_is_refused() -> None:
     with pytest.raises(Unsupported, match="the shape of its result is not stated"):
         expanded(make_model("AveragePoolGrad", [floats(1, 2, 3, 3)], {"kernel_shape": [2, 2]}, domain=""))
 
@@ -206,7 +208,7 @@ def test_a_mean_whose_data_have_no_stated_shape_is_refused() -> None:
      ((4, 4), (1, 17), (0, 7, 0, 7), "kernel_shape"), ((4, 4), (1, 16), (0, 6, 0, 6), ""),
      ((4, 4), (2, 3), (0, 1, 1, 2), "5 windows along spatial dim 1"), ((4, 4), (2, 3), (0, 1, 1, 1), "")],
 )  # fmt: skip
-def test_the_sizes_of_a_mean_are_bounded(
+def test_average_pool_gradient_bounds_its_sizes(
     monkeypatch: pytest.MonkeyPatch, shape: Ints, kernel: Ints, pads: Ints, refusal: str
 ) -> None:
     monkeypatch.setattr(window_gradients, "_MAX_ELEMENTS", 16)
@@ -217,7 +219,7 @@ def test_the_sizes_of_a_mean_are_bounded(
         expanded(model)
 
 
-def test_places_of_another_graph_need_a_stated_shape() -> None:
+def test_max_pool_gradient_from_indices_needs_a_declared_shape() -> None:
     dy, at = floats(1, 2, 2, 2), np.array([0, 3, 8, 8, 12, 13, 14, 31]).reshape(1, 2, 2, 2)
     model = make_model("MaxPoolGrad", [dy, at], domain="")
     with pytest.raises(Unsupported, match="the shape of its result is not stated"):
