@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 from atcpy.errors import UsageError
 
@@ -17,8 +16,8 @@ def default_threads() -> int:
     cores = set()
     for cpu in sorted(os.sched_getaffinity(0)):
         try:
-            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-            cores.add(siblings.read_text(encoding="ascii").strip())
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as siblings:
+                cores.add(siblings.read().strip())
         except OSError:
             cores.add(str(cpu))
     return len(cores)

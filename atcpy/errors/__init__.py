@@ -3,13 +3,10 @@
 An error is of the class of its cause, which decides the exit code, and has a code of the catalogue in `codes.py`.
 """
 
-import difflib
 import errno
-import traceback
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, runtime_checkable
 
 from atcpy.errors.codes import CODES as CODES
 
@@ -21,6 +18,8 @@ def escape(text: str) -> str:
     """Text of a model as it may reach a terminal: control, format and surrogate characters written out."""
     if text.isprintable():  # then it holds none of these
         return text
+    import unicodedata
+
     return "".join(c if unicodedata.category(c) not in _UNSAFE else _written_out(c) for c in text)
 
 
@@ -121,6 +120,8 @@ def nearest(word: str, candidates: Iterable[str], count: int = 3) -> list[str]:
     folded = {candidate.lower(): candidate for candidate in pool}
     # A model has tens of thousands of long names, and difflib is quadratic in their length.
     sized = [name for name in folded if abs(len(name) - len(word)) <= 2 + len(word) // 3][:20_000]
+    import difflib  # only errors need it
+
     close = [folded[name] for name in difflib.get_close_matches(word.lower(), sized, n=count, cutoff=0.6)]
     close += [name for name in pool if word and name.lower().endswith(word.lower()) and name not in close]
     return close[:count]
@@ -270,8 +271,7 @@ class AtcWarning:
         return abridge(f"warning[{self.code}] {escape(self.message)}" + (f"   ({location})" if location else ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """What several problems have in common, and where each of them is."""
 
     error: AtcError
@@ -381,6 +381,8 @@ def as_known_error(error: BaseException) -> AtcError | InternalError:
             raise_os_error(error, str(error.filename or "a file"))
         except AtcError as known:
             return known
+    import traceback
+
     last = traceback.extract_tb(error.__traceback__)[-1:]
     location = f" (in {last[0].name}, line {last[0].lineno})" if last else ""
     return InternalError(f"{type(error).__name__}: {error}{location}")

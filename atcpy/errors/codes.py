@@ -4,11 +4,10 @@ The codes are ATC's where the cause is the same, so that a search for the code f
 is behind `docs/errors.md` and `atcpy explain CODE`; a code that is not in it cannot be raised.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CodeRow:
+class CodeRow(NamedTuple):
     """One row of the table: `exits` has two members where the cause decides (the file, or the disk)."""
 
     code: str

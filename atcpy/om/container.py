@@ -10,7 +10,6 @@ SHA-256 and XXH3-64 are taken with the whole field zeroed, XXH3-128 last with on
 of a file can change unseen. Digests are stored in the byte order of their usual hexadecimal form.
 """
 
-import hashlib
 import mmap as memory_map
 import os
 import stat
@@ -18,7 +17,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import xxhash
 
@@ -68,8 +67,7 @@ class Verify(StrEnum):
     HEADER = "header"
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """One partition's offset and size, counted from the file's first byte."""
 
     partition: Partition
@@ -104,6 +102,8 @@ class Container:
 
     def check_sha256(self) -> None:
         """Refuse a package whose recorded SHA-256 is not that of its bytes."""
+        import hashlib  # it loads OpenSSL, which running a package does not need
+
         blank = _with_checksum(self.buffer, bytes(CHECKSUM_BYTES))
         if _feed(hashlib.sha256(), [blank, self.buffer[HEADER_BYTES:]]) != self.sha256:
             raise corrupt("P0003", self.source, CHECKSUM_OFFSET, "header", "the SHA-256 is not that of the file")
@@ -196,6 +196,8 @@ _Read = Callable[[int, int], Iterable[Buffer]]  # the bytes from the first offse
 
 def _sealed(read: _Read, size: int) -> bytes:
     """The header with its checksum field set for the file of `size` bytes that `read` reads."""
+    import hashlib
+
     head = b"".join(bytes(b) for b in read(0, min(HEADER_BYTES + TABLE_BYTES, size)))
     first, end = _claimed_weights(head, size)
     blank = _with_checksum(head, bytes(CHECKSUM_BYTES))

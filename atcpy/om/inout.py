@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from atcpy.errors import PackageCorrupt
 from atcpy.om.container import corrupt
@@ -29,8 +29,7 @@ _OUTPUT_SHAPES, _ORDER = 5, 6
 _PART = "MODEL_INOUT_INFO"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """An input or output of the whole model, as in MODEL_INOUT_INFO."""
 
     name: str
@@ -42,8 +41,7 @@ class TensorInfo:
     shape_range: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GearInfo:
+class GearInfo(NamedTuple):
     """The gears of a package: their sizes, the shapes of outputs as GE writes them, and the names of the inputs."""
 
     gears: Gears
@@ -51,8 +49,7 @@ class GearInfo:
     order: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(NamedTuple):
     """The content of the partition."""
 
     inputs: tuple[TensorInfo, ...]

@@ -5,7 +5,6 @@ Every size and offset in a file is checked against the bytes that are there, wha
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +110,7 @@ def _package(opened: Container) -> Package:
         _open_ports(model, info.attr.get("atcpy_ports"), opened) if unknown or gears else ((), ())
     )
     try:
-        keys = _map_keys(info.attr.get("atcpy_map_keys", "[]"), outputs)
+        keys = _map_keys(info.attr["atcpy_map_keys"], outputs) if "atcpy_map_keys" in info.attr else {}
     except (ValueError, TypeError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"the keys of its maps are malformed: {error}") from None
     custom = filter(None, info.attr.get("atcpy_custom_ops", "").split(","))
@@ -172,6 +171,8 @@ def _open_ports(
 
 def _map_keys(text: str, outputs: Sequence[TensorInfo]) -> dict[int, tuple[int | str, ...]]:
     """The keys of the maps that outputs are given as, by index. Raises ValueError or TypeError if they cannot be."""
+    import json
+
     listed = json.loads(text)
     if len(listed) > len(outputs):
         raise ValueError(f"{len(listed)} outputs")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ _FAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPort:
+class PlanPort(NamedTuple):
     """An input or an output of a plan."""
 
     name: str
@@ -48,8 +47,7 @@ class PlanPort:
         return self.dtype.nbytes(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Tasks [first, last) that run in C without a break, or the one task `first` of the host."""
 
     first: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, raise_all
+from atcpy.errors import ModelInvalid, PackageCorrupt, UsageError, Where, did_you_mean, raise_all
 from atcpy.ir.dtype import DType
 from atcpy.kernels import _kernels
 from atcpy.om.container import Verify
@@ -252,8 +251,7 @@ class InferenceSession:
     def _check_feeds(self, feeds: Mapping[str, Any]) -> list[Any]:
         for name in feeds:
             if name not in self._by_name:
-                close = difflib.get_close_matches(name, self._by_name, 1)
-                hint = f'did you mean "{close[0]}"?' if close else f"the inputs are {', '.join(self._by_name)}"
+                hint = did_you_mean(name, self._by_name) or f"the inputs are {', '.join(self._by_name)}"
                 raise UsageError("E13025", f'run: no input "{name}"', hint=hint)
         sizes: dict[str, int] = {}
         return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ GOOD = {"dims": ["b"], "types": [""]}
 
 
 def test_a_record_that_fits() -> None:
-    [x], [y] = read_ports(ModelInfo((X,), (replace(X, name="y", dims=(-2,)),)), json.dumps(GOOD | {"types": ["", ""]}))
+    [x], [y] = read_ports(ModelInfo((X,), (X._replace(name="y", dims=(-2,)),)), json.dumps(GOOD | {"types": ["", ""]}))
     assert x == OpenPort("x", DType.FLOAT32, ("b", 3), (), "")
     assert y == OpenPort("y", DType.FLOAT32, None, (), "")
 
@@ -73,13 +72,13 @@ def test_records_that_nobody_writes_are_refused(text: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "info",
     [
-        replace(X, dtype=99),
-        replace(X, dims=(-1, -3)),
-        replace(X, dims=(-1, -2)),
-        replace(X, dims=(-1, 2**40 + 1)),
-        replace(X, dims=(-1, *[1] * 64)),
-        replace(X, shape_range=((0, -1),)),
-        replace(X, dims=(-2,)),
+        X._replace(dtype=99),
+        X._replace(dims=(-1, -3)),
+        X._replace(dims=(-1, -2)),
+        X._replace(dims=(-1, 2**40 + 1)),
+        X._replace(dims=(-1, *[1] * 64)),
+        X._replace(shape_range=((0, -1),)),
+        X._replace(dims=(-2,)),
     ],
     ids=["type", "negative", "rank among dims", "large", "rank", "ranges", "a name too much"],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -52,12 +51,11 @@ class World(Protocol):
         """Write this rank's part of the reduction over the ranks into `part`."""
 
 
-@dataclass(frozen=True, slots=True)
 class SingleRank:
     """A world of one rank, which is in every group."""
 
-    rank: int = 0
-    ranks: int = 1
+    rank = 0
+    ranks = 1
 
     def size(self, group: str) -> int:
         """One."""
