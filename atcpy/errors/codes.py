@@ -158,6 +158,7 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("W0007", (0, 4), "a node was renamed, for its name was taken or empty", "name nodes uniquely when exporting"),
     ("W0008", (0, 4), "inputs have defaults: they are no constants", "--fold_default_inputs makes them that: faster"),
     ("W0009", (0, 4), "inputs with a default were made constants", "feed nothing to them"),
+    ("W0010", (0, 4), "features that the model would parse are its inputs", "parse them before: tf.io.parse_example"),
     ("W0012", (0, 2), "an option has no effect here", "drop it"),
     ("W0013", (0, 2), "a switch names a pass that does not exist", "take the nearest name; `atcpy passes list`"),
     ("W0020", (0, 4), "operators run on HOST_CPU, which is slow", "`atcpy inspect F.om --tasks` lists them"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +58,14 @@ def _import(model: TfModel, options: ParseOptions) -> ParsedModel:
     close_bodies(graph)
     graph.inferred = importer.inferred(graph)
     graph.node_count_before = len(model.graph.nodes)
-    return ParsedModel(graph, model.file.source, ())
+    return ParsedModel(graph, model.file.source, tuple(_warn_of_features(model)))
+
+
+def _warn_of_features(model: TfModel) -> Iterator[AtcWarning]:
+    features = [f'"{name}"' for name in model.features if name in model.ends.inputs]
+    if features:
+        what = f"the model would parse tf.train.Example: the features {', '.join(features)} are its inputs instead"
+        yield AtcWarning("W0010", what, Where(value=features[0].strip('"')))
 
 
 def _end(graph: Graph, results: dict[str, Value | None]) -> None:

@@ -5,17 +5,19 @@ nobody reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from atcpy.errors import AtcError, ModelInvalid, Unsupported, UsageError, Where, did_you_mean, raise_all
 from atcpy.options import ParseOptions
+from atcpy.parsers.tensorflow.examples import placeholder
 from atcpy.parsers.tensorflow.functions import CALLS
 from atcpy.parsers.tensorflow.graph import BRANCHES, Ref, TfNode, find_pivots, main_ref
 from atcpy.parsers.tensorflow.importer import DEFAULT, PLACEHOLDERS
 from atcpy.parsers.tensorflow.locate import Kind
 from atcpy.parsers.tensorflow.reader import TfFile
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import TensorInfo, TensorProto, TensorShapeProto
+from atcpy.parsers.tensorflow.signatures import find_signature
 
 # Ops at whose end nothing is that a user would ask for.
 _NO_RESULT = frozenset(
@@ -27,41 +29,49 @@ _NO_RESULT = frozenset(
         "ImageSummary", "MergeSummary", "Print", "PrintV2", "Enter", "LoopCond",
     }
 )  # fmt: skip
+_WITH_DEFAULT = "PlaceholderWithDefault"
+_FED = PLACEHOLDERS | {_WITH_DEFAULT}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
     """The inputs and outputs of a graph by the names that users know them by, in order. `all_inputs`: inputs that no
-    output depends on stay.
+    output depends on stay. `fed`: the inputs that are read instead of outputs of other nodes.
     """
 
     inputs: Mapping[str, TfNode]
     outputs: Mapping[str, Ref]
     all_inputs: bool = False
+    fed: Mapping[Ref, Ref] = field(default_factory=dict)
 
 
 def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOptions) -> Endpoints:
     """Those of a frozen graph: `x` for an input, `prob:0` for an output. Those of a signature: its keys, sorted."""
     inputs = {node.name: node for node in nodes.values() if node.op in PLACEHOLDERS}
-    defaults = {} if options.fold_default_inputs else _defaults(nodes, file)
+    defaults = {} if options.fold_default_inputs else _defaults(nodes)
+    signed: dict[str, Ref] = {}
+    fed: dict[str, TfNode] = {}
+    instead: dict[Ref, Ref] = {}
     if file.signature is None:
         inputs.update((name, _with_default(nodes[name], default)) for name, default in defaults.items())
-    signed: dict[str, Ref] = {}
-    if file.signature is not None:
-        fed = {
-            key: _with_default(node, defaults[node.name]) if node.name in defaults else node
-            for key, node in _signed_inputs(nodes, file.signature.inputs).items()
-        }
-        given = {node.name for node in fed.values()}
-        inputs = {**fed, **{name: node for name, node in inputs.items() if name not in given and name not in fed}}
+    else:
+        signed_defaults = {} if options.fold_default_inputs else file.signature.defaults
+        for key, info in sorted(file.signature.inputs.items()):
+            ref, node = _signed_input(key, info, nodes)
+            default = signed_defaults[key] if key in signed_defaults else defaults.get(node.name)
+            fed[key] = node if default is None else _with_default(node, default)
+            if ref.node != node.name:
+                instead[ref] = Ref(node.name, 0)
+        names = {node.name for node in fed.values()}
+        inputs = {**fed, **{name: node for name, node in inputs.items() if name not in names and name not in fed}}
         signed = {key: _signed_ref(key, info) for key, info in sorted(file.signature.outputs.items())}
         for key, ref in signed.items():
             if ref.node not in nodes:
                 raise _not_there("output", key, file.signature.outputs[key], nodes)
     if options.out_nodes:
-        return Endpoints(inputs, _asked(nodes, signed, options.out_nodes))
+        return Endpoints(inputs, _asked(nodes, signed, options.out_nodes), fed=instead)
     if file.signature is not None:
-        return Endpoints(fed, signed, all_inputs=True)
+        return Endpoints(fed, signed, all_inputs=True, fed=instead)
     outputs = _leaves(nodes)
     if file.kind is Kind.CHECKPOINT:
         outputs = _that_depend_on(outputs, nodes)
@@ -71,23 +81,14 @@ def find_endpoints(nodes: Mapping[str, TfNode], file: TfFile, options: ParseOpti
     return Endpoints(inputs, outputs)
 
 
-def _defaults(nodes: Mapping[str, TfNode], file: TfFile) -> dict[str, TensorProto]:
-    """The constants that inputs have until they are fed, by the names of their nodes; those that the signature says
-    win.
-    """
+def _defaults(nodes: Mapping[str, TfNode]) -> dict[str, TensorProto]:
+    """The constants that placeholders have until they are fed, by the names of their nodes."""
     found: dict[str, TensorProto] = {}
     for node in nodes.values():
-        source = nodes.get(node.inputs[0].node) if node.op == "PlaceholderWithDefault" and node.inputs else None
+        source = nodes.get(node.inputs[0].node) if node.op == _WITH_DEFAULT and node.inputs else None
         value = source.attrs.get("value") if source is not None and source.op == "Const" else None
         if isinstance(value, TensorProto):
             found[node.name] = value
-    if file.signature is not None:
-        infos = file.signature.inputs
-        found.update(
-            (_signed_ref(key, infos[key]).node, file.signature.defaults[key])
-            for key in file.signature.defaults
-            if key in infos
-        )
     return found
 
 
@@ -96,19 +97,22 @@ def _with_default(node: TfNode, default: TensorProto) -> TfNode:
     return TfNode(node.name, "Placeholder", (), {**node.attrs, DEFAULT: default})
 
 
-def _signed_inputs(nodes: Mapping[str, TfNode], infos: Mapping[str, TensorInfo]) -> dict[str, TfNode]:
-    """What is fed, as placeholders: a node with a default becomes one, too."""
-    found: dict[str, TfNode] = {}
-    for key, info in sorted(infos.items()):
-        ref = _signed_ref(key, info)
-        node = nodes.get(ref.node)
-        if node is None or ref.output:
-            raise _not_there("input", key, info, nodes)
-        shape = node.attrs.get("shape")
-        if not isinstance(shape, TensorShapeProto) or shape.unknown_rank:
-            shape = info.tensor_shape
-        found[key] = TfNode(node.name, "Placeholder", (), {"dtype": int(info.dtype), "shape": shape})
-    return found
+def _signed_input(key: str, info: TensorInfo, nodes: Mapping[str, TfNode]) -> tuple[Ref, TfNode]:
+    """The tensor that an input of the signature is, and the placeholder that takes its place: under its own name if the
+    tensor is one, else under a new name, since other outputs of the node may be read.
+    """
+    ref = _signed_ref(key, info)
+    node = nodes.get(ref.node)
+    signature = find_signature(node.op) if node is not None else None
+    count = signature.output_count if signature is not None else None
+    if node is None or (count is not None and ref.output >= count):
+        raise _not_there("input", key, info, nodes)
+    shape = node.attrs.get("shape") if node.op in _FED else None
+    if not isinstance(shape, TensorShapeProto) or shape.unknown_rank:
+        shape = info.tensor_shape
+    if node.op in _FED:
+        return ref, TfNode(node.name, "Placeholder", (), {"dtype": int(info.dtype), "shape": shape})
+    return ref, placeholder(f"{ref.node}/fed_{ref.output}", int(info.dtype), shape, nodes)
 
 
 def _not_there(kind: str, key: str, info: TensorInfo, nodes: Iterable[str]) -> ModelInvalid:

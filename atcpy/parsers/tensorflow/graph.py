@@ -7,7 +7,7 @@ an argument (`functions.py`). Here all of them are `Ref`s.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from atcpy.errors import AtcError, ModelInvalid, Where, did_you_mean, raise_all
@@ -139,6 +139,19 @@ def needed(graph: TfGraph, problems: list[AtcError], *, pivots: Collection[str] 
         if name in graph.nodes:
             order.setdefault(name, graph.nodes[name])
     return TfGraph(order, graph.inputs, graph.outputs)
+
+
+def redirect(graph: TfGraph, replaced: Mapping[Ref, Ref]) -> TfGraph:
+    """Return the graph in which what reads some outputs reads others instead."""
+    if not replaced:
+        return graph
+    nodes = {
+        node.name: replace(node, inputs=tuple([replaced.get(ref, ref) for ref in node.inputs]))
+        if any(ref in replaced for ref in node.inputs)
+        else node
+        for node in graph.nodes.values()
+    }
+    return TfGraph(nodes, graph.inputs, [replaced.get(ref, ref) for ref in graph.outputs])
 
 
 def constant_of(nodes: Mapping[str, TfNode], ref: Ref) -> Array | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,9 @@ from atcpy.errors import AtcError, Unsupported, Where, raise_all
 from atcpy.options import ParseOptions
 from atcpy.parsers.tensorflow.conditions import origin
 from atcpy.parsers.tensorflow.endpoints import Endpoints, find_endpoints
+from atcpy.parsers.tensorflow.examples import feed_features
 from atcpy.parsers.tensorflow.functions import Library, inline_calls
-from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, TfNode, needed, read_graph
+from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, TfNode, needed, read_graph, redirect
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
 from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 
@@ -19,7 +21,8 @@ from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 @dataclass(frozen=True, slots=True)
 class TfModel:
     """The nodes in an order in which each comes after what it reads; calls of functions are in place. The inputs of
-    `ends` are those that belong to the graph. `states` has the errors for what it keeps from run to run.
+    `ends` are those that belong to the graph. `states` has the errors for what it keeps from run to run, `features` the
+    inputs that the graph would parse from examples.
     """
 
     file: TfFile
@@ -28,6 +31,7 @@ class TfModel:
     ends: Endpoints
     variables: Variables
     states: list[AtcError]
+    features: Sequence[str] = ()
 
 
 def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> TfModel:
@@ -42,14 +46,18 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     ends = find_endpoints(nodes, file, options)
     fed = {node.name: node for node in ends.inputs.values()}
     whole = TfGraph({**nodes, **fed}, list(fed) if ends.all_inputs else [], list(ends.outputs.values()))
+    whole = redirect(whole, ends.fed)
     inlined = inline_calls(_select(whole, pivots), library)
+    inlined, features = feed_features(inlined, list(ends.inputs))
     flat = _select(inlined, pivots)
-    inputs = {name: node for name, node in ends.inputs.items() if node.name in flat.nodes}
+    inputs = {name: node for name, node in {**ends.inputs, **features}.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
     variables = Variables(file, nodes, library)
     if any(node.op in VARIABLES for node in flat.nodes.values()):
         variables.open()
-    return TfModel(file, library, flat, Endpoints(inputs, outputs), variables, _kept_states(inlined, flat))
+    return TfModel(
+        file, library, flat, Endpoints(inputs, outputs), variables, _kept_states(inlined, flat), list(features)
+    )
 
 
 def _kept_states(inlined: TfGraph, flat: TfGraph) -> list[AtcError]:
