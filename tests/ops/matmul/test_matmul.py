@@ -260,3 +260,29 @@ def test_a_large_residual_is_rounded_to_once(rows: int, isa: str) -> None:
     ours = run_op(make_node("FusedMatMul", arrays, constants=[1]), arrays, isa=isa)[0]
     # Two blocks of k: twice half an ulp of 4096, plus the error of the products.
     np.testing.assert_allclose(ours, a.astype(np.float64) @ b + 4096, rtol=0, atol=2 * 2**-12 + 1e-4)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 17, 33, 70])
+def test_one_row_by_columns_that_lie_in_memory_as_rows(isa: str, k: int) -> None:
+    """It reads b where it lies, as dot products; two rows pack it."""
+    rng = np.random.default_rng(k)
+    for n in (1, 3, 4, 5, 15, 16, 17, 31, 33):
+        for rows in (1, 2):
+            arrays = [random(rng, (rows, k)), random(rng, (n, k)), random(rng, (n,))]
+            attrs = {"transB": 1, "alpha": 0.5, "beta": 2.0}
+            expected = 0.5 * (arrays[0].astype("f8") @ arrays[1].T.astype("f8")) + 2 * arrays[2].astype("f8")
+            ours = run_op(make_node("Gemm", arrays, attrs), arrays, isa=isa, threads=2)[0]
+            assert_near(ours, expected.astype("f4"), k)
+            fused = make_node("FusedMatMul", arrays, {"transB": 1, "activation": "Tanh"}, constants=[2])
+            expected = np.tanh(arrays[0].astype("f8") @ arrays[1].T.astype("f8") + arrays[2])
+            assert_near(run_op(fused, arrays, isa=isa)[0], expected.astype("f4"), k)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_one_row_keeps_nan_to_its_columns(isa: str) -> None:
+    rng = np.random.default_rng(2)
+    arrays = [random(rng, (1, 19)), random(rng, (21, 19))]
+    arrays[1][5, 18], arrays[1][20, 0] = np.nan, np.inf
+    ours = run_op(make_node("Gemm", arrays, {"transB": 1}), arrays, isa=isa)[0]
+    assert np.flatnonzero(~np.isfinite(ours[0])).tolist() == [5, 20]

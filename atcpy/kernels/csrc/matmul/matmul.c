@@ -137,10 +137,18 @@ enum {
     MIN_ITEMS = 32,     /* enough to balance some threads */
 };
 
+/* True if the one row is multiplied with columns of b where they lie: packing would read and write
+ * all of b for a single use.
+ */
+static bool takes_dots(const struct matmul_params *p)
+{
+    return p->m == 1 && p->b_packed == 0 && p->b_row == 1;
+}
+
 /* True if panels of b are packed into the scratch. */
 static bool makes_panels(const struct matmul_params *p)
 {
-    return p->b_packed == 0 || p->weights != WEIGHTS_F32;
+    return p->weights != WEIGHTS_F32 || (p->b_packed == 0 && !takes_dots(p));
 }
 
 static struct blocking block(const struct matmul_params *p, const struct atc_cpu *cpu)
@@ -340,6 +348,48 @@ void matmul_run_rows(const struct matmul_isa *isa, struct matmul_tile tile, int6
     }
 }
 
+/* `columns` of an item from column j on: where they go, and how they are finished. */
+static struct matmul_tile tile_of(const struct drive *d, const struct matmul_item *it, int64_t j,
+                                  int64_t columns)
+{
+    const struct matmul_params *p = d->p;
+    const int64_t y = it->y + it->row * p->y_row + it->column + j;
+    const int64_t bias = it->row * p->bias_row + (it->column + j) * p->bias_col;
+    return (struct matmul_tile){
+        .columns = columns,
+        .residual = d->residual != NULL ? d->residual + y : NULL,
+        .bias = d->bias != NULL ? d->bias + bias : NULL,
+        .bias_row = p->bias_row,
+        .bias_col = p->bias_col,
+        .dst = d->y + y,
+        .y_row = p->y_row,
+        .scale = (float)p->scale,
+        .bias_scale = (float)p->bias_scale,
+        .activation = (enum activation)p->activation,
+        .alpha = (float)p->alpha,
+        .beta = (float)p->beta,
+    };
+}
+
+/* The columns of an item by dot products. Their sums are a panel with one step of k, which a
+ * micro-kernel finishes.
+ */
+static void run_dots(const struct drive *d, const struct matmul_item *it)
+{
+    const float *a = d->direct ? d->a + it->a : d->packed_a, one = 1;
+    const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
+    for (int64_t j = 0; j < it->columns; j += step) {
+        float sums[MATMUL_MAX_BLOCKS * MATMUL_PANEL] = {0};
+        const int64_t columns = min_i64(step, it->columns - j), column = it->column + j;
+        d->isa->dots(a, (const float *)d->b_src + it->b + column * d->p->b_col, d->p->b_col,
+                     d->p->k, columns, sums);
+        struct matmul_tile tile = tile_of(d, it, j, columns);
+        tile.a = &one, tile.b = sums, tile.b_panel = MATMUL_PANEL, tile.k = 1;
+        tile.first = tile.last = true;
+        matmul_run_rows(d->isa, tile, 1);
+    }
+}
+
 /* All that an item sums up over `run` blocks of k from `k0`. */
 static void run_panels(const struct drive *d, const struct matmul_item *it, int64_t k0, int64_t run)
 {
@@ -354,33 +404,17 @@ static void run_panels(const struct drive *d, const struct matmul_item *it, int6
     const int64_t step = d->isa->max_blocks * MATMUL_PANEL;
     for (int64_t j = 0; j < it->columns; j += step) {
         const int64_t columns = min_i64(step, it->columns - j);
-        const int64_t y_at = it->y + it->row * p->y_row + it->column + j;
+        struct matmul_tile tile = tile_of(d, it, j, columns);
+        tile.a_row = d->direct ? p->a_row : MATMUL_KC;
+        tile.b_panel = b_panel;
         for (int64_t i = 0; i < run; i++) {
             const int64_t at = k0 + i * b->kc;
-            struct matmul_tile tile = {
-                .a = d->direct ? d->a + it->a + it->row * p->a_row + at
-                               : d->packed_a + i * b->chunk_rows * MATMUL_KC,
-                .a_row = d->direct ? p->a_row : MATMUL_KC,
-                .b = panels + j / MATMUL_PANEL * b_panel + i * b->kc * MATMUL_PANEL,
-                .b_panel = b_panel,
-                .k = min_i64(b->kc, p->k - at),
-                .columns = columns,
-                .residual = d->residual != NULL ? d->residual + y_at : NULL,
-                .bias = d->bias != NULL
-                            ? d->bias + it->row * p->bias_row + (it->column + j) * p->bias_col
-                            : NULL,
-                .bias_row = p->bias_row,
-                .bias_col = p->bias_col,
-                .dst = d->y + y_at,
-                .y_row = p->y_row,
-                .first = at == 0,
-                .last = at + b->kc >= p->k,
-                .scale = (float)p->scale,
-                .bias_scale = (float)p->bias_scale,
-                .activation = (enum activation)p->activation,
-                .alpha = (float)p->alpha,
-                .beta = (float)p->beta,
-            };
+            tile.a = d->direct ? d->a + it->a + it->row * p->a_row + at
+                               : d->packed_a + i * b->chunk_rows * MATMUL_KC;
+            tile.b = panels + j / MATMUL_PANEL * b_panel + i * b->kc * MATMUL_PANEL;
+            tile.k = min_i64(b->kc, p->k - at);
+            tile.first = at == 0;
+            tile.last = at + b->kc >= p->k;
             matmul_run_rows(d->isa, tile, it->rows);
         }
     }
@@ -393,6 +427,10 @@ static void run_groups(const struct drive *d, struct matmul_item it, int64_t col
     const int64_t step = d->b.group * MATMUL_PANEL, end = it.column + columns;
     for (; it.column < end; it.column += step) {
         it.columns = min_i64(step, end - it.column);
+        if (takes_dots(d->p)) {
+            run_dots(d, &it);
+            continue;
+        }
         if (makes_panels(d->p))
             pack_b(d, &it, k0, min_i64(run * d->b.kc, d->p->k - k0));
         run_panels(d, &it, k0, run);

@@ -19,8 +19,9 @@
 
 enum {
     MATMUL_BATCH_RANK = 5,
-    MATMUL_PANEL = 16, /* columns in a panel: C0 of FRACTAL_NZ */
-    MATMUL_KC = 768,   /* max k of one pass over a panel; row stride of packed a */
+    MATMUL_PANEL = 16,     /* columns in a panel: C0 of FRACTAL_NZ */
+    MATMUL_KC = 768,       /* max k of one pass over a panel; row stride of packed a */
+    MATMUL_MAX_BLOCKS = 2, /* panels of one micro-kernel call, on any ISA */
 };
 
 #define MATMUL_FIELDS(I64, I64S, F64, ENUM)                                                        \
@@ -65,6 +66,14 @@ struct matmul_tile {
     float alpha, beta;
 };
 
+/* sums[c] = Σ a[i] · b[c · b_col + i] over k elements. One function an ISA. */
+typedef void (*matmul_dots)(const float *a, const float *b, int64_t b_col, int64_t k,
+                            int64_t columns, float *sums);
+void matmul_dots_avx2(const float *a, const float *b, int64_t b_col, int64_t k, int64_t columns,
+                      float *sums);
+void matmul_dots_avx512f(const float *a, const float *b, int64_t b_col, int64_t k, int64_t columns,
+                         float *sums);
+
 /* What an ISA brings: micro-kernels by blocks and rows, and a transposition for packing. */
 typedef void (*matmul_micro)(const struct matmul_tile *tile);
 struct matmul_isa {
@@ -74,6 +83,7 @@ struct matmul_isa {
     void (*transpose)(const float *src, int64_t src_row, float *dst, int64_t dst_row, int64_t rows,
                       int64_t columns);
     widen_fn widen;
+    matmul_dots dots;
 };
 
 extern const struct matmul_isa matmul_isa_avx2, matmul_isa_avx512f;

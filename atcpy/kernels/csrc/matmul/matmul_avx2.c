@@ -225,7 +225,8 @@ DEFINE(5)
 DEFINE(6)
 
 static const matmul_micro micros[] = {micro_1, micro_2, micro_3, micro_4, micro_5, micro_6};
-const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS, micros, transpose, widen_avx2};
+const struct matmul_isa matmul_isa_avx2 = {MAX_BLOCKS, MAX_ROWS,   micros,
+                                           transpose,  widen_avx2, matmul_dots_avx2};
 
 void matmul_f32_avx2(const struct kernel_args *args)
 {

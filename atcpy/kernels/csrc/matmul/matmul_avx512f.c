@@ -4,7 +4,7 @@
 #include "simd/count_up.h"
 #include "simd/transpose_avx512.h"
 
-enum { MAX_BLOCKS = 2, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
+enum { MAX_BLOCKS = MATMUL_MAX_BLOCKS, MAX_ROWS = 14, LANES = 16, ROW_SUMS = 4 };
 
 /* The lanes of a panel that hold results. */
 static inline __mmask16 panel_mask(const struct matmul_tile *t, int block)
@@ -183,8 +183,8 @@ COUNT_TO_14(DEFINE, 1)
 COUNT_TO_14(DEFINE, 2)
 
 static const matmul_micro micros[] = {COUNT_TO_14(NAME, 1) COUNT_TO_14(NAME, 2)};
-const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS, micros, transpose,
-                                              widen_avx512f};
+const struct matmul_isa matmul_isa_avx512f = {MAX_BLOCKS, MAX_ROWS,      micros,
+                                              transpose,  widen_avx512f, matmul_dots_avx512f};
 
 void matmul_f32_avx512f(const struct kernel_args *args)
 {

@@ -84,6 +84,13 @@ static inline float vf_largest_lane(vf x)
     return _mm256_cvtss_f32(vf_max(x, _mm256_permute_ps(x, 0xb1)));
 }
 
+/* to[i] = the sum of the lanes of x[i]. */
+static inline void vf_store_sums(float *to, const vf x[4])
+{
+    const vf sums = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
+}
+
 static inline vf vf_select(vm mask, vf yes, vf no)
 {
     return _mm256_blendv_ps(no, yes, mask);

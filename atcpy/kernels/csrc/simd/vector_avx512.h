@@ -83,6 +83,17 @@ static inline float vf_largest_lane(vf x)
     return _mm512_cvtss_f32(vf_max(x, _mm512_permute_ps(x, 0xb1)));
 }
 
+/* to[i] = the sum of the lanes of x[i]. */
+static inline void vf_store_sums(float *to, const vf x[4])
+{
+    __m256 half[4];
+    for (int i = 0; i < 4; i++)
+        half[i] = _mm256_add_ps(_mm512_castps512_ps256(x[i]), _mm512_extractf32x8_ps(x[i], 1));
+    const __m256 sums =
+        _mm256_hadd_ps(_mm256_hadd_ps(half[0], half[1]), _mm256_hadd_ps(half[2], half[3]));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1)));
+}
+
 static inline vf vf_select(vm mask, vf yes, vf no)
 {
     return _mm512_mask_blend_ps(mask, no, yes);
