@@ -32,10 +32,12 @@ BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "small_text": small_models.small_text,
 }
 
-# The same with open batch and length, written where they are named.
+# With open dims, written where they are named.
 OPEN_BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "bert_base_open": sequence_models.bert_base_open,
     "gpt2_small_open": sequence_models.gpt2_small_open,
+    "gpt2_small_past": sequence_models.gpt2_small_past,
+    "small_decoder": small_models.small_decoder,
 }
 
 

@@ -39,7 +39,8 @@ def bert_base(g: Graph, dims: Dims = (1, TOKENS)) -> None:
         types = g.random("token_type_embeddings.weight", 2, WIDTH, std=0.2)
         places = g.random("position_embeddings.weight", longest, WIDTH, std=0.2)
         x = g.op("Add", words, g.op("Gather", types, token_type_ids))
-        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest))))
+        positions = _positions(g, input_ids, dims, longest, g.integers([0]))
+        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, positions)))
     mask = g.op("Unsqueeze", g.op("Unsqueeze", attention_mask, g.integers([1])), g.integers([2]))
     mask = g.op("Sub", g.floats(1.0), g.op("Cast", mask, to=TensorProto.FLOAT))
     mask = g.op("Mul", mask, g.floats(LOWEST))
@@ -52,17 +53,17 @@ def bert_base(g: Graph, dims: Dims = (1, TOKENS)) -> None:
         g.output(g.op("Tanh", gemm(g, first, WIDTH, WIDTH)), "pooler_output", dims[0], WIDTH)
 
 
-def _positions(g: Graph, input_ids: str, dims: Dims, longest: int) -> str:
-    """Return the positions of all tokens, [1, tokens]."""
+def _positions(g: Graph, input_ids: str, dims: Dims, longest: int, first: str) -> str:
+    """Return the positions of all tokens, [1, tokens], the first of which is at `first`."""
     if dims != OPEN:
         return g.integers([range(TOKENS)])
     table = g.weight("position_ids", np.arange(longest)[None])
-    return g.op("Slice", table, g.integers([0]), _length(g, input_ids), g.integers([1]))
+    return g.op("Slice", table, first, g.op("Add", first, _length(g, input_ids)), g.integers([1]))
 
 
-def _length(g: Graph, input_ids: str) -> str:
-    """Return the number of tokens as a list of one."""
-    return g.op("Unsqueeze", g.op("Gather", g.op("Shape", input_ids), g.integers(1), axis=0), g.integers([0]))
+def _length(g: Graph, x: str, axis: int = 1) -> str:
+    """Return the size of an axis, the number of tokens, as a list of one."""
+    return g.op("Unsqueeze", g.op("Gather", g.op("Shape", x), g.integers(axis), axis=0), g.integers([0]))
 
 
 def _bert_layer(g: Graph, x: str, mask: str, dims: Dims) -> str:
@@ -109,41 +110,63 @@ def gpt2_small_open(g: Graph) -> None:
     gpt2_small(g, OPEN)
 
 
-def gpt2_small(g: Graph, dims: Dims = (1, TOKENS)) -> None:
-    """GPT-2 small without a cache; the head is the transposed embedding, since the two are tied."""
+def gpt2_small_past(g: Graph) -> None:
+    """GPT-2 small exported with dynamic axes and a cache: keys and values of each block behind each other."""
+    gpt2_small(g, OPEN, has_past=True)
+
+
+def gpt2_small(g: Graph, dims: Dims = (1, TOKENS), *, has_past: bool = False) -> None:
+    """GPT-2 small; the head is the transposed embedding, since the two are tied."""
     vocabulary, longest = 50257, 1024
     input_ids = g.input("input_ids", *dims, dtype=np.int64, below=vocabulary)
+    shape = (2, dims[0], HEADS, "past", HEAD_WIDTH)
+    past = [g.input(f"past_{block}", *shape) for block in range(BLOCKS)] if has_past else []
     embedding = g.random("wte.weight", vocabulary, WIDTH, std=1 / math.sqrt(WIDTH))
     places = g.random("wpe.weight", longest, WIDTH, std=0.02)
     x = g.op("Gather", embedding, input_ids)
-    x = g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest)))
-    causal = _causal_mask(g, input_ids, dims, longest)
+    first = _length(g, past[0], axis=3) if past else g.integers([0])
+    x = g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest, first)))
+    causal = _causal_mask(g, input_ids, dims, longest, first)
+    presents: list[str] = []
     for block in range(BLOCKS):
         with g.scope("h", str(block)):
-            x = _gpt2_block(g, x, causal, dims)
+            x, present = _gpt2_block(g, x, causal, dims, past[block] if past else "")
+            presents.append(present)
     with g.scope("ln_f"):
         x = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("lm_head"):
         g.output(g.op("MatMul", x, g.transpose(embedding, 1, 0)), "logits", *dims, vocabulary)
+    for block in range(len(past)):
+        g.output(presents[block], f"present_{block}", 2, dims[0], HEADS, "total", HEAD_WIDTH)
 
 
-def _causal_mask(g: Graph, input_ids: str, dims: Dims, longest: int) -> str:
-    """Return which keys each query sees, [1, 1, tokens, tokens]: of open length a part of the mask for the longest."""
+def _causal_mask(g: Graph, input_ids: str, dims: Dims, longest: int, first: str) -> str:
+    """Return which keys each query sees, [1, 1, tokens, keys]: of open length a part of the mask for the longest."""
     if dims != OPEN:
         return g.weight("causal_mask", np.tri(TOKENS, dtype=np.bool_)[None, None])
     mask = g.weight("causal_mask", np.tri(longest, dtype=np.bool_)[None, None])
-    first, length = g.integers([0]), _length(g, input_ids)
-    rows = g.op("Slice", mask, first, length, g.integers([2]))
-    return g.op("Slice", rows, first, length, g.integers([3]))
+    end = g.op("Add", first, _length(g, input_ids))
+    rows = g.op("Slice", mask, first, end, g.integers([2]))
+    return g.op("Slice", rows, g.integers([0]), end, g.integers([3]))
 
 
-def _gpt2_block(g: Graph, x: str, causal: str, dims: Dims) -> str:
+def _gpt2_block(g: Graph, x: str, causal: str, dims: Dims, past: str) -> tuple[str, str]:
+    """Return the block's result, and the keys and values of all steps where there is a `past`."""
     with g.scope("ln_1"):
         y = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("attn"):
         y = _gpt2_conv1d(g, y, "c_attn", WIDTH, 3 * WIDTH, dims)
         q, k, v = g.ops(3, "Split", y, g.integers([WIDTH] * 3), axis=2)
-        q, k, v = _split_heads(g, q, dims), _split_heads(g, k, dims, transposed=True), _split_heads(g, v, dims)
+        present = ""
+        if past:
+            k, v = _split_heads(g, k, dims), _split_heads(g, v, dims)
+            both = [g.op("Gather", past, g.integers(part), axis=0) for part in range(2)]
+            k, v = (g.op("Concat", old, new, axis=-2) for old, new in zip(both, (k, v), strict=True))
+            parts = [g.op("Unsqueeze", part, g.integers([0])) for part in (k, v)]
+            present = g.op("Concat", *parts, axis=0)
+            q, k = _split_heads(g, q, dims), g.transpose(k, 0, 1, 3, 2)
+        else:
+            q, k, v = _split_heads(g, q, dims), _split_heads(g, k, dims, transposed=True), _split_heads(g, v, dims)
         scores = g.op("Div", g.op("MatMul", q, k), g.floats(math.sqrt(HEAD_WIDTH)))
         scores = g.op("Where", causal, scores, g.floats(LOWEST))
         y = _merge_heads(g, g.op("MatMul", g.op("Softmax", scores, axis=-1), v), dims)
@@ -152,7 +175,7 @@ def _gpt2_block(g: Graph, x: str, causal: str, dims: Dims) -> str:
         y = layer_norm(g, x, WIDTH, 1e-5)
     with g.scope("mlp"):
         y = gelu_tanh(g, _gpt2_conv1d(g, y, "c_fc", WIDTH, 4 * WIDTH, dims))
-        return g.op("Add", x, _gpt2_conv1d(g, y, "c_proj", 4 * WIDTH, WIDTH, dims, gain=0.5))
+        return g.op("Add", x, _gpt2_conv1d(g, y, "c_proj", 4 * WIDTH, WIDTH, dims, gain=0.5)), present
 
 
 def _gpt2_conv1d(

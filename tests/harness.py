@@ -67,10 +67,11 @@ def run_op(
     isa: str | None = None,
     threads: int = 1,
     rows: list[str] | None = None,
+    before: Mapping[int, Array] | None = None,
 ) -> list[Array]:
     """The outputs of a node of `make_node` by our kernels, at most on `isa`. With `blocked`, every
     4-D activation comes in NC1HWC0 and the record's `layout` says what becomes of it. The names of
-    the kernel rows that run are appended to `rows`.
+    the kernel rows that run are appended to `rows`. `before` is what outputs hold before the run, by their index.
     """
     opdef = find_opdef(node)
     assert opdef is not None and (opdef.lower or opdef.bound), f"{node.op_type} has no kernel"
@@ -97,6 +98,8 @@ def run_op(
     for value in (*node.outputs, count):
         memory[value] = _packed(value.desc, np.empty(value.desc.memory_shape, value.desc.dtype.numpy))
         memory[value].reshape(-1).view(np.uint8)[:] = 0xA5  # what a kernel forgets to write is seen
+    for index, array in (before or {}).items():
+        memory[node.outputs[index]][...] = array
     for call in calls:
         row = run_call(call, memory, isa=isa, threads=threads)
         if rows is not None:

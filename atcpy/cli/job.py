@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from atcpy.cli import custom_ops
@@ -24,7 +25,7 @@ class InputSources:
     """Where the inputs come from, in the words of the command line."""
 
     inputs: Sequence[str]
-    npz: str | None
+    npz: Sequence[str]
     fill: str | None
     shapes: Sequence[str]
     images: Sequence[str]
@@ -32,24 +33,31 @@ class InputSources:
     std: str | None
     layout: str
 
-    def feeds(self, session: "InferenceSession", world: "World") -> "Feeds":
-        """Load or create the arrays for a package's inputs on this rank."""
+    def feeds(
+        self, session: "InferenceSession", world: "World", states: "Mapping[str, str]" = MappingProxyType({})
+    ) -> "list[Feeds]":
+        """Load or create the arrays for a package's inputs on this rank, but for those that are states: of one run, or
+        where there are several archives of one each.
+        """
         from atcpy.cli.arrays import load_npz, read_image, read_input, read_shapes, split_assignment
         from atcpy.verify.inputs import Fill, make_feeds, session_ports
         from atcpy.verify.sizes import first_gear, with_sizes
 
-        ports = session_ports(session)
+        ports = [port for port in session_ports(session) if port.name not in states.values()]
         ports = first_gear(with_sizes(ports, read_shapes(self.shapes, ports)))
-        feeds = {} if self.npz is None else load_npz(self.npz)
+        feeds: Feeds = {}
         for text in inputs_of_rank(self.inputs, [port.name for port in ports], world.rank, world.ranks):
             port, value = split_assignment("input", text, ports)
             feeds[port.name] = read_input(port, value)
-        if self.fill is not None:
-            feeds = make_feeds(ports, Fill.read(self.fill)) | feeds
         for text in self.images:
             port, path = split_assignment("image", text, ports)
             feeds[port.name] = read_image(port, path, mean=self.mean, std=self.std, layout=self.layout)
-        return feeds
+        archives = [load_npz(path) for path in self.npz]
+        if len(archives) > 1 and not states:
+            what = f"--npz: {len(archives)} files are as many runs, which nothing connects"
+            raise UsageError("E10001", what, where=Where(option="npz"), hint="--state OUT=IN, or one file")
+        filled = {} if self.fill is None else make_feeds(ports, Fill.read(self.fill))
+        return [filled | archive | feeds for archive in archives or [{}]]
 
 
 @dataclass(frozen=True)
@@ -63,14 +71,14 @@ class OutputRequest:
     top_k: int
     check_finite: bool
 
-    def names(self, session: "InferenceSession") -> list[str]:
-        """The names of the outputs to compute."""
+    def names(self, session: "InferenceSession", states: Mapping[str, str]) -> list[str]:
+        """The names of the outputs to compute, states only if they are asked for."""
         if self.outputs:
             return [name.strip() for name in self.outputs.split(",")]
-        return [arg.name for arg in session.get_outputs()]
+        return [arg.name for arg in session.get_outputs() if arg.name not in states]
 
-    def outcome(self, arrays: "dict[str, Array]", seconds: float, world: "World") -> Outcome:
-        """Write the files, and return what the command reports."""
+    def outcome(self, arrays: "dict[str, Array]", ran: str, seconds: float, world: "World") -> Outcome:
+        """Write the files, and return what the command reports; `ran` says what took the time."""
         from atcpy.cli.outputs import best_classes, describe, lines, not_finite
 
         paths = self._save(arrays, world)
@@ -81,7 +89,7 @@ class OutputRequest:
                 if array.ndim and array.shape[-1] == len(classes):
                     record["top"] = best_classes(array, classes, self.top_k)
         on = f" on {world.ranks} ranks" if world.ranks > 1 else ""
-        report = [*lines(records, arrays), f"ran in {duration(seconds)}{on}"]
+        report = [*lines(records, arrays), f"{ran} in {duration(seconds)}{on}"]
         error = not_finite(records) if self.check_finite else None
         return Outcome({"outputs": records, "seconds": seconds, "ranks": []}, report, error)
 
@@ -106,6 +114,8 @@ class Job:
     package: str
     inputs: InputSources
     outputs: OutputRequest
+    states: Sequence[str]  # OUT=IN, with a `*` for any text
+    capacity: int  # rows that the states have room for
     custom_ops: Sequence[str] | None
     threads: int | None
 
@@ -121,12 +131,18 @@ class Job:
 
         threads = self.threads or max(1, default_threads() // world.ranks)
         session = InferenceSession(self.package, threads=threads, world=world)
-        feeds = self.inputs.feeds(session, world)
-        names = self.outputs.names(session)
+        states = read_states(self.states, session)
+        session.bind_state(states, capacity=self.capacity)
+        runs = self.inputs.feeds(session, world, states)
+        names = self.outputs.names(session, states)
         session.agree()  # late starters are not part of the time
         started = time.perf_counter()
-        arrays: dict[str, Any] = dict(zip(names, session.run(names, feeds), strict=True))
-        return self.outputs.outcome(arrays, time.perf_counter() - started, world)
+        for feeds in runs:
+            results = session.run(names, feeds)
+        seconds = time.perf_counter() - started
+        arrays: dict[str, Any] = dict(zip(names, results, strict=True))
+        ran = f"{len(runs)} runs, states of {session.state_length} rows," if states else "ran"
+        return self.outputs.outcome(arrays, ran, seconds, world)
 
     def on_single_rank(self) -> Outcome:
         """Run the package as the only rank."""
@@ -145,6 +161,29 @@ class Job:
         fields = dict(record)
         inputs, outputs = InputSources(**fields.pop("inputs")), OutputRequest(**fields.pop("outputs"))
         return cls(inputs=inputs, outputs=outputs, **fields)
+
+
+def read_states(texts: Sequence[str], session: "InferenceSession") -> dict[str, str]:
+    """The inputs that outputs are bound to, by the names of the outputs; `present.*=past.*` stands for all that fit."""
+    states: dict[str, str] = {}
+    for text in texts:
+        output, equals, name = text.partition("=")
+        if not equals or output.count("*") != name.count("*") or name.count("*") > 1:
+            what = f'--state: "{text}" is no pair of an output and an input'
+            hint = "--state present=past, or with one * in each: --state present.*=past.*"
+            raise UsageError("E10001", what, where=Where(option="state"), hint=hint)
+        before, star, after = output.partition("*")
+        if not star:
+            states[output] = name
+            continue
+        names = [port.name for port in session.get_outputs()]
+        fitting = [each for each in names if re.fullmatch(f"{re.escape(before)}.*{re.escape(after)}", each, re.DOTALL)]
+        if not fitting:
+            what = f'--state: no output fits "{output}"'
+            raise UsageError("E10001", what, where=Where(option="state"), hint=f"the outputs are {', '.join(names)}")
+        for each in fitting:
+            states[each] = name.replace("*", each[len(before) : len(each) - len(after)])
+    return states
 
 
 def raise_failed(outcome: Outcome) -> Outcome:

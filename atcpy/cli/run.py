@@ -15,7 +15,10 @@ def run_(
         list[str] | None,
         typer.Option("--input", "-i", metavar="[NAME=]V", help="a.npy, a.npz, ones, zeros or random:SEED; repeatable."),
     ] = None,
-    npz: Annotated[str | None, typer.Option("--npz", metavar="F", help="Inputs by name, in one file.")] = None,
+    npz: Annotated[
+        list[str] | None,
+        typer.Option("--npz", metavar="F", help="Inputs by name, in one file; with --state several, one a run."),
+    ] = None,
     fill: Annotated[
         str | None, typer.Option("--fill", metavar="F", help="For the other inputs: ones, zeros or random:SEED.")
     ] = None,
@@ -54,6 +57,17 @@ def run_(
     wait: Annotated[
         float, typer.Option("--wait", min=0.1, metavar="S", help="Most seconds that a rank waits for others.")
     ] = 60.0,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state",
+            metavar="OUT=IN",
+            help="The output is the input of the next run, a cache that grows; `*` is any text; repeatable.",
+        ),
+    ] = None,
+    capacity: Annotated[
+        int, typer.Option("--capacity", min=1, metavar="N", help="How many rows states have room for.")
+    ] = 2048,
     check_finite: Annotated[bool, typer.Option("--check_finite", help="Fail on NaN or infinity.")] = False,
     **options: Any,
 ) -> Outcome:
@@ -61,9 +75,9 @@ def run_(
     from atcpy.cli.job import InputSources, Job, OutputRequest
     from atcpy.runtime.distributed.launch import RankSetup, find_launch
 
-    sources = InputSources(inputs or [], npz, fill, shape or [], image or [], mean, std, layout)
+    sources = InputSources(inputs or [], npz or [], fill, shape or [], image or [], mean, std, layout)
     request = OutputRequest(outputs, output_dir, npz_out, labels, top_k, check_finite)
-    job = Job(package, sources, request, options["custom_ops"], run.option("threads"))
+    job = Job(package, sources, request, state or [], capacity, options["custom_ops"], run.option("threads"))
     launch = find_launch()
     if max(ranks, simulate_ranks, launch.ranks) == 1:
         job.prepare()

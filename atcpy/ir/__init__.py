@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Port,
         Slot,
         Source,
+        State,
         Symbol,
         SymbolicPlan,
         Task,
@@ -71,6 +72,7 @@ __all__ = [
     "Shape",
     "Slot",
     "Source",
+    "State",
     "StaticShape",
     "Subgraph",
     "Sym",
@@ -94,7 +96,7 @@ __all__ = [
 _NAMES = {
     "builder": "Builder",
     "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlannedCluster Port Slot "
-    "Source Symbol SymbolicPlan Task Variable Weight plans_of task_counts",
+    "Source State Symbol SymbolicPlan Task Variable Weight plans_of task_counts",
     "decisions": "Decisions PassRecord Reject",
     "desc": "TensorDesc",
     "dtype": "DType",

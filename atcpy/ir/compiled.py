@@ -154,12 +154,28 @@ class ClusterVariant(Generic[TaskT]):
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """A cache: output `output` of the model is input `input` with new rows along `axis`. Where there are several
+    `parts`, neighbours along axis 0, each is a port of its own.
+    """
+
+    input: int
+    output: int
+    axis: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedCluster(Generic[TaskT]):
     """The plans of a cluster: step number `step` of a graph. Variants serve different sizes, the first that can is
     taken.
 
     graph: its number in `with_bodies`; 0 is the model itself.
     is_whole: it is all of the model, with its inputs and outputs.
+
+    states: caches that the plans get with room for more rows, and write the new ones into. Their ports are the last
+    outputs of a plan, the dims of each the rows that are in use after the run; the capacity is the size of a further
+    variable after the inputs. Inputs and outputs that are states are left out of the plans.
     """
 
     graph: int
@@ -167,6 +183,7 @@ class PlannedCluster(Generic[TaskT]):
     inputs: tuple[Variable, ...]
     variants: tuple[ClusterVariant[TaskT], ...]
     is_whole: bool = False
+    states: tuple[State, ...] = ()
 
 
 def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan[TaskT]]:
@@ -175,9 +192,11 @@ def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan
 
 
 def task_counts(clusters: Iterable[PlannedCluster[TaskT]]) -> tuple[tuple[int, ...], ...]:
-    """Return how many tasks each variant of each cluster has."""
+    """Return how many tasks each variant of each cluster has, without bound states."""
     return tuple(
-        tuple(sum(len(plan.tasks) for plan in variant.plans) for variant in cluster.variants) for cluster in clusters
+        tuple(sum(len(plan.tasks) for plan in variant.plans) for variant in cluster.variants)
+        for cluster in clusters
+        if not cluster.states
     )
 
 

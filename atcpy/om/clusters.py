@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, Symbol, SymbolicPlan, Task, Variable
+from atcpy.ir import ClusterVariant, CountedOutput, DType, PlannedCluster, State, Symbol, SymbolicPlan, Task, Variable
 from atcpy.om.task_record import TaskRecord
 from atcpy.sizes import MAX_DIM
 
@@ -25,6 +25,7 @@ def encode(clusters: Sequence[PlannedCluster[Task]]) -> list[object]:
                 {"plans": [_encode_plan(plan) for plan in variant.plans], "outputs": list(variant.outputs)}
                 for variant in cluster.variants
             ],
+            "states": [[state.input, state.output, state.axis, state.parts] for state in cluster.states],
         }
         for cluster in clusters
     ]
@@ -59,14 +60,26 @@ def decode(
 def _cluster(item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]) -> PlannedCluster[TaskRecord]:
     inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
     variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
+    states = tuple([_state(state, inputs) for state in _list(item["states"])])
+    if any(len(set(numbers)) < len(states) for numbers in zip(*((s.input, s.output) for s in states), strict=True)):
+        raise ValueError("two states are the same input or output")
     graph, step = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM)
-    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step))
+    return PlannedCluster(graph, step, inputs, variants, _is_whole(item["whole"], graph, step), states)
 
 
 def _is_whole(item: Any, graph: int, step: int) -> bool:
     if not isinstance(item, bool) or (item and (graph, step) != (0, 0)):
         raise ValueError(f"step {step} of graph {graph} is not all of the model")
     return item
+
+
+def _state(item: Any, inputs: Sequence[Variable]) -> State:
+    source, output, axis, parts = item
+    dims = inputs[_index(source, len(inputs))].dims
+    state = State(source, _index(output, MAX_DIM), _index(axis, len(dims)), _index(parts, MAX_DIM))
+    if dims[axis] != -1 or parts < 1 or (parts > 1 and (axis == 0 or dims[0] != parts)):
+        raise ValueError(f"input {source} is no state of {parts} parts that grows along axis {axis}")
+    return state
 
 
 def _variant(

@@ -20,7 +20,7 @@ from atcpy.om.inout import TensorInfo
 from atcpy.om.package import Package, parse_package, read_package
 from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
-from atcpy.runtime.plan import ExecutionPlan, PlanPort
+from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
 
 if TYPE_CHECKING:
     from atcpy.ir import CompiledModel, Graph, Node, Port
@@ -115,7 +115,7 @@ def _bind_tasks(
         reason, number = refused.args
         where = Where(file=source, node=f"task {number}" if number >= 0 else "")
         raise PackageCorrupt("P0005", f"the plan is refused: {reason}", where=where) from refused
-    return ExecutionPlan(plan, tasks, package.weights, arena_bytes, inputs, outputs, nodes, world)
+    return ExecutionPlan(plan, tasks, segments_of(tasks), package.weights, arena_bytes, inputs, outputs, nodes, world)
 
 
 def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, world: World) -> ExecutionPlan:
@@ -128,7 +128,7 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)
     arena_bytes = compiled.memory.arena_bytes
-    return ExecutionPlan(plan, tasks, memory, arena_bytes, inputs, outputs, lambda: nodes, world)
+    return ExecutionPlan(plan, tasks, segments_of(tasks), memory, arena_bytes, inputs, outputs, lambda: nodes, world)
 
 
 def _bind(

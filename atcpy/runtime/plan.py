@@ -63,6 +63,7 @@ class ExecutionPlan:
 
     plan: _kernels.Plan
     tasks: tuple[TaskRecord, ...]
+    segments: tuple[Segment, ...]
     weights: memoryview
     arena_bytes: int
     inputs: tuple[PlanPort, ...]
@@ -70,11 +71,6 @@ class ExecutionPlan:
     find_nodes: Callable[[], Sequence[Node]]
     world: World
     buffers: tuple[deque[Array], ...] | None = None  # that outputs share with plans for other sizes
-
-    @cached_property
-    def segments(self) -> tuple[Segment, ...]:
-        """The tasks, grouped by where they run."""
-        return _segments([task.kernel for task in self.tasks])
 
     @cached_property
     def pools(self) -> tuple[BufferPool, ...]:
@@ -110,6 +106,16 @@ class ExecutionPlan:
         """
         inputs = [readable(array, port.dtype) for array, port in zip(arrays, self.inputs, strict=True)]
         outputs = [pool.take() for pool in self.pools]
+        self.run_in(inputs, outputs, elapsed)
+        for index in self.reused:
+            self.pools[index].keep(outputs[index])
+        for index in self.packed:
+            port = self.outputs[index]
+            outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
+        return outputs
+
+    def run_in(self, inputs: Sequence[Array], outputs: Sequence[Array], elapsed: Array | None = None) -> None:
+        """Run in the memory of these arrays. Raises what `run` does."""
         try:
             run = self.plan.start([*inputs], [*outputs])
         except MemoryError as error:
@@ -122,12 +128,6 @@ class ExecutionPlan:
                     elapsed[segment.first] = time.perf_counter_ns() - start
             else:
                 self._run_in_c(segment, run, elapsed)
-        for index in self.reused:
-            self.pools[index].keep(outputs[index])
-        for index in self.packed:
-            port = self.outputs[index]
-            outputs[index] = from_memory(outputs[index], port.dtype, port.shape)
-        return outputs
 
     def iterate(
         self,
@@ -200,7 +200,9 @@ class ExecutionPlan:
                 raw[:] = packed
 
 
-def _segments(kernels: list[str]) -> tuple[Segment, ...]:
+def segments_of(tasks: Sequence[TaskRecord]) -> tuple[Segment, ...]:
+    """Group tasks by where they run."""
+    kernels = [task.kernel for task in tasks]
     segments: list[Segment] = []
     first = 0
     for index, kernel in enumerate(kernels):

@@ -55,7 +55,8 @@ class PlannedModel:
     ) -> None:
         """`find_procedure` gives what runs sizes that no plan serves."""
         package = context.package
-        if len(package.clusters) > 1 or not _has_ports(record, package.open_inputs, package.open_outputs):
+        plain = [record for record in package.clusters if not record.states]
+        if len(plain) > 1 or not _has_ports(record, package.open_inputs, package.open_outputs):
             raise context.corrupt("it has plans for other tensors than the model's inputs and outputs")
         # The session compares what it is fed with the inputs.
         self._cluster = SymbolicCluster(record, context, lambda: tuple(find_graph().nodes), is_checked=True)
@@ -90,11 +91,12 @@ def _has_ports(record: PlannedCluster[TaskRecord], inputs: Sequence[OpenPort], o
     """Do plans have the inputs and the number of outputs of a model?"""
     return (
         len(record.inputs) == len(inputs)
-        and all(map(_is_variable, record.inputs, inputs))
+        and all(map(is_variable, record.inputs, inputs))
         and all(len(variant.outputs) == len(outputs) for variant in record.variants)
     )
 
 
-def _is_variable(variable: Variable, port: OpenPort) -> bool:
+def is_variable(variable: Variable, port: OpenPort) -> bool:
+    """Has a variable of plans the type of an input?"""
     dims = None if port.shape is None else tuple(-1 if isinstance(dim, str) else dim for dim in port.shape)
     return variable.dtype is port.dtype and variable.dims == dims

@@ -30,6 +30,8 @@ def load_procedure(graph: Graph, context: PlanContext, cache: ShapeCache) -> Pro
     graphs = with_bodies(graph)
     planned: dict[tuple[Graph, int], PlannedCluster[TaskRecord]] = {}
     for record in context.package.clusters:
+        if record.states:
+            continue
         if record.graph >= len(graphs) or (graphs[record.graph], record.step) in planned:
             raise context.corrupt(f"it has plans of graph {record.graph} of {len(graphs)}, step {record.step}, twice")
         planned[graphs[record.graph], record.step] = record

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from atcpy.runtime.planned_model import PlannedModel
     from atcpy.runtime.procedure import Procedure
     from atcpy.runtime.profile import Profile, TaskInfo, TaskTime
+    from atcpy.runtime.states import BoundStates, StatePlans
 
 DEFAULT_SHAPE_CACHE = 16
 
@@ -99,6 +100,8 @@ class InferenceSession:
         self._gear_shapes: dict[str, frozenset[tuple[int, ...]]] = {}
         self._procedure: Procedure | PlannedModel | None = None
         self.shape_cache: ShapeCache | None = None
+        self._state_plans: StatePlans | None = None
+        self._states: BoundStates | None = None
         if self._package.has_unknown_shapes:
             self._load_procedure(shape_cache)
         elif self._package.gears:
@@ -122,6 +125,7 @@ class InferenceSession:
         """Load a package whose shapes are not all known."""
         from atcpy.runtime.on_demand import ShapeCache, compile_on_demand
         from atcpy.runtime.planned_model import load_model
+        from atcpy.runtime.states import load_states
         from atcpy.runtime.symbolic import PlanContext
         from atcpy.runtime.weights import WeightStore
 
@@ -131,6 +135,7 @@ class InferenceSession:
         self.shape_cache = ShapeCache(specialize, bind, shape_cache)
         context = PlanContext(self._package, self.threads, self._world)
         self._procedure = load_model(context, self.shape_cache, lambda: self.model.graph)
+        self._state_plans = load_states(context, lambda: tuple(self.model.graph.nodes))
 
     @property
     def model(self) -> PackagedModel:
@@ -188,10 +193,41 @@ class InferenceSession:
         """
         self.agree()
         chosen = self._choose_outputs(output_names)
-        results = self._compute(self._check_feeds(feeds), feeds)
+        if self._states is None:
+            results = self._compute(self._check_feeds(feeds), feeds)
+        else:
+            results = self._states.run(feeds, self._check_feeds, self._compute)
+            for index in self._states.outputs.intersection(chosen):
+                results[index] = self._states.rows_of(index)
         for index, keys in self._package.map_keys.items():
             results[index] = self._maps_of(index, keys, results[index])
-        return results if output_names is None else [results[index] for index in chosen]
+        return [results[index] for index in chosen]
+
+    def bind_state(self, states: Mapping[str, str], *, capacity: int) -> None:
+        """Keep caches in the session from run to run. `states` maps outputs to inputs: what the output is, is the input
+        of the next run. Each run adds rows along the one open dim in which they differ, up to `capacity`. Bound inputs
+        are not fed any more, bound outputs are returned if they are named. The caches begin empty.
+
+        An earlier binding ends; without states nothing is bound. Raises UsageError for what cannot be a state.
+        """
+        from atcpy.runtime.states import BoundStates
+
+        ports = self._inputs, self._outputs
+        self._states = BoundStates(*ports, states, capacity, self._state_plans) if states else None
+
+    def reset_state(self, length: int = 0) -> None:
+        """Forget the bound states but for their first rows."""
+        self._bound_states().reset(length)
+
+    @property
+    def state_length(self) -> int:
+        """How many rows the bound states have."""
+        return self._bound_states().length
+
+    def _bound_states(self) -> BoundStates:
+        if self._states is None:
+            raise UsageError("E13025", "no state is bound", hint="bind_state")
+        return self._states
 
     def _compute(self, values: Sequence[Any], feeds: Mapping[str, Any], profile: Profile | None = None) -> list[Any]:
         plan = self._plan if self._gears is None else self._gears.choose(values)
@@ -219,7 +255,10 @@ class InferenceSession:
 
         self.agree()
         profile = Profile()
-        self._compute(self._check_feeds(feeds), feeds, profile)
+        if self._states is None:
+            self._compute(self._check_feeds(feeds), feeds, profile)
+        else:
+            self._states.run(feeds, self._check_feeds, self._compute, profile)
         return profile.times()
 
     @property
@@ -241,21 +280,26 @@ class InferenceSession:
 
     def _choose_outputs(self, names: Sequence[str] | None) -> list[int]:
         if names is None:
-            return list(range(len(self._outputs)))
+            return list(range(len(self._outputs))) if self._states is None else self._states.others
         known = [port.name for port in self._outputs]
         for name in names:
             if name not in known:
                 raise UsageError("E13031", f'run: no output "{name}"', hint=f"the outputs are {', '.join(known)}")
         return [known.index(name) for name in names]
 
-    def _check_feeds(self, feeds: Mapping[str, Any]) -> list[Any]:
+    def _check_feeds(
+        self, feeds: Mapping[str, Any], states: Mapping[int, Array | None] = {}, sizes: dict[str, int] | None = None
+    ) -> list[Any]:
+        """The inputs in order. `states` are those that the session keeps, `sizes` of dims that follow from them."""
         for name in feeds:
             if name not in self._by_name:
                 hint = did_you_mean(name, self._by_name) or f"the inputs are {', '.join(self._by_name)}"
                 raise UsageError("E13025", f'run: no input "{name}"', hint=hint)
-        sizes: dict[str, int] = {}
+        sizes = {} if sizes is None else sizes
         return [
-            self._check_feed(port, feeds[port.name] if port.name in feeds else self._missing_feed(index), sizes)
+            states[index]
+            if index in states
+            else self._check_feed(port, feeds[port.name] if port.name in feeds else self._missing_feed(index), sizes)
             for index, port in enumerate(self._inputs)
         ]
 

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -25,15 +25,16 @@ from atcpy.om.task_record import TaskRecord
 from atcpy.runtime.distributed.world import World
 from atcpy.runtime.iterations import BodyOutput, BodyPlan, Origin
 from atcpy.runtime.memory import new_buffers, owned
-from atcpy.runtime.plan import ExecutionPlan, PlanPort
+from atcpy.runtime.plan import ExecutionPlan, PlanPort, segments_of
 
 if TYPE_CHECKING:  # their modules import the records of all operators
     from atcpy.ir import Node
     from atcpy.runtime.host import RuntimeValue
     from atcpy.runtime.profile import Profile
 
+InstanceT = TypeVar("InstanceT")
 # A plan, the bytes of its inputs and outputs, the shapes of its outputs, and the bytes of its arena.
-_Instance = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
+Completed = tuple[_kernels.Plan, list[int], list[tuple[int, ...]], int]
 MAX_INSTANCES = 256  # of plans for shapes that were met; some kilobytes each
 
 
@@ -48,6 +49,34 @@ class PlanContext:
     def corrupt(self, what: str) -> PackageCorrupt:
         """The error for plans that the compiler cannot have written."""
         return PackageCorrupt("P0005", what, where=Where(file=self.package.container.source))
+
+
+class Instances(Generic[InstanceT]):
+    """The plans for sizes that were met; those that were not used for longest are forgotten. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[tuple[int, ...], InstanceT] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: tuple[int, ...], complete: Callable[[], InstanceT | None]) -> InstanceT | None:
+        """The plan of a key, completed if it is not there; None if it cannot be."""
+        with self._lock:
+            found = self._plans.get(key)
+            if found is not None:
+                self._plans.move_to_end(key)
+                return found
+            completed = complete()
+            if completed is None:
+                return None
+            self._plans[key] = completed
+            if len(self._plans) > MAX_INSTANCES:
+                self._plans.popitem(last=False)
+            return completed
+
+    def all(self) -> list[InstanceT]:
+        """All of them."""
+        with self._lock:
+            return list(self._plans.values())
 
 
 class SymbolicCluster:
@@ -66,8 +95,7 @@ class SymbolicCluster:
         """
         self._record, self._find_nodes, self._is_checked = record, find_nodes, is_checked
         self._plans = [list(_load(variant, record.inputs, context)) for variant in record.variants]
-        self._instances: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
-        self._lock = Lock()
+        self._instances = Instances[ExecutionPlan]()
         self._is_direct = [_is_direct(variant, len(record.inputs)) for variant in record.variants]
         self._last = 0  # the variant that served last
         # By the shapes of the inputs: the variant that served them last, and its plan if that is all of a run.
@@ -139,26 +167,13 @@ class SymbolicCluster:
 
     def instances(self) -> Iterator[ExecutionPlan]:
         """The plans for shapes that were met."""
-        with self._lock:
-            return iter(list(self._instances.values()))
+        return iter(self._instances.all())
 
-    def _instance(self, plan: _Plan, key: tuple[int, int], variables: Sequence[Array]) -> ExecutionPlan | None:
+    def _instance(self, plan: PlanTemplate, key: tuple[int, int], variables: Sequence[Array]) -> ExecutionPlan | None:
         sizes = plan.sizes(variables)
         if sizes is None:
             return None
-        full_key = (*key, *sizes)
-        with self._lock:
-            found = self._instances.get(full_key)
-            if found is not None:
-                self._instances.move_to_end(full_key)
-                return found
-            instance = plan.complete(sizes, variables, self._find_nodes)
-            if instance is None:
-                return None
-            self._instances[full_key] = instance
-            while len(self._instances) > MAX_INSTANCES:
-                self._instances.popitem(last=False)
-            return instance
+        return self._instances.find((*key, *sizes), lambda: plan.complete(sizes, variables, self._find_nodes))
 
 
 def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
@@ -176,13 +191,15 @@ def _is_direct(variant: ClusterVariant[TaskRecord], inputs: int) -> bool:
     )
 
 
-def _load(variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext) -> Iterator[_Plan]:
+def _load(
+    variant: ClusterVariant[TaskRecord], inputs: Sequence[Variable], context: PlanContext
+) -> Iterator[PlanTemplate]:
     variables = list(inputs)
     is_direct = _is_direct(variant, len(inputs))
     for plan in variant.plans:
         # What goes through further steps is copied if it is a view, as results in shared memory are.
         buffers = tuple(new_buffers() for _ in plan.outputs) if is_direct else None
-        yield _Plan(plan, variables, context, buffers)
+        yield PlanTemplate(plan, variables, context, buffers)
         variables += plan.outputs
 
 
@@ -206,7 +223,7 @@ def _cut(results: Sequence[Array], counted: CountedOutput) -> Array:
     return buffer.reshape(-1)[: element_count(shape)].reshape(shape).copy()
 
 
-class _Plan:
+class PlanTemplate:
     """A symbolic plan as C holds it; `variables` are those that are there when it runs."""
 
     def __init__(
@@ -221,10 +238,11 @@ class _Plan:
         self._inputs = [variables[index] for index in record.inputs]
         self._context = context
         self._has_elements = any(symbol.is_element for symbol in record.symbols)
+        self._segments = segments_of(record.tasks)
         records = b"".join(task.record for task in record.tasks)
-        weights = context.package.weights
+        self._weights = context.package.weights
         try:
-            self._plan = _kernels.SymbolicPlan(record.program, records, weights, context.threads)
+            self._plan = _kernels.SymbolicPlan(record.program, records, self._weights, context.threads)
         except _kernels.Refused as refused:
             reason, _ = refused.args
             raise context.corrupt(f"the plan is refused: {reason}") from refused
@@ -246,24 +264,28 @@ class _Plan:
             sizes.append(element)
         return tuple(sizes)
 
-    def complete(
-        self, sizes: tuple[int, ...], variables: Sequence[Array], find_nodes: Callable[[], Sequence[Node]]
-    ) -> ExecutionPlan | None:
-        """The plan for these sizes, or None if it serves others. What its kernels refuse, the compiler is asked about,
-        which can say what is wrong.
+    def instantiate(self, sizes: tuple[int, ...]) -> Completed | None:
+        """What C completes for these sizes, or None if the plan serves others. What its kernels refuse, the compiler is
+        asked about, which can say what is wrong.
         """
-        record, context = self.record, self._context
         try:
-            completed: _Instance | None = self._plan.instantiate(sizes)
+            return self._plan.instantiate(sizes)
         except _kernels.Refused:
             return None
         except ValueError as error:  # the program has more symbols than the package lists, or fewer
-            raise context.corrupt(f"its plan is of other symbols: {error}") from error
+            raise self._context.corrupt(f"its plan is of other symbols: {error}") from error
         except MemoryError as error:
-            raise ResourceLimit("R0001", f"no memory for a plan of {len(record.tasks)} tasks") from error
+            raise ResourceLimit("R0001", f"no memory for a plan of {len(self.record.tasks)} tasks") from error
+
+    def complete(
+        self, sizes: tuple[int, ...], variables: Sequence[Array], find_nodes: Callable[[], Sequence[Node]]
+    ) -> ExecutionPlan | None:
+        """The plan for these sizes, or None if it serves others."""
+        record, context = self.record, self._context
+        completed = self.instantiate(sizes)
         if completed is None:
             return None
-        bound, port_bytes, shapes, arena_bytes = completed
+        _, port_bytes, shapes, _ = completed
         inputs = [
             PlanPort(variable.name, variable.dtype, variables[index].shape)
             for variable, index in zip(self._inputs, record.inputs, strict=True)
@@ -278,8 +300,17 @@ class _Plan:
             raise context.corrupt("its plan has inputs or outputs of another size")
         if any(len(shape) != len(variable.dims) for shape, variable in zip(shapes, record.outputs, strict=True)):
             raise context.corrupt("its plan has outputs of another rank")
-        weights, world = context.package.weights, context.world
-        ports = tuple(inputs), tuple(outputs)
-        return ExecutionPlan(
-            bound, record.tasks, weights, arena_bytes, *ports, find_nodes, world, buffers=self._buffers
-        )
+        return self.execution_plan(completed, find_nodes, tuple(inputs), tuple(outputs))
+
+    def execution_plan(
+        self,
+        completed: Completed,
+        find_nodes: Callable[[], Sequence[Node]],
+        inputs: tuple[PlanPort, ...] = (),
+        outputs: tuple[PlanPort, ...] = (),
+    ) -> ExecutionPlan:
+        """What C completed, with the tasks of the package."""
+        bound, _, _, arena_bytes = completed
+        shared = self.record.tasks, self._segments, self._weights
+        ports, world = (inputs, outputs), self._context.world
+        return ExecutionPlan(bound, *shared, arena_bytes, *ports, find_nodes, world, buffers=self._buffers)

@@ -6,19 +6,22 @@ plan, unless it holds for all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import product, zip_longest
 
 from atcpy.errors import AtcError
 from atcpy.ir import (
     ClusterVariant,
     CompiledModel,
     CountedOutput,
+    DType,
     Engine,
     Graph,
     Node,
     PlannedCluster,
+    State,
+    StaticShape,
     Sym,
     Symbol,
     SymbolicPlan,
@@ -34,7 +37,8 @@ from atcpy.ir.symbolic import NoSizesLeft, SizesMustAgree, Tracer, is_symbolic
 from atcpy.kernels.record import HOST_FAMILY
 from atcpy.kernels.symbolic_program import encode_program
 from atcpy.ops.core.reference import EVALUATION_ERRORS
-from atcpy.ops.core.steps import Cluster, cluster_graph, find_steps
+from atcpy.ops.core.steps import cluster_graph, find_steps
+from atcpy.passes.compile.bind_states import NoStates, bind_states
 from atcpy.passes.compile.emit_tasks import Identity, WeightLayout, emit_symbolic, keep_unknown, output_names
 from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.split.known_shapes import cut_known, has_memory
@@ -43,6 +47,7 @@ from atcpy.stages.prepare import prepare
 from atcpy.stages.split import split
 from atcpy.stages.symbols import Symbols, Untraceable
 
+_CAPACITY = Variable("capacity", DType.UINT8, (-1,))  # of states; only its size is read
 _MAX_EQUATIONS = 8
 _MAX_SPECIAL_DIMS = 4
 _MAX_SPECIAL_NODES = 5000  # of a graph that is compiled several times
@@ -65,13 +70,29 @@ def plan_unknown(graph: Graph, identity: Identity, manager: PassManager) -> Comp
             try:
                 # The session compares the inputs of the model with each other; nobody does for other tensors.
                 is_whole = number == 0 and cluster.is_whole
-                variants = _plan_variants(owner, cluster, context, dims_agree=is_whole)
+                traces = _plan_variants(cluster_graph(owner, cluster), context, dims_agree=is_whole)
                 inputs = tuple(_variable(value.name, value.desc) for value in cluster.inputs)
+                variants = tuple(trace.variant() for trace in traces)
                 planned.append(PlannedCluster(number, step, inputs, variants, is_whole))
             except Untraceable as untraceable:
                 weights.shrink(before)
                 reasons.append(untraceable.reason)
+                continue
+            if is_whole and _may_have_states(owner):
+                planned += _plan_states(owner, inputs, context)
     return replace(keep_unknown(graph, identity, weights, planned), unplanned=next(iter(reasons), ""))
+
+
+def _plan_states(graph: Graph, inputs: tuple[Variable, ...], context: _Context) -> Iterator[PlannedCluster[Task]]:
+    """Plan a model once more, with its states bound; nothing if it has none, or they are not only extended."""
+    before = context.weights.size()
+    try:
+        traces = _plan_variants(graph, context, dims_agree=True, has_states=True)
+    except Untraceable:
+        context.weights.shrink(before)
+        return
+    variants = tuple(trace.variant() for trace in traces if trace.states == traces[0].states)
+    yield PlannedCluster(0, 0, (*inputs, _CAPACITY), variants, states=traces[0].states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +104,33 @@ class _Context:
     kept: Mapping[str, int]
 
 
-def _plan_variants(
-    owner: Graph, cluster: Cluster, context: _Context, *, dims_agree: bool
-) -> tuple[ClusterVariant[Task], ...]:
+def _plan_variants(graph: Graph, context: _Context, *, dims_agree: bool, has_states: bool = False) -> list[_Trace]:
     """Plan a cluster for all sizes of its inputs' open dims; its constants are added to the weights. Some sizes, mostly
     1, get plans of their own where the others leave them out.
 
     Raises Untraceable if something runs on the host, or shapes follow neither from the inputs' nor from a few integers.
     """
-    graph = cluster_graph(owner, cluster)
-    general, symbols = _trace(graph, {}, context, dims_agree=dims_agree)
-    variants, served = [general], [symbols]
-    for fixed in _special_sizes(symbols) if len(graph) <= _MAX_SPECIAL_NODES else ():
-        if len(variants) == MAX_VARIANTS:
+    general = _trace(graph, {}, context, dims_agree=dims_agree, has_states=has_states)
+    traces = [general]
+    for fixed in _special_sizes(general.symbols) if len(graph) <= _MAX_SPECIAL_NODES else ():
+        if len(traces) == MAX_VARIANTS:
             break
-        sizes = symbols.examples(fixed)
-        if sizes is None or any(other.serve(sizes) for other in served):
+        if has_states and 0 in fixed.values():
+            continue
+        sizes = general.symbols.examples(fixed)
+        if sizes is None or any(other.symbols.serve(sizes) for other in traces):
             continue
         before = context.weights.size()
         try:
-            special, symbols_there = _trace(graph, fixed, context, dims_agree=dims_agree)
+            special = _trace(graph, fixed, context, dims_agree=dims_agree, has_states=has_states)
         except Untraceable:
             context.weights.shrink(before)  # such sizes are compiled when they are met
             continue
-        if symbols_there.serve(sizes):
-            variants.append(special)
-            served.append(symbols_there)
+        if special.symbols.serve(sizes):
+            traces.append(special)
         else:
             context.weights.shrink(before)
-    return tuple(variants)
+    return traces
 
 
 def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
@@ -127,17 +146,15 @@ def _special_sizes(symbols: Symbols) -> list[dict[str, int]]:
     return sorted((sizes for sizes in found if sizes), key=lambda sizes: (len(sizes), list(sizes.values()).count(0)))
 
 
-def _trace(
-    graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_agree: bool
-) -> tuple[ClusterVariant[Task], Symbols]:
+def _trace(graph: Graph, fixed: Mapping[str, int], context: _Context, *, dims_agree: bool, has_states: bool) -> _Trace:
     """Plan a graph with these dims fixed. What turns out to depend on others is written by these, or is a guard."""
     symbols = Symbols(fixed, {}, Tracer())
     before = context.weights.size()
     for _ in range(_MAX_EQUATIONS):
         try:
-            trace = _Trace(graph, symbols, context)
+            trace = _Trace(graph, symbols, context, has_states)
             trace.plan(dims_agree=dims_agree)
-            return ClusterVariant(tuple(trace.plans), tuple(trace.outputs)), symbols
+            return trace
         except SizesMustAgree as unequal:
             equation = symbols.solve(unequal.difference)
             assumed, equations = symbols.tracer.assumed, dict(symbols.equations)
@@ -165,11 +182,20 @@ class _Trace:
     graph: Graph
     symbols: Symbols
     context: _Context
+    has_states: bool
+    states: tuple[State, ...] = ()
     plans: list[SymbolicPlan[Task]] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     _variables: dict[str, int] = field(default_factory=dict)
     _elements: dict[str, list[str]] = field(default_factory=dict)  # symbols of values that decide shapes, by its name
     _count: int = 0
+    _capacity: int = 0
+
+    def variant(self) -> ClusterVariant[Task]:
+        """The plans, and which variables the outputs are that are no states."""
+        bound = {state.output for state in self.states}
+        outputs = (number for index, number in enumerate(self.outputs) if index not in bound)
+        return ClusterVariant(tuple(self.plans), tuple(outputs))
 
     def plan(self, *, dims_agree: bool) -> None:
         """Plan the graph."""
@@ -182,9 +208,13 @@ class _Trace:
             if cut.eager:
                 raise Untraceable(f"{cut.eager[0].op_type} needs types that are known only when it runs")
             if cut.rest is None and not cut.counted:
-                for index, number in zip(pending, self._emit(rest, {}), strict=True):
+                numbers = self._emit(rest, {})  # those of states come last
+                bound = {state.output for state in self.states}
+                for index, number in zip((index for index in pending if index not in bound), numbers, strict=False):
                     self.outputs[index] = number
                 return
+            if self.has_states:
+                raise Untraceable("a shape depends on values")
             if cut.known is not None:
                 names = output_names(cut.known)
                 self._variables.update(zip(names, self._emit(cut.known, cut.counted), strict=True))
@@ -201,7 +231,7 @@ class _Trace:
         """A copy of the graph with symbols for the open dims of its inputs. Defaults of inputs are constants of it."""
         copy = clone(self.graph)
         inputs = copy.inputs
-        self._count = len(inputs)
+        self._count = len(inputs) + self.has_states
         self._variables = {data.output.name: number for number, data in enumerate(inputs)}
         for data in inputs:
             desc, default = data.output.desc, data.attrs.get("default")
@@ -214,6 +244,8 @@ class _Trace:
             bounds = data.attrs.get("shape_range", ())
             assert isinstance(bounds, tuple)
             self.symbols.add_dims(self._variables[data.output.name], desc, bounds, agree=dims_agree)
+        if self.has_states:
+            self._capacity = self.symbols.add_capacity(Symbol(_CAPACITY.name, len(inputs), 0))
         self._use_symbols(copy)
         return copy
 
@@ -259,9 +291,10 @@ class _Trace:
         for value in (*(data.output for data in graph.inputs), *graph.outputs):
             if not has_memory(value.desc):
                 raise Untraceable(f'the type of "{value.name}" is not known')
-        names = output_names(graph)
-        inputs = tuple(self._variables[data.output.name] for data in graph.inputs)
         whole = optimize(split(graph, context.manager), context.manager)
+        shapes = self._bind_states(whole) if self.has_states else [value.desc.static_shape for value in whole.outputs]
+        names = output_names(whole)
+        inputs = tuple(self._variables[data.output.name] for data in whole.inputs)
         for node in whole.nodes:
             if node.engine in (Engine.HOST_CPU, Engine.HCCL):
                 raise Untraceable(f"{node.op_type} runs on {node.engine.value}")
@@ -276,13 +309,43 @@ class _Trace:
             emitted.tasks,
             emitted.blocks,
             [node.output.desc.nbytes for node in whole.inputs],
-            [(value.desc.nbytes, value.desc.static_shape) for value in whole.outputs],
+            [(value.desc.nbytes, shape) for value, shape in zip(whole.outputs, shapes, strict=True)],
         )
-        outputs = tuple(_variable(name, value.desc) for name, value in zip(names, whole.outputs, strict=True))
+        outputs = tuple(
+            _variable(name, replace(value.desc, shape=shape))
+            for name, value, shape in zip(names, whole.outputs, shapes, strict=True)
+        )
         cuts = tuple(_cut(names, name, entry) for name, entry in counted.items() if name in names)
         self.plans.append(SymbolicPlan(tuple(symbols.sources), emitted.tasks, program, inputs, outputs, cuts))
         first, self._count = self._count, self._count + len(outputs)
         return range(first, self._count)
+
+    def _bind_states(self, whole: Graph) -> list[StaticShape]:
+        """Keep the states in outputs. Returns what the program computes of each output: its shape, or of a state the
+        number of rows after the run.
+        """
+        try:
+            bound = bind_states(whole, self._capacity)
+        except NoStates as error:
+            raise Untraceable(str(error)) from error
+        self.states = bound.states
+        shapes = [value.desc.static_shape for value in whole.outputs]
+        ports = sum(state.parts for state in self.states)
+        shapes[-ports:] = [(bound.rows,)] * ports
+        return shapes
+
+
+def _may_have_states(graph: Graph) -> bool:
+    """Whether an output has the type of an input but for one open dim."""
+    types = [node.output.desc for node in graph.inputs]
+    return any(_may_grow(past, value.desc) for value in graph.outputs for past in types)
+
+
+def _may_grow(past: TensorDesc, present: TensorDesc) -> bool:
+    if past.dtype is not present.dtype or past.shape is None or present.shape is None:
+        return False
+    pairs = [(old, new) for old, new in zip_longest(past.shape, present.shape) if old != new]
+    return len(pairs) == 1 and all(isinstance(dim, Sym) for dim in pairs[0])
 
 
 def _variable(name: str, desc: TensorDesc) -> Variable:

@@ -15,6 +15,7 @@ from atcpy.options import MAX_DIM
 # chance; other dims are multiples of 32, which feature pyramids need.
 _BATCH_EXAMPLES: Final = (5, 7, 11, 13, 17, 19, 23)
 _SIZE_EXAMPLES: Final = (352, 416, 544, 608, 736, 928, 992)
+_CAPACITY_EXAMPLE: Final = 4096
 _ELEMENT_EXAMPLES: Final = (3, 6, 9, 12, 15, 18, 21, 24)
 
 
@@ -89,6 +90,10 @@ class Symbols:
     def _add_twin(self, source: Symbol, name: str) -> None:
         symbol = self._add(source, (0, MAX_DIM), example(self._symbol(name)), (0, MAX_DIM))
         self._define(source.name, symbol, self.sizes[name])
+
+    def add_capacity(self, source: Symbol) -> int:
+        """Add the number of rows that states have room for."""
+        return self._add(source, (1, MAX_DIM), _CAPACITY_EXAMPLE, (0, MAX_DIM))
 
     def add_element(self, source: Symbol) -> None:
         """Add the value of an element."""

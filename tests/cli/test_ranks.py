@@ -207,7 +207,7 @@ def test_a_rank_loads_neither_the_command_line_nor_onnx(folder: Path) -> None:
     program = (
         "import sys; from atcpy import InferenceSession; import atcpy.cli.rank, atcpy.cli.arrays, atcpy.verify.sizes;"
         "from atcpy.cli.job import InputSources; from atcpy.runtime.distributed.world import SingleRank;"
-        "sources = InputSources(['i=0.npy'], None, 'ones', [], [], None, None, 'NCHW');"
+        "sources = InputSources(['i=0.npy'], [], 'ones', [], [], None, None, 'NCHW');"
         "sources.feeds(InferenceSession('g.om'), SingleRank());"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'onnx', 'typer', 'subprocess', 'tempfile'}))"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import pytest
 
 from atcpy import InferenceSession
 from atcpy.errors import AtcError
-from atcpy.ir import CompiledModel, plans_of
+from atcpy.ir import CompiledModel, State, plans_of
+from atcpy.ir.tensor import Array
 from atcpy.om import clusters, writer
 from atcpy.options import convert_options
 from atcpy.stages.pipeline import compile_model
@@ -25,6 +26,13 @@ TEXT = """m (float[n,m] x, int64[1] s, int64 t) => (float[k] y, float[a] z, floa
     r = Reshape(g, s) z = Neg(r)
     w = Loop<body = b (int64 i, bool p, float[n,m] a) => (bool q, float[n,m] o)
     { q = Identity(p) o = Add(a, x) }>(t, c, x) }"""
+# With caches, one of which is two parts of a tensor.
+STATES = """m (float[b,n,4] x, float[b,p,4] past, float[2,b,p,2] seen) =>
+    (float[b,t,4] y, float[b,t,4] present, float[2,b,t,2] also) <int64 i = {0}, int64 j = {1}, int64[1] a = {0}> {
+    present = Concat<axis=1>(past, x) y = Exp(present)
+    k, v = Split<axis=2, num_outputs=2>(x) old_k = Gather(seen, i) old_v = Gather(seen, j)
+    new_k = Concat<axis=1>(old_k, k) new_v = Concat<axis=1>(old_v, v)
+    first = Unsqueeze(new_k, a) second = Unsqueeze(new_v, a) also = Concat<axis=0>(first, second) }"""
 FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.array([5]), "t": np.array(3)}
 
 
@@ -38,6 +46,14 @@ def test_what_is_written_is_read(compiled: CompiledModel) -> None:
     read = clusters.decode(written, [((), plan.program) for plan in plans_of(compiled.clusters)])
     assert clusters.encode(read) == clusters.encode(compiled.clusters)
     assert [plan.program for plan in plans_of(read)] == [plan.program for plan in plans_of(compiled.clusters)]
+
+
+def test_states_are_listed() -> None:
+    compiled = compile_model(model(STATES), convert_options({}))[0]
+    read = clusters.decode(
+        json.dumps(clusters.encode(compiled.clusters)), [((), plan.program) for plan in plans_of(compiled.clusters)]
+    )
+    assert read[1].states == compiled.clusters[1].states == (State(1, 1, 1, 1), State(2, 2, 2, 2))
 
 
 def paths(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -66,8 +82,25 @@ def changed(document: Any, rng: random.Random) -> Any:
     return document
 
 
-def test_a_changed_list_is_refused_or_harmless(compiled: CompiledModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = InferenceSession(writer.to_bytes(compiled), threads=1).run(None, FEEDS)
+def run(session: InferenceSession) -> list[Array]:
+    return list(session.run(None, FEEDS))
+
+
+def decode(session: InferenceSession) -> list[Array]:
+    """Three steps with the caches bound, and the caches then."""
+    session.bind_state({"present": "past", "also": "seen"}, capacity=6)
+    x = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+    for _ in range(2):
+        session.run(None, {"x": x})
+    return list(session.run(["y", "present", "also"], {"x": x}))
+
+
+@pytest.mark.parametrize(("text", "use", "min_refused"), [(TEXT, run, 20), (STATES, decode, 20)])
+def test_a_changed_list_is_refused_or_harmless(
+    text: str, use: Callable[[InferenceSession], list[Array]], min_refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = compile_model(model(text), convert_options({}))[0]
+    expected = use(InferenceSession(writer.to_bytes(compiled), threads=1))
     rng = random.Random(1)
     as_json, encoded = writer._json, clusters.encode(compiled.clusters)
     refused = 0
@@ -76,10 +109,10 @@ def test_a_changed_list_is_refused_or_harmless(compiled: CompiledModel, monkeypa
         monkeypatch.setattr(writer, "_json", lambda value: as_json(document if value == encoded else value))  # noqa: B023
         package = writer.to_bytes(compiled)
         try:
-            found = InferenceSession(package, threads=1).run(None, FEEDS)
+            found = use(InferenceSession(package, threads=1))
         except AtcError:
             refused += 1
             continue
         for a, b in zip(found, expected, strict=True):
             assert a.dtype == b.dtype
-    assert refused > 20
+    assert refused > min_refused

@@ -289,7 +289,7 @@ def test_a_shape_that_was_met_goes_to_its_plan(monkeypatch: pytest.MonkeyPatch) 
     for feed in feeds:
         session.run(None, feed)
     asked: list[object] = []
-    monkeypatch.setattr(symbolic._Plan, "complete", lambda *args: asked.append(args))
+    monkeypatch.setattr(symbolic.PlanTemplate, "complete", lambda *args: asked.append(args))
     for feed, result in zip(feeds, expected, strict=True):
         np.testing.assert_allclose(session.run(None, feed)[0], result, rtol=1e-6)
     assert not asked

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from atcpy.ir import DType, Engine, Node, Reject, TensorDesc, Value
 from atcpy.ir.shape import Dim, Shape, StaticShape
+from atcpy.ir.symbolic import agree
 from atcpy.ops.core.axes import unnamed_dim
 from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, register_operator
 from atcpy.ops.core.reference import infer_by_onnx
@@ -78,6 +79,8 @@ _MASK = 3
 _PLAIN = {"softcap": 0.0, "left_window_size": -1, "right_window_size": -1, "softmax_precision": DType.FLOAT32.onnx}
 _RARE = range(6, 7)
 _PAST = (4, 5)
+# Of an Attention whose further results are caches: how many rows these have room for, and how many are there already.
+CACHE, CACHED = "cache", "cached"
 _RESULTS = 3  # that the kernel makes
 
 
@@ -118,8 +121,9 @@ def _supports_mask(node: Node, dtype: DType) -> Iterable[Reject]:
     if mask.desc.dtype not in (DType.BOOL, dtype):
         yield Reject("mixed-types", node.name, mask.desc.dtype.long)
     scores, shape = _scores(node), mask.desc.static_shape
-    spreads = all(have in (1, want) for have, want in zip(reversed(shape), reversed(scores), strict=False))
-    if not shape or len(shape) > len(scores) or not spreads or shape[-1] != scores[-1]:
+    is_whole = bool(shape) and agree(shape[-1], scores[-1])  # one of open length mostly has a number for each key
+    spreads = all(have in (1, want) for have, want in zip(reversed(shape[:-1]), reversed(scores[:-1]), strict=False))
+    if not is_whole or len(shape) > len(scores) or not spreads:
         yield Reject("broadcast", node.name, mask.name)
 
 
@@ -130,7 +134,9 @@ def _scores(node: Node) -> StaticShape:
 
 
 def past_keys(node: Node, input_indices: Sequence[int]) -> int:
-    """How many keys come from earlier steps."""
+    """How many keys come from earlier steps: they are operands, or in the cache that the results are put in."""
+    if CACHE in node.attrs:
+        return node.int_attr(CACHED, 0)
     past = node.input(input_indices[0])
     return 0 if past is None else past.desc.static_shape[2]
 
@@ -196,6 +202,8 @@ def _launch(
     tokens: Value | None = None,
 ) -> KernelCall:
     params["past"] = past_keys(node, past)
+    if CACHE in node.attrs:
+        params["cache"] = node.int_attr(CACHE, 0)
     before = [node.input(index) if params["past"] else None for index in past]
     wants_all = any(value.use_count for value in node.outputs[1:_RESULTS])
     params["causal"] = int(node.int_attr("is_causal", 0) != 0)

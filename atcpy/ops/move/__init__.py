@@ -1,6 +1,7 @@
 """Ops that move elements, and shape arithmetic."""
 
 from atcpy.ops.move import (
+    cache,
     center_crop_pad,
     compress,
     concat,

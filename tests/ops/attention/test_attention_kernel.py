@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atcpy.ir import DType, TensorDesc
 from atcpy.ir.tensor import Array
-from atcpy.ops.attention.attention import supports_attention
+from atcpy.kernels._kernels import Refused
+from atcpy.kernels.table import ParamValue
+from atcpy.ops.attention.attention import CACHE, CACHED, supports_attention
 from tests.effort import trials
-from tests.harness import make_node, reference_op, run_op
+from tests.harness import load_task, make_node, reference_op, run_op
 from tests.isa import ISAS
 
 F32 = np.float32
@@ -111,6 +114,49 @@ def test_past_keys_precede_new_keys_and_present_holds_both(
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@settings(max_examples=trials(40), deadline=None)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 3),
+        st.sampled_from([1, 2, 15, 70]),
+        st.sampled_from([1, 3, 17, 70]),
+        st.sampled_from([1, 8, 17, 64]),
+        st.sampled_from([1, 8, 19, 40]),
+    ),
+    past=st.sampled_from([0, 1, 16, 17, 255, 256, 300]),
+    room=st.sampled_from([0, 1, 100]),
+    joined=st.booleans(),
+    mask=st.sampled_from(["none", "added", "kept"]),
+    causal=st.booleans(),
+    threads=st.sampled_from([1, 3]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_keys_of_earlier_steps_lie_in_the_caches(
+    isa: str, sizes: tuple[int, ...], past: int, room: int, joined: bool, mask: str, causal: bool, threads: int,
+    seed: int,
+) -> None:  # fmt: skip
+    """The new rows are written behind them, and nothing else of the caches."""
+    arrays, attrs = make_arrays(np.random.default_rng(seed), sizes, joined=joined, mask=mask, past=past)
+    attrs["is_causal"] = int(causal)
+    expected = reference_op(make_node("Attention", arrays, attrs, outputs=3), arrays)
+    keys, rows = expected[1].shape[2], expected[1].shape[2] + room
+    node = make_node("Attention", arrays[:4], attrs, outputs=3)
+    before = {}
+    for index, result in enumerate(expected[1:], start=1):
+        before[index] = np.full((*result.shape[:2], rows, result.shape[3]), np.nan, F32)
+        before[index][:, :, :past] = result[:, :, :past]
+        node.outputs[index].desc = TensorDesc.plain(DType.FLOAT32, before[index].shape)
+    node.attrs.update({CACHE: rows, CACHED: past})
+    ours = run_op(node, arrays[:4], isa=isa, threads=threads, before=before)
+    np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
+    for cache, result in zip(ours[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(cache[:, :, :keys], result)
+        assert np.isnan(cache[:, :, keys:]).all()
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("joined", [False, True])
 def test_without_a_past_present_holds_the_new_keys(isa: str, joined: bool) -> None:
     arrays, attrs = make_arrays(np.random.default_rng(1), (2, 2, 3, 140, 5, 8, 9), joined=joined, mask="none")
@@ -193,3 +239,34 @@ def test_q_k_v_are_read_from_one_packed_input(isa: str, heads: tuple[int, int], 
     np.testing.assert_allclose(ours[0], expected[0], rtol=2e-5, atol=2e-5)
     np.testing.assert_array_equal(ours[1], expected[1])
     np.testing.assert_array_equal(ours[2], expected[2])
+
+
+ONE_HEAD: dict[str, ParamValue] = {
+    "batch": 1, "heads": 1, "kv_heads": 1, "q_len": 1, "kv_len": 6, "past": 5, "head": 8, "v_head": 4, "scale": 1.0,
+    "row": [8, 8, 4], "at": [8, 8, 4], "mask": [0, 0, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cache", "rows", "results", "reason"),
+    [
+        (6, (6, 6), 3, ""),
+        (5, (6, 6), 3, "the cache is too small"),
+        (-1, (6, 6), 3, "the cache is too small"),
+        (9, (9, 9), 3, ""),
+        (9, (8, 9), 3, "no room for all keys"),
+        (9, (9, 8), 3, "no room for all keys"),
+        (2**62, (9, 9), 3, "no room for all keys"),
+        (6, (6, 6), 1, "left out"),
+        (0, (6, 6), 3, "the past is too small"),
+    ],
+)
+def test_a_cache_has_room_for_all_rows(cache: int, rows: tuple[int, int], results: int, reason: str) -> None:
+    sources = [np.zeros(8, F32), np.zeros(8, F32), np.zeros(4, F32), None, None, None, None, None]
+    outputs = [np.zeros(4, F32), np.zeros((rows[0], 8), F32), np.zeros((rows[1], 4), F32)][:results]
+    params = ONE_HEAD | {"cache": cache}
+    if not reason:
+        load_task("attention", params, sources, *outputs)
+        return
+    with pytest.raises(Refused, match=reason):
+        load_task("attention", params, sources, *outputs)

@@ -45,6 +45,12 @@ static bool holds_heads(const struct attention_params *p, const struct atc_slot 
     return atc_holds(slot, DTYPE_F32, atc_mul(heads, atc_mul(rows, width)), 4);
 }
 
+/* Rows of each head in all_k and all_v. */
+static int64_t all_rows(const struct attention_params *p)
+{
+    return p->cache == 0 ? p->kv_len : p->cache;
+}
+
 static const char *check_tokens(const struct task_view *task)
 {
     const struct attention_params *p = task->params;
@@ -93,12 +99,15 @@ static const char *check(const struct task_view *task)
         !holds(task, ATTENTION_V, keys, p->kv_heads, p->v_head) ||
         !atc_holds(task->dst, DTYPE_F32, atc_mul(queries, atc_mul(p->heads, p->v_head)), 4))
         return "an operand is too small or of another type";
-    if (!holds_heads(p, task->src + ATTENTION_PAST_K, p->past, p->head) ||
-        !holds_heads(p, task->src + ATTENTION_PAST_V, p->past, p->v_head))
+    if (p->cache != 0 && (p->cache < p->kv_len || task->n_dst != ATTENTION_RESULTS))
+        return "the cache is too small or left out";
+    const int64_t past = p->cache == 0 ? p->past : 0;
+    if (!holds_heads(p, task->src + ATTENTION_PAST_K, past, p->head) ||
+        !holds_heads(p, task->src + ATTENTION_PAST_V, past, p->v_head))
         return "the past is too small or of another type";
     if (task->n_dst == ATTENTION_RESULTS &&
-        (!holds_heads(p, task->dst + ATTENTION_ALL_K, p->kv_len, p->head) ||
-         !holds_heads(p, task->dst + ATTENTION_ALL_V, p->kv_len, p->v_head)))
+        (!holds_heads(p, task->dst + ATTENTION_ALL_K, all_rows(p), p->head) ||
+         !holds_heads(p, task->dst + ATTENTION_ALL_V, all_rows(p), p->v_head)))
         return "there is no room for all keys and values";
     const struct atc_slot *added = task->src + ATTENTION_ADDED, *kept = task->src + ATTENTION_KEPT;
     if (added->region != REGION_NONE && kept->region != REGION_NONE)
@@ -203,22 +212,26 @@ struct attention_item attention_item_at(const struct attention_params *p, int64_
     return it;
 }
 
-/* Rows of an operand from `first` on: of the past, or of what is new. */
-static struct attention_rows rows_from(const struct attention_params *p,
-                                       const struct attention_item *it, const float *past,
+/* Rows of an operand from `first` on: of the past, which may lie in the cache, or of what is new.
+ */
+static struct attention_rows rows_from(const struct kernel_args *args,
+                                       const struct attention_item *it, int past, int cache,
                                        const float *now, int64_t now_row, int64_t width,
                                        int64_t first)
 {
-    if (first < p->past)
-        return (struct attention_rows){past + (it->head * p->past + first) * width, width};
-    return (struct attention_rows){now + (first - p->past) * now_row, now_row};
+    const struct attention_params *p = args->params;
+    if (first >= p->past)
+        return (struct attention_rows){now + (first - p->past) * now_row, now_row};
+    const float *heads = p->cache == 0 ? args->src[past] : args->dst[cache];
+    const int64_t rows = p->cache == 0 ? p->past : p->cache;
+    return (struct attention_rows){heads + (it->head * rows + first) * width, width};
 }
 
 struct attention_rows attention_keys_from(const struct kernel_args *args,
                                           const struct attention_item *it, int64_t first)
 {
     const struct attention_params *p = args->params;
-    return rows_from(p, it, args->src[ATTENTION_PAST_K],
+    return rows_from(args, it, ATTENTION_PAST_K, ATTENTION_ALL_K,
                      (const float *)args->src[ATTENTION_K] + it->k, it->k_row, p->head, first);
 }
 
@@ -226,7 +239,7 @@ struct attention_rows attention_values_from(const struct kernel_args *args,
                                             const struct attention_item *it, int64_t first)
 {
     const struct attention_params *p = args->params;
-    return rows_from(p, it, args->src[ATTENTION_PAST_V],
+    return rows_from(args, it, ATTENTION_PAST_V, ATTENTION_ALL_V,
                      (const float *)args->src[ATTENTION_V] + it->v, it->v_row, p->v_head, first);
 }
 
@@ -236,8 +249,9 @@ void attention_keep(const struct kernel_args *args, const struct attention_item 
     float *keys = args->dst[ATTENTION_ALL_K], *values = args->dst[ATTENTION_ALL_V];
     if (keys == NULL)
         return;
-    const int64_t first = it->head * p->kv_len;
-    for (int64_t i = it->kept; i < it->kept_end; i++) {
+    const int64_t first = it->head * all_rows(p);
+    const int64_t there = p->cache == 0 ? 0 : p->past; /* rows of the cache that stay */
+    for (int64_t i = it->kept > there ? it->kept : there; i < it->kept_end; i++) {
         memcpy(keys + (first + i) * p->head, attention_keys_from(args, it, i).at,
                (size_t)p->head * sizeof *keys);
         memcpy(values + (first + i) * p->v_head, attention_values_from(args, it, i).at,

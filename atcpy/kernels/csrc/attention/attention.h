@@ -7,12 +7,16 @@
  *     mask    optional: floats, which are added to the scores, or bools, false where a key does not
  *             take part; element (b, h, i, j) lies at b, h and i times the mask's strides, + j
  *     tokens  optional, beside a mask of floats or none: [batch, kv_len], or with tokens_step = 0
- * one row, whole numbers of token_item bytes; a key's number t says what is added to its scores: 0
- * where t > 0, else `fill`; where `linear`, (1 − t) · fill past_k  where `past` is not 0: [batch,
- * kv_heads, past, head], the keys in front of k past_v  [batch, kv_heads, past, v_head] y [batch,
- * heads, q_len, v_head]; where joined, [batch, q_len, heads · v_head] all_k   optional: [batch,
- * kv_heads, kv_len, head], the keys of the past and the new ones all_v   with it: [batch, kv_heads,
- * kv_len, v_head]
+ *             one row, whole numbers of token_item bytes; a key's number t says what is added to
+ *             its scores: 0 where t > 0, else `fill`; where `linear`, (1 − t) · fill
+ *     past_k  where `past` is not 0: [batch, kv_heads, past, head], the keys in front of k
+ *     past_v  [batch, kv_heads, past, v_head]
+ *     y       [batch, heads, q_len, v_head]; where joined, [batch, q_len, heads · v_head]
+ *     all_k   optional: [batch, kv_heads, kv_len, head], the keys of the past and the new ones
+ *     all_v   with it: [batch, kv_heads, kv_len, v_head]
+ *
+ * Where `cache` is not 0, all_k and all_v have so many rows for each head, of which the first
+ * `past` are there already: past_k and past_v are left out, and only the new rows are written.
  *
  * heads / kv_heads heads of q share one of k and v. Where `causal`, query i sees keys 0 … past + i.
  * A query without any key gives zeros. The scores are never in memory as a whole: a block of
@@ -35,7 +39,7 @@ enum {
 #define ATTENTION_FIELDS(I64, I64S, F64, ENUM)                                                     \
     I64(batch) I64(heads) I64(kv_heads) I64(q_len) I64(kv_len) I64(head) I64(v_head) I64(joined)   \
         I64(causal) I64(past) I64S(row, 3) I64S(at, 3) I64S(mask, 3) F64(scale)                    \
-            I64(token_item) I64(tokens_step) I64(linear) F64(fill)
+            I64(token_item) I64(tokens_step) I64(linear) F64(fill) I64(cache)
 DECLARE_PARAMS(attention, ATTENTION_FIELDS)
 
 /* A mask of floats and one of bools; a task has one of them, or none. Tokens go with the former. */
