@@ -324,8 +324,12 @@ class _Trace:
         """Keep the states in outputs. Returns what the program computes of each output: its shape, or of a state the
         number of rows after the run.
         """
+        descs = [data.output.desc for data in self.graph.inputs]
+        open_axes = [
+            frozenset(axis for axis, dim in enumerate(desc.shape or ()) if isinstance(dim, Sym)) for desc in descs
+        ]
         try:
-            bound = bind_states(whole, self._capacity)
+            bound = bind_states(whole, self._capacity, open_axes)
         except NoStates as error:
             raise Untraceable(str(error)) from error
         self.states = bound.states

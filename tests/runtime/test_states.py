@@ -120,11 +120,12 @@ def width_of(session: Session) -> int:
     return int(x.shape[-1])
 
 
+@pytest.mark.parametrize("lengths", [[3, 1, 1, 4, 1], [1, 1, 2, 6]])
 @pytest.mark.parametrize("name", MODELS)
-def test_states_give_what_fed_caches_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_give_what_fed_caches_give(name: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     text, states = MODELS[name]
     session = session_of(text)
-    inputs = steps(2, [3, 1, 1, 4, 1], width_of(session))
+    inputs = steps(2, lengths, width_of(session))
     expected = fed(session, states, inputs)
     session.bind_state(states, capacity=10)
     computed: list[object] = []
@@ -365,3 +366,13 @@ def test_the_example_generates_the_most_probable_tokens(
         tokens = np.frombuffer(text[:end].encode("latin-1"), np.uint8)[None].astype(np.int64)
         [logits] = oracle.run(["logits"], {"input_ids": tokens, **empty})
         assert chr(logits[0, -1].argmax()) == text[end]
+
+
+def test_what_is_put_behind_an_input_of_fixed_size_is_no_state() -> None:
+    text = "(float[b,n,4] x, float[b,3,4] past) => (float[b,t,4] present) { present = Concat<axis=1>(past, x) }"
+    session = session_of(text)
+    with pytest.raises(UsageError, match=r"E13031.*\[b,3,4\] does not become"):
+        session.bind_state({"present": "past"}, capacity=8)
+    x = steps(1, [2, 3], 4)
+    [present] = session.run(None, {"x": x[0], "past": x[1]})
+    np.testing.assert_array_equal(present, np.concatenate([x[1], x[0]], axis=1))

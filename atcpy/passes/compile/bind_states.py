@@ -59,12 +59,14 @@ class _Match:
     parts: tuple[_Part, ...]
 
 
-def bind_states(graph: Graph, capacity: int) -> Bound:
+def bind_states(graph: Graph, capacity: int, open_axes: Sequence[frozenset[int]]) -> Bound:
     """Let a lowered graph, whose formats are chosen, keep its states in outputs, which come last. Inputs that are
-    states are removed. Raises NoStates for a graph without any, or with one that is read in another way.
+    states are removed. `open_axes` are those of the model's inputs, by their index: along others nothing grows.
+
+    Raises NoStates for a graph without states, or with one that is read in another way.
     """
     found = [_match(index, value) for index, value in enumerate(graph.outputs)]
-    matches = [match for match in found if match is not None]
+    matches = [match for match in found if match is not None and match.state.axis in open_axes[match.state.input]]
     first, rows = _common_sizes(matches)
     parts = [part for match in matches for part in match.parts]
     bound = {match.state.output for match in matches}
