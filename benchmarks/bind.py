@@ -1,8 +1,8 @@
-"""Measures what one instance of a symbolic plan costs: nanoseconds a program op, a block and a task.
+"""Measures the cost of instantiating a symbolic plan: nanoseconds per program op, memory block and task.
 
 PYTHONPATH=. python benchmarks/bind.py
 
-Each figure is the slope between two plans that differ in that part alone, best of several rounds.
+Each figure is the slope between two plans that differ only in the number of these parts, best of several rounds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def best_time(blob: Blob, records: bytes) -> float:
 
 
 def with_ops(n: int) -> tuple[Blob, bytes]:
-    """A program of n instructions more."""
+    """A plan with n additional instructions."""
     names = ("ADD", "MUL", "CDIV", "ALIGN64", "MAX", "LE", "SELECT", "SUB")
     operands = {"ALIGN64": (N, 0, 0), "SELECT": (N, FOUR, N)}
     instrs = [(OPS[name], *operands.get(name, (N, FOUR, 0))) for name in (names[i % len(names)] for i in range(n))]
@@ -43,7 +43,7 @@ def with_ops(n: int) -> tuple[Blob, bytes]:
 
 
 def with_tasks(n: int, *, blocks: int, live: int = 4) -> tuple[Blob, bytes]:
-    """A chain of n unary tasks of three patches each, and blocks that live over some tasks; the tasks use the first."""
+    """A chain of n unary tasks with three patches each, and blocks of various lifetimes; the tasks use the first."""
     params = table.pack_params("unary", {"op": "Abs"})
     slot = Slot(Region.ARENA, 0, 0, F32, 0)
     records = table.pack_task("unary", [slot], [slot], params) * n
@@ -57,7 +57,7 @@ def with_tasks(n: int, *, blocks: int, live: int = 4) -> tuple[Blob, bytes]:
 
 
 def slope(small: tuple[Blob, bytes], large: tuple[Blob, bytes], parts: int) -> float:
-    """Nanoseconds for one of the `parts` that the large plan has more."""
+    """Nanoseconds for each of the `parts` by which the large plan exceeds the small one."""
     return (best_time(*large) - best_time(*small)) / parts
 
 

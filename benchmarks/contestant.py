@@ -34,35 +34,35 @@ class ContestantError(Exception):
 
 @dataclass(frozen=True)
 class Loaded:
-    """Seconds for making the engine's own file, and from opening that to the first result; imports are in neither."""
+    """Seconds for preparing the engine's own file, and from opening it to the first result; without imports."""
 
     prepare_s: float
     first_result_s: float
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The runs of one turn, and the CPU time of all threads over the wall time."""
+class TimedRuns:
+    """Times of consecutive runs, and the CPU time of all threads over the wall time."""
 
     times_s: list[float]
     cpu_share: float
 
 
 class Contestant:
-    """An engine's process, pinned to `cpus`; it runs during the calls below only."""
+    """An engine's process, pinned to `cpus`; it runs only during the calls below."""
 
     def __init__(self, engine: str, model: Path, cpus: list[int]) -> None:
         self._stopped_wall_s = self._stopped_cpu_s = 0.0
         self._stopped_at: tuple[float, float] | None = None
         self._pipe, theirs = SPAWN.Pipe()
         self._process = SPAWN.Process(target=_serve, args=(theirs, engine, model, len(cpus)), daemon=True)
-        # Threads inherit the affinity that holds when they start.
-        home = os.sched_getaffinity(0)
+        # Threads inherit the affinity at the time they start.
+        previous_affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus)
         try:
             self._process.start()
         finally:
-            os.sched_setaffinity(0, home)
+            os.sched_setaffinity(0, previous_affinity)
         theirs.close()
 
     def __enter__(self) -> Self:
@@ -80,10 +80,10 @@ class Contestant:
         loaded: Loaded = self._call("load", feeds, folder)
         return loaded
 
-    def turn(self, seconds: float) -> Turn:
-        """Runs the model for `seconds`, at least once, after one run that is not timed and refills the caches."""
-        turn: Turn = self._call("turn", seconds)
-        return turn
+    def time_runs(self, seconds: float) -> TimedRuns:
+        """Runs the model for `seconds`, at least once, after one untimed run that refills the caches."""
+        timed: TimedRuns = self._call("time_runs", seconds)
+        return timed
 
     def stopped_cpu_share(self) -> float:
         """Returns CPU time over wall time while stopped: 0 if it slept."""
@@ -133,7 +133,7 @@ class Contestant:
 
 
 class _Worker:
-    """Lives in the contestant's process; each public method answers one call."""
+    """The contestant's process; each public method answers one call."""
 
     def __init__(self, engine: str, model: Path, threads: int) -> None:
         self._engine = ENGINES[engine]
@@ -154,7 +154,7 @@ class _Worker:
         save_arrays(folder / "outputs.npz", results)
         return Loaded(prepared - start, done - prepared)
 
-    def turn(self, seconds: float) -> Turn:
+    def time_runs(self, seconds: float) -> TimedRuns:
         self._run(self._feeds)
         times_s: list[float] = []
         first, first_cpu = time.perf_counter(), time.process_time()
@@ -164,7 +164,7 @@ class _Worker:
             end = time.perf_counter()
             times_s.append(end - start)
             start = end
-        return Turn(times_s, (time.process_time() - first_cpu) / (start - first))
+        return TimedRuns(times_s, (time.process_time() - first_cpu) / (start - first))
 
 
 def _serve(pipe: Connection, engine: str, model: Path, threads: int) -> None:

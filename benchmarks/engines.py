@@ -14,7 +14,7 @@ Run = Callable[[Feeds], list[Array]]
 
 @dataclass(frozen=True)
 class Engine:
-    """`prepare` turns the ONNX file into the file that `open` opens, in the given folder if it makes one."""
+    """`prepare` converts the ONNX file to the file that `open` reads, in the given folder if it writes one."""
 
     package: str
     prepare: Callable[[Path, Path], Path]
@@ -50,7 +50,7 @@ def _open_onnxruntime(model: Path, threads: int) -> Run:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # Its workers may spin as they like: between its turns the process is stopped.
+    # Its worker threads may spin: the process is stopped while it is not measured.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 

@@ -21,7 +21,7 @@ def feeds_for(path: Path) -> Feeds:
 
     `models/make_models.py` records `below:NAME` in the model's metadata.
     """
-    # Here, since the measured processes import this module and should not carry what they do not use.
+    # Imported here, since measured processes import this module and should not load what they do not use.
     import onnx
 
     model = onnx.load(path, load_external_data=False)
@@ -44,7 +44,7 @@ def feeds_for(path: Path) -> Feeds:
 
 
 def save_arrays(path: Path, arrays: Sequence[Array]) -> None:
-    """Writes arrays without names, since an output's name may not suit a file in an archive."""
+    """Writes arrays by index, since an output's name may not be a valid file name."""
     np.savez(path, *arrays)
 
 
@@ -57,7 +57,7 @@ def load_arrays(path: Path) -> list[Array]:
 def relative_error(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
     """Returns the largest error over the largest magnitude of its output, or infinity if shapes or NaNs differ.
 
-    Element by element, a ratio would only show how near to zero some element happens to be.
+    Per-element relative errors would only show how near to zero some element happens to be.
     """
     if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")

@@ -1,11 +1,11 @@
-"""Time models with open dims at shapes that a session has not met, beside ONNX Runtime, one run of each in turn.
+"""Time models with symbolic dims at shapes new to the session, against ONNX Runtime, in alternating runs.
 
     python benchmarks/new_shapes.py model.onnx … [--shapes 40] [--equal total=past+new] [--seed 1]
 
-Sizes are drawn: 1 to 4 along first axes, multiples of 32 from 64 to 320 for pictures, else 1 to 128. `--equal` gives
-dims that are sums of others. Both engines get one thread, the same arrays, and a first run at another shape, which is
-not counted. Each line: the geometric mean over the shapes of ONNX Runtime's time by ours, the medians in
-milliseconds, how many shapes were compiled at run time, and the largest difference of the results.
+Sizes are random: 1 to 4 for first axes, multiples of 32 from 64 to 320 for images, else 1 to 128. `--equal` declares
+dims that are sums of others. Both engines get one thread, the same arrays, and an untimed first run at another shape.
+Each line shows the geometric mean over the shapes of ONNX Runtime's time over ours, the medians in milliseconds, the
+number of shapes compiled at run time, and the largest difference of the results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32
 
 
 def draw_sizes(ports: Any, equal: Mapping[str, str], rng: random.Random) -> dict[str, int]:
-    """A size for each open dim, by its name or by where it stands."""
+    """A size for each symbolic dim, by its name or, if unnamed, its position."""
     sizes: dict[str, int] = {}
     for port in ports:
         for axis, dim in enumerate(port.shape):
@@ -50,7 +50,7 @@ def _name(port: Any, axis: int, dim: object) -> str:
 
 
 def make_feeds(ports: Any, sizes: Mapping[str, int], rng: np.random.Generator) -> Feeds:
-    """Normal floats; integers are 0 or 1, which every table has."""
+    """Normally distributed floats; integers are 0 or 1, which are valid indices of any table."""
     feeds: Feeds = {}
     for port in ports:
         shape = [dim if isinstance(dim, int) else sizes[_name(port, axis, dim)] for axis, dim in enumerate(port.shape)]
@@ -61,14 +61,14 @@ def make_feeds(ports: Any, sizes: Mapping[str, int], rng: np.random.Generator) -
 
 
 def timed(run: Callable[[None, Feeds], Any], feeds: Feeds) -> tuple[float, Any]:
-    """Milliseconds of one run, and its results."""
+    """Return the milliseconds of one run, and its results."""
     start = time.perf_counter()
     results = run(None, feeds)
     return 1e3 * (time.perf_counter() - start), results
 
 
 def compare(path: Path, shapes: int, equal: Mapping[str, str], seed: int) -> str:
-    """The line of one model."""
+    """Measure one model and format its line."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     peer = onnxruntime.InferenceSession(str(path), options)
@@ -99,7 +99,7 @@ def compare(path: Path, shapes: int, equal: Mapping[str, str], seed: int) -> str
 
 
 def main() -> None:
-    """Print one line a model."""
+    """Print one line per model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--shapes", type=int, default=40)

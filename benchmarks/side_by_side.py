@@ -1,4 +1,4 @@
-"""Times two engines on the same models in turns, each in a process that is stopped during the other's turn.
+"""Times two engines on the same models alternately, each in a process that is stopped while the other is measured.
 
 python benchmarks/side_by_side.py models/generated/resnet50.onnx --threads 1,2
 """
@@ -17,12 +17,12 @@ from typing import Annotated, Final
 
 import numpy as np
 import typer
-from contestant import Contestant, ContestantError, Loaded, Turn
+from contestant import Contestant, ContestantError, Loaded, TimedRuns
 from engines import ENGINES
 from feeds import feeds_for, load_arrays, relative_error
 
 EXIT_VERIFY_FAILED: Final = 5
-AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is worth a word
+AWAKE_SHARE: Final = 0.01  # more CPU time than this while stopped is reported
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Timing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides on one model with one number of threads; a ratio above 1 means that ours is faster."""
+    """Both engines on one model with one number of threads; a ratio above 1 means that ours is faster."""
 
     model: str
     threads: int
     ours: Timing
     base: Timing
-    ratio_of_medians: float  # median over the rounds, each round's turns being neighbours in time
+    ratio_of_medians: float  # median over the rounds of the ratio within a round, whose runs are adjacent in time
     ratio_of_minima: float
     relative_error: float
 
@@ -64,11 +64,13 @@ def compare(model: Path, names: tuple[str, str], threads: int, *, rounds: int, s
         contestants = [stack.enter_context(Contestant(name, model, cpus)) for name in names]
         loaded = [contestant.load(feeds, path) for contestant, path in zip(contestants, folders, strict=True)]
         for contestant in contestants:
-            contestant.turn(seconds)  # warms up
-        turns = [[contestant.turn(seconds) for contestant in contestants] for _ in range(rounds)]
+            contestant.time_runs(seconds)  # warms up
+        by_round = [[contestant.time_runs(seconds) for contestant in contestants] for _ in range(rounds)]
         ours, base = (
             _timing(name, load, side, contestant.stopped_cpu_share())
-            for name, load, side, contestant in zip(names, loaded, zip(*turns, strict=True), contestants, strict=True)
+            for name, load, side, contestant in zip(
+                names, loaded, zip(*by_round, strict=True), contestants, strict=True
+            )
         )
         outputs = [load_arrays(path / "outputs.npz") for path in folders]
     return Comparison(
@@ -76,14 +78,14 @@ def compare(model: Path, names: tuple[str, str], threads: int, *, rounds: int, s
         threads=threads,
         ours=ours,
         base=base,
-        ratio_of_medians=median(median(b.times_s) / median(a.times_s) for a, b in turns),
+        ratio_of_medians=median(median(b.times_s) / median(a.times_s) for a, b in by_round),
         ratio_of_minima=base.min_ms / ours.min_ms,
         relative_error=relative_error(*outputs),
     )
 
 
-def _timing(engine: str, loaded: Loaded, turns: tuple[Turn, ...], stopped_cpu_share: float) -> Timing:
-    times_ms = [1e3 * time_s for turn in turns for time_s in turn.times_s]
+def _timing(engine: str, loaded: Loaded, all_runs: tuple[TimedRuns, ...], stopped_cpu_share: float) -> Timing:
+    times_ms = [1e3 * time_s for runs in all_runs for time_s in runs.times_s]
     return Timing(
         engine=engine,
         min_ms=min(times_ms),
@@ -91,13 +93,13 @@ def _timing(engine: str, loaded: Loaded, turns: tuple[Turn, ...], stopped_cpu_sh
         runs=len(times_ms),
         prepare_ms=1e3 * loaded.prepare_s,
         first_result_ms=1e3 * loaded.first_result_s,
-        cpu_share=median(turn.cpu_share for turn in turns),
+        cpu_share=median(runs.cpu_share for runs in all_runs),
         stopped_cpu_share=stopped_cpu_share,
     )
 
 
 def render(comparison: Comparison) -> Iterator[str]:
-    """Yields one line an engine, and the ratio."""
+    """Yields one line per engine, and the ratio."""
     for timing in (comparison.base, comparison.ours):
         remark = ""
         if timing.stopped_cpu_share > AWAKE_SHARE:
@@ -117,8 +119,8 @@ def render(comparison: Comparison) -> Iterator[str]:
 def main(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx...", exists=True, dir_okay=False)],
     threads: Annotated[str, typer.Option(help="numbers of threads, e.g. 1,2")] = "1",
-    rounds: Annotated[int, typer.Option(min=1, help="turns of each engine")] = 10,
-    seconds: Annotated[float, typer.Option(help="length of a turn")] = 0.5,
+    rounds: Annotated[int, typer.Option(min=1, help="how often each engine is measured")] = 10,
+    seconds: Annotated[float, typer.Option(help="duration of a measurement")] = 0.5,
     ours: Annotated[str, typer.Option(help=f"engine to judge: {', '.join(ENGINES)}")] = "atcpy",
     base: Annotated[str, typer.Option(help="engine to judge it by")] = "onnxruntime",
     tolerance: Annotated[float, typer.Option(help="largest error, relative to an output's scale")] = 1e-4,

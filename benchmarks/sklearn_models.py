@@ -1,11 +1,11 @@
-"""scikit-learn models by skl2onnx beside ONNX Runtime: results, ops on the host, time of 1 and 1 000 rows.
+"""Compare scikit-learn models, exported by skl2onnx, with ONNX Runtime: results, host ops, times for 1 and 1 000 rows.
 
 `maps` is the default export of a classifier, whose probabilities are a list of dicts; the others give tensors.
 
 pip install atcpy[ml] && python benchmarks/sklearn_models.py [NAME…]
 
-Both engines use one thread, as they are by default, in one process by turns. `ratio` is ONNX Runtime's time over
-atcpy's, of the minima over all rounds.
+Both engines use one thread with default settings and alternate in one process. `ratio` is ONNX Runtime's minimum time
+over all rounds, divided by atcpy's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import atcpy
 
 ROWS: Final = (1, 1000)
 ROUNDS: Final = 7
-SECONDS: Final = 0.1  # of an engine's turn
+SECONDS: Final = 0.1  # of one measurement
 BINARY, MANY, NUMBERS = (
     make_classification(1000, 20, random_state=0),
     make_classification(1000, 20, n_classes=5, n_informative=10, random_state=0),
@@ -65,7 +65,7 @@ MODELS: Mapping[str, tuple[Any, Any]] = {
 
 
 def main(*names: str) -> None:
-    """Print a line for each model, number of rows and kind of shape."""
+    """Print a line per model, number of rows and kind of shape."""
     warnings.filterwarnings("ignore")
     print(
         f"{'model':30} {'rows':>5} {'kind':>6} {'atcpy µs':>10} {'ORT µs':>10} {'ratio':>6} {'error':>9}  on the host"
@@ -86,7 +86,7 @@ def main(*names: str) -> None:
 
 
 def measure(name: str, kind: str, proto: bytes, x: Any, **arguments: Any) -> None:
-    """Convert a model with these arguments, and time it on some rows."""
+    """Convert a model with these arguments, and time it on the rows of x."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     ort = onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
@@ -97,14 +97,14 @@ def measure(name: str, kind: str, proto: bytes, x: Any, **arguments: Any) -> Non
         report = atcpy.convert(source, package, **arguments)
         ours = atcpy.InferenceSession(package, threads=1)
         error = largest_error(ours.run(None, feeds), ort.run(None, feeds))
-        ours_us, ort_us = by_turns(lambda: ours.run(None, feeds), lambda: ort.run(None, feeds))
+        ours_us, ort_us = interleaved_minima_us(lambda: ours.run(None, feeds), lambda: ort.run(None, feeds))
         times = f"{ours_us:10.1f} {ort_us:10.1f} {ort_us / ours_us:6.2f}"
         host = " ".join(count.op for count in report.host_cpu_ops)
         print(f"{name:30} {len(x):5} {kind:>6} {times} {error:9.1e}  {host}", flush=True)
 
 
 def largest_error(ours: list[Any], theirs: list[Any]) -> float:
-    """Return the largest difference, relative to the largest element of that output; labels count one each."""
+    """Return the largest error relative to the output's largest element; each wrong label counts 1."""
     errors = [0.0]
     for found, expected in zip(ours, theirs, strict=True):
         if isinstance(expected, list):
@@ -116,8 +116,8 @@ def largest_error(ours: list[Any], theirs: list[Any]) -> float:
     return max(errors)
 
 
-def by_turns(*functions: Callable[[], object]) -> list[float]:
-    """Return the shortest time of each function in µs."""
+def interleaved_minima_us(*functions: Callable[[], object]) -> list[float]:
+    """Return the shortest time of each function in µs, measured alternately."""
     best = [float("inf")] * len(functions)
     for _ in range(ROUNDS):
         for index, function in enumerate(functions):

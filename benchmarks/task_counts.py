@@ -1,9 +1,9 @@
-"""Counts what a package launches in one run, beside the nodes of the model that ONNX Runtime writes.
+"""Compares the number of tasks that a package launches per run with the nodes of ONNX Runtime's optimized model.
 
 python benchmarks/task_counts.py models/generated/*.onnx
 
-Both sides fuse, each into ops of its own. The nodes of a loop's body count once, however often it runs. Of an If, the
-package counts the branch that was taken; of ONNX Runtime's two, the one of fewer nodes.
+Both fuse nodes into ops of their own. The nodes of a loop's body count once, however often it runs. Of an If, the
+package counts the branch that was taken, and ONNX Runtime the one with fewer nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXIT_MORE: Final = 1
 
 @dataclass(frozen=True)
 class Counts:
-    """Both sides of a model, None for one that cannot run it; `kinds` has the package's tasks by op."""
+    """Counts of both engines, None for one that cannot run the model; `kinds` are the package's tasks by op."""
 
     model: str
     ours: int | None
@@ -38,12 +38,12 @@ class Counts:
 
     @property
     def is_more(self) -> bool:
-        """True if ours are more, or none where theirs are some."""
+        """Whether our count is larger, or missing while theirs is not."""
         return self.theirs is not None and (self.ours is None or self.ours > self.theirs)
 
 
 def count(model: Path, feeds: Feeds) -> Counts:
-    """Counts for one run with these inputs."""
+    """Count the tasks of one run with these inputs."""
     with tempfile.TemporaryDirectory() as folder:
         kinds = _package_tasks(model, feeds, Path(folder) / "model.om")
         theirs = _optimised_nodes(model, Path(folder) / "optimised.onnx")
@@ -86,7 +86,7 @@ def _nodes(graph: onnx.GraphProto) -> int:
 
 
 def load_feeds(model: Path, folder: Path | None) -> Feeds:
-    """The inputs in `<folder>/<model>.npz`, or `in/` ones in a `<model>.*.npz`; without such a file, noise."""
+    """Feeds from `<folder>/<model>.npz`, or the `in/` arrays of a `<model>.*.npz`; random without such a file."""
     found = sorted(folder.glob(f"{model.stem}.*npz")) if folder is not None else []
     if not found:
         return feeds_for(model)
@@ -100,7 +100,7 @@ def main(
     feeds: Annotated[Path | None, typer.Option(help="folder of inputs: MODEL.npz, or MODEL.*.npz with in/NAME")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the figures to this file")] = None,
 ) -> None:
-    """Counts a package's tasks beside ONNX Runtime's nodes; exit status 1 if ours are more somewhere."""
+    """Print the counts of each model; exit status 1 if ours is larger for any."""
     print(f"{'model':<36}{'tasks':>7}{'nodes':>7}")
     found: list[Counts] = []
     for model in models:

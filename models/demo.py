@@ -1,6 +1,6 @@
-"""The tour, `make demo`: a trained classifier and a large net, each converted, run, verified and timed.
+"""The tour, `make demo`: a trained classifier and a large network, each converted, run, verified and timed.
 
-Every step is a command that can be typed; the first that fails ends the tour with its exit code.
+Every step is a shell command; the first failure ends the tour with its exit code.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def run(*arguments: str, program: tuple[str, ...] = ("-m", "atcpy"), shown: str 
 
 
 def environment() -> dict[str, str]:
-    """The clone's own package comes first."""
+    """The environment, with this clone first on the Python path."""
     return {**os.environ, "PYTHONPATH": str(REPO)}
 
 
 def recognised(*arguments: str) -> str:
-    """The label that `atcpy run` finds most likely."""
+    """The most likely label according to `atcpy run`."""
     command = [sys.executable, "-m", "atcpy", *arguments, "--json"]
     finished = subprocess.run(command, cwd=REPO, env=environment(), check=True, capture_output=True, text=True)
     best: str = json.loads(finished.stdout)["result"]["outputs"][0]["top"][0]["label"]
@@ -42,7 +42,7 @@ def recognised(*arguments: str) -> str:
 
 
 def digits() -> None:
-    """The classifier of digits that this project trained: converted, looked into, shown a picture, verified."""
+    """Convert, inspect, run and verify the digit classifier, which this project trained."""
     package = str(OUT / "digits.om")
     run("convert", "--model", str(DIGITS / "digits.onnx"), "--output", package)
     run("inspect", package, "--tasks")
@@ -57,7 +57,7 @@ def digits() -> None:
 
 
 def resnet50() -> None:
-    """The true architecture with noise for weights: converted, verified, timed beside ONNX Runtime."""
+    """Convert, verify and time a large network with random weights against ONNX Runtime."""
     model, package = "models/generated/resnet50.onnx", str(OUT / "resnet50.om")
     make = ("models/make_models.py",)
     if not (REPO / model).exists():
@@ -68,7 +68,7 @@ def resnet50() -> None:
 
 
 def main() -> None:
-    """Both, in turn."""
+    """Both parts of the tour."""
     started = time.perf_counter()
     (REPO / OUT).mkdir(exist_ok=True)
     digits()

@@ -88,7 +88,7 @@ def _detect(g: Graph, x: str, channels: int) -> str:
 
 
 def _decode(g: Graph, levels: list[str]) -> str:
-    """Turns distributions over distances into boxes in pixels, and scores into probabilities."""
+    """Converts distributions over distances to boxes in pixels, and scores to probabilities."""
     with g.scope("detect", "dfl"):
         joined = g.op("Concat", *levels, axis=2)
         sides, scores = g.ops(2, "Split", joined, g.integers([4 * BINS, CLASSES]), axis=1)

@@ -1,4 +1,4 @@
-"""Builds ONNX graphs as an exporter leaves them, with weights that are noise from fixed seeds.
+"""Builds ONNX graphs like those of an exporter, with random weights from fixed seeds.
 
 Names follow the module path: inside `scope("layer1", "0")` a Conv is the node `/layer1/0/Conv`, its result
 `/layer1/0/Conv_output_0`, and its weight `layer1.0.weight`. Weights are described while the graph is built and drawn
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 def noise(key: str, shape: Sequence[int], low: float, high: float) -> npt.NDArray[np.float32]:
     """Returns float32 noise in [low, high) that depends on `key` and `shape` alone.
 
-    NumPy may change its distributions, but not the words of PCG64, and turning their upper 23 bits into a fraction is
+    NumPy may change its distributions, but not the output of PCG64, and converting its upper 23 bits to a fraction is
     exact: the values are the same with every version and on every machine.
     """
     count = math.prod(shape)
@@ -40,14 +40,14 @@ def noise(key: str, shape: Sequence[int], low: float, high: float) -> npt.NDArra
 
 @dataclass(frozen=True)
 class Weight:
-    """An initializer that is drawn when it is needed."""
+    """An initializer whose values are drawn only when needed."""
 
     shape: tuple[int, ...]
     draw: Callable[[], Array]
 
 
 class Graph:
-    """An ONNX graph under construction; a value is known by its name."""
+    """An ONNX graph under construction; values are identified by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class Graph:
 
     @contextmanager
     def scope(self, *path: str) -> Iterator[None]:
-        """Puts a module path before the names of all that is added inside."""
+        """Prefixes the names of everything added inside with a module path."""
         self._path.extend(path)
         yield
         del self._path[-len(path) :]

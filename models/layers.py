@@ -1,7 +1,7 @@
-"""The layers that the architectures share, each as PyTorch exports it.
+"""Layers shared by the architectures, as PyTorch exports them.
 
-A `gain` is the deviation of the result for an input of deviation 1. Gains keep activations near unit size through
-the deepest of the nets, so that nothing overflows and nothing becomes denormal.
+A `gain` is the standard deviation of the result for an input of deviation 1. Gains keep activations near unit size
+even in the deepest networks, so that nothing overflows or becomes denormal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def conv(
     bias: bool = False,
     gain: float = RELU_GAIN,
 ) -> str:
-    """Adds a square convolution that keeps the size, but for its stride."""
+    """Adds a square convolution with padding that keeps the size for stride 1."""
     taps = channels_in // groups * kernel * kernel
     inputs = [x, g.random("weight", channels_out, channels_in // groups, kernel, kernel, std=gain / math.sqrt(taps))]
     if bias:
@@ -45,7 +45,7 @@ def conv(
 
 
 def patch_conv(g: Graph, x: str, channels_in: int, channels_out: int, patch: int) -> str:
-    """Adds a convolution that turns each patch into one pixel."""
+    """Adds a convolution that maps each patch to one pixel."""
     std = 1 / math.sqrt(channels_in * patch * patch)
     weight = g.random("weight", channels_out, channels_in, patch, patch, std=std)
     bias = g.random("bias", channels_out, std=BIAS_STD)

@@ -1,4 +1,4 @@
-"""Writes the larger nets: true architectures, noise for weights, the same bytes on every run.
+"""Writes the larger networks: real architectures with random weights, the same bytes on every run.
 
 python models/make_models.py OUT [name ...]
 """
@@ -32,7 +32,7 @@ BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "small_text": small_models.small_text,
 }
 
-# With open dims, written where they are named.
+# With symbolic dims, written only when named.
 OPEN_BUILDERS: Final[dict[str, Callable[[Graph], None]]] = {
     "bert_base_open": sequence_models.bert_base_open,
     "gpt2_small_open": sequence_models.gpt2_small_open,
@@ -51,7 +51,7 @@ def build(name: str) -> Graph:
 def write(name: str, directory: Path) -> Path:
     """Writes `directory`/`name`.onnx and returns its path."""
     path = directory / f"{name}.onnx"
-    # A new file appears whole or not at all: an interrupted run leaves none that looks finished.
+    # Written to a temporary file and renamed: an interrupted run leaves no partial file.
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(build(name).to_model().SerializeToString(deterministic=True))
     return unfinished.replace(path)

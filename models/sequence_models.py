@@ -1,4 +1,4 @@
-"""Architectures that read sequences: an encoder, a decoder and a recurrent acoustic model."""
+"""Sequence models: an encoder, a decoder and a recurrent acoustic model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graph_builder import Graph
 from layers import batch_norm, gelu_erf, gelu_tanh, gemm, layer_norm, layer_norm_spelled_out, linear
 from onnx import TensorProto
 
-Dims = tuple[int | str, ...]  # batch and tokens; a name stands for an open dim
+Dims = tuple[int | str, ...]  # batch and tokens; a string is a symbolic dim
 
 TOKENS: Final = 128
 WIDTH: Final = 768
@@ -29,18 +29,18 @@ def bert_base_open(g: Graph) -> None:
 
 
 def bert_base(g: Graph, dims: Dims = (1, TOKENS)) -> None:
-    """BERT-base as Hugging Face exports it: LayerNormalization spelled out, the mask added to the scores."""
+    """BERT-base as Hugging Face exports it: LayerNormalization decomposed, the mask added to the scores."""
     vocabulary, longest = 30522, 512
     input_ids = g.input("input_ids", *dims, dtype=np.int64, below=vocabulary)
     attention_mask = g.input("attention_mask", *dims, dtype=np.int64, below=2)
     token_type_ids = g.input("token_type_ids", *dims, dtype=np.int64, below=2)
     with g.scope("embeddings"):
-        words = g.op("Gather", g.random("word_embeddings.weight", vocabulary, WIDTH, std=1.0), input_ids)
+        word_embedding = g.op("Gather", g.random("word_embeddings.weight", vocabulary, WIDTH, std=1.0), input_ids)
         types = g.random("token_type_embeddings.weight", 2, WIDTH, std=0.2)
-        places = g.random("position_embeddings.weight", longest, WIDTH, std=0.2)
-        x = g.op("Add", words, g.op("Gather", types, token_type_ids))
+        position_table = g.random("position_embeddings.weight", longest, WIDTH, std=0.2)
+        x = g.op("Add", word_embedding, g.op("Gather", types, token_type_ids))
         positions = _positions(g, input_ids, dims, longest, g.integers([0]))
-        x = _bert_norm(g, g.op("Add", x, g.op("Gather", places, positions)))
+        x = _bert_norm(g, g.op("Add", x, g.op("Gather", position_table, positions)))
     mask = g.op("Unsqueeze", g.op("Unsqueeze", attention_mask, g.integers([1])), g.integers([2]))
     mask = g.op("Sub", g.floats(1.0), g.op("Cast", mask, to=TensorProto.FLOAT))
     mask = g.op("Mul", mask, g.floats(LOWEST))
@@ -90,19 +90,19 @@ def _dense(g: Graph, x: str, name: str, features_in: int, features_out: int) -> 
         return linear(g, x, features_in, features_out)
 
 
-def _kept(dims: Dims) -> tuple[int, ...]:
-    """Return batch and tokens as a Reshape has them that keeps both; 0 stands for that of its input."""
+def _reshape_dims(dims: Dims) -> tuple[int, ...]:
+    """Return batch and tokens for a Reshape that keeps both; 0 copies a symbolic dim."""
     return tuple(dim if isinstance(dim, int) else 0 for dim in dims)
 
 
 def _split_heads(g: Graph, x: str, dims: Dims, *, transposed: bool = False) -> str:
-    """Turns [batch, tokens, width] into [batch, heads, tokens, head width], or with the last two swapped."""
+    """Reshapes [batch, tokens, width] to [batch, heads, tokens, head width], or with the last two swapped."""
     perm = (0, 2, 3, 1) if transposed else (0, 2, 1, 3)
-    return g.transpose(g.reshape(x, *_kept(dims), HEADS, HEAD_WIDTH), *perm)
+    return g.transpose(g.reshape(x, *_reshape_dims(dims), HEADS, HEAD_WIDTH), *perm)
 
 
 def _merge_heads(g: Graph, x: str, dims: Dims) -> str:
-    return g.reshape(g.transpose(x, 0, 2, 1, 3), *_kept(dims), WIDTH)
+    return g.reshape(g.transpose(x, 0, 2, 1, 3), *_reshape_dims(dims), WIDTH)
 
 
 def gpt2_small_open(g: Graph) -> None:
@@ -122,10 +122,10 @@ def gpt2_small(g: Graph, dims: Dims = (1, TOKENS), *, has_past: bool = False) ->
     shape = (2, dims[0], HEADS, "past", HEAD_WIDTH)
     past = [g.input(f"past_{block}", *shape) for block in range(BLOCKS)] if has_past else []
     embedding = g.random("wte.weight", vocabulary, WIDTH, std=1 / math.sqrt(WIDTH))
-    places = g.random("wpe.weight", longest, WIDTH, std=0.02)
+    position_table = g.random("wpe.weight", longest, WIDTH, std=0.02)
     x = g.op("Gather", embedding, input_ids)
     first = _length(g, past[0], axis=3) if past else g.integers([0])
-    x = g.op("Add", x, g.op("Gather", places, _positions(g, input_ids, dims, longest, first)))
+    x = g.op("Add", x, g.op("Gather", position_table, _positions(g, input_ids, dims, longest, first)))
     causal = _causal_mask(g, input_ids, dims, longest, first)
     presents: list[str] = []
     for block in range(BLOCKS):

@@ -1,4 +1,4 @@
-"""Nets of a few thousand weights, from the blocks of the larger ones: what tests convert where no other model is."""
+"""Networks of a few thousand weights built from the blocks of the larger ones, for tests without downloaded models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def small_mobile(g: Graph) -> None:
 
 
 def small_detector(g: Graph) -> None:
-    """The backbone of a detector: branches split and joined, pools of four sizes, a level upsampled beside another."""
+    """The backbone of a detector: split and concatenated branches, pooling at four sizes, an upsampled level."""
     x = g.input("images", 1, 3, 48, 48)
     with g.scope("fine"):
         fine = _c2f(g, relu6(g, conv_bn(g, x, 3, 16, 3, stride=2)), 16, 16, [True, True])

@@ -1,6 +1,6 @@
-"""Graphs of any size that stress a compiler's algorithms: each has exactly `n` nodes and stays finite when run.
+"""Graphs of any size that stress a compiler's algorithms: each has exactly `n` nodes, and its values stay finite.
 
-Constants are initializers, so that `n` counts nodes that compute. All randomness comes from `seed`.
+Constants are initializers, so that `n` counts compute nodes only. All randomness comes from `seed`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ REMEMBERED: Final = 32  # how far back a skip connection of `mixed` reaches
 
 
 def chain(n: int) -> onnx.ModelProto:
-    """Relu, Add, Relu, Add …: depth n. It breaks recursion."""
+    """Relu, Add, Relu, Add …: a chain of depth n, which breaks recursive algorithms."""
     g = Graph("chain")
     x = g.input("x", 1, 16)
-    # The two constants cancel, or the value would grow with the depth.
+    # The two constants cancel, so that the value does not grow with the depth.
     offsets = [g.weight(name, np.array([value], np.float32)) for name, value in (("up", 0.5), ("down", -0.5))]
     for index in range(n):
         x = g.op("Add", x, offsets[index // 2 % 2]) if index % 2 else g.op("Relu", x)
@@ -31,11 +31,11 @@ def chain(n: int) -> onnx.ModelProto:
 
 
 def wide(n: int) -> onnx.ModelProto:
-    """One value with n - 1 different users, whose results one Sum adds: n live values, lists of n uses and inputs."""
+    """One value with n - 1 different users and a Sum of their results: n live values, n uses, n inputs."""
     g = Graph("wide")
     x = g.input("x", 1, 16)
     branches = [
-        # Every branch has a constant of its own, or CSE would leave one of them.
+        # Every branch has its own constant, so that CSE does not merge them.
         g.op("Mul", x, g.weight(f"factor{index}", np.array([(index + 1) / n**2], np.float32)))
         for index in range(n - 1)
     ]
@@ -44,7 +44,7 @@ def wide(n: int) -> onnx.ModelProto:
 
 
 def diamonds(n: int) -> onnx.ModelProto:
-    """Relu(x) + Min(x, 0), which is x, again and again: 2^(n/3) paths. Up to two Neg make up n."""
+    """A chain of x = Relu(x) + Min(x, 0), with 2^(n/3) paths. Up to two Neg nodes pad it to n."""
     g = Graph("diamonds")
     x = g.input("x", 1, 16)
     zero = g.weight("zero", np.array([0], np.float32))
@@ -59,13 +59,13 @@ def diamonds(n: int) -> onnx.ModelProto:
 def mixed(n: int, seed: int = 0) -> onnx.ModelProto:
     """Elementwise ops, convolutions, concats, pools, transposes and reshapes with shape arithmetic, at random.
 
-    Its activations are contractions: an error fades after some dozens of nodes, so compare numbers at a small n.
+    Its activations are contractions: errors fade within dozens of nodes, so compare numbers at a small n.
     """
     return _Mixed(n, seed).build()
 
 
 class _Mixed:
-    """Adds random pieces to one trunk of SHAPE; each piece returns a value of SHAPE that is about as large as x."""
+    """Adds random pieces to one trunk of SHAPE; each maps x to a value of SHAPE and of similar magnitude."""
 
     def __init__(self, n: int, seed: int) -> None:
         self._g = Graph("mixed")
@@ -74,7 +74,7 @@ class _Mixed:
         self._recent: list[str] = []
         self._batch_axis = self._g.weight("batch_axis", np.array(0, np.int64))
         self._first_axis = self._g.weight("first_axis", np.array([0], np.int64))
-        self._rest = self._g.weight("rest", np.array([-1], np.int64))
+        self._minus_one = self._g.weight("rest", np.array([-1], np.int64))
         self._halves = self._g.weight("halves", np.array([CHANNELS // 2] * 2, np.int64))
 
     def build(self) -> onnx.ModelProto:
@@ -110,7 +110,7 @@ class _Mixed:
         return self._g.op("Tanh", self._g.op(combine, x, self._random.choice(self._recent)))
 
     def _conv(self, x: str, channels_in: int, kernel: int) -> str:
-        # √3 times less than what keeps the deviation: a bound on the sum, whatever the input's mean is
+        # √3 times less than what preserves the deviation: bounds the sum for any mean of the input
         weight = self._g.random("weight", CHANNELS, channels_in, kernel, kernel, std=0.6 / (channels_in * kernel))
         return self._g.op("Conv", x, weight, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
 
@@ -140,8 +140,8 @@ class _Mixed:
         return self._g.transpose(y, 0, 3, 1, 2)
 
     def _reshape_and_back(self, x: str) -> str:
-        """Flattens by x's own batch size, and gives the result x's shape back."""
+        """Flattens by x's own batch size, and restores x's shape."""
         batch = self._g.op("Gather", self._g.op("Shape", x), self._batch_axis)
-        shape = self._g.op("Concat", self._g.op("Unsqueeze", batch, self._first_axis), self._rest, axis=0)
+        shape = self._g.op("Concat", self._g.op("Unsqueeze", batch, self._first_axis), self._minus_one, axis=0)
         y = self._g.op("Relu", self._g.op("Reshape", x, shape))
         return self._g.op("Reshape", y, self._g.op("Shape", x))

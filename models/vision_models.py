@@ -1,4 +1,4 @@
-"""Architectures that look at images: classification and segmentation."""
+"""Vision models: classification and segmentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from layers import (
     silu,
 )
 
-# A residual branch adds a little to its trunk, so that the sum stays near unit size however deep the net is.
+# A residual branch adds little to its trunk, so that the sum stays near unit size at any depth.
 BRANCH_SCALE = 0.3
 
 

@@ -10,7 +10,7 @@ import atcpy
 
 @atcpy.register_operator("ClippedScale", inplace=(0,))
 class ClippedScale:
-    """A product with a number, clipped."""
+    """Multiplication by a constant, clipped."""
 
     kernel = "clipped_scale.so:clipped_scale"
 

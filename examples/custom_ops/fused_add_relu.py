@@ -1,7 +1,7 @@
 """FusedAddReLU(x, y) = max(x + y, 0), the first fused operator of most libraries.
 
-It takes the place of Add and Relu where a model has them, and for inference it is nothing but these two again, so that
-graph-kernel fusion makes one kernel of it with its neighbours.
+It replaces Add and Relu in a model, and decomposes into these two again for inference, so that graph-kernel fusion
+can combine it with neighbouring ops into one kernel.
 """
 
 import numpy as np
@@ -38,6 +38,6 @@ class FusedAddReLU:
 
 
 def _sum_to(grad, shape):
-    """The gradient of an operand that was broadcast: the sum over its copies."""
+    """Sum a gradient over the broadcast dims of an operand."""
     grad = grad.sum(axis=tuple(range(grad.ndim - len(shape))))
     return grad.sum(axis=tuple(i for i, size in enumerate(shape) if size == 1), keepdims=True)

@@ -1,9 +1,9 @@
-"""FusedConvBN: a convolution whose weights took the batch normalization behind it in.
+"""FusedConvBN: a convolution with the following batch normalization folded into its weights.
 
     scale = gamma / √(var + ε)        shift = beta − mean · scale
     Conv(x, w · scale, b · scale + shift)
 
-The scale and the shift are made of constants, so the compiler folds them: at run time there is one Conv.
+The scale and the shift are computed from constants, so that the compiler folds them: one Conv remains at run time.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ CONV_ATTRIBUTES = ("pads", "strides", "dilations", "group", "auto_pad", "kernel_
 
 @atcpy.register_operator("FusedConvBN")
 class FusedConvBN:
-    """Conv with BatchNormalization in its weights."""
+    """Conv with BatchNormalization folded into its weights."""
 
     pattern = op(
         "BatchNormalization",

@@ -1,4 +1,4 @@
-"""MulSigmoid(x, y) = x·y / (1 + e^−y), as the article computes a fused Mul and Sigmoid: x · (y · σ(y)).
+"""MulSigmoid(x, y) = x·y / (1 + e^−y), a fused Mul and Sigmoid: x · (y · σ(y)).
 
 It has no kernel and no decomposition: numpy computes it on HOST_CPU.
 """

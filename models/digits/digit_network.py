@@ -1,7 +1,7 @@
 """A small residual CNN in numpy: forward, backward, and its export to ONNX.
 
-Pictures lie as NHWC while training, where a 3x3 convolution is one product of the pixels' neighbourhoods with a
-[9*in, out] matrix. The export is NCHW, as other frameworks write it: BatchNormalization and Dropout stay in place.
+Training uses NHWC, where a 3x3 convolution is one product of the pixels' neighbourhoods with a [9*in, out] matrix.
+The export is NCHW, as other frameworks write it, and keeps BatchNormalization and Dropout.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DROPOUT: Final = 0.1
 
 @dataclass
 class Parameter:
-    """Trained values and the gradient that the last backward pass left."""
+    """Trained values and the gradient of the last backward pass."""
 
     value: Floats
     gradient: Floats
 
 
 class Exporter:
-    """Collects nodes and initializers; a value is known by its name."""
+    """Collects nodes and initializers; values are identified by name."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -52,7 +52,7 @@ class Exporter:
 
 
 class Layer(ABC):
-    """One step of the network; `backward` uses what the training `forward` before it kept."""
+    """One layer of the network; `backward` uses values saved by the preceding training `forward`."""
 
     @abstractmethod
     def forward(self, x: Floats, *, training: bool) -> Floats: ...
@@ -207,11 +207,11 @@ class Dropout(Layer):
     def forward(self, x: Floats, *, training: bool) -> Floats:
         if not training:
             return x
-        self._kept = (self._rng.random(x.shape, np.float32) >= DROPOUT) * np.float32(1 / (1 - DROPOUT))
-        return x * self._kept
+        self._mask = (self._rng.random(x.shape, np.float32) >= DROPOUT) * np.float32(1 / (1 - DROPOUT))
+        return x * self._mask
 
     def backward(self, grad: Floats) -> Floats:
-        return grad * self._kept
+        return grad * self._mask
 
     def export(self, to: Exporter, path: str, x: str) -> str:
         return to.op("Dropout", path, x, to.weight(f"{path}.ratio", np.array(DROPOUT, np.float32)))
@@ -242,7 +242,7 @@ class Linear(Layer):
 
 
 class Chain(Layer):
-    """Layers by name, one after the other."""
+    """Named layers in sequence."""
 
     def __init__(self, layers: dict[str, Layer]) -> None:
         self._layers = layers

@@ -1,6 +1,6 @@
 """Draws pictures of the digits 0-9, handwritten or in type, as grey 28x28 arrays.
 
-A handwritten digit is a few strokes on a 6x10 grid, bent, sheared, turned and inked with a round pen. A digit in
+A handwritten digit is a few strokes on a 6x10 grid, bent, sheared, rotated and inked with a round pen. A digit in
 type is Pillow's built-in font under the same distortions. Ink may be darker or brighter than the paper; light, blur
 and noise come last. A picture depends on its seed alone.
 """
@@ -84,7 +84,7 @@ def draw_digit(digit: int, style: Style, seed: tuple[int, ...]) -> Pixels:
 
 
 def _ink_strokes(digit: int, rng: np.random.Generator) -> Floats:
-    """Returns how much of each pixel a round pen covers that follows the digit's strokes."""
+    """Returns the fraction of each pixel covered by a round pen that follows the digit's strokes."""
     shape = SHAPES[digit][rng.integers(len(SHAPES[digit]))]
     strokes = [_spline(_points(text)) for text in shape]
     stroke_ends = np.cumsum([len(stroke) for stroke in strokes])[:-1]
@@ -119,7 +119,7 @@ def _spline(points: Floats) -> Floats:
 
 
 def _wobble(points: Floats, rng: np.random.Generator) -> Floats:
-    """Bends the plane in two slow waves: strokes that met still meet."""
+    """Bends the plane in two slow waves, which keep strokes connected."""
     bent = points.astype(np.float64)
     for _ in range(2):
         direction, phase = rng.normal(0.0, 2.5, 2), rng.uniform(0.0, 2 * math.pi)
@@ -131,8 +131,8 @@ def _random_placement(rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Returns the matrix from the unit square to pixels, and the digit's centre in pixels."""
     height = rng.uniform(13.0, 22.0)
     width = height * rng.uniform(0.48, 0.8)
-    turn, shear = rng.normal(0.0, math.radians(8.0)), rng.normal(0.05, 0.14)
-    rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    angle, shear = rng.normal(0.0, math.radians(8.0)), rng.normal(0.05, 0.14)
+    rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     slant = np.array([[1.0, -shear], [0.0, 1.0]])
     slack = (SIDE - 2 - height) / 2
     centre = (SIDE - 1) / 2 + rng.uniform(-slack, slack, 2)
@@ -151,7 +151,7 @@ def _distance_to(starts: Floats, steps: Floats) -> Floats:
 
 
 def _ink_glyph(digit: int, rng: np.random.Generator) -> Floats:
-    """Returns the digit in type, thinner or bolder than the font has it."""
+    """Returns the digit in type, thinner or bolder than the font."""
     glyph = _glyph(digit)
     match rng.integers(4):
         case 0:
@@ -161,11 +161,11 @@ def _ink_glyph(digit: int, rng: np.random.Generator) -> Floats:
         case 2:
             glyph = glyph.filter(ImageFilter.MaxFilter(5))
     matrix, centre = _random_placement(rng)
-    # Pillow asks where in the glyph each pixel comes from, so the matrix is inverted.
+    # Pillow maps output pixels to glyph positions, so the matrix is inverted.
     back = np.linalg.inv(matrix.astype(np.float64)) * np.array(glyph.size)[:, None]
     origin = np.array(glyph.size) / 2 - back @ (centre + 0.5)
     coefficients = (*back[0], origin[0], *back[1], origin[1])
-    # Drawn in four times the size and averaged, since Pillow's sampling alone would leave gaps in thin lines.
+    # Drawn at four times the size and averaged, since Pillow's sampling would leave gaps in thin lines.
     enlarged = tuple(value if index % 3 == 2 else value / 4 for index, value in enumerate(coefficients))
     drawn = glyph.transform((4 * SIDE, 4 * SIDE), Image.Transform.AFFINE, enlarged, Image.Resampling.BILINEAR)
     return np.asarray(drawn.reduce(4), np.float32) / np.float32(255)

@@ -21,7 +21,7 @@ HERE: Final = Path(__file__).parent
 DIGITS: Final = 10
 MEAN, STD = 127.5, 127.5
 
-# The first number of a picture's seed: what is trained on, measured on and committed never shares a seed.
+# The first number of a picture's seed: training, validation and committed pictures never share seeds.
 TRAINING, TEST, COMMITTED = 1, 2, 3
 TRAINING_COUNT: Final = 20_000
 TEST_COUNT: Final = 4_000
@@ -30,15 +30,15 @@ EPOCHS: Final = 6
 BATCH: Final = 64
 LEARNING_RATE: Final = 4e-3
 WEIGHT_DECAY: Final = 1e-4
-LEAST_ACCURACY: Final = 0.98
+MIN_ACCURACY: Final = 0.98
 
 Labels = npt.NDArray[np.int64]
 
 
 def picture(purpose: int, index: int) -> tuple[Pixels, int]:
-    """Returns the picture of that number and its digit; even digits start handwritten, odd ones in type."""
-    digit, turn = index % DIGITS, index // DIGITS
-    style = list(Style)[(digit + turn) % len(Style)]
+    """Returns picture number `index` and its digit; even digits start handwritten, odd ones in type."""
+    digit, repeat = index % DIGITS, index // DIGITS
+    style = list(Style)[(digit + repeat) % len(Style)]
     return draw_digit(digit, style, (purpose, index)), digit
 
 
@@ -88,7 +88,7 @@ def train(network: Chain, pictures: Floats, digits: Labels, rng: np.random.Gener
 
 
 def backpropagate(network: Chain, pictures: Floats, digits: Labels) -> float:
-    """Leaves the gradient of the mean cross-entropy in the parameters, and returns the loss."""
+    """Stores the gradient of the mean cross-entropy in the parameters, and returns the loss."""
     logits = network.forward(pictures, training=True)
     logits = logits - logits.max(axis=1, keepdims=True)
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -100,14 +100,14 @@ def backpropagate(network: Chain, pictures: Floats, digits: Labels) -> float:
 
 
 def accuracy(network: Chain, pictures: Floats, digits: Labels) -> float:
-    """Returns the share of pictures whose digit gets the highest score."""
+    """Returns the fraction of pictures whose digit gets the highest score."""
     batches = np.array_split(pictures, max(1, len(pictures) // 250))
     guesses = np.concatenate([network.forward(batch, training=False).argmax(axis=1) for batch in batches])
     return float((guesses == digits).mean())
 
 
 def write_labels_and_pictures(out: Path) -> None:
-    """Writes labels.txt and one test picture a digit, `pictures/<digit>.png`."""
+    """Writes labels.txt and one test picture per digit, `pictures/<digit>.png`."""
     (out / "labels.txt").write_text("".join(f"{digit}\n" for digit in range(DIGITS)))
     (out / "pictures").mkdir(exist_ok=True)
     for index in range(DIGITS):
@@ -127,7 +127,7 @@ def main(out: Annotated[Path, typer.Argument(metavar="OUT", help="directory to w
     for epoch, loss in enumerate(train(network, pictures, digits, rng), start=1):
         share = accuracy(network, unseen, unseen_digits)
         print(f"epoch {epoch}: loss {loss:.4f}, right {share:.2%}, {time.perf_counter() - start:.0f} s", flush=True)
-    if share < LEAST_ACCURACY:
+    if share < MIN_ACCURACY:
         raise SystemExit(f"only {share:.2%} of the test pictures are right, digits.onnx is not written")
     metadata = {
         "description": "classifies a grey 28x28 picture of one digit",

@@ -1,4 +1,4 @@
-"""The benchmark: two engines in turns. What is asserted are results and structure, never a time."""
+"""The side-by-side benchmark of two engines. Tests assert results and structure, never a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onnx
 import pytest
 import side_by_side
 import typer
-from contestant import Contestant, ContestantError, Loaded, Turn, _Worker
+from contestant import Contestant, ContestantError, Loaded, TimedRuns, _Worker
 from engines import Engine
 from side_by_side import Comparison, Timing
 
@@ -67,14 +67,14 @@ def test_an_engine_agrees_with_itself(tmp_path: Path) -> None:
     assert figures["ours"]["first_result_ms"] > 0
 
 
-def test_process_is_stopped_between_its_turns(tmp_path: Path) -> None:
+def test_a_process_is_stopped_while_it_is_not_measured(tmp_path: Path) -> None:
     def state() -> str:
         return Path(f"/proc/{process._pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     with Contestant("onnxruntime", DIGITS, sorted(os.sched_getaffinity(0))[:1]) as process:
         process.load(feeds.feeds_for(DIGITS), tmp_path)
         assert state() == "T"
-        assert len(process.turn(0.0).times_s) == 1
+        assert len(process.time_runs(0.0).times_s) == 1
         assert state() == "T"
 
 
@@ -93,7 +93,7 @@ def test_death_of_an_engine_is_reported(tmp_path: Path) -> None:
         process.load(feeds.feeds_for(DIGITS), tmp_path)
         os.kill(process._pid, signal.SIGKILL)
         with pytest.raises(ContestantError, match="died"):
-            process.turn(0.0)
+            process.time_runs(0.0)
 
 
 def test_converted_file_is_what_gets_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_converted_file_is_what_gets_opened(tmp_path: Path, monkeypatch: pytest.
     assert output.tolist() == [0, 1, 2]
 
 
-def test_minimum_and_median_are_over_all_turns() -> None:
-    turns = (Turn([3e-3, 1e-3], 1.0), Turn([2e-3], 0.5))
-    summary = side_by_side._timing("atcpy", Loaded(0.5, 0.25), turns, 0.0)
+def test_minimum_and_median_are_over_all_runs() -> None:
+    runs = (TimedRuns([3e-3, 1e-3], 1.0), TimedRuns([2e-3], 0.5))
+    summary = side_by_side._timing("atcpy", Loaded(0.5, 0.25), runs, 0.0)
     assert (summary.min_ms, summary.median_ms, summary.runs) == (1.0, 2.0, 3)
     assert (summary.prepare_ms, summary.first_result_ms, summary.cpu_share) == (500.0, 250.0, 0.75)
 

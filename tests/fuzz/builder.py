@@ -1,4 +1,4 @@
-"""A random ONNX graph in the making: typed values of static shapes, and nodes over them."""
+"""Builder of random ONNX graphs: typed values of static shapes, and nodes that compute them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ INTS = SIGNED + UNSIGNED
 NUMBERS = FLOATS + INTS
 BOOL = (DType.BOOL,)
 EVERY = NUMBERS + BOOL
-# How often an input is of a type: what models are made of comes first.
+# Dtypes of inputs, repeated according to how common they are in models.
 COMMON = [DType.FLOAT32] * 12 + [*FLOATS, *FLOATS, *INTS, DType.INT32, DType.INT64, DType.BOOL]
 _SIZES = [1, 1, 2, 3, 3, 4, 5, 7, 16, 17]
-_LONG = [513, 600, 768, 1000, 1030, 2048, 4096]  # rows that are a tile of a graph kernel, or more
-_MOST = 8192  # elements
+_LONG = [513, 600, 768, 1000, 1030, 2048, 4096]  # row lengths of one tile of a graph kernel or more
+_MAX_ELEMENTS = 8192  # of a value
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -1.5, 3.0, 1e-3, 100.0]
 
 
@@ -42,7 +42,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model with what it is fed."""
+    """A model and its feeds."""
 
     model: onnx.ModelProto
     feeds: dict[str, Array]
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(slots=True)
 class Builder:
-    """Grows a graph. Everything random comes from `rng`."""
+    """Adds random nodes to a graph; all randomness comes from `rng`."""
 
     rng: np.random.Generator
     values: list[Value] = field(default_factory=list)
@@ -60,19 +60,19 @@ class Builder:
     feeds: dict[str, Array] = field(default_factory=dict)
 
     def chance(self, share: float) -> bool:
-        """True in that share of the cases."""
+        """True with this probability."""
         return bool(self.rng.random() < share)
 
     def below(self, end: int) -> int:
-        """A number in [0, end)."""
+        """A random integer in [0, end)."""
         return int(self.rng.integers(0, end))
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """A random item."""
         return items[self.below(len(items))]
 
     def numbers(self, dtype: DType, shape: StaticShape) -> Array:
-        """Random elements: floats around 1 with some special ones among them, small integers with a few large ones."""
+        """Random elements: floats near 0 and some special values, small integers and a few large ones."""
         if dtype is DType.BOOL:
             return self.rng.integers(0, 2, shape).astype(np.bool_)
         if dtype.is_float:
@@ -85,7 +85,7 @@ class Builder:
         return np.where(self.rng.random(shape) < 0.05, large, small)
 
     def constant(self, array: Array) -> Value:
-        """A constant of the graph."""
+        """Add a constant."""
         array = np.asarray(array)
         value = Value(f"c{len(self.constants)}", DType.from_numpy(array.dtype), array.shape)
         proto = numpy_helper.from_array(array, value.name)
@@ -93,7 +93,7 @@ class Builder:
         return value
 
     def input(self, dtype: DType, shape: StaticShape) -> Value:
-        """An input of the graph, with what it is fed."""
+        """Add a graph input with random feeds."""
         value = Value(f"x{len(self.inputs)}", dtype, shape)
         self.inputs.append(value)
         self.feeds[value.name] = self.numbers(dtype, shape)
@@ -101,14 +101,14 @@ class Builder:
         return value
 
     def first_input(self, dtypes: Sequence[DType]) -> None:
-        """An input of one of the types and any small shape, or of a few long rows."""
+        """Add an input with one of the dtypes and a small shape, or with a few long rows."""
         rank = self.pick([0, 1, 2, 2, 3, 3, 4, 4, 4, 5])
         shape = tuple(self.pick(_SIZES) for _ in range(rank))
         while np.prod(shape, dtype=int) > 4000:
             shape = tuple(max(1, size // 2) for size in shape)
         if self.chance(0.25):
             row = self.pick(_LONG)
-            while np.prod(shape, dtype=int) * row > _MOST:
+            while np.prod(shape, dtype=int) * row > _MAX_ELEMENTS:
                 shape = tuple(max(1, size // 2) for size in shape)
             shape = (*shape[-4:], row)
         if rank and self.chance(0.03):
@@ -118,14 +118,14 @@ class Builder:
     def value(
         self, dtypes: Collection[DType], accepts: Callable[[StaticShape], bool] = lambda shape: True
     ) -> Value | None:
-        """One of the values that fit, the newer the likelier."""
+        """A suitable value, newer ones more likely; None if there is none."""
         fitting = [value for value in self.values if value.dtype in dtypes and accepts(value.shape)]
         if not fitting:
             return None
         return fitting[len(fitting) - 1 - min(self.below(len(fitting)), self.below(len(fitting)))]
 
     def partner(self, x: Value, dtype: DType | None = None, *, one_way: bool = False) -> Value:
-        """Another operand that broadcasts with x, or to it: a value of the graph, a constant or a new input."""
+        """A second operand that broadcasts with x (to x if `one_way`): an existing value, a constant or a new input."""
         dtype = dtype or x.dtype
         if self.chance(0.5):
             found = self.value({dtype}, lambda shape: _broadcasts(shape, x.shape, one_way=one_way))
@@ -143,32 +143,32 @@ class Builder:
     def add(
         self, op_type: str, inputs: Sequence[Value | None], dtype: DType, shape: StaticShape, **attrs: object
     ) -> Value:
-        """A node with one output, whose type the caller knows."""
+        """Add a node with one output of the given type."""
         value = Value(f"v{len(self.nodes)}", dtype, tuple(int(size) for size in shape))
         names = ["" if item is None else item.name for item in inputs]
         self.nodes.append(helper.make_node(op_type, names, [value.name], name=f"n{len(self.nodes)}", **attrs))
         self.values.append(value)
         return value
 
-    def add_several(
+    def add_multi_output(
         self, op_type: str, inputs: Sequence[Value], types: Sequence[tuple[DType, StaticShape]], **attrs: object
     ) -> None:
-        """A node with several outputs. Of some nobody will know, though not of all."""
+        """Add a node with several outputs, of which a random non-empty subset may be used by later nodes."""
         results = [
             Value(f"v{len(self.nodes)}_{index}" if index else f"v{len(self.nodes)}", dtype, shape)
             for index, (dtype, shape) in enumerate(types)
         ]
         names = [value.name for value in inputs]
-        made = [value.name for value in results]
-        self.nodes.append(helper.make_node(op_type, names, made, name=f"n{len(self.nodes)}", **attrs))
-        kept = [value for value in results if self.chance(0.6)] or [self.pick(results)]
-        self.values += kept
+        outputs = [value.name for value in results]
+        self.nodes.append(helper.make_node(op_type, names, outputs, name=f"n{len(self.nodes)}", **attrs))
+        usable = [value for value in results if self.chance(0.6)] or [self.pick(results)]
+        self.values += usable
 
     def case(self) -> Case:
-        """The model: its outputs are the values that nobody reads, and some others."""
-        made = [value for value in self.values if value.name.startswith("v")]
+        """Finish the model; its outputs are all unread values, and some others."""
+        computed = [value for value in self.values if value.name.startswith("v")]
         read = {name for node in self.nodes for name in node.input}
-        outputs = [value for value in made if value.name not in read or self.chance(0.15)]
+        outputs = [value for value in computed if value.name not in read or self.chance(0.15)]
         read |= {value.name for value in outputs}
         inputs = [value for value in self.inputs if value.name in read]
         model = make_model(self.nodes, inputs, outputs, [c for c in self.constants if c.name in read])
@@ -181,7 +181,7 @@ def make_model(
     outputs: Sequence[Value],
     constants: Sequence[onnx.TensorProto],
 ) -> onnx.ModelProto:
-    """A checked model of the newest opset."""
+    """Build and check a model of the newest opset."""
     infos = [
         [helper.make_tensor_value_info(value.name, value.dtype.onnx, value.shape) for value in values]
         for values in (inputs, outputs)
@@ -202,4 +202,4 @@ def _broadcasts(shape: StaticShape, target: StaticShape, *, one_way: bool) -> bo
         result = np.broadcast_shapes(shape, target)
     except ValueError:
         return False
-    return result == target if one_way else np.prod(result, dtype=int) <= _MOST
+    return result == target if one_way else np.prod(result, dtype=int) <= _MAX_ELEMENTS

@@ -1,4 +1,4 @@
-"""What an op is, on arrays: by the ONNX reference, but where that is off."""
+"""The definition of each op on arrays: the ONNX reference, corrected where it deviates from the standard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _attr(node: onnx.NodeProto, name: str, default: object) -> Any:
 
 
 def _pow(node: onnx.NodeProto) -> Run:
-    """The reference takes some pairs of integers through float64."""
+    """The reference converts some pairs of integer dtypes through float64."""
     reference = by_reference(node)
 
     def run(feeds: Mapping[str, Array]) -> Array:
@@ -55,13 +55,13 @@ def _pow(node: onnx.NodeProto) -> Run:
 
 
 def _sum(node: onnx.NodeProto) -> Run:
-    """The reference begins with 0, which takes the sign of −0."""
+    """The reference starts its sum at 0, which loses the sign of −0."""
     divisor = len(node.input) if node.op_type == "Mean" else 1
     return lambda feeds: reduce(np.add, [feeds[name] for name in node.input]) / divisor
 
 
 def _prelu(node: onnx.NodeProto) -> Run:
-    """The reference multiplies 0 by the slope, too, which matters where that is infinite."""
+    """The reference multiplies 0 by the slope, which gives NaN for an infinite slope."""
 
     def run(feeds: Mapping[str, Array]) -> Array:
         x, slope = (feeds[name] for name in node.input)
@@ -71,17 +71,17 @@ def _prelu(node: onnx.NodeProto) -> Run:
 
 
 def _softsign(node: onnx.NodeProto) -> Run:
-    """The reference's fails on scalars."""
+    """The reference fails on scalars."""
     return lambda feeds: feeds[node.input[0]] / (1 + np.abs(feeds[node.input[0]]))
 
 
 def _erf(node: onnx.NodeProto) -> Run:
-    """The reference's rounds to float32 on the way."""
+    """The reference rounds an intermediate to float32."""
     return lambda feeds: np.asarray(np.vectorize(math.erf, otypes=[np.float64])(feeds[node.input[0]]))
 
 
 def _hard_swish(node: onnx.NodeProto) -> Run:
-    """The reference's 1/6 is of float32."""
+    """The reference rounds 1/6 to float32."""
     return lambda feeds: feeds[node.input[0]] * np.clip(feeds[node.input[0]] / 6 + 0.5, 0, 1)
 
 
@@ -101,7 +101,7 @@ def _shrink(node: onnx.NodeProto) -> Run:
 
 
 def _gelu(node: onnx.NodeProto) -> Run:
-    """The reference's has constants of float32."""
+    """The reference's constants are float32."""
 
     def run(feeds: Mapping[str, Array]) -> Array:
         x = feeds[node.input[0]]
@@ -133,7 +133,7 @@ def _mean(node: onnx.NodeProto) -> Run:
 
 
 def _log_sum_exp(node: onnx.NodeProto) -> Run:
-    """The reference takes ∞ from ∞."""
+    """The reference subtracts ∞ from ∞."""
 
     def run(feeds: Mapping[str, Array]) -> Array:
         x, *axes = (feeds[name] for name in node.input)
@@ -144,7 +144,7 @@ def _log_sum_exp(node: onnx.NodeProto) -> Run:
 
 
 def _max_pool(node: onnx.NodeProto) -> Run:
-    """The reference fails where the borders are wider than the input. Windows of 3 by 3, borders of 1."""
+    """The reference fails if pads are wider than the input. Only 3×3 windows with pads of 1."""
 
     def run(feeds: Mapping[str, Array]) -> Array:
         padded = np.pad(feeds[node.input[0]], [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
@@ -153,7 +153,7 @@ def _max_pool(node: onnx.NodeProto) -> Run:
     return run
 
 
-# Where the reference is not the definition.
+# Ops whose reference implementation deviates from the standard.
 OWN: Mapping[str, Callable[[onnx.NodeProto], Run]] = {
     "MaxPool": _max_pool,
     "Pow": _pow,

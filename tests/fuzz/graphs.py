@@ -25,24 +25,25 @@ from tests.fuzz.shrink import shrink
 from tests.fuzz.steps import ELEMENTWISE, STEPS
 
 _WAYS = ["O3", "O3", "O1", "O0", "optimize"]  # by seed
-_CERTAIN = 16  # times as many samples decide whether a mismatch is one
+_CERTAIN = 16  # a mismatch is confirmed with this many times the samples
 
 
 def random_case(seed: int) -> Case:
-    """The case of a seed: 3 to 15 nodes, of all ops or of those of graph kernels."""
+    """The case of a seed: 3 to 15 nodes, of all ops or only of those that graph kernels fuse."""
     b = Builder(np.random.default_rng(seed))
     in_kernels = _WAYS[seed % 5] == "O3" and b.chance(0.6)
     for _ in range(1 + b.below(2)):
         b.first_input([DType.FLOAT32] if in_kernels else COMMON)
-    wanted = 3 + b.below(13)
-    while len(b.nodes) < wanted:
+    node_count = 3 + b.below(13)
+    while len(b.nodes) < node_count:
         b.pick(ELEMENTWISE if in_kernels else STEPS)(b)
     return b.case()
 
 
 def with_open_dims(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
-    """A copy whose inputs have sizes that are known only at run time: none, those that the seed chooses, or all. Equal
-    ones have the same name, or each has its own. Outputs say nothing of their shapes.
+    """A copy in which none, some (chosen by the seed) or all of the input dims are symbolic.
+
+    Equal dims share a symbol, or each has its own. Outputs declare no shapes.
     """
     kind = seed // 5 % 4
     if kind == 0:
@@ -51,20 +52,20 @@ def with_open_dims(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     opened.CopyFrom(model)
     for info in opened.graph.input:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            place = f"{info.name}_{axis}"
-            if kind > 1 or zlib.crc32(f"{seed} {place}".encode()) % 2:
-                dim.dim_param = f"d{dim.dim_value}" if kind < 3 else place
+            name = f"{info.name}_{axis}"
+            if kind > 1 or zlib.crc32(f"{seed} {name}".encode()) % 2:
+                dim.dim_param = f"d{dim.dim_value}" if kind < 3 else name
     for info in opened.graph.output:
         info.type.tensor_type.ClearField("shape")
     return opened
 
 
 def run(case: Case, seed: int) -> list[Array]:
-    """Our results, with options that the seed chooses; each pass is verified."""
+    """Results of atcpy with options chosen by the seed; the graph is verified after each pass."""
     way, model = _WAYS[seed % 5], with_open_dims(case.model, seed)
     with tempfile.TemporaryDirectory() as folder:
         package = str(Path(folder) / "m.om")
-        if way == "optimize":  # what it wrote is run as it stands
+        if way == "optimize":  # the written model is converted without optimization
             rewritten = Path(folder) / "m.onnx"
             atcpy.optimize(model, rewritten, verify=False, debug=True)
             atcpy.convert(rewritten, package, oo_level="O0")
@@ -75,7 +76,7 @@ def run(case: Case, seed: int) -> list[Array]:
 
 @dataclass(slots=True)
 class Tally:
-    """What a run saw."""
+    """Counts of a fuzz run."""
 
     graphs: int = 0
     nodes: Counter[str] = field(default_factory=Counter)
@@ -84,7 +85,7 @@ class Tally:
 
 
 def mismatches(case: Case, seed: int, tally: Tally | None = None, samples: int = SAMPLES) -> list[str]:
-    """A line for each output that is wrong."""
+    """Describe each wrong output in a line."""
     results, oracle = run(case, seed), Oracle(case, samples)
     lines = []
     for value, ours in zip(case.model.graph.output, results, strict=True):
@@ -109,14 +110,14 @@ def mismatches(case: Case, seed: int, tally: Tally | None = None, samples: int =
 
 
 def explain(seed: int) -> str:
-    """A failing case, made small, as text with what it was fed."""
+    """Minimise a failing case and print it as text with its feeds."""
     small = shrink(random_case(seed), lambda case: bool(mismatches(case, seed)))
     feeds = "\n".join(f"{name} = {array!r}" for name, array in small.feeds.items())
     return f"seed {seed}: {mismatches(small, seed)}\n{onnx.printer.to_text(small.model)}\n{feeds}\n"
 
 
 def check(seed: int, tally: Tally) -> str:
-    """Nothing, or what is wrong with the graph of a seed."""
+    """Describe what is wrong with the graph of a seed; empty if nothing is."""
     case = random_case(seed)
     try:
         return explain(seed) if mismatches(case, seed, tally) else ""
@@ -125,7 +126,7 @@ def check(seed: int, tally: Tally) -> str:
 
 
 def main() -> int:
-    """Runs many seeds; the exit code says whether all agreed."""
+    """Run many seeds; the exit code is 0 if all agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,7 @@
-"""The models of the golden files, changed at random, optimised and not: both must compute the same.
+"""Random mutations of the golden files' models must compute the same with and without optimization.
 
-Golden models show where a pass fires and where it just does not. A change of one, such as another constant, axis,
-operand or op, a further output, a node in between, a longer dim, makes the near misses that nobody wrote down.
+Golden models show where a pass applies and where it just does not. Mutations, such as another constant, axis,
+operand or op, an additional output, an inserted node or a longer dim, produce near misses that nobody wrote down.
 
 python -m tests.fuzz.mutations --count 2000 --seed 1
 """
@@ -29,12 +29,12 @@ from tests.fuzz.rows import with_long_rows
 from tests.golden.golden import parse_text, read_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-# Its Equal asks for the last bit of halves, which another order of sums changes.
+# Its Equal compares float16 exactly, so that another order of summation changes the result.
 _LEFT_OUT = frozenset({"insert_cast"})
-_KEPT = frozenset({"num_outputs"})  # onnx's shape inference aborts the process where it is too small
+_UNCHANGED = frozenset({"num_outputs"})  # onnx's shape inference aborts the process where it is too small
 _ORDERED = frozenset({"Conv", "ConvTranspose"})  # it aborts at sizes below 0, too
-_LONG_ROWS = 0.25  # of the models, as far as they can have them
-_TRIES = 8  # to find something that can be changed
+_LONG_ROWS = 0.25  # share of the models that get longer rows, where possible
+_TRIES = 8  # to find an applicable mutation
 _FAMILIES = (
     ("Add", "Sub", "Mul", "Div", "Max", "Min"),
     ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Sqrt", "Softplus", "Erf", "Reciprocal"),
@@ -53,20 +53,20 @@ _NUMBERS: tuple[Callable[[Array], Array], ...] = (
     np.zeros_like,
     np.ones_like,
 )
-# Rounding of one type among many: what a result may be off, of its largest element.
+# Tolerance per dtype, relative to the largest element of a result.
 _ROUNDING = {"float64": 1e-10, "float32": 2e-5, "float16": 8e-3, "bfloat16": 6e-2}
 
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """What a value is."""
+    """Element type and dims of a value."""
 
     elem_type: int
     dims: tuple[int | str, ...] | None
 
 
 class _Mutant:
-    """A copy of a model, with the changes that can be made to it; each says whether it found something to change."""
+    """A copy of a model and the mutations; each returns whether it was applicable."""
 
     def __init__(self, source: onnx.ModelProto, chance: random.Random) -> None:
         self.model = onnx.ModelProto()
@@ -75,13 +75,13 @@ class _Mutant:
         self._chance = chance
 
     def change(self) -> None:
-        """Makes one change."""
+        """Apply one random mutation."""
         for _ in range(_TRIES):
             if self._chance.choice(_CHANGES)(self):
                 return
 
     def constant(self) -> bool:
-        """Other numbers."""
+        """Change the elements of a float constant."""
         tensor = self._constant(lambda array: array.dtype.kind == "f")
         if tensor is None:
             return False
@@ -91,7 +91,7 @@ class _Mutant:
         return True
 
     def integer(self) -> bool:
-        """One integer more or less: an axis, a size, a place."""
+        """Change an integer constant by one: an axis, a size, an index."""
         tensor = self._constant(lambda array: array.dtype.kind == "i" and array.size > 0)
         if tensor is None:
             return False
@@ -101,7 +101,7 @@ class _Mutant:
         return True
 
     def output(self) -> bool:
-        """One more output of the model."""
+        """Make an intermediate value an output of the model."""
         types = self._types()
         there = {info.name for info in self._graph.output}
         inner = [name for node in self._graph.node for name in node.output if name in types and name not in there]
@@ -112,95 +112,97 @@ class _Mutant:
         return True
 
     def operand(self) -> bool:
-        """Another value of the same type for an operand."""
-        graph, node = self._place()
+        """Replace an operand by another value of the same type."""
+        graph, node = self._any_node()
         if graph is not self._graph:
             return self._inner_operand(graph, node)
         types = self._types()
-        made = {name for other in list(self._graph.node)[: list(self._graph.node).index(node)] for name in other.output}
-        made |= {info.name for info in self._graph.input} | {tensor.name for tensor in self._graph.initializer}
-        places = [place for place, name in enumerate(node.input) if name in types]
-        if not places:
+        available = {
+            name for other in list(self._graph.node)[: list(self._graph.node).index(node)] for name in other.output
+        }
+        available |= {info.name for info in self._graph.input} | {tensor.name for tensor in self._graph.initializer}
+        indices = [index for index, name in enumerate(node.input) if name in types]
+        if not indices:
             return False
-        place = self._chance.choice(places)
-        old = node.input[place]
-        others = sorted(name for name in made if name != old and types.get(name) == types[old])
+        index = self._chance.choice(indices)
+        old = node.input[index]
+        others = sorted(name for name in available if name != old and types.get(name) == types[old])
         if not others:
             return False
-        node.input[place] = self._chance.choice(others)
+        node.input[index] = self._chance.choice(others)
         return True
 
     def _inner_operand(self, body: onnx.GraphProto, node: onnx.NodeProto) -> bool:
-        """Another value of the body for an operand: nobody infers its types, so it may not fit."""
+        """Replace an operand by another value of the body; types are not inferred there, so that it may be invalid."""
         nodes = list(body.node)
-        made = [name for other in nodes[: nodes.index(node)] for name in other.output]
-        made += [info.name for info in body.input]
-        if not node.input or not made:
+        available = [name for other in nodes[: nodes.index(node)] for name in other.output]
+        available += [info.name for info in body.input]
+        if not node.input or not available:
             return False
-        node.input[self._chance.randrange(len(node.input))] = self._chance.choice(made)
+        node.input[self._chance.randrange(len(node.input))] = self._chance.choice(available)
         return True
 
-    def order(self) -> bool:
-        """The first two operands the other way round."""
-        _, node = self._place()
+    def swap_operands(self) -> bool:
+        """Swap the first two operands."""
+        _, node = self._any_node()
         if len(node.input) < 2 or not all(node.input[:2]) or node.op_type in _ORDERED:
             return False
         node.input[0], node.input[1] = node.input[1], node.input[0]
         return True
 
     def op(self) -> bool:
-        """An op that is like it."""
-        _, node = self._place()
+        """Replace an op by another of the same family."""
+        _, node = self._any_node()
         family = next((family for family in _FAMILIES if node.op_type in family), None)
         if family is not None:
             node.op_type = self._chance.choice(family)
         return family is not None
 
     def attribute(self) -> bool:
-        """Another number in an attribute."""
-        _, node = self._place()
-        attrs = [attr for attr in node.attribute if attr.type in _SET and attr.name not in _KEPT]
+        """Change a number in an attribute."""
+        _, node = self._any_node()
+        attrs = [attr for attr in node.attribute if attr.type in _SET and attr.name not in _UNCHANGED]
         if not attrs:
             return False
         attr = self._chance.choice(attrs)
         _SET[attr.type](attr, self._chance)
         return True
 
-    def between(self) -> bool:
-        """A node more before an operand."""
+    def insert_node(self) -> bool:
+        """Insert a unary node before an operand."""
         types, node = self._types(), self._node()
-        floats = [place for place, name in enumerate(node.input) if name in types and types[name].elem_type == 1]
+        floats = [index for index, name in enumerate(node.input) if name in types and types[name].elem_type == 1]
         if not floats:
             return False
-        place = self._chance.choice(floats)
+        index = self._chance.choice(floats)
         name = f"between{len(self._graph.node)}"
         op_type = self._chance.choice(["Identity", "Neg", "Abs", "Relu", "Sigmoid"])
-        new = helper.make_node(op_type, [node.input[place]], [name])
-        node.input[place] = name
+        new = helper.make_node(op_type, [node.input[index]], [name])
+        node.input[index] = name
         nodes = list(self._graph.node)
         nodes.insert(nodes.index(node), new)
         del self._graph.node[:]
         self._graph.node.extend(nodes)
         return True
 
-    def fed(self) -> bool:
-        """An input instead of a constant."""
+    def constant_to_input(self) -> bool:
+        """Turn a constant into an input."""
         tensor = self._constant(lambda array: array.dtype.kind == "f")
         if tensor is None:
             return False
         self._graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-        rest = [other for other in self._graph.initializer if other.name != tensor.name]
+        others = [other for other in self._graph.initializer if other.name != tensor.name]
         del self._graph.initializer[:]
-        self._graph.initializer.extend(rest)
+        self._graph.initializer.extend(others)
         return True
 
     def _node(self) -> onnx.NodeProto:
         return self._graph.node[self._chance.randrange(len(self._graph.node))]
 
-    def _place(self) -> tuple[onnx.GraphProto, onnx.NodeProto]:
-        """A node of the graph or of a body in it, and which of them it is in."""
-        places = [(graph, node) for graph in (self._graph, *_bodies(self._graph)) for node in graph.node]
-        return places[self._chance.randrange(len(places))]
+    def _any_node(self) -> tuple[onnx.GraphProto, onnx.NodeProto]:
+        """A random node of the graph or of a nested body, and the graph that contains it."""
+        nodes = [(graph, node) for graph in (self._graph, *_bodies(self._graph)) for node in graph.node]
+        return nodes[self._chance.randrange(len(nodes))]
 
     def _constant(self, fits: Callable[[Array], bool]) -> onnx.TensorProto | None:
         fitting = [tensor for tensor in self._graph.initializer if fits(numpy_helper.to_array(tensor))]
@@ -220,7 +222,7 @@ class _Mutant:
 
 
 def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The bodies of its nodes, and those in them."""
+    """All nested bodies of a graph."""
     for node in graph.node:
         for attr in node.attribute:
             if attr.type == AttributeProto.GRAPH:
@@ -265,36 +267,36 @@ _CHANGES: Sequence[Callable[[_Mutant], bool]] = (
     _Mutant.integer,
     _Mutant.output,
     _Mutant.operand,
-    _Mutant.order,
+    _Mutant.swap_operands,
     _Mutant.op,
     _Mutant.attribute,
-    _Mutant.between,
-    _Mutant.fed,
+    _Mutant.insert_node,
+    _Mutant.constant_to_input,
 )
 
 
 @cache
 def _sources() -> Sequence[tuple[str, onnx.ModelProto]]:
-    """The models of all golden files that convert as they are."""
+    """The models of all golden files that convert without an error."""
     files = [path for path in sorted(GOLDEN.glob("*.golden")) if path.stem not in _LEFT_OUT]
     goldens = [(path.stem, read_golden(path)) for path in files]
     return [(name, parse_text(golden.model_text)) for name, golden in goldens if "error" not in golden.expected]
 
 
 def mutant(seed: int) -> tuple[str, onnx.ModelProto]:
-    """The changed model of a seed, and the golden file that it comes from."""
+    """The mutated model of a seed, and the name of its golden file."""
     chance = random.Random(seed)
     name, source = chance.choice(_sources())
     longer = with_long_rows(source, chance) if chance.random() < _LONG_ROWS else None
-    made = _Mutant(longer or source, chance)
+    changed = _Mutant(longer or source, chance)
     for _ in range(chance.choice([1, 1, 2, 3])):
-        made.change()
-    del made.model.graph.value_info[:]  # what it said of values may not hold any more
-    return name, made.model
+        changed.change()
+    del changed.model.graph.value_info[:]  # declared types may no longer be true
+    return name, changed.model
 
 
 def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
-    """Random inputs; open dims are 3."""
+    """Random inputs; symbolic dims are 3."""
     rng = np.random.default_rng(seed)
     defaults = {tensor.name for tensor in model.graph.initializer}
     feeds: dict[str, Array] = {}
@@ -309,7 +311,7 @@ def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
 
 
 def check(seed: int) -> str | None:
-    """Nothing if all ways agree, else what is wrong; None if the changed model is none."""
+    """Empty if all options agree, else a description of the difference; None if the mutant is not a valid model."""
     name, model = mutant(seed)
     feeds = feeds_of(model, seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -340,7 +342,7 @@ def _run(model: Path | onnx.ModelProto, feeds: Mapping[str, Array], folder: str,
 def _differences(
     model: onnx.ModelProto, feeds: Mapping[str, Array], pairs: Mapping[str, tuple[Array, Array]]
 ) -> list[str]:
-    """What is beyond rounding, by the most coarse type in the model; where that is much, float64 decides."""
+    """Differences beyond rounding in the coarsest dtype of the model; large ones are decided by float64."""
     kinds = {str(array.dtype) for array in (*feeds.values(), *(pair[0] for pair in pairs.values()))}
     rounding = max([_ROUNDING[kind] for kind in kinds & _ROUNDING.keys()], default=0.0)
     problems = [
@@ -360,7 +362,7 @@ def _compare(ours: Array, plain: Array, rounding: float) -> str:
     if (ours.shape, ours.dtype) != (plain.shape, plain.dtype):
         return f"is {ours.dtype}{ours.shape}, not {plain.dtype}{plain.shape}"
     if str(ours.dtype) not in _ROUNDING:
-        # What lies between two steps of a quantisation may become either.
+        # A value between two quantization steps may round to either.
         is_byte = ours.dtype in (np.int8, np.uint8)
         wrong = np.abs(ours.astype(np.int32) - plain.astype(np.int32)) > 1 if is_byte else ours != plain
         return f"differs at {np.argwhere(wrong)[0]}" if wrong.any() else ""
@@ -373,7 +375,7 @@ def _compare(ours: Array, plain: Array, rounding: float) -> str:
 
 
 def _nudged(feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Inputs whose floats are each the next one up or down."""
+    """The feeds with each float moved by one ulp up or down."""
     rng = np.random.default_rng(0)
     return {
         name: np.nextafter(array, rng.choice([-np.inf, np.inf], array.shape).astype(array.dtype))
@@ -384,8 +386,8 @@ def _nudged(feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _is_as_accurate(ours: Array, plain: Array, exact: Array, nudged: Array, rounding: float) -> bool:
-    """No further from what is exact, where that is a number, than rounding, or eight times as far as without passes
-    or as the last bits of the inputs take it.
+    """Whether the largest error is within rounding, or within eight times the error without passes or the effect of
+    changing the inputs by one ulp. Elements whose exact result is not finite are ignored.
     """
     if ours.shape != exact.shape or ours.dtype != plain.dtype or str(ours.dtype) not in _ROUNDING:
         return False
@@ -400,7 +402,7 @@ def _is_as_accurate(ours: Array, plain: Array, exact: Array, nudged: Array, roun
 
 
 def main() -> int:
-    """Runs many seeds; the exit code says whether all agreed."""
+    """Run many seeds; the exit code is 0 if all agree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,17 +1,16 @@
-"""What a graph should give: its nodes evaluated in float64, several times with a little noise.
+"""The expected results of a graph: its nodes evaluated in float64, several times with a little noise.
 
-Floats of every type are float64 here; integers and bools are exact. The first sample has no noise: it is
-the expected result. In the others every result that a kernel rounds is off by a few units in the last
-place of its type and rounded to that, in the second sample upwards, in the third downwards, in the rest
-at random.
-From how far the samples are apart follows what rounding can do to each element:
+Floats of every dtype are float64 here; integers and bools are exact. The first sample has no noise: it is
+the expected result. In the others each rounded result is off by a few ulp of its dtype and rounded to it:
+upwards in the second sample, downwards in the third, at random in the others.
+The distance of the samples shows how far rounding can move each element:
 
-- where they have both signs, 0 is possible, too: two samples have it, one with each sign;
+- where samples have both signs, 0 is possible too: two samples get it, one with each sign;
 - floats may differ from the first sample by a multiple of that distance;
-- an element on which the samples disagree as bools, integers, NaN or infinities hangs on rounding
+- an element on which samples differ as bools, integers, NaN or infinities depends on rounding
   (a comparison of nearly equal numbers, a floor, an overflow) and is not compared;
-- what the standard leaves undefined (integers from floats out of their range) is not compared, nor is
-  any tensor that follows from it.
+- results that the standard leaves undefined (integers from out-of-range floats) are not compared, nor are
+  tensors computed from them.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from tests.fuzz.builder import Case
 from tests.fuzz.definitions import OWN, by_reference
 
 SAMPLES = 5
-_ULPS = 4  # of the result's type, which a kernel may be off
-_SPREAD = 8  # times the distance of the samples
+_ULPS = 4  # maximum error of a kernel, in ulp of the result's dtype
+_DEVIATIONS = 8  # allowed error, in distances of the samples
 
-# Results of these are exact: no noise.
+# Ops with exact results get no noise.
 _EXACT = frozenset({
     "Relu", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Max", "Min", "Where", "Clip", "Identity", "Transpose",
     "Reshape", "Unsqueeze", "Flatten", "Concat", "Slice", "Gather", "Expand", "Pad", "MaxPool", "ReduceMax",
     "ReduceMin", "ThresholdedRelu", "CastLike", "Shape", "Squeeze", "ConstantOfShape", "Split", "TopK",
 })  # fmt: skip
-# Sums of many terms: an error of each term, not of the result alone.
+# Sums of many terms: the error is relative to the terms, not to the result.
 _SUMS = frozenset({
     "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
     "ReduceProd", "MatMul", "Conv", "Softmax", "Sum", "Mean",
 })  # fmt: skip
-# Formulas that subtract nearly equal numbers: an error beside the operand.
+# Formulas that subtract nearly equal numbers: the error is relative to the operand.
 _BESIDE_INPUT = frozenset({
     "Gelu", "Mish", "Swish", "Softplus", "Elu", "Celu", "Selu", "Sigmoid", "Erf", "HardSigmoid", "HardSwish",
     "Shrink", "Mod",
@@ -59,12 +58,12 @@ def wide(array: Array) -> Array:
 
 
 def epsilon(dtype: DType) -> float:
-    """One unit in the last place beside the number."""
+    """One ulp, relative to the number."""
     return float(ml_dtypes.finfo(dtype.numpy).eps)
 
 
 class Oracle:
-    """Samples of every value of a case."""
+    """Evaluates all values of a case, in several samples."""
 
     def __init__(self, case: Case, samples: int = SAMPLES) -> None:
         self.rng = np.random.default_rng(0)
@@ -119,13 +118,13 @@ class Oracle:
             results.append(y if _may_be_wide(dtype, index) else _overflown(y, dtype))
         if node.op_type == "Equal" and operands[0][0].dtype.kind == "f":
             return _hesitant(results, [a - b for a, b in zip(*operands, strict=True)])
-        if node.op_type == "ReduceL2":  # its squares may overflow on the way
+        if node.op_type == "ReduceL2":  # intermediate squares may overflow
             with_squares = [np.where(np.abs(y) ** 2 > _largest(dtype.numpy), np.inf, y) for y in results]
             results = [results[0], *with_squares[1:-1], results[-1]]
         return _with_zeros(results) if dtype.is_float and node.op_type not in _EXACT else results
 
     def _off(self, x: Array, dtype: DType, index: int, beside: Sequence[Array] = ()) -> Array:
-        """x with the noise of a sample; `beside` are operands whose size counts, too."""
+        """Add a sample's noise to x; its magnitude also depends on the operands in `beside`."""
         if index == 0 or not dtype.is_float:
             return x
         signs = [1.0, -1.0][index - 1] if index < 3 else self.rng.uniform(-1, 1, x.shape)
@@ -136,7 +135,7 @@ class Oracle:
         fading = float(info.tiny if dtype.bits >= 32 else info.smallest_subnormal) * (x != 0)
         noise = np.where(np.isfinite(x) & np.isfinite(size), size * _ULPS * epsilon(dtype) + fading, 0)
         moved = x + noise * signs
-        rounded = moved.astype(dtype.numpy).astype(np.float64)  # kernels meet whole numbers, too
+        rounded = moved.astype(dtype.numpy).astype(np.float64)  # so that integers stay integers
         return np.where(np.isinf(rounded), moved, rounded) if _may_be_wide(dtype, index) else rounded
 
     def _cast(self, x: Array, to: DType, name: str) -> Array:
@@ -149,7 +148,7 @@ class Oracle:
             if to.bits <= 8:
                 if to.bits < 8:
                     self._leave_undefined(name, np.isnan(x))
-                x = np.clip(x, _least(to.numpy), _largest(to.numpy))
+                x = np.clip(x, _lowest(to.numpy), _largest(to.numpy))
             return np.asarray(x.astype(to.numpy).astype(np.float64))
         signed = to.name.startswith("INT")
         low, high = (-(2 ** (to.bits - 1)), 2 ** (to.bits - 1)) if signed else (0, 2**to.bits)
@@ -170,20 +169,20 @@ class Oracle:
 
 
 def _may_be_wide(dtype: DType, index: int) -> bool:
-    """16 bits are computed in float32 and perhaps not rounded between two ops (adr/0006): in some samples nothing
-    overflows there.
+    """Whether 16-bit floats may exceed their range: kernels compute in float32 and may not round between two fused
+    ops (adr/0006), so that in some samples nothing overflows.
     """
     return dtype in HALF_DTYPES and index >= 3
 
 
 def _straddling(samples: Samples) -> Array:
-    """Where samples have both signs, or one of them is 0 and another is not."""
-    least, largest = np.min(samples, axis=0), np.max(samples, axis=0)
-    return np.asarray((least <= 0) & (largest >= 0) & (least != largest))
+    """Elements whose samples have both signs, or of which some but not all are 0."""
+    lowest, largest = np.min(samples, axis=0), np.max(samples, axis=0)
+    return np.asarray((lowest <= 0) & (largest >= 0) & (lowest != largest))
 
 
 def _with_zeros(samples: Samples) -> Samples:
-    """Where 0 lies between the samples, two of them become it."""
+    """Where 0 lies between the samples, set two of them to 0 and −0."""
     if samples[0].dtype.kind != "f":
         return samples
     zero = _straddling(samples)
@@ -191,13 +190,13 @@ def _with_zeros(samples: Samples) -> Samples:
 
 
 def _hesitant(truths: Samples, differences: Samples) -> Samples:
-    """Truths that hang on whether something is 0 differ where rounding can decide that."""
+    """Flip a sample of a comparison where rounding can change its result."""
     if differences[0].dtype.kind != "f":
         return truths
     return [*truths[:-1], truths[-1] ^ (_straddling(differences) & (truths[-1] == truths[0]))]
 
 
-def _least(dtype: np.dtype[np.generic]) -> float:
+def _lowest(dtype: np.dtype[np.generic]) -> float:
     return float(ml_dtypes.finfo(dtype).min)
 
 
@@ -206,7 +205,7 @@ def _largest(dtype: np.dtype[np.generic]) -> float:
 
 
 def _overflown(x: Array, dtype: DType) -> Array:
-    """Infinite where the type has no number so large."""
+    """Replace numbers beyond the range of the dtype by infinity."""
     return np.where(np.abs(x) > _largest(dtype.numpy), np.copysign(np.inf, x), x)
 
 
@@ -230,14 +229,14 @@ def compare(ours: Array, samples: Samples, dtype: DType) -> tuple[Array, Array]:
     found = wide(ours)
     finite = np.isfinite(expected)
     with np.errstate(all="ignore"):
-        spread = np.max([np.abs(other - expected) for other in others], axis=0)
+        deviation = np.max([np.abs(other - expected) for other in others], axis=0)
         tiny = float(ml_dtypes.finfo(dtype.numpy).tiny)
-        allowed = _SPREAD * spread + _ULPS * epsilon(dtype) * np.abs(expected) + tiny
+        allowed = _DEVIATIONS * deviation + _ULPS * epsilon(dtype) * np.abs(expected) + tiny
         near_overflow = np.abs(expected) + allowed > _largest(dtype.numpy)
         right = np.where(
             finite, np.abs(found - expected) <= allowed, (found == expected) | (np.isnan(found) & np.isnan(expected))
         )
     right |= finite & near_overflow & np.isinf(found)
-    # Divided by what may be 0: any number.
-    compared &= np.isfinite(found) | ~finite | (spread < np.abs(expected) / 2)
+    # After division by what may be 0, any number is possible.
+    compared &= np.isfinite(found) | ~finite | (deviation < np.abs(expected) / 2)
     return compared, compared & ~right

@@ -1,4 +1,4 @@
-"""A model with longer rows: what is computed of them by another way than short ones is met by the same passes."""
+"""Models with longer rows, so that mutations also reach the code for long rows."""
 
 from __future__ import annotations
 
@@ -10,40 +10,38 @@ import onnx
 from onnx import numpy_helper, shape_inference
 
 _LENGTHS = (513, 600, 768, 1030, 2048, 4096)
-_MOST = 1 << 19  # elements of a value
+_MAX_ELEMENTS = 1 << 19  # elements of a value
 _SHORT = 4  # smaller integers may be axes
 
 
 def with_long_rows(model: onnx.ModelProto, chance: random.Random) -> onnx.ModelProto | None:
-    """A copy in which the last dim of an input, and whatever is as large as it, has a new size; None where that is no
-    model, or a large one.
-    """
+    """A copy in which the last dim of an input and all dims of equal size are larger; None if invalid or too large."""
     shapes = [[dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in model.graph.input]
     sizes = sorted({shape[-1] for shape in shapes if shape and shape[-1] >= _SHORT})
     if not sizes:
         return None
-    made, old, new = onnx.ModelProto(), chance.choice(sizes), chance.choice(_LENGTHS)
-    made.CopyFrom(model)
-    for info in made.graph.input:
+    result, old, new = onnx.ModelProto(), chance.choice(sizes), chance.choice(_LENGTHS)
+    result.CopyFrom(model)
+    for info in result.graph.input:
         for dim in info.type.tensor_type.shape.dim:
             if dim.dim_value == old:
                 dim.dim_value = new
-    for tensor in made.graph.initializer:
+    for tensor in result.graph.initializer:
         shape = [new if size == old else size for size in tensor.dims]
-        if math.prod(shape) > _MOST:
+        if math.prod(shape) > _MAX_ELEMENTS:
             return None
         array = numpy_helper.to_array(tensor)
         grown = np.resize(array, shape) if list(array.shape) != shape else array
         if array.dtype == np.int64:
             grown = np.where(grown == old, new, grown)
         tensor.CopyFrom(numpy_helper.from_array(np.asarray(grown, array.dtype), tensor.name))
-    del made.graph.value_info[:]
-    for info in made.graph.output:
+    del result.graph.value_info[:]
+    for info in result.graph.output:
         info.type.tensor_type.ClearField("shape")
     try:
-        made = shape_inference.infer_shapes(made, strict_mode=True, data_prop=True)
+        result = shape_inference.infer_shapes(result, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError:
         return None
-    values = (*made.graph.value_info, *made.graph.output)
+    values = (*result.graph.value_info, *result.graph.output)
     known = [[dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in values]
-    return None if any(math.prod(shape) > _MOST for shape in known) else made
+    return None if any(math.prod(shape) > _MAX_ELEMENTS for shape in known) else result

@@ -1,4 +1,4 @@
-"""Makes a failing case small: one output, nodes cut off where their operands can be fed instead."""
+"""Minimise a failing case: keep one output, and feed intermediate values instead of computing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fails = Callable[[Case], bool]
 
 
 def shrink(case: Case, fails: Fails) -> Case:
-    """The smallest case found that still fails."""
+    """Return the smallest case found that still fails."""
     for output in case.model.graph.output:
         smaller = _part(case, [output.name], set())
         if len(smaller.model.graph.output) < len(case.model.graph.output) and _still(smaller, fails):
@@ -42,7 +42,7 @@ def _still(case: Case, fails: Fails) -> bool:
 
 
 def _part(case: Case, outputs: Sequence[str], fed: set[str]) -> Case:
-    """What `outputs` need, with the values `fed` as inputs, at what the oracle expects of them."""
+    """The subgraph that computes `outputs`, with the values `fed` as inputs, fed with the oracle's results."""
     graph = case.model.graph
     inferred = onnx.shape_inference.infer_shapes(case.model).graph
     types = {value.name: value for value in (*inferred.value_info, *inferred.output, *inferred.input)}

@@ -1,5 +1,5 @@
-"""Steps that compute sizes: chains of Shape, Gather, Unsqueeze, Concat as PyTorch's first exporters wrote them, and
-sizes of 32 bits as TensorFlow's did.
+"""Steps that compute sizes: chains of Shape, Gather, Unsqueeze and Concat as early PyTorch exporters wrote them, and
+32-bit sizes as TensorFlow exporters did.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _SIZES = (DType.INT64, DType.INT32)
 
 
 def by_sizes(b: Builder) -> None:
-    """A view, a slice, an expansion or a filled tensor whose sizes are computed from those of values."""
+    """A reshape, slice, expansion or filled tensor whose sizes are computed from shapes of values."""
     x = b.value(EVERY, lambda shape: 0 < len(shape) <= 4 and 0 not in shape)
     if x is not None:
-        b.pick([_view, _view, _slice, _expand, _fill, _heads, _number])(b, x)
+        b.pick([_view, _view, _slice, _expand, _append_zeros, _heads, _number])(b, x)
 
 
 def _shape(b: Builder, x: Value) -> Value:
@@ -30,7 +30,7 @@ def _shape(b: Builder, x: Value) -> Value:
 
 
 def _size(b: Builder, x: Value, axis: int) -> Value:
-    """The size of an axis as a scalar."""
+    """The size of an axis as a computed scalar."""
     shape = _shape(b, x)
     if b.chance(0.3):
         begin, end, axes = (b.constant(np.array([item], shape.dtype.numpy)) for item in (axis, axis + 1, 0))
@@ -44,7 +44,7 @@ def _number_of(b: Builder, number: int, dtype: DType) -> Value:
 
 
 def _list(b: Builder, sizes: Sequence[Value | int]) -> Value:
-    """A list of sizes, those that are numbers constant."""
+    """A 1-D tensor of sizes; Python integers become constants."""
     dtype = next((size.dtype for size in sizes if isinstance(size, Value)), DType.INT64)
     items = []
     for size in sizes:
@@ -64,7 +64,7 @@ def _as_64_bits(b: Builder, sizes: Value) -> Value:
 
 
 def _sizes_of(b: Builder, x: Value) -> list[Value | int]:
-    """The sizes of all axes, some as the numbers that they are."""
+    """The sizes of all axes, some as Python integers."""
     return [size if b.chance(0.3) else _size(b, x, axis) for axis, size in enumerate(x.shape)]
 
 
@@ -81,7 +81,7 @@ def _product(b: Builder, first: Value | int, second: Value | int) -> Value | int
 
 
 def _view(b: Builder, x: Value) -> None:
-    """Two axes become one, or an axis of a known factor becomes two; one of the sizes may be −1."""
+    """Merge two axes, or split one by a factor; one of the sizes may be −1."""
     sizes, shape = _sizes_of(b, x), list(x.shape)
     axis = b.below(len(shape))
     if len(shape) > 1 and b.chance(0.6):
@@ -92,10 +92,10 @@ def _view(b: Builder, x: Value) -> None:
         factor = next((factor for factor in (2, 3, 5) if shape[axis] % factor == 0), 1)
         whole = sizes[axis]
         if isinstance(whole, int):
-            rest: Value | int = whole // factor
+            quotient: Value | int = whole // factor
         else:
-            rest = b.add("Div", [whole, _number_of(b, factor, whole.dtype)], whole.dtype, ())
-        parts, numbers = [rest, factor], [shape[axis] // factor, factor]
+            quotient = b.add("Div", [whole, _number_of(b, factor, whole.dtype)], whole.dtype, ())
+        parts, numbers = [quotient, factor], [shape[axis] // factor, factor]
         if b.chance(0.5):
             parts, numbers = parts[::-1], numbers[::-1]
         sizes[axis : axis + 1], shape[axis : axis + 1] = parts, numbers
@@ -105,7 +105,7 @@ def _view(b: Builder, x: Value) -> None:
 
 
 def _heads(b: Builder, x: Value) -> None:
-    """The last axis in heads, two axes exchanged, and all in rows again, as attention does."""
+    """Split the last axis into heads, transpose, and merge again, as attention does."""
     if len(x.shape) != 3:
         return
     n, length, width = x.shape
@@ -125,33 +125,33 @@ def _heads(b: Builder, x: Value) -> None:
 
 
 def _slice(b: Builder, x: Value) -> None:
-    """The first or the second half of an axis, or all but some of its ends."""
+    """Slice off the first or second part of an axis, at its middle or at a distance from its end."""
     axis = b.below(len(x.shape))
     size, whole = x.shape[axis], _size(b, x, axis)
     dtype = whole.dtype
-    cut = b.below(size + 1)
+    first_length = b.below(size + 1)
     if b.chance(0.5):
         middle = b.add("Div", [whole, _number_of(b, 2, dtype)], dtype, ())
-        cut = size // 2
+        first_length = size // 2
     else:
-        middle = b.add("Sub", [whole, _number_of(b, size - cut, dtype)], dtype, ())
+        middle = b.add("Sub", [whole, _number_of(b, size - first_length, dtype)], dtype, ())
     low, high = ((0, middle), (middle, b.pick([size, whole, int(np.iinfo(dtype.numpy).max)])))[b.below(2)]
     begin, end, axes = (
         _list(b, [bound]) if isinstance(bound, Value) else b.constant(np.array([bound], dtype.numpy))
         for bound in (low, high, axis)
     )
-    count = cut if low == 0 else size - cut
+    count = first_length if low == 0 else size - first_length
     b.add("Slice", [x, begin, end, axes], x.dtype, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def _expand(b: Builder, x: Value) -> None:
-    """To the sizes of another value."""
+    """Expand to the computed shape of another value."""
     small = b.partner(x, one_way=True)
     b.add("Expand", [small, _as_64_bits(b, _shape(b, x))], small.dtype, x.shape)
 
 
-def _fill(b: Builder, x: Value) -> None:
-    """Zeros of the value's sizes, and the value in them."""
+def _append_zeros(b: Builder, x: Value) -> None:
+    """Concatenate zeros of the value's computed shape."""
     if x.dtype is DType.BOOL:
         return
     sizes = _as_64_bits(b, _list(b, _sizes_of(b, x)))
@@ -162,14 +162,14 @@ def _fill(b: Builder, x: Value) -> None:
 
 
 def _number(b: Builder, x: Value) -> None:
-    """A size as a number that others are divided by."""
+    """Divide a value by a computed size."""
     if x.dtype is DType.FLOAT32 and math.prod(x.shape):
         size = b.add("Cast", [_size(b, x, b.below(len(x.shape)))], DType.FLOAT32, (), to=DType.FLOAT32.onnx)
         b.add("Div", [x, size], x.dtype, x.shape)
 
 
 def parts(b: Builder) -> None:
-    """Ops of several outputs, some of which nobody reads, or which have no name."""
+    """Ops with several outputs, some of which are unread or unnamed."""
     x = b.value(EVERY, lambda shape: len(shape) > 0 and 0 not in shape)
     if x is None:
         return
@@ -178,11 +178,11 @@ def parts(b: Builder) -> None:
     if b.chance(0.3) and x.dtype in (DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64):
         k = 1 + b.below(size)
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-        b.add_several("TopK", [x, b.constant(np.array([k]))], [(x.dtype, shape), (DType.INT64, shape)], axis=axis)
+        b.add_multi_output("TopK", [x, b.constant(np.array([k]))], [(x.dtype, shape), (DType.INT64, shape)], axis=axis)
         return
     lengths = []
     while sum(lengths) < size and len(lengths) < 3:
         lengths.append(1 + b.below(size - sum(lengths)))
     lengths[-1] += size - sum(lengths)
     types = [(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :])) for length in lengths]
-    b.add_several("Split", [x, b.constant(np.array(lengths))], types, axis=axis)
+    b.add_multi_output("Split", [x, b.constant(np.array(lengths))], types, axis=axis)

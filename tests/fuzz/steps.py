@@ -1,4 +1,4 @@
-"""The table of ops: each step adds a node to a graph, or nothing where no value fits."""
+"""Random steps, one per kind of op: each adds a node to the graph, or nothing if no value has a suitable type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WITHIN_ONE = {"Asin", "Acos", "Atanh"}
 
 
 def unary(b: Builder) -> None:
-    """An op of one operand; those that are not defined everywhere mostly get what they are defined for."""
+    """A unary op; ops with a restricted domain mostly get operands within it."""
     op = b.pick(_PLAIN)
     x = b.value(_DTYPES.get(op, FLOATS))
     if x is None:
@@ -42,7 +42,7 @@ def unary(b: Builder) -> None:
 
 
 def activation(b: Builder) -> None:
-    """An op with factors."""
+    """An activation with attributes."""
     op = b.pick([*_WITH_FACTORS, "Gelu"])
     x = b.value(_DTYPES.get(op, FLOATS))
     if x is None:
@@ -57,7 +57,7 @@ def activation(b: Builder) -> None:
     b.add(op, [x], x.dtype, x.shape, **attrs)
 
 
-def truth_of_one(b: Builder) -> None:
+def unary_predicate(b: Builder) -> None:
     """Not, BitwiseNot, IsNaN, IsInf."""
     op, dtypes, result = b.pick(
         [
@@ -78,7 +78,7 @@ def _of_two(b: Builder, op: str, x: Value, y: Value, result: DType | None = None
 
 
 def arithmetic(b: Builder) -> None:
-    """Sums, products, extremes."""
+    """Add, Sub, Mul, Max, Min."""
     x = b.value(NUMBERS)
     if x is not None:
         _of_two(b, b.pick(["Add", "Sub", "Mul", "Max", "Min"]), x, b.partner(x))
@@ -100,7 +100,7 @@ def division(b: Builder) -> None:
 
 
 def power(b: Builder) -> None:
-    """Pow with an exponent of any type; integers are not raised to negative ones."""
+    """Pow with an exponent of any dtype; integer bases get no negative exponents."""
     x = b.value((*FLOATS, DType.INT32, DType.INT64))
     if x is None:
         return
@@ -116,7 +116,7 @@ def power(b: Builder) -> None:
 
 
 def bits(b: Builder) -> None:
-    """Ops on the bits of integers."""
+    """Bitwise ops on integers."""
     x = b.value(INTS)
     if x is None:
         return
@@ -134,8 +134,8 @@ def comparison(b: Builder) -> None:
     _of_two(b, op, x, b.partner(x), DType.BOOL)
 
 
-def several(b: Builder) -> None:
-    """Ops of one to four operands."""
+def variadic(b: Builder) -> None:
+    """Variadic ops of one to four operands."""
     op = b.pick(["Sum", "Mean", "Max", "Min"])
     x = b.value(FLOATS if op in {"Sum", "Mean"} else NUMBERS)
     if x is not None:
@@ -164,7 +164,7 @@ _NARROW = (DType.FLOAT8E4M3FN, DType.FLOAT8E5M2, DType.INT4, DType.UINT4, DType.
 
 
 def cast(b: Builder) -> None:
-    """Cast to another type, sometimes by way of a narrow one."""
+    """Cast to another dtype, sometimes through a narrow one."""
     x = b.value(EVERY)
     if x is None:
         return
@@ -191,8 +191,8 @@ _REDUCTIONS = {
 
 
 def _without(shape: Sequence[int], axes: set[int], *, keepdims: bool) -> tuple[int, ...]:
-    kept = ((1 if axis in axes else size) for axis, size in enumerate(shape) if keepdims or axis not in axes)
-    return tuple(kept)
+    dims = ((1 if axis in axes else size) for axis, size in enumerate(shape) if keepdims or axis not in axes)
+    return tuple(dims)
 
 
 def reduction(b: Builder) -> None:
@@ -213,8 +213,8 @@ def reduction(b: Builder) -> None:
     b.add(op, operands, x.dtype, shape, keepdims=int(keepdims), noop_with_empty_axes=noop)
 
 
-def in_rows(b: Builder) -> None:
-    """Rows beside a number made of each, as in a norm: what one kernel makes of a reduction and its surroundings."""
+def row_reduction(b: Builder) -> None:
+    """A reduction of each row combined with the row, as in a normalization: fused into one kernel."""
     op = b.pick(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"])
     x = b.value(FLOATS, lambda shape: len(shape) > 0 and 0 not in shape)
     if x is not None:
@@ -223,7 +223,7 @@ def in_rows(b: Builder) -> None:
         _of_two(b, b.pick(["Add", "Sub", "Mul", "Max", "Min", "Div"]), y, one)
 
 
-def place(b: Builder) -> None:
+def arg_reduction(b: Builder) -> None:
     """ArgMax, ArgMin."""
     x = b.value(NUMBERS, lambda shape: len(shape) > 0 and 0 not in shape)
     if x is None:
@@ -235,7 +235,7 @@ def place(b: Builder) -> None:
 
 
 def rearrange(b: Builder) -> None:
-    """Ops that only move elements or name their dims otherwise."""
+    """Ops that only move elements or change the shape."""
     x = b.value(EVERY, lambda shape: len(shape) > 0)
     if x is None:
         return
@@ -285,7 +285,7 @@ def rearrange(b: Builder) -> None:
 
 
 def product(b: Builder) -> None:
-    """MatMul, Softmax, a convolution, a pool: what chooses formats."""
+    """MatMul, Softmax, convolution, pooling: ops that choose formats."""
     x = b.value(FLOATS, lambda shape: len(shape) >= 2 and 0 not in shape)
     if x is None:
         return
@@ -307,12 +307,12 @@ def product(b: Builder) -> None:
 
 
 STEPS: tuple[Step, ...] = (
-    *[unary] * 3, *[activation] * 2, truth_of_one, *[arithmetic] * 3, division, power, bits, *[comparison] * 2, several,
-    *[choice] * 2, *[cast] * 3, *[reduction] * 2, *[in_rows] * 2, place, *[rearrange] * 2, *[product] * 2,
-    *[by_sizes] * 4, parts,
+    *[unary] * 3, *[activation] * 2, unary_predicate, *[arithmetic] * 3, division, power, bits, *[comparison] * 2,
+    variadic, *[choice] * 2, *[cast] * 3, *[reduction] * 2, *[row_reduction] * 2, arg_reduction, *[rearrange] * 2,
+    *[product] * 2, *[by_sizes] * 4, parts,
 )  # fmt: skip
-# What graph kernels are made of.
+# The steps whose ops graph kernels fuse.
 ELEMENTWISE: tuple[Step, ...] = (
-    *[unary] * 4, *[activation] * 2, *[arithmetic] * 5, division, power, comparison, several, *[choice] * 2,
-    *[in_rows] * 3,
+    *[unary] * 4, *[activation] * 2, *[arithmetic] * 5, division, power, comparison, variadic, *[choice] * 2,
+    *[row_reduction] * 3,
 )  # fmt: skip

@@ -11,9 +11,9 @@ def array(*values: float, dtype: type = F32) -> np.ndarray:  # type: ignore[type
     return np.array(values, dtype)
 
 
-def test_the_bound_is_a_share_of_the_outputs_scale() -> None:
+def test_the_tolerance_is_relative_to_the_scale_of_the_output() -> None:
     expected = array(1000, 1e-3)
-    assert compare("y", array(1000, 0.05), expected).passed  # 0.05 is far from 1e-3, and nothing beside 1000
+    assert compare("y", array(1000, 0.05), expected).passed  # 0.05 is far from 1e-3, but small relative to 1000
     report = compare("y", array(1000, 0.2), expected)
     assert not report.passed
     assert report.atol == pytest.approx(0.1)
@@ -27,7 +27,7 @@ def test_the_bound_is_a_share_of_the_outputs_scale() -> None:
     ("dtype", "inside", "outside"),
     [(np.float16, 1e-3, 4e-3), (np.float64, 5e-10, 2e-9), (F32, 5e-5, 2e-4)],
 )
-def test_the_bound_depends_on_the_type(dtype: type, inside: float, outside: float) -> None:
+def test_the_tolerance_depends_on_the_dtype(dtype: type, inside: float, outside: float) -> None:
     expected = np.ones(2, dtype)
     assert compare("y", np.array([1, 1 + inside]).astype(dtype), expected).passed
     assert not compare("y", np.array([1, 1 + outside]).astype(dtype), expected).passed
@@ -43,19 +43,19 @@ def test_large_integers_are_compared_exactly() -> None:
     assert not compare("y", np.array([2**60 + 1]), np.array([2**60])).passed
 
 
-def test_bytes_may_be_rounded_to_either_side() -> None:
+def test_8_bit_results_may_differ_by_one() -> None:
     assert compare("y", array(3, dtype=np.uint8), array(4, dtype=np.uint8)).passed
     assert not compare("y", array(2, dtype=np.uint8), array(4, dtype=np.uint8)).passed
 
 
-def test_nan_equals_nan_and_infinity_itself() -> None:
+def test_nan_equals_nan_and_infinity_equals_itself() -> None:
     values = array(np.nan, np.inf, -np.inf, 1)
     report = compare("y", values, values.copy())
     assert (report.passed, report.nan, report.inf, report.max_abs) == (True, 1, 2, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("actual", "expected", "words"),
+    ("actual", "expected", "message"),
     [
         (np.nan, 1.0, "has NaN or infinity in 1 of 2 places where the reference has none"),
         (np.inf, 1.0, "has NaN or infinity in 1 of 2 places where the reference has none"),
@@ -63,13 +63,13 @@ def test_nan_equals_nan_and_infinity_itself() -> None:
         (np.inf, -np.inf, "has NaN or infinity in 1 of 2 places"),
     ],
 )
-def test_nan_and_infinity_on_one_side_have_their_own_code(actual: float, expected: float, words: str) -> None:
+def test_nan_and_infinity_on_one_side_have_their_own_code(actual: float, expected: float, message: str) -> None:
     report = compare("y", array(actual, 1), array(expected, 1))
     assert (report.passed, report.code) == (False, "V0002")
-    assert report.why.startswith(words)
+    assert report.why.startswith(message)
 
 
-def test_a_changed_class_is_reported_apart() -> None:
+def test_a_changed_argmax_is_reported_separately() -> None:
     tie = compare("y", array(1.00001, 1.0), array(1.0, 1.00001))
     assert (tie.passed, tie.argmax_changed) == (True, True)
     wrong = compare("y", array(2, 1), array(1, 2))
@@ -77,7 +77,7 @@ def test_a_changed_class_is_reported_apart() -> None:
     assert not compare("y", array(1, 2, dtype=np.int64), array(2, 1, dtype=np.int64)).argmax_changed
 
 
-def test_a_users_tolerance_replaces_the_rule() -> None:
+def test_a_users_tolerance_replaces_the_default() -> None:
     actual, expected = array(1.05, 100), array(1, 100)
     assert not compare("y", actual, expected).passed
     assert compare("y", actual, expected, Tolerance(atol=0.1)).passed
@@ -86,7 +86,7 @@ def test_a_users_tolerance_replaces_the_rule() -> None:
     assert not compare("y", array(1, -1), array(1, 1), Tolerance(atol=3, cosine=0.9)).passed
 
 
-def test_figures() -> None:
+def test_error_statistics() -> None:
     report = compare("y", array(3, 4.0000005), array(3, 4))
     assert report.max_abs == pytest.approx(4.77e-7, rel=0.01)
     assert report.max_rel == pytest.approx(1.19e-7, rel=0.01)
@@ -96,7 +96,7 @@ def test_figures() -> None:
     assert compare("y", array(1e300, dtype=np.float64), array(1e300, dtype=np.float64)).cosine == pytest.approx(1)
 
 
-def test_shape_and_type_come_first() -> None:
+def test_shape_and_dtype_are_compared_first() -> None:
     report = compare("y", np.zeros((2, 3), F32), np.zeros((3, 2), F32))
     assert report.why == "is float32[2, 3], the reference has float32[3, 2]"
     assert not compare("y", np.zeros(2, np.float64), np.zeros(2, F32)).passed
@@ -104,7 +104,7 @@ def test_shape_and_type_come_first() -> None:
     assert compare_kind("y", array(1), array(99)).passed
 
 
-def test_texts_and_empty_outputs() -> None:
+def test_string_and_empty_outputs() -> None:
     texts = np.array(["a", "b"], object)
     assert compare("y", texts, texts.copy()).passed
     assert not compare("y", texts, np.array(["a", "c"], object)).passed

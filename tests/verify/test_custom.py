@@ -49,38 +49,38 @@ def test_a_node_in_a_body(tmp_path: Path) -> None:
     assert verified(tmp_path, model(text)).passed
 
 
-def test_the_models_own_function_is_the_better_oracle(tmp_path: Path) -> None:
+def test_a_model_local_function_takes_precedence_as_oracle(tmp_path: Path) -> None:
     function = '<domain: "my.dom", opset_import: ["": 21]> Double (x) => (y) { y = Add(x, x) }'
     report = verified(tmp_path, model(ONE_NODE, functions=function))
     assert report.passed
     assert report.oracle.startswith("onnxruntime")
 
 
-def test_a_function_of_another_meaning_fails(tmp_path: Path) -> None:
+def test_a_model_local_function_that_disagrees_fails(tmp_path: Path) -> None:
     function = '<domain: "my.dom", opset_import: ["": 21]> Double (x) => (y) { y = Neg(x) }'
     assert not verified(tmp_path, model(ONE_NODE, functions=function)).passed
     assert not verify(tmp_path / "m.om", oracle="ref", custom=custom(tmp_path / "my_ops.py")).passed
 
 
-def test_a_decomposition_that_computes_something_else_fails(tmp_path: Path) -> None:
+def test_a_wrong_decomposition_fails(tmp_path: Path) -> None:
     report = verified(tmp_path, model(ONE_NODE), double(decompose="return ctx.Mul(x, 2.5)"))
     assert not report.passed
     assert report.error is not None
     assert report.error.code == "V0001"
 
 
-def test_attributes_reach_forward(tmp_path: Path) -> None:
+def test_forward_receives_the_attributes(tmp_path: Path) -> None:
     body = "return x * np.float32(ctx.attrs['f']) * np.float32(ctx.attrs['t'].sum()) * len(ctx.attrs['s'])"
     text = 'g (float[2,3] x) => (float[2,3] y) { y = my.dom.Double<f = 0.5, t = float[2] {1, 2}, s = "abc">(x) }'
     assert verified(tmp_path, model(text), double(forward=body)).passed
 
 
-def test_a_forward_that_raises_is_told_by_the_oracle(tmp_path: Path) -> None:
+def test_the_oracle_reports_an_exception_in_forward(tmp_path: Path) -> None:
     with pytest.raises(atcpy.errors.AtcError, match=r"C0001.*not mine"):
         verified(tmp_path, model(ONE_NODE), double(forward="raise ValueError('not mine')"))
 
 
-def test_a_float64_arbiter_runs_forward(tmp_path: Path) -> None:
+def test_the_float64_arbiter_runs_forward(tmp_path: Path) -> None:
     from atcpy.verify.float64 import evaluate_in_float64
 
     exact = evaluate_in_float64(model(ONE_NODE), {"x": np.full((2, 3), 0.1, np.float32)}, custom(module(tmp_path)))

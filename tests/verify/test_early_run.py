@@ -1,4 +1,4 @@
-"""A model that another process runs meanwhile."""
+"""EarlyRun: a background process runs the original model in advance."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def asked(model: Path) -> tuple[str, Feeds]:
-    """What the check asks for."""
+def digest_and_feeds(model: Path) -> tuple[str, Feeds]:
+    """The model's digest and the feeds that verification will use."""
     file = read_model(model)
     return file.source.sha256, feeds_of(file.model, model_ports(file.model), 0)
 
 
-def test_the_outputs_come_from_there(model: Path) -> None:
-    sha256, feeds = asked(model)
+def test_outputs_come_from_the_background_process(model: Path) -> None:
+    sha256, feeds = digest_and_feeds(model)
     x = feeds["x"]
     with running(model, False) as run:
         assert run is not None
@@ -50,25 +50,25 @@ def test_the_outputs_come_from_there(model: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["N", ""])
-def test_open_dims(model: Path, size: str) -> None:
+def test_a_model_with_symbolic_dims_is_not_run(model: Path, size: str) -> None:
     proto = onnx.load(model)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = size
     onnx.save(proto, model)
     with running(model, False) as run:
         assert run is not None
-        assert run.outputs(asked(model)[0], ["y", "n"], asked(model)[1]) is None
+        assert run.outputs(digest_and_feeds(model)[0], ["y", "n"], digest_and_feeds(model)[1]) is None
         assert run.process.returncode == 1
 
 
 @pytest.mark.slow
-def test_it_fails(model: Path) -> None:
+def test_a_failed_background_run_gives_no_outputs(model: Path) -> None:
     with running(model.with_name("none.onnx"), False) as run:
         assert run is not None
-        assert run.outputs(asked(model)[0], ["y", "n"], asked(model)[1]) is None
+        assert run.outputs(digest_and_feeds(model)[0], ["y", "n"], digest_and_feeds(model)[1]) is None
         assert run.process.returncode == 1
 
 
-def test_it_ends_with_who_asked(model: Path) -> None:
+def test_the_background_process_ends_with_its_context(model: Path) -> None:
     with running(model, False) as run:
         assert run is not None
     assert run.process.returncode is not None
@@ -76,15 +76,15 @@ def test_it_ends_with_who_asked(model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_file_does_not_hold(model: Path) -> None:
+def test_string_outputs_are_not_transferred(model: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (string[2] x) => (string[2] y) { y = Identity(x) }'
     onnx.save(onnx.parser.parse_model(text), model)
     with running(model, False) as run:
         assert run is not None
-        assert run.outputs(asked(model)[0], ["y"], asked(model)[1]) is None
+        assert run.outputs(digest_and_feeds(model)[0], ["y"], digest_and_feeds(model)[1]) is None
 
 
-def test_without_an_interpreter(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_interpreter_there_is_no_background_run(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "")
     with running(model, False) as run:
         assert run is None
@@ -92,21 +92,21 @@ def test_without_an_interpreter(model: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "is_asked"), [([], True), (["--threads", "1"], False), (["--input_shape", "x:2"], False)]
+    ("options", "is_used"), [([], True), (["--threads", "1"], False), (["--input_shape", "x:2"], False)]
 )
-def test_optimize_takes_them(
-    model: Path, options: list[str], is_asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_optimize_uses_outputs_of_the_background_run(
+    model: Path, options: list[str], is_used: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    given: list[bool] = []
+    found_outputs: list[bool] = []
     outputs = EarlyRun.outputs
 
     def noted(self: EarlyRun, *arguments: Any) -> Any:
         found = outputs(self, *arguments)
-        given.append(found is not None)
+        found_outputs.append(found is not None)
         return found
 
     monkeypatch.setattr(EarlyRun, "outputs", noted)
     monkeypatch.setattr(stepwise, "LARGE", 2)
     monkeypatch.setattr(rewritten, "default_threads", lambda: 2)
     assert execute(["optimize", str(model), str(tmp_path / "out.onnx"), *options]) == 0
-    assert given == [True] * is_asked
+    assert found_outputs == [True] * is_used

@@ -1,4 +1,4 @@
-"""The reference in float64 decides whether the package or the oracle is off."""
+"""A float64 evaluation decides whether the package or the oracle is inaccurate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from atcpy.verify.float64 import evaluate_in_float64, is_as_accurate, recheck
 from tests.models_in_text import model
 
 
-def test_the_model_is_computed_in_float64() -> None:
+def test_the_model_is_evaluated_in_float64() -> None:
     proto = model("m (float[2] x) => (float[2] y) { t = Sigmoid(x) y = Cast <to = 1> (t) }")
     found = evaluate_in_float64(proto, {"x": np.array([-20.0, 3.0], np.float32)})
     assert found is not None
@@ -18,12 +18,12 @@ def test_the_model_is_computed_in_float64() -> None:
     np.testing.assert_allclose(found["y"], 1 / (1 + np.exp([20.0, -3.0])), rtol=1e-14)
 
 
-def test_what_float64_cannot_judge_is_none() -> None:
+def test_models_that_cannot_be_evaluated_in_float64_give_none() -> None:
     proto = model("m () => (float[2] y) { y = RandomNormal <shape = [2]> () }")
     assert evaluate_in_float64(proto, {}) is None
 
 
-def test_who_is_nearer_than_the_oracle_is_right() -> None:
+def test_outputs_nearer_to_float64_than_the_oracle_pass() -> None:
     exact = np.array([1.0, 2.0])
     oracle = np.array([1.0, 2.01], np.float32)
     assert is_as_accurate(np.array([1.0, 1.99], np.float32), [oracle], exact, atol=1e-4)
@@ -33,7 +33,7 @@ def test_who_is_nearer_than_the_oracle_is_right() -> None:
 
 @pytest.mark.parametrize(("dtype", "passed"), [(np.float32, True), (np.float64, False)])
 def test_only_float32_outputs_are_rechecked(dtype: type, passed: bool) -> None:
-    """An oracle that is far from the exact result proves nothing wrong, where float64 is the more exact."""
+    """Where float64 is more exact, an inaccurate oracle does not prove an output wrong."""
     exact, oracle, actual = (np.array([1.0, value]).astype(dtype) for value in (2.0, 2.1, 2.01))
     pairs = [("x", np.array([1], np.float32), np.array([3], np.float32)), ("y", actual, oracle)]
     outputs = compare_all(pairs, Tolerance())

@@ -1,4 +1,4 @@
-"""`atcpy.check_operator` passes what is right and tells what is not."""
+"""`atcpy.check_operator` accepts correct operators and reports faults in others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 
 
 def square(**others: Any) -> type:
-    """An operator x², with some of its functions replaced."""
+    """Register an operator x², with some of its functions replaced."""
     functions = {
         "infer": lambda ctx, x: x,
         "forward": lambda ctx, x: (ctx.save(x), x * x)[1],
@@ -26,11 +26,11 @@ def square(**others: Any) -> type:
         "decompose": lambda ops, x: ops.Mul(x, x),
         **others,
     }
-    held = {name: staticmethod(value) if callable(value) else value for name, value in functions.items() if value}
-    return atcpy.register_operator("Square")(type("Square", (), {"__module__": __name__, **held}))
+    attributes = {name: staticmethod(value) if callable(value) else value for name, value in functions.items() if value}
+    return atcpy.register_operator("Square")(type("Square", (), {"__module__": __name__, **attributes}))
 
 
-def test_a_right_operator_passes() -> None:
+def test_a_correct_operator_passes() -> None:
     atcpy.check_operator(square(), X)
     atcpy.check_operator("Square", X[:0])
     atcpy.check_operator("custom::Square", X.astype(np.float64))
@@ -47,15 +47,15 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_told(case: str) -> None:
-    functions, code, words = WRONG[case]
+def test_each_fault_is_reported(case: str) -> None:
+    functions, code, message = WRONG[case]
     with pytest.raises(AtcError) as caught:
         atcpy.check_operator(square(**functions), X)
     assert caught.value.code == code
-    assert words in caught.value.what
+    assert message in caught.value.what
 
 
-def test_attributes_and_inputs_that_are_left_out() -> None:
+def test_omitted_attributes_and_inputs() -> None:
     @atcpy.register_operator("Scale", outputs=2)
     class Scale:
         @staticmethod
@@ -75,7 +75,7 @@ def test_attributes_and_inputs_that_are_left_out() -> None:
     atcpy.check_operator(Scale, X, None, X, factors=[2.5, 1.0], t=t)
 
 
-def test_an_operator_that_nobody_registered() -> None:
+def test_an_unregistered_operator_is_refused() -> None:
     square()
     for unknown in ("Squar", int):
         with pytest.raises(AtcError, match="E10016"):
@@ -102,12 +102,12 @@ KERNELS = {
 
 @pytest.mark.skipif(not (shutil.which("gcc") or shutil.which("cc")), reason="there is no C compiler on this machine")
 @pytest.mark.parametrize("case", KERNELS)
-def test_a_kernel(tmp_path: Path, case: str) -> None:
-    body, words = KERNELS[case]
+def test_each_fault_of_a_kernel_is_reported(tmp_path: Path, case: str) -> None:
+    body, message = KERNELS[case]
     build(tmp_path, HEAD + KERNEL.format(body), "square")
     cls = square(kernel=str(tmp_path / "square.so:square"))
-    if not words:
+    if not message:
         atcpy.check_operator(cls, X)
         return
-    with pytest.raises(AtcError, match=f"C0002.*{words}"):
+    with pytest.raises(AtcError, match=f"C0002.*{message}"):
         atcpy.check_operator(cls, X)

@@ -19,13 +19,13 @@ def save(folder: Path, text: str) -> tuple[Path, onnx.ModelProto]:
 RELU = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { h = Relu(x)  y = Neg(h) }'
 
 
-def test_onnxruntime_comes_first(tmp_path: Path) -> None:
+def test_onnxruntime_is_preferred(tmp_path: Path) -> None:
     oracle = find_oracle(OracleRequest(*save(tmp_path, RELU), ["y"], None, 1))
     assert oracle.name.startswith("onnxruntime ")
     assert oracle.run(X, ["y"])[0].tolist() == [0, -2]
 
 
-def test_the_reference_evaluator_where_onnxruntime_is_too_old(tmp_path: Path) -> None:
+def test_the_reference_evaluator_runs_models_too_new_for_onnxruntime(tmp_path: Path) -> None:
     path, model = save(tmp_path, RELU.replace('"" : 17', '"" : 28').replace("ir_version: 8", "ir_version: 14"))
     oracle = find_oracle(OracleRequest(path, model, ["y"], None, 1))
     assert oracle.name == f"onnx {onnx.__version__} reference evaluator"
@@ -36,24 +36,24 @@ def test_the_reference_evaluator_where_onnxruntime_is_too_old(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("choice", ["ort", "ref"])
-def test_values_that_are_no_outputs_can_be_asked_for(tmp_path: Path, choice: str) -> None:
+def test_intermediate_values_can_be_requested(tmp_path: Path, choice: str) -> None:
     oracle = find_oracle(OracleRequest(*save(tmp_path, RELU), ["h", "y"], choice, 1))
     assert [array.tolist() for array in oracle.run(X, ["h", "y"])] == [[0, 2], [0, -2]]
 
 
-def test_a_model_that_neither_can_run(tmp_path: Path) -> None:
+def test_a_model_that_no_oracle_can_run(tmp_path: Path) -> None:
     text = '<ir_version: 8, opset_import: ["" : 17, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.Op(x) }'
     with pytest.raises(ModelInvalid) as caught:
         find_oracle(OracleRequest(*save(tmp_path, text), ["y"], None, 1)).run(X, ["y"])
     assert caught.value.code == "V0003"
 
 
-def test_another_oracle_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_oracle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not ort or ref"):
         find_oracle(OracleRequest(*save(tmp_path, RELU), ["y"], "tvm", 1))
 
 
-def test_what_lies_behind_a_random_op() -> None:
+def test_values_that_depend_on_a_random_op() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] w)
        { r = RandomNormalLike(x)  a = Add(x, r)  y = Neg(a)  z = Neg(x)
          w = If(c) <then_branch = t () => (float[2] q) { q = RandomNormal<shape = [2]>() },

@@ -4,8 +4,8 @@ from onnx import TensorProto, helper
 from tests.ort import open_ort
 
 
-def test_products_of_bytes_do_not_saturate() -> None:
-    """255·127 + 255·127 does not fit in 16 bits, where CPUs without VNNI would keep the sum."""
+def test_8_bit_products_do_not_saturate() -> None:
+    """255·127 + 255·127 overflows the 16-bit intermediate sums of CPUs without VNNI."""
     node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
     graph = helper.make_graph(
         [node],

@@ -12,22 +12,22 @@ def steps(body: str) -> dict[str, float]:
     return quantization_steps(onnx.parser.parse_model(text))
 
 
-def test_a_value_has_the_step_of_its_scale() -> None:
+def test_the_step_of_a_value_is_its_scale() -> None:
     assert steps("q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z)") == {"y": 0.5}
 
 
-def test_steps_are_carried_and_added() -> None:
+def test_steps_are_propagated_and_added() -> None:
     body = """q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  r = Relu(a)
               p = QuantizeLinear(r, t, z)  b = DequantizeLinear(p, t, z)  y = Add(r, b)"""
     assert steps(body) == {"a": 0.5, "r": 0.5, "b": 0.25, "y": 0.75}
 
 
-def test_constants_and_other_ops_have_none() -> None:
+def test_constants_and_unquantized_ops_have_no_step() -> None:
     assert steps("d = DequantizeLinear(w, s, z)  y = Add(x, d)") == {}
     assert steps("q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  y = Exp(d)") == {"d": 0.5}
 
 
-def test_two_steps_are_allowed_and_three_are_not() -> None:
+def test_a_difference_of_two_steps_passes_and_three_fails() -> None:
     expected = np.array([1.0, 2.0], np.float32)
     assert compare("y", expected + np.float32(1.0), expected, Tolerance(step=0.5)).passed
     assert not compare("y", expected + np.float32(1.0), expected).passed

@@ -3,11 +3,11 @@ import pytest
 from atcpy.verify.selftest import CASES, CaseReport, build, run_cases, untested_families
 
 
-def test_each_case_is_a_model_with_its_constants() -> None:
+def test_each_case_is_a_closed_model() -> None:
     for number, text in enumerate(CASES):
         model = build(text, seed=number)
-        made = {name for node in model.graph.node for name in node.output}
-        known = {value.name for value in (*model.graph.input, *model.graph.initializer)} | made | {""}
+        computed = {name for node in model.graph.node for name in node.output}
+        known = {value.name for value in (*model.graph.input, *model.graph.initializer)} | computed | {""}
         assert all(name in known for node in model.graph.node for name in node.input), text
 
 
@@ -17,8 +17,8 @@ def reports() -> list[CaseReport]:
 
 
 @pytest.mark.parametrize("number", range(len(CASES) + 1))
-def test_each_case_computes_what_the_standard_says(number: int, reports: list[CaseReport]) -> None:
-    """The last one is the program of graph_kernel, which has no text."""
+def test_each_case_agrees_with_the_standard(number: int, reports: list[CaseReport]) -> None:
+    """The last case is a graph_kernel program, which has no model text."""
     assert len(reports) == len(CASES) + 1
     assert reports[number].problem == "", reports[number].ops
 
@@ -27,6 +27,6 @@ def test_each_kernel_family_has_a_case(reports: list[CaseReport]) -> None:
     assert untested_families(reports) == []
 
 
-def test_a_family_without_a_case_is_named() -> None:
+def test_a_family_without_a_case_is_reported() -> None:
     assert "matmul" in untested_families([])
     assert "matmul" not in untested_families([CaseReport("MatMul", ("matmul",), 0.0, "")])

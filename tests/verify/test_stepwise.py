@@ -1,4 +1,4 @@
-"""Large models run node by node: the same results, and the same verdicts."""
+"""Large models are run in pieces, with the same results and verdicts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TEXT = """g (float[2,4] x) => (float[2,4] y, float[2,4] early)
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[onnx.ModelProto]:
-    """Every model is a large one; those that were opened."""
+    """Treat every model as large; return the models that sessions were opened for."""
     models: list[onnx.ModelProto] = []
     session = sessions.open_session
 
-    def noted(model: bytes, *rest: Any, **more: Any) -> Any:
+    def noted(model: bytes, *arguments: Any, **more: Any) -> Any:
         models.append(onnx.ModelProto.FromString(model))
-        return session(model, *rest, **more)
+        return session(model, *arguments, **more)
 
     monkeypatch.setattr(stepwise, "LARGE", 2)
     for module in (rewritten, sessions):
@@ -57,7 +57,7 @@ def random_feeds(model: onnx.ModelProto) -> dict[str, Any]:
     return {name: np.random.default_rng(0).standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
-def test_one_session_serves_equal_nodes(
+def test_equal_nodes_share_one_session(
     opened: list[onnx.ModelProto], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stepwise, "LONGEST", 1)
@@ -67,18 +67,18 @@ def test_one_session_serves_equal_nodes(
     assert report.verified and report.max_abs == 0
     assert report.after.nodes == 61
     assert all(len(model.graph.node) == 1 for model in opened)
-    assert len(opened) == 3  # nothing is new in the result
+    assert len(opened) == 3  # the optimized model contains no new kinds of nodes
 
 
 @pytest.mark.parametrize(
     "text",
     [
         TEXT,
-        # inputs that are left out, outputs that nobody wants, inputs that are read twice
+        # omitted inputs, unused outputs, inputs that are read twice
         """g (float[1,1,8] x) => (float[1,1,4] y) <float one = {1}> {
            a = Add(x, x) b = Clip(a, , one) c, mask = Dropout(b)
            d, where = MaxPool<kernel_shape = [2], strides = [2]>(c) y = Relu(d) }""",
-        # bodies that read what is around them, even a value with the name of a place
+        # bodies that capture outer values
         """g (float[3] x) => (float[3] y) <int64 n = {3}> {
            go = Constant<value = bool {1}>()
            t = Neg(x)
@@ -89,14 +89,14 @@ def test_one_session_serves_equal_nodes(
            z = Constant<value_int = 0>() a, b = Split<axis = 0>(x) s = SequenceConstruct(a, b)
            p = SequenceAt(s, z) q = Neg(p) t = SequenceInsert(s, q) u = ConcatFromSequence<axis = 0>(s)
            k = SequenceLength(t) l = Cast<to = 1>(k) y = Mul(u, l) }""",
-        # constants that an op wants to know when it is opened, and output that is a constant
+        # constants that an op needs when the session is created, and a constant output
         """g (float[1,1,2,2] x) => (float[1,1,4,4] y, float[4] k) <float[4] scales = {1, 1, 2, 2}> {
            y = Resize<mode = "nearest">(x, , scales) k = Constant<value = float[4] {1, 2, 3, 4}>() }""",
     ],
     ids=["plain", "left-out", "loop", "sequence", "constants"],
 )  # fmt: skip
 @pytest.mark.parametrize("nodes", [1, 2, 3, 100])
-def test_results_are_those_of_the_whole(text: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_agree_with_running_the_whole_model(text: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for bound in ("SHORTEST", "LONGEST"):
         monkeypatch.setattr(stepwise, bound, nodes)
     monkeypatch.setattr(stepwise, "OFTEN", 1)
@@ -109,7 +109,7 @@ def test_results_are_those_of_the_whole(text: str, nodes: int, monkeypatch: pyte
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_one_session_serves_equal_stretches(opened: list[onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_pieces_share_one_session(opened: list[onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
     for bound in ("SHORTEST", "LONGEST"):
         monkeypatch.setattr(stepwise, bound, 6)
     monkeypatch.setattr(stepwise, "OFTEN", 3)
@@ -122,17 +122,17 @@ def test_one_session_serves_equal_stretches(opened: list[onnx.ModelProto], monke
     constants = {tensor.name: Constant(tensor) for tensor in model.graph.initializer}
     found = Stepwise(model, constants, rewritten.open_session).run(["v40"], feeds)
     np.testing.assert_array_equal(found, open_model(model.SerializeToString()).run(["v40"], feeds))
-    # One of two layers, and those of the stretches that differ: the first, and that of the Sin.
+    # One piece of two layers, and the single nodes where pieces differ: the first ones and the Sin.
     assert sorted(len(model.graph.node) for model in opened) == [1, 1, 1, 1, 6]
 
 
-def test_layers_are_cut_alike(opened: list[onnx.ModelProto]) -> None:
-    """Wherever they begin: what comes before them is not of the length of a stretch."""
+def test_equal_layers_are_split_into_equal_pieces(opened: list[onnx.ModelProto]) -> None:
+    """Even if the nodes before them do not fill a whole piece."""
     ops = "Neg Sin Abs Tanh Cos Neg Sigmoid Cos Abs Exp Neg Tanh Sin Sin Relu Abs Cos Sigmoid Neg Sigmoid Tanh".split()  # noqa: SIM905
-    made = ["Relu"] * 5 + ops * 12
-    body = " ".join(f"v{i + 1} = {op}(v{i})" for i, op in enumerate(made))
-    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[7] v{len(made)}) {{ {body} }}")
-    feeds, names = random_feeds(model), [f"v{len(made)}"]
+    chain = ["Relu"] * 5 + ops * 12
+    body = " ".join(f"v{i + 1} = {op}(v{i})" for i, op in enumerate(chain))
+    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[7] v{len(chain)}) {{ {body} }}")
+    feeds, names = random_feeds(model), [f"v{len(chain)}"]
     found = Stepwise(model, {}, rewritten.open_session).run(names, feeds)
     np.testing.assert_array_equal(found, open_model(model.SerializeToString()).run(names, feeds))
     stretches = [len(model.graph.node) for model in opened if len(model.graph.node) > 1]
@@ -144,7 +144,7 @@ def test_layers_are_cut_alike(opened: list[onnx.ModelProto]) -> None:
     "name",
     "FLOAT DOUBLE FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL STRING".split(),  # noqa: SIM905
 )
-def test_constants_of_all_types(name: str) -> None:
+def test_constants_of_all_dtypes(name: str) -> None:
     model = onnx.parser.parse_model(f"{HEAD} g (float[1] x) => ({name.lower()}[2] y) {{ y = Identity(w) }}")
     kind, elements = onnx.TensorProto.DataType.Value(name), ["a", "b"] if name == "STRING" else [0, 1]
     model.graph.initializer.append(onnx.helper.make_tensor("w", kind, [2], elements))
@@ -156,13 +156,13 @@ def test_constants_of_all_types(name: str) -> None:
 
 
 @pytest.mark.parametrize(("op", "count"), [("Sum", 20), ("Max", 5), ("Min", 6), ("Concat<axis = 0>", 23), ("Mean", 20)])
-def test_very_many_inputs_are_worked_through_in_parts(
+def test_nodes_with_very_many_inputs_are_split(
     op: str, count: int, opened: list[onnx.ModelProto], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stepwise, "WIDE", 5)
-    made = " ".join(f"v{i} = Sin(v{i - 1})" for i in range(1, count))
+    nodes = " ".join(f"v{i} = Sin(v{i - 1})" for i in range(1, count))
     inputs = ", ".join(f"v{i}" for i in range(count))
-    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[N] y) {{ {made} y = {op}({inputs}) }}")
+    model = onnx.parser.parse_model(f"{HEAD} g (float[7] v0) => (float[N] y) {{ {nodes} y = {op}({inputs}) }}")
     feeds = random_feeds(model)
     whole = open_model(model.SerializeToString()).run(["y"], feeds)
     np.testing.assert_array_equal(Stepwise(model, {}, rewritten.open_session).run(["y"], feeds), whole)
@@ -170,14 +170,14 @@ def test_very_many_inputs_are_worked_through_in_parts(
 
 
 @pytest.mark.parametrize("body", ["y = Relu(b) b = Relu(x)", "y = Relu(nothing)", "b = Relu(x)"])
-def test_what_is_read_before_it_is_made(body: str) -> None:
+def test_values_read_before_they_are_computed_are_refused(body: str) -> None:
     model = onnx.parser.parse_model(f"{HEAD} g (float[2] x) => (float[2] y) {{ {body} }}")
     with pytest.raises(AtcError, match="before they are computed"):
         stepwise_of(model).run(["y"], random_feeds(model))
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_wrong_type_is_found(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_declared_type_is_refused(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for bound in ("SHORTEST", "LONGEST"):
         monkeypatch.setattr(stepwise, bound, nodes)
     monkeypatch.setattr(stepwise, "OFTEN", 1)
@@ -187,7 +187,7 @@ def test_a_wrong_type_is_found(nodes: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A rewrite that is wrong
+# Wrong rewrites
 
 
 def _another_op(model: onnx.ModelProto, constants: list[Constant]) -> None:
@@ -228,7 +228,7 @@ def _missing_node(model: onnx.ModelProto, constants: list[Constant]) -> None:
     [_another_op, _another_attribute, _another_constant, _another_input, _swapped_inputs, _missing_node],
 )
 @pytest.mark.parametrize("longest", [1, 64])
-def test_a_wrong_rewrite_inside_a_large_model_is_found(
+def test_a_wrong_rewrite_inside_a_large_model_is_detected(
     spoil: Callable[[onnx.ModelProto, list[Constant]], None],
     longest: int,
     opened: list[onnx.ModelProto],
@@ -236,7 +236,7 @@ def test_a_wrong_rewrite_inside_a_large_model_is_found(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(stepwise, "LONGEST", longest)
-    # Nothing fades: a difference of one value is one of all that come after it.
+    # No op attenuates: a difference in one value changes all later ones.
     ops = ("Sin(v{})", "Sub(w, v{})", "LeakyRelu<alpha = 0.9>(v{})", "Neg(v{})", "Mul(v{}, k)")
     body = " ".join(f"v{i + 1} = {ops[i % 5].format(i)}" for i in range(300))
     constants = "float[8] w = {-4, -3, -2, -1, 1, 2, 3, 4}, float k = {1.3}"
@@ -245,10 +245,10 @@ def test_a_wrong_rewrite_inside_a_large_model_is_found(
     spoilt: list[object] = []
 
     def wrong(*arguments: Any, **options: Any) -> Any:
-        made = export(*arguments, **options)
-        spoil(made.model, made.constants)
-        spoilt.append(made)
-        return made
+        result = export(*arguments, **options)
+        spoil(result.model, result.constants)
+        spoilt.append(result)
+        return result
 
     model = onnx.parser.parse_model(text)
     assert atcpy.optimize(model, tmp_path / "right.onnx").verified
@@ -261,8 +261,8 @@ def test_a_wrong_rewrite_inside_a_large_model_is_found(
     assert not (tmp_path / "wrong.onnx").exists()
 
 
-def test_what_does_not_run_in_steps_is_opened_as_a_whole(opened: list[onnx.ModelProto], tmp_path: Path) -> None:
-    """numpy has no bfloat16 that ONNX Runtime takes."""
+def test_models_that_cannot_run_in_pieces_are_run_whole(opened: list[onnx.ModelProto], tmp_path: Path) -> None:
+    """ONNX Runtime accepts no bfloat16 arrays of numpy."""
     text = f"""{HEAD} g (float[2] x) => (float[2] y) {{
         a = Cast<to = 16>(x) b = Cast<to = 1>(a) c = Sin(b) d = Cast<to = 16>(c) y = Cast<to = 1>(d) }}"""
     report = atcpy.optimize(onnx.parser.parse_model(text), tmp_path / "out.onnx")

@@ -1,4 +1,4 @@
-"""Packages of TensorFlow models are compared with what is installed to run those, or not at all."""
+"""Packages of TensorFlow models are compared with an installed TensorFlow-capable engine, or verification refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def engine(factor: float) -> Any:
-    """softmax(x · kernel + bias), times a factor, from the frozen graph."""
+    """The expected result of the frozen graph: softmax(x · kernel + bias) times a factor."""
 
     def make(frozen: Path, tensors: Mapping[str, str]) -> tuple[str, Any]:
         from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import GraphDef
@@ -44,7 +44,7 @@ def engine(factor: float) -> Any:
             powers = np.exp(feeds["features"] @ kernel + bias)
             return [factor * powers / powers.sum(axis=1, keepdims=True)]
 
-        return "made here", run
+        return "test engine", run
 
     return make
 
@@ -55,17 +55,17 @@ def refused(package: Path, **options: Any) -> AtcError:
     return caught.value
 
 
-def test_a_package_is_compared_with_the_engine_that_is_there(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_is_compared_with_the_installed_engine(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracles, "find_spec", lambda name: name == "openvino")
     monkeypatch.setattr(oracles, "_ENGINES", {"tf": engine(2), "openvino": engine(1)})
     report = verify(package, MODEL)
-    assert (report.passed, report.oracle, report.same_source) == (True, "made here", True)
+    assert (report.passed, report.oracle, report.same_source) == (True, "test engine", True)
     monkeypatch.setattr(oracles, "find_spec", lambda name: True)
     assert not verify(package, MODEL).passed
     assert verify(package, MODEL, oracle="openvino").passed
 
 
-def test_without_an_engine_it_says_what_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_the_error_says_what_to_install(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracles, "find_spec", lambda name: None)
     error = refused(package)
     assert (error.code, error.hint) == ("V0003", "pip install atcpy[tf], or openvino")
@@ -73,7 +73,7 @@ def test_without_an_engine_it_says_what_to_install(package: Path, monkeypatch: p
     assert refused(package, oracle="ort").code == "E10001"
 
 
-def test_what_an_engine_cannot_run_is_told_in_a_line(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_failure_is_reported_in_one_line(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(frozen: Path, tensors: Mapping[str, str]) -> Any:
         raise RuntimeError("first line\nno such op\n")
 
@@ -82,7 +82,7 @@ def test_what_an_engine_cannot_run_is_told_in_a_line(package: Path, monkeypatch:
     assert "the oracle cannot run the model: no such op" in str(refused(package))
 
 
-def test_openvino_agrees(tmp_path: Path) -> None:
+def test_the_package_agrees_with_openvino(tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     g = TfBuilder()
     inner = g.add("Relu", g.input("x", "float32", (2, 3)), name="inner")
@@ -92,7 +92,7 @@ def test_openvino_agrees(tmp_path: Path) -> None:
     assert verify(tmp_path / "g.om", tmp_path / "g.pb", oracle="openvino").passed
 
 
-def test_the_model_beside_the_package_is_found_by_the_name_of_either(tmp_path: Path) -> None:
+def test_the_model_beside_the_package_is_found_by_either_name(tmp_path: Path) -> None:
     path = tmp_path / "scores.om"
     report = atcpy.convert(MODEL, path, signature="serving_default")
     source = Source(report.source.sha256, "tensorflow", (), "")
@@ -107,6 +107,6 @@ def test_the_model_beside_the_package_is_found_by_the_name_of_either(tmp_path: P
     frozen = atcpy.freeze(MODEL, tmp_path / "scores.pb")
     assert find_model(path, source) == tmp_path / "scores"
     package = tmp_path / "frozen.om"
-    made = atcpy.convert(tmp_path / "scores.pb", package, out_nodes=frozen.outputs[0])
+    report = atcpy.convert(tmp_path / "scores.pb", package, out_nodes=frozen.outputs[0])
     (tmp_path / "scores.pb").rename(tmp_path / "frozen.pb")
-    assert find_model(package, Source(made.source.sha256, "tensorflow", (), "")) == tmp_path / "frozen.pb"
+    assert find_model(package, Source(report.source.sha256, "tensorflow", (), "")) == tmp_path / "frozen.pb"

@@ -1,4 +1,4 @@
-"""What a result has of its source, and when there is nothing in it to run."""
+"""Which nodes of an optimized model are unchanged, so that verification need not run them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def parts() -> tuple[onnx.ModelProto, dict[str, Constant], RewrittenModel]:
     )
 
 
-def test_the_same_nodes() -> None:
+def test_an_identical_model_is_unchanged() -> None:
     assert is_unchanged(*parts())
 
 
-def test_nodes_that_nobody_needs_are_gone() -> None:
+def test_removal_of_unused_nodes_is_no_change() -> None:
     source, constants, result = parts()
     source.graph.node.add(op_type="Neg", input=["x"], output=["nobody"])
     constants["more"] = Constant(numpy_helper.from_array(np.zeros(1), "more"))
@@ -94,7 +94,7 @@ def _no_input(result: RewrittenModel) -> None:
         _another_order, _no_output, _another_node, _another_opset, _no_input,
     ],
 )  # fmt: skip
-def test_something_is_new(change: Callable[[RewrittenModel], None]) -> None:
+def test_each_change_is_detected(change: Callable[[RewrittenModel], None]) -> None:
     source, constants, result = parts()
     change(result)
     assert not is_unchanged(source, constants, result)

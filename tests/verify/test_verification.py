@@ -23,12 +23,12 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "m.om"
 
 
-def test_equal(package: Path) -> None:
+def test_a_correct_package_passes(package: Path) -> None:
     report = verify(package)
     assert (report.passed, report.error, report.inputs, report.same_source) == (True, None, "random:0", True)
 
 
-def test_given_feeds_are_completed(package: Path) -> None:
+def test_feeds_may_be_passed_or_generated(package: Path) -> None:
     assert verify(package, feeds={"x": np.ones((2, 3), np.float32)}).inputs == "given"
     assert verify(package, fill=Fill("random", 3)).inputs == "random:3"
 
@@ -58,20 +58,20 @@ FEEDS = {"x": np.array([[1, 0, 0], [0, 1, 0]], np.float32)}
     ],
     ids=str,
 )
-def test_float64_judges_only_where_no_tolerance_was_asked_for(
+def test_the_float64_arbiter_is_used_only_without_an_explicit_tolerance(
     package: Path, tolerance: Tolerance, passed: bool
 ) -> None:
     exact = np.array([[1, 2], [3, 4]], np.float64)
     off = (exact + np.array([[0.1, -0.1], [0, 0]])).astype(
         np.float32
-    )  # an oracle that is off by more than the package is
+    )  # an oracle that is less accurate than the package
     judge = Oracle("off", lambda *_: [off], lambda *_: [off], lambda _: {"y": exact})
     report = verify(package, feeds=FEEDS, tolerance=tolerance, find=lambda *_: judge)
     assert report.passed is passed
     assert report.outputs[0].arbitrated is (tolerance == Tolerance())
 
 
-def test_the_model_beside_is_taken_only_if_it_is_the_recorded_one(package: Path, tmp_path: Path) -> None:
+def test_the_model_beside_the_package_is_used_only_if_its_digest_matches(package: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is not the file that m\.om was made from") as caught:
         find_model(package, Source("0" * 64, "onnx", (), ""))
     assert caught.value.exit_code == 2
