@@ -55,8 +55,8 @@ def test_net_is_valid_and_its_results_are_near_unit_size(name: str) -> None:
     assert 0.02 < scores.std() < 5
 
 
-@pytest.mark.parametrize("name", make_models.OPEN_BUILDERS)
-def test_a_net_of_open_dims_is_the_same_net(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in make_models.OPEN_BUILDERS if name.endswith("_open")])
+def test_a_model_with_symbolic_dims_has_the_weights_of_the_static_one(name: str) -> None:
     fixed, graph = make_models.build(name.removesuffix("_open")), make_models.build(name)
     tables = {"bert_base_open": 512, "gpt2_small_open": 1024 + 1024**2 - 128**2}  # positions, and the longest mask
     assert graph.weight_count == fixed.weight_count + tables[name]
