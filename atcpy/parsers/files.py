@@ -42,6 +42,8 @@ def map_inside(folder: Path, parts: Sequence[str], *, allow_hardlinks: bool) -> 
     Folder by folder from a descriptor of the first, and never through a link: a check of the path alone can be raced.
     The first folder may be a link itself: it is the user's own word. What lies in it may not.
     """
+    if ".." in parts:
+        return "it leads out of the folder"
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for index, part in enumerate(parts):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import atcpy
-from atcpy.errors import Unsupported
 from atcpy.parsers.tensorflow.bundle import Checkpoint
 
 MODELS = Path(__file__).parents[2].parent / "shared" / "models" / "tf"
@@ -115,7 +114,11 @@ def test_an_object_based_checkpoint(name: str) -> None:
 
 
 @pytest.mark.skipif(not MANIFEST, reason="there is no ../shared/models/tf")
-def test_lookups_of_text_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r'LookupTableFindV2 .*the input "words" is text') as caught:
-        atcpy.convert(MODELS / "neg_string_lookup" / "saved_model", tmp_path / "m.om")
-    assert len(caught.value.problems) == 1
+def test_rows_of_texts_that_a_table_looks_up(tmp_path: Path) -> None:
+    path = MODELS / "neg_string_lookup" / "saved_model"
+    atcpy.convert(path, tmp_path / "m.om")
+    session = atcpy.InferenceSession(tmp_path / "m.om")
+    checkpoint = Checkpoint(path / "variables" / "variables")
+    (rows,) = [array for key in checkpoint.keys if (array := checkpoint.tensor(key).array).shape == (3, 4)]
+    (y,) = session.run(None, {"words": np.array(["a", "what is no key", "a"], object)})
+    assert np.array_equal(y, rows[[2, 0, 2]])

@@ -44,7 +44,7 @@ def import_tensorflow(path: Path, options: ParseOptions) -> ParsedModel:
 
 def _import(model: TfModel, options: ParseOptions) -> ParsedModel:
     inputs = model.ends.inputs
-    importer = Importer(model.library, model.variables)
+    importer = Importer(model.library, model.variables, model.tables)
     graph = Graph("main")
     values = importer.read_inputs(inputs, graph)
     shape_problems = set_input_shapes(graph, options) + check_inputs(NamedGraph(graph, values, {}), options)

@@ -67,6 +67,24 @@ class Slice:
         return Slice(tuple(a - b for a, b in zip(self.starts, starts, strict=True)), self.sizes).slices
 
 
+def map_part(root: Path, name: str, *, allow_hardlinks: bool) -> memoryview:
+    """Return the bytes of a file that belongs to the model in the folder `root`; FileNotFoundError if it is missing."""
+    path = Path(name)
+    found: memoryview | str
+    try:
+        found = "it leads out of the folder"
+        if path.is_relative_to(root):
+            found = map_inside(root, path.relative_to(root).parts, allow_hardlinks=allow_hardlinks)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise_os_error(error, name)
+    if isinstance(found, str):
+        hint = "--allow-hardlinks" if "hard links" in found else f"copy the files themselves: cp -rL {root}"
+        raise ModelInvalid("E13015", f"{name} is refused: {found}", where=Where(file=name), hint=hint)
+    return found
+
+
 class Checkpoint:
     """A checkpoint by its prefix. Its files lie in the folder `root`, which the user named, or in one inside it."""
 
@@ -75,7 +93,7 @@ class Checkpoint:
         self.file = f"{prefix}{INDEX}"
         self._root = root or prefix.parent
         self._allow_hardlinks = allow_hardlinks
-        self._table = read_table(self._map(self.file), self.file)
+        self._table = read_table(self._part(self.file), self.file)
         self._shards: dict[int, memoryview] = {}
         self._parts: dict[str, Mapping[Slice, bytes]] = {}  # of the tensors that were saved in parts
         header = self._parse(BundleHeaderProto, b"", Where(file=self.file))
@@ -166,25 +184,14 @@ class Checkpoint:
         if number not in self._shards:
             name = self._shard_name(number)
             try:
-                self._shards[number] = self._map(name)
+                self._shards[number] = self._part(name)
             except FileNotFoundError:
                 what = f'{os.path.basename(name)} is missing, which "{key}" is in'
                 raise ModelInvalid("E13015", what, where=where, hint="copy all parts of the checkpoint") from None
         return self._shards[number]
 
-    def _map(self, name: str) -> memoryview:
-        """The bytes of one of the files; FileNotFoundError if it is missing."""
-        try:
-            parts = Path(name).relative_to(self._root).parts
-            found = map_inside(self._root, parts, allow_hardlinks=self._allow_hardlinks)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise_os_error(error, name)
-        if isinstance(found, str):
-            hint = "--allow-hardlinks" if "hard links" in found else f"copy the files themselves: cp -rL {self._root}"
-            raise ModelInvalid("E13015", f"{name} is refused: {found}", where=Where(file=name), hint=hint)
-        return found
+    def _part(self, name: str) -> memoryview:
+        return map_part(self._root, name, allow_hardlinks=self._allow_hardlinks)
 
     def _strings(self, key: str, entry: BundleEntryProto, content: memoryview, count: int, where: Where) -> Array:
         """The lengths, their checksum, and the texts one after the other."""

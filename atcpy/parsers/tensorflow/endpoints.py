@@ -23,8 +23,10 @@ from atcpy.parsers.tensorflow.signatures import find_signature
 _NO_RESULT = frozenset(
     {
         "Const", "NoOp", "Assert", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault",
+        "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
         "VarHandleOp", "VariableV2", "Variable", "AssignVariableOp", "Assign", "AssignAdd", "AssignSub",
         "AssignAddVariableOp", "AssignSubVariableOp", "DisableCopyOnRead", "VarIsInitializedOp",
+        "InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2",
         "IsVariableInitialized", "SaveV2", "RestoreV2", "MergeV2Checkpoints", "ScalarSummary", "HistogramSummary",
         "ImageSummary", "MergeSummary", "Print", "PrintV2", "Enter", "LoopCond",
     }

@@ -1,6 +1,7 @@
 """Frozen graphs for `atcpy freeze`: variables become constants, whose elements are copied from the checkpoint files.
 
-VarHandleOp → Const, ReadVariableOp → Identity, ResourceGather → GatherV2, in the functions that get handles, too.
+VarHandleOp → Const, ReadVariableOp → Identity, ResourceGather → GatherV2, in the functions that get handles, too. A
+lookup table gets a node that initialises it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from atcpy.parsers.tensorflow.handles import NO_LONGER_TRUE, Functions, Rewriter
 from atcpy.parsers.tensorflow.messages import MAX_BYTES
 from atcpy.parsers.tensorflow.model import TfModel
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
+    DataType,
     NodeDef,
     TensorProto,
     TensorShapeProto,
 )
+from atcpy.parsers.tensorflow.tables import TABLES
 from atcpy.parsers.tensorflow.variables import VARIABLES
 
 _NAME: Final = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
@@ -90,6 +93,8 @@ class _Freezer:
                 for rewritten in rewriter.rewrite(proto):
                     self._message(b"\x0a", rewritten.SerializeToString())
                     self._graph.node_count += 1
+                if node.op in TABLES:
+                    self._table(node, proto)
         for name, ref in model.ends.outputs.items():
             self._output(name, ref)
         library = self._functions.library()
@@ -138,13 +143,33 @@ class _Freezer:
         except AtcError as error:
             self._problems.append(error)
             return
-        number = as_type(node.attrs["dtype"])
         self._graph.variables.append(node.name)
         self._graph.weight_bytes += _size(tensor)
+        self._const(proto.name, tensor, as_type(node.attrs["dtype"]))
+
+    def _table(self, node: TfNode, proto: NodeDef) -> None:
+        """The node that initialises a table, and its constants: TensorFlow runs it before the graph, by its name."""
+        try:
+            table = self._model.tables.find(node, Where(node=node.name, op=node.op))
+        except AtcError as error:
+            self._problems.append(error)
+            return
+        name = proto.name
+        op = "InitializeTableV2" if node.op.endswith("V2") else "InitializeTable"
+        initialise = NodeDef(name=f"{name}/initialize", op=op, input=[name, f"{name}/keys", f"{name}/values"])
+        for part, kind, tensor in (("keys", "key", table.keys), ("values", "value", table.values)):
+            number = as_type(node.attrs[f"{kind}_dtype"])
+            initialise.attr["Tkey" if kind == "key" else "Tval"].type = number
+            self._const(f"{name}/{part}", tensor, number)
+        self._message(b"\x0a", initialise.SerializeToString())
+        self._graph.node_count += 1
+
+    def _const(self, name: str, tensor: Tensor, number: DataType) -> None:
+        """A node whose elements are read when the file is written, but for texts."""
         self._graph.node_count += 1
         value = TensorProto(dtype=number)
         value.tensor_shape.dim.extend(TensorShapeProto.Dim(size=size) for size in tensor.shape)
-        const = NodeDef(name=proto.name, op="Const")
+        const = NodeDef(name=name, op="Const")
         const.attr["dtype"].type = number
         if tensor.dtype is DType.STRING:
             value.string_val.extend(text.encode("utf-8", "surrogateescape") for text in tensor.array.reshape(-1))

@@ -22,6 +22,7 @@ from atcpy.parsers.tensorflow.ops.dropout import is_random, of_random, refusal
 from atcpy.parsers.tensorflow.patterns import recognized
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import NameAttrList, TensorProto, TensorShapeProto
 from atcpy.parsers.tensorflow.signatures import plain_attr, registry
+from atcpy.parsers.tensorflow.tables import Table, Tables
 from atcpy.parsers.tensorflow.tensors import find_dtype, read_shape, read_tensor, type_name
 from atcpy.parsers.tensorflow.variables import Variables
 
@@ -48,7 +49,7 @@ class _Scope:
 class Importer:
     """Reads graphs into the IR; `problems` collects their errors."""
 
-    def __init__(self, library: Library, variables: Variables) -> None:
+    def __init__(self, library: Library, variables: Variables, tables: Tables) -> None:
         self.problems: list[AtcError] = []
         self.lists: dict[Value, DType] = {}
         self.growing: set[Value] = set()
@@ -57,6 +58,8 @@ class Importer:
         self.devices: dict[Hashable, str] = {}
         self._library = library
         self._variables = variables
+        self._tables = tables
+        self.tables: list[Table] = []
         self._inferred = Inferred()
         self._known = KnownValues(self._inferred.elements)
         self._depth = 0
@@ -130,6 +133,10 @@ class Importer:
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable."""
         return self._variables.find(node, where)
+
+    def find_table(self, node: TfNode, where: Where) -> Table:
+        """The content of a lookup table."""
+        return self._tables.find(node, where)
 
     def read_body(
         self, b: OpBuilder, label: str, body: TfGraph, graph: Graph, arguments: Sequence[Value]

@@ -15,6 +15,7 @@ from atcpy.parsers.tensorflow.examples import feed_features
 from atcpy.parsers.tensorflow.functions import Library, inline_calls
 from atcpy.parsers.tensorflow.graph import SWITCHES, TfGraph, TfNode, needed, read_graph, redirect
 from atcpy.parsers.tensorflow.reader import TfFile, read_file
+from atcpy.parsers.tensorflow.tables import Tables
 from atcpy.parsers.tensorflow.variables import VARIABLES, Variables
 
 
@@ -30,6 +31,7 @@ class TfModel:
     graph: TfGraph
     ends: Endpoints
     variables: Variables
+    tables: Tables
     states: list[AtcError]
     features: Sequence[str] = ()
 
@@ -53,10 +55,11 @@ def open_model(path: Path, options: ParseOptions, *, pivots: bool = False) -> Tf
     inputs = {name: node for name, node in {**ends.inputs, **features}.items() if node.name in flat.nodes}
     outputs = dict(zip(ends.outputs, flat.outputs, strict=True))
     variables = Variables(file, nodes, library)
+    tables = Tables(file, nodes, library, variables)
     if any(node.op in VARIABLES for node in flat.nodes.values()):
         variables.open()
     return TfModel(
-        file, library, flat, Endpoints(inputs, outputs), variables, _kept_states(inlined, flat), list(features)
+        file, library, flat, Endpoints(inputs, outputs), variables, tables, _kept_states(inlined, flat), list(features)
     )
 
 

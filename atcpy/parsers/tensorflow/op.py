@@ -24,6 +24,7 @@ from atcpy.ir.tensor import Array
 from atcpy.ops.core.infer import KnownValues
 from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.graph import Ref, TfGraph, TfNode
+from atcpy.parsers.tensorflow.tables import Table
 from atcpy.parsers.tensorflow.tensors import find_dtype, type_name
 
 Results = Value | Sequence[Value | None]
@@ -39,7 +40,7 @@ class Bodies(Protocol):
     `lists` has the tensor lists whose elements have no shape yet, with their element types; such a value is the size of
     the list. `growing` has the TensorArrays that grow when an element is written behind their end. `imaginary` has the
     imaginary parts of complex values. `devices` has the first device of each collective. `random` has the range of
-    each random number.
+    each random number. `tables` are those that handles number.
     """
 
     lists: dict[Value, DType]
@@ -47,12 +48,16 @@ class Bodies(Protocol):
     imaginary: dict[Value, Value]
     devices: dict[Hashable, str]
     random: dict[Value, tuple[float, float]]
+    tables: list[Table]
 
     def infer(self, node: Node) -> None:
         """Sets the types of the outputs of a new node."""
 
     def variable(self, node: TfNode, where: Where) -> Tensor:
         """The content of a variable, from the checkpoint that belongs to the graph."""
+
+    def find_table(self, node: TfNode, where: Where) -> Table:
+        """The content of a lookup table, from what initialises it."""
 
     def find_body(self, b: OpBuilder, function: object) -> TfGraph:
         """The graph of a function that an attribute names."""

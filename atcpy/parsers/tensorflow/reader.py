@@ -18,6 +18,7 @@ from atcpy.options import ParseOptions
 from atcpy.parsers.files import map_file, no_model
 from atcpy.parsers.sniff import TENSORFLOW_TEXT, TEXT, what_file
 from atcpy.parsers.tensorflow.bundle import INDEX
+from atcpy.parsers.tensorflow.graph import main_ref
 from atcpy.parsers.tensorflow.locate import META, TEXT_SUFFIX, Kind, Location, find_location
 from atcpy.parsers.tensorflow.messages import AGAIN, parse_message
 from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
@@ -41,7 +42,8 @@ _KIND: Final = "a TensorFlow graph"
 class TfFile:
     """What a path leads to: the graph and its origin; the signature that was chosen; the signatures of the ops that
     the file describes; other names of its functions; what says which variable is restored from where; the prefix of
-    the checkpoint, and the folder that all of it lies in; and all files that are the model.
+    the checkpoint, and the folder that all of it lies in; and all files that are the model. `assets`: the files, in the
+    folder of that name, whose names constants of the graph hold.
     """
 
     kind: Kind
@@ -56,6 +58,7 @@ class TfFile:
     root: Path | None = None
     files: Sequence[Path] = ()
     allow_hardlinks: bool = False
+    assets: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_file(path: Path, options: ParseOptions) -> TfFile:
@@ -85,6 +88,7 @@ def read_file(path: Path, options: ParseOptions) -> TfFile:
         location.root,
         [location.file, *_files_of(location.prefix)] if location.prefix is not None else (),
         options.allow_hardlinks,
+        {main_ref(asset.tensor_info.name).node: asset.filename for asset in meta.asset_file_def},
     )
 
 
@@ -107,6 +111,9 @@ def _digest(location: Location, graph: memoryview) -> str:
     index = Path(f"{location.prefix}{INDEX}")
     if location.prefix is not None and index.exists():
         digest.update(map_file(index, "a checkpoint"))  # which has the checksums of all elements
+    for asset in sorted((location.root / "assets").glob("*")) if location.kind is Kind.SAVED_MODEL else ():
+        if asset.is_file() and not asset.is_symlink():  # links are refused when a table is read
+            digest.update(map_file(asset, "an asset"))
     return digest.hexdigest()
 
 

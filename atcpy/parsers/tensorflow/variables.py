@@ -66,6 +66,14 @@ class Variables:
             raise ModelInvalid("E13014", what, where=where.filled(file=self._checkpoint.file), hint=hint)
         return tensor
 
+    def find_restored(self, nodes: Mapping[str, TfNode], ref: Ref, where: Where) -> Tensor | None:
+        """Return the content of the checkpoint that an output of a RestoreV2 is; None if it is no such output."""
+        node = nodes.get(ref.node)
+        if node is None or node.op != "RestoreV2" or len(node.inputs) < 3 or self._file.prefix is None:
+            return None
+        keys = _texts(node.inputs[1].node, nodes, {})
+        return self._checkpoint.tensor(keys[ref.output], None, where) if ref.output < len(keys) else None
+
     def open(self) -> None:
         """Opens the checkpoint, if the graph has one: what is wrong with it is told once, not for each variable."""
         if self._file.prefix is not None:
@@ -104,13 +112,13 @@ class Variables:
         texts: dict[str, Sequence[str]] = {}
         for node in nodes.values():
             if node.op in ("Assign", "AssignVariableOp") and len(node.inputs) > 1:
-                source = _origin(node.inputs[1], nodes)
+                source = find_origin(node.inputs[1], nodes)
                 restore = nodes.get(source.node)
                 if restore is None or restore.op != "RestoreV2" or len(restore.inputs) < 3:
                     continue
                 keys, slices = (_texts(ref.node, nodes, texts) for ref in restore.inputs[1:3])
                 if source.output < min(len(keys), len(slices)):
-                    target = _origin(node.inputs[0], nodes).node
+                    target = find_origin(node.inputs[0], nodes).node
                     found.setdefault(target, []).append((keys[source.output], slices[source.output]))
         return found
 
@@ -136,8 +144,8 @@ class Variables:
         return {item.full_name: item.checkpoint_key for node in graph.nodes for item in node.attributes}
 
 
-def _origin(ref: Ref, nodes: Mapping[str, TfNode]) -> Ref:
-    """What a chain of nodes that only pass a value on begins with."""
+def find_origin(ref: Ref, nodes: Mapping[str, TfNode]) -> Ref:
+    """Return what a chain of nodes that only pass a value on begins with."""
     for _ in range(_MAX_CHAIN):
         node = nodes.get(ref.node)
         if node is None or node.op not in _PASSES_ON or ref.output >= len(node.inputs):
