@@ -8,6 +8,7 @@ from atcpy.ops import (
     core,
     elementwise,
     image,
+    linalg,
     matmul,
     ml,
     move,
