@@ -1,4 +1,4 @@
-"""Test helper: what a model computes before and after it is brought to the canonical opset."""
+"""Test helper: compares a model before and after its conversion to the canonical opset."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ REAL = Path(__file__).parents[4] / "shared" / "models" / "real"
 
 
 def parsed(model: onnx.ModelProto | Path | str, **options: Any) -> ParsedModel:
-    """The import of a model, given as text too; its graph is whole."""
+    """Import a model, also from ONNX text, and verify the graph."""
     if isinstance(model, str):
         model = onnx.parser.parse_model(model)
     result = import_onnx(model, ParseOptions(**options))
@@ -34,7 +34,7 @@ def parsed(model: onnx.ModelProto | Path | str, **options: Any) -> ParsedModel:
 
 
 def ops_of(graph: Graph) -> list[str]:
-    """The ops of a graph without its inputs, constants and outputs."""
+    """The op types of a graph's nodes, without inputs, constants and outputs."""
     return [node.op_type for node in graph.nodes if node.op_type not in ("Data", "Const", "NetOutput")]
 
 
@@ -43,7 +43,7 @@ def run_ort(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 class Trees(OpRun):
-    """The op that ensembles of trees are written in, which the standard does not have."""
+    """The internal op of tree ensembles, implemented for the reference evaluator."""
 
     op_domain = ""
 
@@ -58,8 +58,8 @@ def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Ar
 
 
 def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    """By ONNX Runtime if the exported model's opset allows it, else by the evaluator of `onnx`; so is Attention, whose
-    mask ONNX Runtime does not broadcast over the queries, and Trees, which it does not have.
+    """Run with ONNX Runtime if it supports the exported opset, else with the reference evaluator, which also runs
+    Attention, whose mask ONNX Runtime does not broadcast over the queries, and the internal op Trees.
     """
     model = export_model(graph)
     defaults = {node.output.name: node.attrs.get("default") for node in graph.inputs}
@@ -71,7 +71,7 @@ def run_canonical(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def assert_same_meaning(model: onnx.ModelProto | str, feeds: Mapping[str, Array], **options: Any) -> Graph:
-    """The old model in ONNX Runtime and the canonical graph compute the same."""
+    """Assert that the old model in ONNX Runtime and the canonical graph compute the same."""
     if isinstance(model, str):
         model = onnx.parser.parse_model(model)
     graph = parsed(model, **options).graph

@@ -1,4 +1,4 @@
-"""External data: what is read, and what is refused whatever lies there."""
+"""External data: which files are read, and which paths are always refused."""
 
 import os
 import resource
@@ -47,7 +47,7 @@ def refusal(path: Path, **options: object) -> AtcError:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model's folder with data in it, and a file outside that must not be read."""
+    """A model's folder with data, and a file outside of it that must not be read."""
     inside = tmp_path / "model"
     (inside / "sub").mkdir(parents=True)
     (inside / "w.bin").write_bytes(b"\0" * 8 + VALUES.tobytes())
@@ -88,7 +88,7 @@ def test_data_inside_the_folder_is_mapped(folder: Path, entries: dict[str, objec
         ("sub", "no ordinary file"),
     ],
 )
-def test_names_that_may_not_be_opened(folder: Path, location: str, needle: str) -> None:
+def test_forbidden_paths_are_refused(folder: Path, location: str, needle: str) -> None:
     assert needle in refusal(save(folder, external_tensor(location))).what
 
 
@@ -113,7 +113,7 @@ def test_special_files_are_refused_without_waiting(folder: Path) -> None:
     assert "no ordinary file" in refusal(save(folder, external_tensor("fifo.bin"))).what
 
 
-def test_a_linked_model_folder_is_the_users_own_word(folder: Path) -> None:
+def test_a_model_folder_may_itself_be_a_symlink(folder: Path) -> None:
     save(folder, external_tensor("w.bin", offset=8))
     (folder.parent / "alias").symlink_to("model")
     assert len(parsed(folder.parent / "alias" / "m.onnx").graph) == 4
@@ -129,7 +129,7 @@ def test_offsets_and_lengths_are_exact(folder: Path, entries: dict[str, object],
     assert needle in refusal(save(folder, external_tensor("w.bin", **entries))).what
 
 
-def test_a_short_or_missing_file_is_told_once_with_sizes(folder: Path) -> None:
+def test_a_short_or_missing_file_is_reported_once_with_sizes(folder: Path) -> None:
     tensors = [external_tensor("big.data", f"w{i}", offset=i * 4_000_000_000) for i in range(2)]
     path = save(folder, *tensors)
     assert "needs big.data (4.0 GB) beside it: it is missing" in refusal(path).what
@@ -139,19 +139,19 @@ def test_a_short_or_missing_file_is_told_once_with_sizes(folder: Path) -> None:
     assert len(error.problems) == 1
 
 
-def test_offsets_near_the_end(folder: Path) -> None:
+def test_offsets_near_the_end_of_the_file(folder: Path) -> None:
     assert len(parsed(save(folder, external_tensor("w.bin", offset=8))).graph) == 4
     assert "incomplete" in refusal(save(folder, external_tensor("w.bin", offset=9))).what
     assert "incomplete" in refusal(save(folder, external_tensor("w.bin", offset=2**59))).what
 
 
-def test_a_model_in_memory_has_no_folder(folder: Path) -> None:
+def test_a_model_in_memory_cannot_have_external_data(folder: Path) -> None:
     model = onnx.load(save(folder, external_tensor("w.bin", offset=8)), load_external_data=False)
     with pytest.raises(ModelInvalid, match="given in memory"):
         import_onnx(model, ParseOptions())
 
 
-def test_the_rule_holds_wherever_a_tensor_can_stand(folder: Path) -> None:
+def test_external_data_is_checked_wherever_a_tensor_may_occur(folder: Path) -> None:
     outside = external_tensor("../secret.bin")
     inner = helper.make_graph(
         [helper.make_node("Identity", ["v"], ["r"])], "b", [], [onnx.ValueInfoProto(name="r")], [outside]

@@ -13,7 +13,7 @@ X: dict[str, Array] = {"x": np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3
 
 
 def call_chain(depth: int, calls: int = 1) -> onnx.ModelProto:
-    """F0 calls F1 `calls` times, F1 calls F2 …; the last is a Neg."""
+    """A model in which F0 calls F1 `calls` times, F1 calls F2 …; the last function is a Neg."""
     graph = helper.make_graph(
         [helper.make_node("F0", ["x"], ["y"], domain="d")],
         "g",
@@ -48,7 +48,7 @@ def test_calls_are_inlined_with_their_attributes() -> None:
     assert nodes[0].sources == ("first/leaky",)
 
 
-def test_a_function_may_not_mean_other_ops_than_the_model() -> None:
+def test_a_function_may_import_another_opset_only_if_its_ops_mean_the_same() -> None:
     error = refused(f"""{HEAD} g (float[2,3] x) => (float[2] y) {{ y = d.f(x) }}
         <domain: "d", opset_import: ["" : 11]> f (a) => (b) {{ b = Softmax<axis = 0>(a) }}""")
     assert "FunctionOp imports version 11 whereas model imports version 17" in error.what
@@ -57,7 +57,7 @@ def test_a_function_may_not_mean_other_ops_than_the_model() -> None:
     assert ops_of(parsed(text).graph) == ["Softmax"]
 
 
-def test_inputs_and_outputs_left_out_and_passed_on() -> None:
+def test_omitted_and_forwarded_inputs_and_outputs() -> None:
     text = f"""{HEAD} g (float[2,3] x) => (float[2,3] y, float[2,3] z) {{
         one, , two = d.f(x) y = Neg(one) z = Abs(two) }}
         <domain: "d", opset_import: ["" : 17]>
@@ -69,7 +69,7 @@ def test_inputs_and_outputs_left_out_and_passed_on() -> None:
     assert clip.input_count == 1
 
 
-def test_graphs_in_functions_read_the_function_and_its_attributes() -> None:
+def test_subgraphs_in_functions_read_outer_values_and_attributes() -> None:
     text = f"""{HEAD} g (float[2,3] x, bool c) => (float[2,3] y) {{ y = d.f<k = 0.25>(x, c) }}
         <domain: "d", opset_import: ["" : 17]>
         f <k>(a, c) => (r) {{ b = Neg(a) r = If (c) <
@@ -98,7 +98,7 @@ def refused(text: str) -> AtcError:
     return raised.value
 
 
-def test_functions_that_call_each_other_are_a_cycle() -> None:
+def test_mutually_recursive_functions_are_refused() -> None:
     error = refused(f"""{HEAD} g (float x) => (float y) {{ y = d.f(x) }}
         <domain: "d", opset_import: ["" : 17, "d" : 1]> f (a) => (b) {{ b = d.h(a) }}
         <domain: "d", opset_import: ["" : 17, "d" : 1]> h (a) => (b) {{ b = d.f(a) }}""")

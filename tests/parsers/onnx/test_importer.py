@@ -41,7 +41,7 @@ def node_named(graph: Graph, name: str) -> Node:
     return next(node for node in walk(graph) if node.name == name)
 
 
-def test_a_model_reads_like_its_dump() -> None:
+def test_the_dump_of_an_imported_model() -> None:
     text = f"""{HEAD} g (float[N,3,8,8] x) => (float[N,4,8,8] y) <float[4,3,3,3] w> {{
         [conv] c = Conv<pads = [1,1,1,1]>(x, w)
         y = LeakyRelu<alpha = 0.5>(c) }}"""
@@ -60,14 +60,14 @@ def test_a_model_reads_like_its_dump() -> None:
     assert graph.node_count_before == 2
 
 
-def test_constants_that_are_inputs_too_are_constants() -> None:
+def test_initializers_that_are_also_inputs_are_constants() -> None:
     text = '<ir_version: 3, opset_import: ["" : 8]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> '
     graph = parsed(text + "{ y = Add(x, w) }").graph
     assert [node.name for node in graph.inputs] == ["x"]
     np.testing.assert_array_equal(graph.outputs[0].producer.operand(1).array, [1, 2])
 
 
-def test_open_dims_are_symbols_and_nameless_ones_differ() -> None:
+def test_named_dims_are_symbols_and_unnamed_ones_differ() -> None:
     model = model_of([helper.make_node("Relu", ["x"], ["y"])])
     shape = model.graph.input[0].type.tensor_type.shape
     del shape.dim[:]
@@ -77,13 +77,13 @@ def test_open_dims_are_symbols_and_nameless_ones_differ() -> None:
     assert node.output.desc.shape == (Sym("batch"), Sym("x.1"), Sym("x.2"), Sym("x.3"), 0)
 
 
-def test_optional_inputs_left_out_are_none() -> None:
+def test_omitted_optional_inputs_are_none() -> None:
     graph = parsed(f"{HEAD} g (float[2] x, float m) => (float[2] y) {{ y = Clip(x, , m) }}").graph
     clip = graph.outputs[0].producer
     assert [value.name if value else None for value in clip.inputs] == ["x", None, "m"]
 
 
-def test_an_output_without_a_name_is_no_input() -> None:
+def test_an_unnamed_output_is_not_an_omitted_input() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,6] x, float m) => (y)
         { "", z = Split<axis = 1>(x) y = Clip(z, "", m) }"""
     x = np.arange(12, dtype=np.float32).reshape(2, 6)
@@ -138,13 +138,13 @@ def test_packed_integers_keep_their_sign() -> None:
     assert found.outputs[0].producer.operand(0).array.astype(int).tolist() == [0, 1, -2, -1, 1]
 
 
-def test_strings_are_text() -> None:
+def test_string_tensors_are_decoded() -> None:
     tensor = helper.make_tensor("w", TensorProto.STRING, [2], ["ä".encode(), b"\xff"])
     array = parsed(model_of([helper.make_node("Identity", ["w"], ["y"])], tensor)).graph.outputs[0].producer.operand(0)
     assert array.array.tolist() == ["ä", "\udcff"]
 
 
-def test_sparse_constants_are_written_out() -> None:
+def test_sparse_constants_become_dense() -> None:
     values = helper.make_tensor("w", 1, [2], [5.0, 7.0])
     for indices in (helper.make_tensor("i", 7, [2], [1, 5]), helper.make_tensor("i", 7, [2, 2], [0, 1, 1, 2])):
         model = model_of([helper.make_node("Add", ["x", "w"], ["y"])])
@@ -153,7 +153,7 @@ def test_sparse_constants_are_written_out() -> None:
         assert array.tolist() == [[0, 5, 0], [0, 0, 7]]
 
 
-def test_a_sparse_constant_that_fills_the_memory_is_refused() -> None:
+def test_a_huge_sparse_constant_is_refused() -> None:
     model = model_of([helper.make_node("Identity", ["w"], ["y"])])
     values, indices = helper.make_tensor("w", 1, [1], [5.0]), helper.make_tensor("i", 7, [1], [1])
     model.graph.sparse_initializer.append(onnx.SparseTensorProto(dims=[2**20, 2**20], values=values, indices=indices))
@@ -176,7 +176,7 @@ def test_wrong_sparse_indices_are_refused(indices: list[int]) -> None:
      ('value_string = "a"', (DType.STRING, "a")), ('value_strings = ["a", "b"]', (DType.STRING, ["a", "b"])),
      ("value = double[1] {2.0}", (DType.FLOAT64, [2.0]))],
 )  # fmt: skip
-def test_each_form_of_constant_is_a_const(attr: str, expected: tuple[DType, object]) -> None:
+def test_each_kind_of_constant_node_becomes_a_const(attr: str, expected: tuple[DType, object]) -> None:
     graph = parsed(f"{HEAD} g (float[1] x) => (y) {{ [k] c = Constant<{attr}>() y = Identity(c) }}").graph
     value = graph.outputs[0].producer.operand(0)
     assert (value.desc.dtype, value.array.tolist()) == expected
@@ -190,7 +190,7 @@ def test_duplicate_node_names_get_numbers_and_a_warning() -> None:
     assert [(warning.code, '"n" (2)' in warning.message) for warning in result.warnings] == [("W0007", True)]
 
 
-def test_subgraphs_read_what_is_around_them() -> None:
+def test_subgraphs_capture_outer_values() -> None:
     text = f"""{HEAD} g (float[2,3] x, bool c, float[2,3] z) => (float[2,3] y) <float[1] k = {{2}}> {{
         t = Relu(x)
         [branch] u = If (c) <
@@ -211,7 +211,7 @@ def test_subgraphs_read_what_is_around_them() -> None:
 
 
 def nested(depth: int) -> onnx.ModelProto:
-    """`depth` If nodes inside each other, built from the outside: protobuf cannot copy what is nested deep."""
+    """`depth` nested If nodes, built from the outside in: protobuf cannot copy deeply nested messages."""
     model = model_of([], helper.make_tensor("flag", TensorProto.BOOL, [], [True]))
     model.graph.output[0].name = "r0"
     graph = model.graph
@@ -234,7 +234,7 @@ def test_sixty_four_nested_graphs_are_read(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [65, pytest.param(300, marks=pytest.mark.slow)])
-def test_more_nested_graphs_are_refused(depth: int) -> None:
+def test_sixty_five_nested_graphs_are_refused(depth: int) -> None:
     assert "nested 65 deep, the limit is 64" in refusal(nested(depth), ResourceLimit).what
 
 
@@ -251,7 +251,7 @@ def test_functions_may_nest_graphs_to_sixty_four() -> None:
             body = helper.make_graph([inner], "b", [], [onnx.ValueInfoProto(name="r")])
             node = helper.make_node("If", ["c"], ["o"], then_branch=body, else_branch=body)
             model.functions.append(helper.make_function("f", f"F{level}", ["a", "c"], ["o"], [node], opsets))
-        # The else branch calls as well: 2^depth nodes, so it is made a plain one.
+        # The else branch would call as well, which gives 2^depth nodes, so it is replaced by a plain one.
         for function in model.functions:
             del function.node[0].attribute[0].g.node[:]
             function.node[0].attribute[0].g.node.append(helper.make_node("Neg", ["a"], ["r"]))
@@ -270,7 +270,7 @@ def test_nodes_in_any_order_are_sorted() -> None:
     assert ops_of(parsed(model_of(nodes)).graph) == ["Relu", "Neg", "Add"]
 
 
-def test_a_node_waits_for_what_its_graphs_read() -> None:
+def test_a_node_is_sorted_after_the_values_its_subgraphs_read() -> None:
     body = helper.make_graph([helper.make_node("Neg", ["late"], ["r"])], "b", [], [onnx.ValueInfoProto(name="r")])
     nodes = [
         helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body),
@@ -280,7 +280,7 @@ def test_a_node_waits_for_what_its_graphs_read() -> None:
     assert ops_of(graph) == ["Relu", "If"]
 
 
-def test_a_cycle_is_told_with_its_nodes() -> None:
+def test_a_cycle_is_reported_with_its_nodes() -> None:
     nodes = [
         helper.make_node("Add", ["x", "c"], ["a"], name="first"),
         helper.make_node("Relu", ["a"], ["b"], name="second"),
@@ -292,7 +292,7 @@ def test_a_cycle_is_told_with_its_nodes() -> None:
     assert error.what == "the graph has a cycle: first → second → third → first"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = """<ir_version: 8, opset_import: ["" : 11, "com.microsoft" : 1]> g (float[2,3] x) => (float[2,3] y, z) {
         [one] a = com.microsoft.Tokenizer(x)
         [two] b = Gelu(a)
@@ -314,7 +314,7 @@ def test_all_problems_are_told_at_once() -> None:
     assert hints["five"] == 'did you mean "alpha"?'
 
 
-def test_alike_problems_are_one_cause_with_a_count() -> None:
+def test_equal_problems_are_reported_once_with_a_count() -> None:
     nodes = " ".join(f"[n{i}] v{i + 1} = my.dom.Deform(v{i})" for i in range(30))
     text = f'<ir_version: 8, opset_import: ["" : 17, "my.dom" : 1]> g (float[1] v0) => (v30) {{ {nodes} }}'
     error = refusal(text, Unsupported)
@@ -360,19 +360,19 @@ def test_each_mistake_has_its_code(text: str, code: str) -> None:
         TensorProto(name="w", data_type=1, dims=[1], float_data=[1], segment=TensorProto.Segment(begin=0, end=1)),
     ],
 )
-def test_constants_whose_bytes_do_not_fit_are_refused(tensor: TensorProto) -> None:
+def test_constants_of_wrong_size_are_refused(tensor: TensorProto) -> None:
     error = refusal(model_of([helper.make_node("Add", ["x", "w"], ["y"])], tensor))
     assert codes(error) == ["E13014"]
     assert 'constant "w"' in error.what
 
 
-def test_a_name_that_is_not_text_is_refused() -> None:
+def test_a_name_that_is_not_utf8_is_refused() -> None:
     raw = model_of([helper.make_node("Relu", ["x"], ["y"], name="qqqq")]).SerializeToString()
     damaged = onnx.ModelProto.FromString(raw.replace(b"qqqq", b"q\xffqq"))
     assert "not UTF-8" in refusal(damaged).what
 
 
-def test_the_checker_has_the_last_word() -> None:
+def test_a_model_that_only_the_onnx_checker_rejects_is_refused() -> None:
     body = helper.make_graph([helper.make_node("Relu", ["z"], ["x"])], "b", [], [onnx.ValueInfoProto(name="x")])
     flag = helper.make_tensor("flag", TensorProto.BOOL, [], [True])
     shadowing = helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body)
@@ -380,12 +380,12 @@ def test_the_checker_has_the_last_word() -> None:
     assert error.hint.startswith("onnx.checker says so")
 
 
-def test_ops_of_the_standard_with_a_function_body_stay_ops() -> None:
+def test_standard_ops_with_a_function_body_are_not_expanded() -> None:
     graph = parsed(f"{HEAD} g (float[1,2,3,4] x) => (y) {{ a = MeanVarianceNormalization(x) y = Celu(a) }}").graph
     assert ops_of(graph) == ["MeanVarianceNormalization", "Celu"]
 
 
-def test_names_of_values_and_nodes_survive_constants_of_the_same_name() -> None:
+def test_names_of_values_and_nodes_are_kept_despite_constants_of_equal_name() -> None:
     text = f"{HEAD} g (float[2] x) => (float[2] y) <float[2] n = {{1, 2}}> {{ [n] y = Add(x, n) }}"
     graph = parsed(text).graph
     assert [(node.name, [value.name for value in node.outputs]) for node in graph.nodes] == [
@@ -416,7 +416,7 @@ def test_a_long_chain_of_old_ops_is_typed_without_recursion() -> None:
     assert ops_of(graph)[-1] == "Softmax"
 
 
-def test_two_reads_give_the_same_graph() -> None:
+def test_the_import_is_deterministic() -> None:
     text = f"{HEAD} g (float[2,3] x, bool c) => (float[2,3] y) {{ t = Shape<start = 1>(x) u = If (c) <then_branch = a "
     text += (
         "() => (float[2,3] r) { r = Neg(x) }, else_branch = b () => (float[2,3] r) { r = Abs(x) }> y = Expand(u, t) }"

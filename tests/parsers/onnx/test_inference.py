@@ -1,4 +1,4 @@
-"""Types are inferred while a model is read, and prepare repeats only what folding changes."""
+"""Types are inferred during import, and prepare infers again only nodes that folding changed."""
 
 import onnx
 import pytest
@@ -23,7 +23,7 @@ def problems_of(text: str) -> list[tuple[str, str | None]]:
     return [(problem.code, problem.where.node) for problem in raised.value.problems]
 
 
-def test_each_value_has_its_type() -> None:
+def test_the_type_of_each_value_is_inferred() -> None:
     graph = parsed(f"{HEAD} g (float[N,3] x, float[3,4] w) => (y) {{ t = MatMul(x, w) y = Shape(t) }}").graph
     assert [node.output.desc for node in graph.nodes_of("MatMul", "Shape")] == [
         TensorDesc.plain(DType.FLOAT32, (Sym("N"), 4)),
@@ -37,7 +37,7 @@ def test_input_shapes_are_set_before_anything_is_inferred() -> None:
     assert graph.outputs[0].desc.shape == (5, 3)
 
 
-def test_misfits_are_told_with_all_other_problems() -> None:
+def test_type_errors_are_reported_with_all_other_problems() -> None:
     found = problems_of(
         f"{HEAD} g (float[2,3] x, float[4,5] w) => (y) {{"
         " [a] s = Add(x, w) [b] y = Mul(s, w) [c] t = Relu<beta = 1>(x) [d] u = MatMul(x, w) }"
@@ -45,7 +45,7 @@ def test_misfits_are_told_with_all_other_problems() -> None:
     assert sorted(found) == [("E13014", "c"), ("EZ8888", "a"), ("EZ8888", "d")]  # not "b", which only reads "a"
 
 
-def test_a_node_that_breaks_its_rule_is_one_problem() -> None:
+def test_a_node_that_violates_its_schema_is_one_problem() -> None:
     found = problems_of(f"{HEAD} g (float[2,3] x) => (y) {{ [a] s = Relu<beta = 1>(x) [b] y = Reshape(s, x) }}")
     assert found == [("E13014", "a")]
 

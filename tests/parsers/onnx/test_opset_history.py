@@ -1,4 +1,4 @@
-"""docs/opsets.md and the steps against the history that `onnx` itself carries."""
+"""docs/opsets.md and the opset adapters against the schema history in `onnx`."""
 
 import itertools
 import re
@@ -11,11 +11,11 @@ import onnx
 from atcpy.parsers.onnx.opsets.changes import CHANGES
 
 PAGE = Path(__file__).parents[3] / "docs" / "opsets.md"
-OLDEST = 7  # of the opsets that must be covered; below, only what is named in a step is
+OLDEST = 7  # the oldest opset that must be covered; below it only changes named in an adapter are
 
 
 def form(schema: onnx.defs.OpSchema) -> Any:
-    """What a node of the op looks like: attributes with their defaults, inputs and outputs with their options."""
+    """The signature of an op version: attributes with defaults, inputs and outputs with their options."""
     attrs = {
         name: (str(attr.type), attr.required, onnx.helper.get_attribute_value(attr.default_value))
         if attr.default_value.type
@@ -47,7 +47,7 @@ def steps() -> set[tuple[str, int]]:
     return {(op, change.version) for change in CHANGES if change.has_step_up for op in change.ops.split()}
 
 
-def test_every_change_has_a_step_or_a_reason() -> None:
+def test_every_schema_change_has_an_adapter_or_a_reason() -> None:
     assert changes_of_form() - steps() - rows_without_step() == set()
 
 
@@ -56,7 +56,7 @@ def test_no_reason_is_stale() -> None:
     assert rows_without_step() & steps() == set()
 
 
-def test_every_step_is_named_on_the_page() -> None:
+def test_every_adapter_is_documented() -> None:
     page = PAGE.read_text()
     named = {int(version) for version in re.findall(r"^\| (\d+) \| ", page, re.MULTILINE)}
     assert named == {version for _, version in steps()}

@@ -1,4 +1,4 @@
-"""Each step of canonicalisation: the old model in ONNX Runtime, and what we made of it."""
+"""Each opset adapter: the old model in ONNX Runtime against the canonical graph."""
 
 import numpy as np
 import onnx
@@ -24,7 +24,7 @@ def floats(*shape: int) -> Array:
 
 X = "(float[2,3,4,5] x) => (y)"
 
-# (op, version) of the step -> models that take it: opset, signature, nodes
+# (op, version) of the adapter -> models that use it: opset, signature, nodes
 STEPS: dict[tuple[str, int], list[tuple[int, str, str]]] = {
     ("Upsample", 9): [(7, X, "y = Upsample<mode = \"nearest\", scales = [1.0, 1.0, 2.0, 3.0]>(x)")],
     ("Upsample", 10): [
@@ -113,7 +113,7 @@ STEPS: dict[tuple[str, int], list[tuple[int, str, str]]] = {
     ],
 }  # fmt: skip
 
-# Below opset 7 ONNX Runtime has no kernels for these: they have tests of their own, with numpy's values.
+# ONNX Runtime has no kernels for these below opset 7: separate tests compare them with numpy.
 OLD = {
     ("Pad", 2), ("LpPool", 2), ("GlobalLpPool", 2), ("Split", 2), ("GRU", 3), ("Concat", 4), ("Reshape", 5),
     ("Selu", 6), ("Cast", 6), ("Tile", 6), ("Gemm", 7), ("PRelu", 7), ("BatchNormalization", 7), ("Dropout", 7),
@@ -146,17 +146,17 @@ CASES = [(op, version, *case) for (op, version), cases in STEPS.items() for case
 
 
 @pytest.mark.parametrize(("op", "version", "opset", "signature", "body"), CASES)
-def test_a_step_keeps_the_meaning(op: str, version: int, opset: int, signature: str, body: str) -> None:
+def test_an_adapter_preserves_the_results(op: str, version: int, opset: int, signature: str, body: str) -> None:
     text = model(opset, signature, body)
     assert_same_meaning(text, feeds_of(text))
 
 
-def test_every_step_has_a_case() -> None:
+def test_every_adapter_has_a_case() -> None:
     steps = {(op, change.version) for op, changes in upgrade_module._CHANGES.items() for change in changes}
     hints = {(op, 6) for op, version in steps if version == 6 and op not in ("Selu", "Cast", "Tile")}
     broadcast = {(op, 7) for op in ["Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Greater", "Less", "Pow"]}
     theirs = {op_key(op, domain) for domain, op in RULES}
-    # test_training.py and tests/ops/test_ml.py have cases of their own.
+    # Adapters that test_training.py and tests/ops/ml test.
     elsewhere = ("ai.onnx.preview.training::", "ai.onnx.ml::LinearClassifier")
     normal = {(op, 0) for op in upgrade_module._NORMALIZERS if op not in theirs and not op.startswith(elsewhere)}
     assert (steps | normal) - hints - broadcast - OLD == STEPS.keys()
@@ -167,7 +167,7 @@ def old(opset: int, signature: str, body: str, **feeds: Array) -> list[Array]:
     return run_canonical(graph, feeds)
 
 
-def test_old_opsets_mean_what_their_text_says() -> None:
+def test_old_opsets_follow_their_specification() -> None:
     x = floats(2, 3, 4, 5)
     (y,) = old(1, X, "y = Pad<paddings = [0, 0, 1, 0, 0, 0, 0, 2], value = 2.0>(x)", x=x)
     np.testing.assert_array_equal(y, np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 2)], constant_values=2))
@@ -205,7 +205,7 @@ def test_old_opsets_mean_what_their_text_says() -> None:
                          (18, "axis = 1, num_outputs = 2")]
 )  # fmt: skip
 @pytest.mark.parametrize("outputs", ['y, ""', '"", y'])
-def test_parts_without_a_name_count(opset: int, attrs: str, outputs: str) -> None:
+def test_unnamed_outputs_of_split_count(opset: int, attrs: str, outputs: str) -> None:
     x = floats(2, 6)
     (y,) = old(opset, "(float[2,6] x) => (y)", f"{outputs} = Split<{attrs}>(x)", x=x)
     np.testing.assert_array_equal(y, np.split(x, [2 if "split" in attrs else 3], 1)[outputs.index("y") > 0])
@@ -219,7 +219,7 @@ def test_an_old_tile_of_no_axis_is_invalid(tiles: str, axis: str) -> None:
     assert raised.value.code == "E13014"
 
 
-def test_old_numbers_that_are_not_finite_are_refused() -> None:
+def test_old_non_finite_numbers_are_refused() -> None:
     split = model(1, "(float[2,3] x) => (y, z)", "s = Constant<value = double[2] {1, 2}>() y, z = Split(x, s)")
     proto = onnx.parser.parse_model(split)
     proto.graph.node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.array([1, np.nan]), "s"))
@@ -244,7 +244,7 @@ def test_an_empty_list_of_axes(op: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(("opset", "channel_axis"), [(6, 1), (7, 3)])
-def test_old_slopes_belong_to_channels(opset: int, channel_axis: int) -> None:
+def test_old_prelu_slopes_are_per_channel(opset: int, channel_axis: int) -> None:
     x, slopes = floats(2, 3, 4, 3), floats(3)
     (y,) = old(opset, "(float[2,3,4,3] x, float[3] s) => (y)", "y = PRelu(x, s)", x=x, s=slopes)
     per_channel = slopes.reshape(-1, *[1] * (3 - channel_axis))
@@ -277,7 +277,7 @@ def test_group_normalization_before_opset_21_computes_in_the_type_of_its_input(d
 
 
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
-def test_old_recurrent_ops_lose_what_has_no_meaning(op: str) -> None:
+def test_obsolete_attributes_of_old_recurrent_ops_are_dropped(op: str) -> None:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     signature = f"(float[3,1,2] x, float[1,{gates * 2},2] w, float[1,{gates * 2},2] r) => (y, h)"
     feeds = {"x": floats(3, 1, 2), "w": floats(1, gates * 2, 2), "r": floats(1, gates * 2, 2)}
@@ -294,7 +294,7 @@ def test_old_recurrent_ops_lose_what_has_no_meaning(op: str) -> None:
     [("Add", (3,), 1, (3, 1, 1)), ("Sub", (4,), 2, (4, 1)), ("Mul", (3, 4), 1, (3, 4, 1)), ("Div", (5,), 3, (5,)),
      ("Pow", (3,), -3, (3, 1, 1)), ("Greater", (3,), 1, (3, 1, 1))],
 )  # fmt: skip
-def test_old_broadcast_lies_along_its_axis(op: str, own: tuple[int, ...], axis: int, view: tuple[int, ...]) -> None:
+def test_old_broadcasting_starts_at_its_axis(op: str, own: tuple[int, ...], axis: int, view: tuple[int, ...]) -> None:
     x, b = np.abs(floats(2, 3, 4, 5)), np.abs(floats(*own)) + 1
     text = f"(float[2,3,4,5] x, float[{','.join(map(str, own))}] b) => (y)"
     (y,) = old(6, text, f"t = Relu(x) y = {op}<broadcast = 1, axis = {axis}>(t, b)", x=x, b=b)
@@ -303,7 +303,7 @@ def test_old_broadcast_lies_along_its_axis(op: str, own: tuple[int, ...], axis: 
     np.testing.assert_allclose(y, numpy_op(x, b.reshape(view)), rtol=1e-6)
 
 
-def test_softmax_of_a_known_last_axis_stays_one_node() -> None:
+def test_softmax_over_the_last_axis_stays_one_node() -> None:
     graph = parsed(model(11, "(float[2,3,4,5] x) => (y)", "f = Flatten(x) y = Softmax(f)")).graph
     assert ops_of(graph) == ["Flatten", "Softmax"]
     view = "s = Shape(x) z = Constant<value = int64 {0}>() b = Gather(s, z) u = Unsqueeze<axes = [0]>(b) "
@@ -312,7 +312,7 @@ def test_softmax_of_a_known_last_axis_stays_one_node() -> None:
     assert ops_of(graph)[-2:] == ["Reshape", "Softmax"]
 
 
-def test_clip_of_an_unknown_type_is_limited_in_that_type() -> None:
+def test_bounds_of_a_clip_of_unknown_type_are_cast_to_that_type() -> None:
     body = "one = Constant<value = int64 {1}>() c = Constant<value = bool {1}>() "
     body += "t = Loop<body = b (int64 i, bool k, v) => (k2, w) { k2 = Identity(k) w = Add(v, v) }>(one, c, x) "
     text = model(10, "(double[3,4] x) => (y)", body + "y = Clip<max = 0.5>(t)")
@@ -324,24 +324,24 @@ def test_clip_of_an_unknown_type_is_limited_in_that_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given"), [("string", np.array(["b", "?", "a"], object)), ("int64", np.array([1, 0, 7], np.int64))]
+    ("kind", "x"), [("string", np.array(["b", "?", "a"], object)), ("int64", np.array([1, 0, 7], np.int64))]
 )
-def test_old_label_encoders_map_places(kind: str, given: Array) -> None:
+def test_old_label_encoders_map_to_indices(kind: str, x: Array) -> None:
     text = f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]> g ({kind}[3] x) => (y)
         {{ t = Identity(x) y = ai.onnx.ml.LabelEncoder<classes_strings = ["a", "b"], default_int64 = -7>(t) }}"""
     graph = parsed(text).graph
-    (y,) = run_canonical(graph, {"x": given})
+    (y,) = run_canonical(graph, {"x": x})
     assert y.tolist() == ([1, -7, 0] if kind == "string" else ["b", "a", "_Unused"])
 
 
-def test_limits_have_the_type_that_the_graph_tells() -> None:
+def test_bounds_of_a_clip_have_the_inferred_type() -> None:
     text = model(10, "(double[3,4] x) => (y)", "s = Shape(x) e = Expand(x, s) t = Exp(e) y = Clip<max = 1.5>(t)")
     graph = parsed(text).graph
     assert ops_of(graph) == ["Shape", "Expand", "Exp", "Clip"]
     assert {str(node.output.desc) for node in graph.nodes if node.op_type == "Const"} == {"f64[] ND"}
 
 
-def test_what_training_alone_needs_is_refused() -> None:
+def test_training_only_outputs_are_refused() -> None:
     signature = "(float[2,3,4] x, float[3] s, float[3] b, float[3] m, float[3] v) => (y, sm)"
     body = "y, mm, vv, sm, sv = BatchNormalization(x, s, b, m, v)"
     with pytest.raises(Unsupported, match="serve training only") as raised:
@@ -363,7 +363,9 @@ def test_what_training_alone_needs_is_refused() -> None:
         (1, "(float[2,3] x) => (y)", 'y = LpPool<p = 1.5, kernel_shape = [1]>(x)', "not a whole number"),
     ],
 )  # fmt: skip
-def test_what_has_no_modern_form_is_refused_with_a_way_out(opset: int, signature: str, body: str, needle: str) -> None:
+def test_models_without_a_canonical_form_are_refused_with_a_hint(
+    opset: int, signature: str, body: str, needle: str
+) -> None:
     with pytest.raises(Unsupported, match=needle) as raised:
         parsed(model(opset, signature, body, ir_version=3))
     assert "export the model" in raised.value.hint

@@ -25,7 +25,7 @@ def small_model() -> onnx.ModelProto:
 
 
 def graphdef() -> bytes:
-    """node { name: "input" op: "Placeholder" }, as TensorFlow writes it."""
+    """node { name: "input" op: "Placeholder" }, serialized as by TensorFlow."""
     node = b"\x0a\x05input\x12\x0bPlaceholder"
     return b"\x0a" + bytes([len(node)]) + node
 
@@ -54,7 +54,7 @@ FILES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_wrong_file_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+def test_the_format_of_a_wrong_file_is_named(name: str, tmp_path: Path) -> None:
     content, needle = FILES[name]
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
@@ -68,8 +68,8 @@ def test_a_wrong_file_is_called_by_its_name(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("producer", ["CNTK", "", "pytorch" * 30])
-def test_the_first_format_is_no_saved_model(producer: str, tmp_path: Path) -> None:
-    """Version 1 and a producer's name begin as a SavedModel does."""
+def test_onnx_ir_version_1_is_not_taken_for_a_saved_model(producer: str, tmp_path: Path) -> None:
+    """IR version 1 followed by a producer's name has the same first bytes as a SavedModel."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 1]> g (float[2] x) => (float[2] y) {y = Relu(x)}'
     )
@@ -84,11 +84,11 @@ def test_the_first_format_is_no_saved_model(producer: str, tmp_path: Path) -> No
     assert [(entry.domain, entry.version) for entry in onnx.load(tmp_path / "o.onnx").opset_import] == [("", 1)]
 
 
-def test_each_wrong_file_has_a_sentence_of_its_own() -> None:
+def test_each_wrong_file_has_its_own_message() -> None:
     assert len({needle for _, needle in FILES.values()}) == len(FILES)
 
 
-def test_zip_and_pytorch_checkpoint_are_told_apart(tmp_path: Path) -> None:
+def test_zip_files_and_pytorch_checkpoints_are_distinguished(tmp_path: Path) -> None:
     for name, needle in (("archive/data.pkl", "PyTorch checkpoint"), ("readme", "zip archive")):
         with zipfile.ZipFile(tmp_path / "m.onnx", "w") as archive:
             archive.writestr(name, "x")
@@ -112,12 +112,12 @@ def test_every_truncation_is_refused_or_is_a_model(tmp_path: Path) -> None:
         assert raised.value.exit_code in (3, 4)
 
 
-def test_every_changed_byte_is_refused_or_read(tmp_path: Path) -> None:
+def test_every_corrupted_byte_is_refused_or_read(tmp_path: Path) -> None:
     path, whole = tmp_path / "m.onnx", small_model().SerializeToString()
     refused = 0
-    for place in range(len(whole)):
-        for value in (0, 0x7F, 0xFF, whole[place] ^ 1):
-            path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+    for offset in range(len(whole)):
+        for value in (0, 0x7F, 0xFF, whole[offset] ^ 1):
+            path.write_bytes(whole[:offset] + bytes([value]) + whole[offset + 1 :])
             try:
                 import_onnx(path, ParseOptions())
             except AtcError as error:
@@ -126,7 +126,7 @@ def test_every_changed_byte_is_refused_or_read(tmp_path: Path) -> None:
     assert refused > len(whole)
 
 
-def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path) -> None:
+def test_a_missing_file_suggests_a_similar_name(tmp_path: Path) -> None:
     onnx.save(small_model(), tmp_path / "resnet50.onnx")
     with pytest.raises(UsageError) as raised:
         read_model(tmp_path / "resnet5.onnx")
@@ -136,7 +136,7 @@ def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path) -> None:
     assert "nowhere does not exist either" in raised.value.hint
 
 
-def test_folders_are_told_apart(tmp_path: Path) -> None:
+def test_kinds_of_folders_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(ModelInvalid, match="it is a folder"):
         read_model(tmp_path)
     onnx.save(small_model(), tmp_path / "m.onnx")
@@ -167,7 +167,7 @@ def test_the_header_is_checked() -> None:
     assert raised.value.code == "E16004"
 
 
-def test_a_tensor_file_is_no_model(tmp_path: Path) -> None:
+def test_a_tensor_file_is_not_taken_for_a_model(tmp_path: Path) -> None:
     path = tmp_path / "input_0.pb"
     path.write_bytes(numpy_helper.from_array(np.ones((2, 3), np.float32), "x").SerializeToString())
     with pytest.raises(ModelInvalid) as raised:
@@ -175,7 +175,7 @@ def test_a_tensor_file_is_no_model(tmp_path: Path) -> None:
     assert raised.value.code in ("E16004", "E10041")
 
 
-def test_the_source_is_the_hash_of_the_file(tmp_path: Path) -> None:
+def test_the_source_records_the_hash_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(small_model(), path)
     source = read_model(path).source
@@ -211,14 +211,14 @@ def test_large_weights_stay_in_the_file(tmp_path: Path) -> None:
             assert node.name == "w1" or not node.output.array.flags.owndata
 
 
-def test_splitting_weights_off_leaves_the_rest_of_the_message(tmp_path: Path) -> None:
+def test_splitting_off_weights_preserves_the_other_fields(tmp_path: Path) -> None:
     path, model = large_model(tmp_path)
     split = wire.split_weights(memoryview(path.read_bytes()))
     assert split is not None
-    rest, weights = onnx.ModelProto.FromString(split[0]), split[1]
+    model_without_weights, weights = onnx.ModelProto.FromString(split[0]), split[1]
     for index, raw in weights.items():
-        rest.graph.initializer[index].raw_data = bytes(raw)
-    assert rest == model
+        model_without_weights.graph.initializer[index].raw_data = bytes(raw)
+    assert model_without_weights == model
 
 
 @pytest.mark.slow

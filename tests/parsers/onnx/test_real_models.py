@@ -1,4 +1,4 @@
-"""Real exports: each is read and computes what it did, or is refused with the operators' names."""
+"""Real exports: each is imported and gives the results of ONNX Runtime, or is refused with the names of its ops."""
 
 import json
 
@@ -17,7 +17,7 @@ PAIRS = [(name, pair["file"]) for name, entry in MANIFEST.items() for pair in en
 
 
 @pytest.mark.parametrize(("name", "pair"), PAIRS)
-def test_it_computes_what_the_model_computes(name: str, pair: str) -> None:
+def test_the_canonical_graph_agrees_with_onnx_runtime(name: str, pair: str) -> None:
     graph = expanded(REAL / name)
     arrays = np.load(REAL / pair)
     feeds = {key[3:]: arrays[key] for key in arrays if key.startswith("in/")}
@@ -29,13 +29,13 @@ def test_it_computes_what_the_model_computes(name: str, pair: str) -> None:
         if have.dtype == object:
             assert have.tolist() == want.tolist()
         else:
-            # The same kernels on the same numbers: only ops that are written otherwise may round otherwise.
+            # The same kernels on the same numbers: only ops that were rewritten may round differently.
             rtol, atol = (2e-3, 1e-5) if have.dtype == np.float16 else (1e-5, 1e-6)
             np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)
 
 
-def test_a_training_graph_gives_back_the_gradients_that_it_accumulates() -> None:
-    """Written by onnxruntime.training.artifacts; ONNX Runtime for inference does not load it."""
+def test_a_training_graph_returns_its_accumulated_gradients() -> None:
+    """Written by onnxruntime.training.artifacts; the inference build of ONNX Runtime cannot load it."""
     rng = np.random.default_rng(1)
     shapes = {"fc1.weight": (500, 784), "fc1.bias": (500,), "fc2.weight": (10, 500), "fc2.bias": (10,)}
     weights = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -67,7 +67,7 @@ def test_a_training_graph_gives_back_the_gradients_that_it_accumulates() -> None
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/models")
-def test_the_first_model_of_tensorflow_is_read() -> None:
+def test_the_first_tensorflow_model_is_imported() -> None:
     graph = parsed(REAL / "mnist_softmax_op4.onnx").graph
     feeds = {node.name: np.ones([dim if isinstance(dim, int) else 2 for dim in node.output.desc.shape or ()], "f")
              for node in graph.inputs}  # fmt: skip

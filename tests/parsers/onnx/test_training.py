@@ -1,4 +1,4 @@
-"""ai.onnx.preview.training: gradients are written out, optimizers split by tensor."""
+"""ai.onnx.preview.training: Gradient is expanded to ordinary nodes, optimizers are split by tensor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
 
 
 def numerically(function: Callable[[Array], Array], x: Array) -> Array:
-    """The derivative of the sum of all results."""
+    """The derivative of the sum of all results, by finite differences."""
     step = 1e-6
     slopes = np.zeros_like(x)
     for index in np.ndindex(x.shape):
@@ -49,7 +49,7 @@ def run(text: str, *inputs: Array) -> tuple[Array, ...]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_gradient_is_the_slope(name: str) -> None:
+def test_a_gradient_agrees_with_finite_differences(name: str) -> None:
     body, function = FUNCTIONS[name]
     text = f"""g (double[2,3] x, double[3] r) => (double[2,3] t, double[2,3] dx, double[3] dr)
       {{ {body} dx, dr = {GRADIENT}<xs = ["x", "r"], y = "t">(x, r) }}"""
@@ -59,7 +59,7 @@ def test_a_gradient_is_the_slope(name: str) -> None:
     np.testing.assert_allclose(dr, numerically(lambda r: function(X, r), ROW), rtol=1e-6, atol=1e-8)
 
 
-def test_the_gradient_of_a_product_of_matrices_at_another_point() -> None:
+def test_the_gradient_of_a_matmul_at_another_point() -> None:
     text = f"""g (double[2,3] x, double[3,2] w, double[2,3] there) => (double[2,3] dx, double[3,2] dw)
       {{ h = MatMul(x, w) y = Mul(h, h) dx, dw = {GRADIENT}<xs = ["x"], zs = ["w"], y = "y">(there, w) }}"""
     w, there = X.T * 2, X + 1
@@ -74,7 +74,7 @@ def test_a_gradient_can_be_differentiated_again() -> None:
     np.testing.assert_allclose(run(text, X)[0], 6 * X, rtol=1e-12)
 
 
-def test_what_does_not_count_has_the_gradient_zero() -> None:
+def test_values_that_do_not_affect_the_result_have_a_zero_gradient() -> None:
     text = f"""g (double[2,3] x, double[3] r) => (double[3] dr)
       {{ y = Neg(x) dr = {GRADIENT}<xs = ["r"], zs = ["x"], y = "y">(r, x) }}"""
     assert run(text, X, ROW)[0].tolist() == [0, 0, 0]
@@ -89,15 +89,15 @@ def test_what_does_not_count_has_the_gradient_zero() -> None:
         (f'y = Neg(x) d = {GRADIENT}<xs = ["x", "y"], y = "y">(x)', "name 2 tensors, 1 are given"),
     ],
 )
-def test_what_cannot_be_differentiated_is_refused(body: str, text: str) -> None:
+def test_non_differentiable_graphs_are_refused(body: str, text: str) -> None:
     with pytest.raises(AtcError, match=text):
         run(f"g (double[2,3] x) => (double[2,3] d) {{ {body} }}", X)
 
 
 @pytest.mark.parametrize(("op_type", "lists", "results"), [("Adagrad", 3, 2), ("Adam", 4, 3), ("Momentum", 3, 2)])
-def test_an_optimizer_of_two_tensors_is_two_optimizers(op_type: str, lists: int, results: int) -> None:
+def test_an_optimizer_of_two_tensors_equals_two_optimizers(op_type: str, lists: int, results: int) -> None:
     names = [[f"{name}{tensor}" for tensor in (1, 2)] for name in "XGVH"[:lists]]
-    made = [[f"{name}{tensor}_new" for tensor in (1, 2)] for name in "XVH"[:results]]
+    output_names = [[f"{name}{tensor}_new" for tensor in (1, 2)] for name in "XVH"[:results]]
     attrs: dict[str, object] = {"norm_coefficient": 0.1}
     attrs |= {"alpha": 0.9, "beta": 0.8, "mode": "nesterov"} if op_type == "Momentum" else {}
     rng = np.random.default_rng(1)
@@ -106,12 +106,12 @@ def test_an_optimizer_of_two_tensors_is_two_optimizers(op_type: str, lists: int,
 
     def node(which: list[int]) -> onnx.NodeProto:
         inputs = ["R", "T", *[group[i] for group in names for i in which]]
-        outputs = [group[i] for group in made for i in which]
+        outputs = [group[i] for group in output_names for i in which]
         return helper.make_node(op_type, inputs, outputs, domain="ai.onnx.preview.training", **attrs)
 
     both = atcpy.backend.run_node(
         node([0, 1]), [rate, count, *[array for group in arrays for array in group]], opset_version=1
     )
     for i in (0, 1):
-        alone = atcpy.backend.run_node(node([i]), [rate, count, *[group[i] for group in arrays]], opset_version=1)
-        assert [array.tolist() for array in both[i::2]] == [array.tolist() for array in alone]
+        single = atcpy.backend.run_node(node([i]), [rate, count, *[group[i] for group in arrays]], opset_version=1)
+        assert [array.tolist() for array in both[i::2]] == [array.tolist() for array in single]

@@ -27,16 +27,16 @@ def refusal(**options: Any) -> UsageError:
     return raised.value
 
 
-def test_a_size_that_is_fixed_once_is_fixed_wherever_its_name_stands() -> None:
+def test_fixing_a_symbol_fixes_all_its_uses() -> None:
     assert shapes(input_shape={"image": (2, 3, 16, 8)}) == {"image": (2, 3, 16, 8), "state": (2, 4), "any": None}
 
 
-def test_sizes_that_disagree_stay_as_they_are_given() -> None:
-    given = {"image": (2, 3, -1, 8), "state": (3, 4), "any": (5,)}
-    assert shapes(input_shape=given) == {"image": (2, 3, Sym("H"), 8), "state": (3, 4), "any": (5,)}
+def test_conflicting_sizes_of_a_symbol_are_applied_per_input() -> None:
+    input_shape = {"image": (2, 3, -1, 8), "state": (3, 4), "any": (5,)}
+    assert shapes(input_shape=input_shape) == {"image": (2, 3, Sym("H"), 8), "state": (3, 4), "any": (5,)}
 
 
-def test_ranges_stay_open_and_are_noted() -> None:
+def test_ranges_stay_symbolic_and_are_recorded() -> None:
     graph = parsed(TEXT, input_shape={"image": (DimRange(1, 8), DimRange(1, 4), DimRange(32, None), 8)}).graph
     image = graph.inputs[0]
     assert image.output.desc.shape == (Sym("N"), 3, Sym("H"), 8)
@@ -45,7 +45,7 @@ def test_ranges_stay_open_and_are_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "what", "hint"),
+    ("input_shape", "code", "what", "hint"),
     [
         ({"imag": (1, 3, 8, 8)}, "E10016", '--input_shape: no input "imag" in the model', 'did you mean "image"?'),
         ({"c": (1,)}, "E10017", '--input_shape: "c" is not an input', 'the inputs are "image", "state", "any"'),
@@ -57,8 +57,8 @@ def test_ranges_stay_open_and_are_noted() -> None:
          "--input_shape: image dimension 1: the model says 3, outside 4~6", "the model's shape is [N,3,H,8]"),
     ],
 )  # fmt: skip
-def test_wrong_shapes(given: Any, code: str, what: str, hint: str) -> None:
-    error = refusal(input_shape=given)
+def test_wrong_shapes_are_refused(input_shape: Any, code: str, what: str, hint: str) -> None:
+    error = refusal(input_shape=input_shape)
     assert (error.code, error.what, error.hint) == (code, what, hint)
 
 
@@ -67,7 +67,7 @@ def test_wrong_shapes(given: Any, code: str, what: str, hint: str) -> None:
     [(("c",), ["c"]), (("split:1",), ["e"]), (("split:1", "conv:0", "f"), ["e", "c", "f"]), (("c", "conv:0"), ["c"]),
      (("image",), ["image"])],
 )  # fmt: skip
-def test_outputs_are_chosen_by_value_or_by_node(names: tuple[str, ...], outputs: list[str]) -> None:
+def test_outputs_are_selected_by_value_or_by_node(names: tuple[str, ...], outputs: list[str]) -> None:
     assert [value.name for value in parsed(TEXT, out_nodes=names).graph.outputs] == outputs
 
 
@@ -80,25 +80,25 @@ def test_outputs_are_chosen_by_value_or_by_node(names: tuple[str, ...], outputs:
         ("conv", "E11017", '--out_nodes: no value "conv" in the model', '"conv" is a node: --out_nodes="conv:0"'),
     ],
 )
-def test_wrong_outputs(name: str, code: str, what: str, hint: str) -> None:
+def test_wrong_outputs_are_refused(name: str, code: str, what: str, hint: str) -> None:
     error = refusal(out_nodes=(name,))
     assert (error.code, error.what, error.hint) == (code, what, hint)
 
 
-def test_an_output_with_an_index_is_recognised() -> None:
+def test_an_output_with_an_index_is_refused_with_a_hint() -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (output_prob) { [last] output_prob = Relu(x) }'
     with pytest.raises(UsageError) as raised:
         parsed(text, out_nodes=("output_pro:0",))
     assert raised.value.hint == 'did you mean "output_prob"? ONNX outputs are named without an index'
 
 
-def test_static_names_every_open_input() -> None:
+def test_static_reports_every_input_with_symbolic_dims() -> None:
     error = refusal(static=True)
     assert [problem.code for problem in error.problems] == ["E11005"] * 3
     assert error.problems[0].hint == '--input_shape="image:<N>,3,<H>,8"'
     parsed(TEXT, static=True, input_shape={"image": (1, 3, 8, 8), "any": ()})
 
 
-def test_wrong_shapes_and_wrong_outputs_are_told_together() -> None:
+def test_wrong_shapes_and_wrong_outputs_are_reported_together() -> None:
     error = refusal(input_shape={"imag": (1,)}, out_nodes=("nothing",))
     assert sorted(problem.code for problem in error.problems) == ["E10016", "E11017"]

@@ -47,12 +47,12 @@ class Case:
         """The expected outputs."""
         if isinstance(self.expected, Callable):
             with np.errstate(all="ignore"):
-                made = self.expected(
+                results = self.expected(
                     *[item.array if isinstance(item, Const | Either) else item for item in self.inputs]
                 )
         else:
-            made = self.expected
-        return [np.asarray(item) for item in (made if isinstance(made, tuple | list) else (made,))]
+            results = self.expected
+        return [np.asarray(item) for item in (results if isinstance(results, tuple | list) else (results,))]
 
 
 def check(folder: Path, cases: Sequence[Case], mode: str = "known") -> None:
@@ -63,20 +63,20 @@ def check(folder: Path, cases: Sequence[Case], mode: str = "known") -> None:
     outputs: list[str] = []
     for index, case in enumerate(cases):
         inputs = []
-        for place, item in enumerate(case.inputs):
+        for input_index, item in enumerate(case.inputs):
             if isinstance(item, Const) or (isinstance(item, Either) and mode != "computed"):
                 inputs.append(g.const(item.array, item.dtype if isinstance(item, Const) else ""))
                 continue
-            name = f"x{index}_{place}"
+            name = f"x{index}_{input_index}"
             array = feeds[name] = np.asarray(item.array if isinstance(item, Either) else item)
             is_known = isinstance(item, Either) or not (case.is_dynamic or mode != "known")
             inputs.append(g.input(name, str(array.dtype), array.shape if is_known else [None] * array.ndim))
-        made = g.add(case.op, *inputs, name=f"y{index}", **case.attrs)
-        outputs += [f"{made}:{place}" for place in range(len(case.results()))]
+        node = g.add(case.op, *inputs, name=f"y{index}", **case.attrs)
+        outputs += [f"{node}:{output}" for output in range(len(case.results()))]
     results = iter(g.run(folder, feeds, *outputs))
     for index, case in enumerate(cases):
-        for place, expected in enumerate(case.results()):
-            _compare(f"case {index}, {case.op}:{place} {case.attrs}, {mode}", next(results), expected, case.tolerance)
+        for output, expected in enumerate(case.results()):
+            _compare(f"case {index}, {case.op}:{output} {case.attrs}, {mode}", next(results), expected, case.tolerance)
 
 
 def _compare(what: str, result: Array, expected: Array, tolerance: float | None) -> None:

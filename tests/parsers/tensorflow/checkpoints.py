@@ -106,8 +106,8 @@ def write_checkpoint(
     entries = {b"": BundleHeaderProto(num_shards=shards).SerializeToString()}
 
     def put(key: bytes, array: Array | list[bytes], number: int) -> None:
-        held = data[number % shards]
-        held.extend(bytes(pad))
+        shard = data[number % shards]
+        shard.extend(bytes(pad))
         if isinstance(array, list):
             content, crc = string_content(array)
             kind, shape = DataType.DT_STRING, (len(array),)
@@ -115,8 +115,8 @@ def write_checkpoint(
             content = array.tobytes()
             crc, kind, shape = masked(content), NUMBERS[str(array.dtype)], array.shape
         entry = BundleEntryProto(dtype=kind, shape=shape_proto(shape), crc32c=crc)
-        entry.shard_id, entry.offset, entry.size = number % shards, len(held), len(content)
-        held.extend(content)
+        entry.shard_id, entry.offset, entry.size = number % shards, len(shard), len(content)
+        shard.extend(content)
         entries[key] = entry.SerializeToString()
 
     for number, (name, array) in enumerate(tensors.items()):
@@ -129,8 +129,8 @@ def write_checkpoint(
         for index, box in enumerate(boxes):
             extents = [TensorSliceProto.Extent(start=start, length=length) for start, length in box]
             whole.slices.append(TensorSliceProto(extent=extents))
-            places = tuple(slice(start, start + length) for start, length in box)
-            put(part_key(name, box), array[places], number + index)
+            slices = tuple(slice(start, start + length) for start, length in box)
+            put(part_key(name, box), array[slices], number + index)
         entries[name.encode()] = whole.SerializeToString()
     prefix.parent.mkdir(parents=True, exist_ok=True)
     prefix.with_name(prefix.name + ".index").write_bytes(table(entries, **layout))

@@ -27,8 +27,8 @@ def main(count: int, first: int, oracle: str) -> int:
             except Exception as error:  # noqa: BLE001 the others are to be seen, too
                 problems.append(f"seed {graph.seed}: {type(error).__name__} {error}")
             problems += _of_mutants(graph, Path(folder))
-    asked = f", {oracle} answered for {len(opinions)}" if oracle else ""
-    print(*problems, f"{len(graphs)} graphs{asked}", sep="\n")
+    answered = f", {oracle} answered for {len(opinions)}" if oracle else ""
+    print(*problems, f"{len(graphs)} graphs{answered}", sep="\n")
     return int(bool(problems))
 
 
@@ -47,5 +47,5 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--oracle", default="")
-    said = parser.parse_args()
-    sys.exit(main(said.count, said.seed, said.oracle))
+    arguments = parser.parse_args()
+    sys.exit(main(arguments.count, arguments.seed, arguments.oracle))

@@ -66,48 +66,48 @@ def shape_proto(shape: Sequence[int | None] | None) -> TensorShapeProto:
 
 def tensor_proto(array: npt.ArrayLike, dtype: str = "") -> TensorProto:
     """A constant."""
-    held = np.asarray(array, dtype or None)
+    values = np.asarray(array, dtype or None)
     return TensorProto(
-        dtype=DataType.ValueType(NUMBERS[str(held.dtype)]),
-        tensor_shape=shape_proto(held.shape),
-        tensor_content=held.tobytes(),
+        dtype=DataType.ValueType(NUMBERS[str(values.dtype)]),
+        tensor_shape=shape_proto(values.shape),
+        tensor_content=values.tobytes(),
     )
 
 
 def attr_value(value: object) -> AttrValue:
     """An attribute from a plain value; bool, int, float, str, Type, Function, lists of them, or a message."""
-    made = AttrValue()
+    attr = AttrValue()
     match value:
         case bool():
-            made.b = value
+            attr.b = value
         case int():
-            made.i = value
+            attr.i = value
         case float():
-            made.f = value
+            attr.f = value
         case str():
-            made.s = value.encode()
+            attr.s = value.encode()
         case Type(name):
-            made.type = DataType.ValueType(NUMBERS[name])
+            attr.type = DataType.ValueType(NUMBERS[name])
         case Function(name):
-            made.func.CopyFrom(NameAttrList(name=name))
+            attr.func.CopyFrom(NameAttrList(name=name))
         case TensorProto():
-            made.tensor.CopyFrom(value)
+            attr.tensor.CopyFrom(value)
         case TensorShapeProto():
-            made.shape.CopyFrom(value)
+            attr.shape.CopyFrom(value)
         case list() | tuple():
-            _fill_list(made, value)
+            _fill_list(attr, value)
         case _:
             raise TypeError(value)
-    return made
+    return attr
 
 
-def _fill_list(made: AttrValue, items: Sequence[object]) -> None:
-    made.list.SetInParent()
+def _fill_list(attr: AttrValue, items: Sequence[object]) -> None:
+    attr.list.SetInParent()
     for item in items:
         single = attr_value(item)
         kind = single.WhichOneof("value")
         assert kind is not None
-        field_of_list = getattr(made.list, kind)
+        field_of_list = getattr(attr.list, kind)
         content = getattr(single, kind)
         if hasattr(field_of_list, "add") and not isinstance(content, int | float | bytes):
             field_of_list.add().CopyFrom(content)
@@ -117,10 +117,10 @@ def _fill_list(made: AttrValue, items: Sequence[object]) -> None:
 
 def node(op: str, name: str, *inputs: str, **attrs: object) -> NodeDef:
     """One node."""
-    made = NodeDef(name=name, op=op, input=inputs)
+    result = NodeDef(name=name, op=op, input=inputs)
     for key, value in attrs.items():
-        made.attr[key].CopyFrom(attr_value(value))
-    return made
+        result.attr[key].CopyFrom(attr_value(value))
+    return result
 
 
 @dataclass(slots=True)
@@ -132,9 +132,9 @@ class TfBuilder:
 
     def add(self, op: str, *inputs: str, name: str = "", **attrs: object) -> str:
         """Adds a node."""
-        made = node(op, name or f"n{len(self.graph.node)}", *inputs, **attrs)
-        self.graph.node.append(made)
-        return made.name
+        result = node(op, name or f"n{len(self.graph.node)}", *inputs, **attrs)
+        self.graph.node.append(result)
+        return result.name
 
     def input(self, name: str, dtype: str, shape: Sequence[int | None] | None) -> str:
         """Adds a Placeholder."""
@@ -150,20 +150,20 @@ class TfBuilder:
         """Adds a function: what `body` holds, with arguments of these types. Its nodes read each other by output 0,
         or by `node:name_of_output:0`.
         """
-        made = FunctionDef()
-        made.signature.name = name
+        definition = FunctionDef()
+        definition.signature.name = name
         for argument, dtype in arguments.items():
-            made.signature.input_arg.add(name=argument, type=DataType.ValueType(NUMBERS[dtype]))
+            definition.signature.input_arg.add(name=argument, type=DataType.ValueType(NUMBERS[dtype]))
         names = {item.name for item in body.graph.node}
         for item in body.graph.node:
-            copy = made.node_def.add()
+            copy = definition.node_def.add()
             copy.CopyFrom(item)
-            for place, text in enumerate(item.input):
-                copy.input[place] = f"{text}:output:0" if text in names else text
+            for input_index, text in enumerate(item.input):
+                copy.input[input_index] = f"{text}:output:0" if text in names else text
         for index, result in enumerate(results):
-            made.signature.output_arg.add(name=f"r{index}")
-            made.ret[f"r{index}"] = f"{result}:output:0" if result in names else result
-        self.graph.library.function.append(made)
+            definition.signature.output_arg.add(name=f"r{index}")
+            definition.ret[f"r{index}"] = f"{result}:output:0" if result in names else result
+        self.graph.library.function.append(definition)
         return Function(name)
 
     def run(

@@ -14,29 +14,29 @@ _NUMBERS = (-1, 0, 1, 2, 3, 7, 2**31, -(2**63), 2**63 - 1)
 _TEXTS = (b"", b"NHWC", b"NCHW", b"SAME", b"EXPLICIT", b"\xff\xfe", b"x" * 1000)
 _TYPES = (0, 1, 2, 3, 4, 7, 8, 9, 10, 14, 19, 20, 21, 101)
 _SIZES = (-9, -1, 0, 1, 2, 3, 5, 2**35)
-_PLACES = (":1", ":99", ":-1", ":x", ":", ":0:0", ":²", ":" + "9" * 30)
+_OUTPUT_INDICES = (":1", ":99", ":-1", ":x", ":", ":0:0", ":²", ":" + "9" * 30)
 
 
 def _attr(chance: random.Random) -> AttrValue:
-    made = AttrValue()
+    attr = AttrValue()
     match chance.randrange(8):
         case 0:
-            made.i = chance.choice(_NUMBERS)
+            attr.i = chance.choice(_NUMBERS)
         case 1:
-            made.s = chance.choice(_TEXTS)
+            attr.s = chance.choice(_TEXTS)
         case 2:
-            made.f = chance.choice([0.0, -1.0, float("nan"), float("inf"), 1e38])
+            attr.f = chance.choice([0.0, -1.0, float("nan"), float("inf"), 1e38])
         case 3:
-            made.type = chance.choice(_TYPES)  # type: ignore[assignment]
+            attr.type = chance.choice(_TYPES)  # type: ignore[assignment]
         case 4:
-            made.list.i.extend(chance.choice([[], [1], [-1, 2], [1, 2, 2, 1], [2**62] * 4]))
+            attr.list.i.extend(chance.choice([[], [1], [-1, 2], [1, 2, 2, 1], [2**62] * 4]))
         case 5:
-            made.func.name = chance.choice(["", "nothing"])
+            attr.func.name = chance.choice(["", "nothing"])
         case 6:
-            _shape(made, chance)
+            _shape(attr, chance)
         case _:
-            made.tensor.CopyFrom(TensorProto(dtype=chance.choice([1, 3, 9, 10])))  # type: ignore[arg-type]
-    return made
+            attr.tensor.CopyFrom(TensorProto(dtype=chance.choice([1, 3, 9, 10])))  # type: ignore[arg-type]
+    return attr
 
 
 def _shape(attr: AttrValue, chance: random.Random) -> None:
@@ -71,7 +71,7 @@ def _damage_node(node: NodeDef, others: list[NodeDef], chance: random.Random) ->
         case 4 if node.input:
             del node.input[chance.randrange(len(node.input))]
         case 5 if node.input:
-            node.input[chance.randrange(len(node.input))] += chance.choice(_PLACES)
+            node.input[chance.randrange(len(node.input))] += chance.choice(_OUTPUT_INDICES)
         case 6:
             node.input.append(other.name)
         case 7:
@@ -82,8 +82,8 @@ def _damage_node(node: NodeDef, others: list[NodeDef], chance: random.Random) ->
 
 def mutant(graph: GraphDef, chance: random.Random) -> GraphDef:
     """A graph with some damage."""
-    made = GraphDef.FromString(graph.SerializeToString())
-    nodes = [*made.node, *(node for function in made.library.function for node in function.node_def)]
+    result = GraphDef.FromString(graph.SerializeToString())
+    nodes = [*result.node, *(node for function in result.library.function for node in function.node_def)]
     for _ in range(chance.choice([1, 1, 1, 2, 4])):
         node = chance.choice(nodes)
         if node.op == "Const" and chance.random() < 0.7:
@@ -92,7 +92,7 @@ def mutant(graph: GraphDef, chance: random.Random) -> GraphDef:
             _shape(node.attr["shape"], chance)
         else:
             _damage_node(node, nodes, chance)
-    return made
+    return result
 
 
 def damage_file(path: Path, chance: random.Random) -> None:
@@ -119,7 +119,7 @@ def damage_file(path: Path, chance: random.Random) -> None:
 def problem(path: Path, folder: Path, what: str, **options: object) -> str:
     """What is wrong with the answer to a model; "" if it is a package or an error that tells what is wrong with it."""
     try:
-        atcpy.convert(str(path), str(folder / "made.om"), **options)
+        atcpy.convert(str(path), str(folder / "mutant.om"), **options)
     except InternalError as error:
         return f"{what}: {error}"
     except AtcError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.parsers.tensorflow.random_graphs import RandomGraph
 
 
-ALL, ALONE = "all", "alone"
+TOGETHER, ONE_BY_ONE = "all", "alone"
 
 
 def interpreter(oracle: str) -> str:
@@ -35,32 +35,32 @@ def ask(oracle: str, graphs: Sequence[RandomGraph]) -> dict[int, list[str]]:
     for several outputs together that it gives right ones for alone: it is asked again then, one by one. A graph at
     which it crashed has no entry: it happens to one in 300.
     """
-    opinions = _opinions(oracle, graphs, ALL)
+    opinions = _opinions(oracle, graphs, TOGETHER)
     if oracle == "openvino" and (doubtful := [graph for graph in graphs if opinions.get(graph.seed)]):
-        opinions |= _opinions(oracle, doubtful, ALONE)
+        opinions |= _opinions(oracle, doubtful, ONE_BY_ONE)
     return opinions
 
 
-def _opinions(oracle: str, graphs: Sequence[RandomGraph], manner: str) -> dict[int, list[str]]:
+def _opinions(oracle: str, graphs: Sequence[RandomGraph], mode: str) -> dict[int, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         for graph in graphs:
             Path(folder, f"{graph.seed}.pb").write_bytes(graph.builder.graph.SerializeToString())
             np.savez(Path(folder, f"{graph.seed}.npz"), **graph.feeds)
             Path(folder, f"{graph.seed}.txt").write_text("\n".join(graph.expected))
         assert interpreter(oracle), f"no interpreter has {oracle}"
-        command = [interpreter(oracle), __file__, oracle, folder, manner]
+        command = [interpreter(oracle), __file__, oracle, folder, mode]
         while subprocess.run(command, check=False, capture_output=True, timeout=600).returncode:
             died = next(path for path in _questions(folder) if not _answer(path).exists())
             np.savez(_answer(died), died=np.array(True))
         opinions = {}
         for graph in graphs:
-            with np.load(Path(folder, f"{graph.seed}.out.npz")) as made:
-                if "died" in made:
+            with np.load(Path(folder, f"{graph.seed}.out.npz")) as answer:
+                if "died" in answer:
                     continue
-                if "error" in made:
-                    opinions[graph.seed] = [f"seed {graph.seed}, {oracle} refuses: {made['error']}"]
+                if "error" in answer:
+                    opinions[graph.seed] = [f"seed {graph.seed}, {oracle} refuses: {answer['error']}"]
                 else:
-                    found = graph.differences([made[str(index)] for index in range(len(graph.expected))])
+                    found = graph.differences([answer[str(index)] for index in range(len(graph.expected))])
                     opinions[graph.seed] = [f"{oracle}: {problem}" for problem in found]
         return opinions
 
@@ -79,13 +79,13 @@ def _by_openvino(path: Path, feeds: dict[str, Any], outputs: list[str]) -> list[
     core = openvino.Core()
     model = core.read_model(path)
     ports = {name: port for port in model.outputs for name in port.get_names()}
-    wanted = [ports[name if ":" in name else f"{name}:0"] for name in outputs]
-    part = openvino.Model([port.get_node() for port in wanted], model.get_parameters())
+    requested = [ports[name if ":" in name else f"{name}:0"] for name in outputs]
+    part = openvino.Model([port.get_node() for port in requested], model.get_parameters())
     compiled = core.compile_model(part, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     # A constant graph has no inputs; any other calls them by the name of the node or of its tensor.
     by_port = {port: array for port in compiled.inputs for name, array in feeds.items() if _is_called(port, name)}
     results = compiled(by_port)
-    return [results[index] for index in range(len(wanted))]
+    return [results[index] for index in range(len(requested))]
 
 
 def _is_called(port: Any, name: str) -> bool:
@@ -104,7 +104,7 @@ def _by_tensorflow(path: Path, feeds: dict[str, Any], outputs: list[str]) -> lis
             return list(session.run(names, {f"{name}:0": array for name, array in feeds.items()}))
 
 
-def main(oracle: str, folder: str, manner: str) -> None:
+def main(oracle: str, folder: str, mode: str) -> None:
     """Answers for all graphs of a folder, all outputs at once or each alone."""
     run = _by_openvino if oracle == "openvino" else _by_tensorflow
     for path in _questions(folder):
@@ -113,9 +113,9 @@ def main(oracle: str, folder: str, manner: str) -> None:
         with np.load(path.with_suffix(".npz")) as feeds:
             try:
                 outputs = path.with_suffix(".txt").read_text().split("\n")
-                parts = [outputs] if manner == ALL else [[name] for name in outputs]
-                made = [array for part in parts for array in run(path, dict(feeds), part)]
-                answer = {str(index): np.asarray(array) for index, array in enumerate(made)}
+                parts = [outputs] if mode == TOGETHER else [[name] for name in outputs]
+                arrays = [array for part in parts for array in run(path, dict(feeds), part)]
+                answer = {str(index): np.asarray(array) for index, array in enumerate(arrays)}
             except Exception as error:  # noqa: BLE001 an answer, too
                 answer = {"error": np.array(str(error)[:2000])}
         np.savez(_answer(path), **answer)

@@ -16,7 +16,7 @@ def _moved(s: Sketch, op: str, x: Item, others: list[str], array: Array, **attrs
 
 @recipe
 def reshape(s: Sketch) -> None:
-    x = s.take(s.pick("ffi"), least_rank=1)
+    x = s.take(s.pick("ffi"), min_rank=1)
     sizes = [int(size) for size in x.array.shape]
     at = int(s.rng.integers(len(sizes)))
     new = [*sizes[:at], -1] if s.rng.random() < 0.5 or at == len(sizes) - 1 else [-1, *sizes[at + 1 :]]
@@ -27,7 +27,7 @@ def reshape(s: Sketch) -> None:
 
 @recipe
 def transpose(s: Sketch) -> None:
-    x = s.take(s.pick("ffi"), least_rank=2)
+    x = s.take(s.pick("ffi"), min_rank=2)
     first = [0] if s.is_open else []
     perm = [*first, *(int(axis) + len(first) for axis in s.rng.permutation(x.array.ndim - len(first)))]
     _moved(s, "Transpose", x, [s.const(perm, "int32")], x.array.transpose(perm), Tperm=INT)
@@ -53,7 +53,7 @@ def squeeze(s: Sketch) -> None:
 
 @recipe
 def join(s: Sketch) -> None:
-    x = s.take(s.pick("ffi"), least_rank=1)
+    x = s.take(s.pick("ffi"), min_rank=1)
     axis = int(s.rng.integers(x.array.ndim))
     attrs = {"T": x.type, "Tidx": INT, "N": 2}
     s.put(
@@ -76,34 +76,34 @@ def stack(s: Sketch) -> None:
 
 @recipe
 def split(s: Sketch) -> None:
-    x = s.take(least_rank=1)
+    x = s.take(min_rank=1)
     axis = x.array.ndim - 1
     if x.array.shape[axis] % 2 or not x.array.size:
         raise Unfit
-    made = s.node("Split", [s.const(axis, "int32"), x.name], T=x.type, num_split=2)
+    output = s.node("Split", [s.const(axis, "int32"), x.name], T=x.type, num_split=2)
     first, second = np.split(x.array, 2, axis)
-    s.keep(made, first, is_exact=x.is_exact)
-    s.keep(f"{made}:1", second, is_exact=x.is_exact)
+    s.add_item(output, first, is_exact=x.is_exact)
+    s.add_item(f"{output}:1", second, is_exact=x.is_exact)
 
 
 @recipe
 def unstack(s: Sketch) -> None:
-    x = s.take(least_rank=2)
+    x = s.take(min_rank=2)
     size = x.array.shape[-1]
-    made = s.node("Unpack", [x.name], T=x.type, num=size, axis=-1)
-    s.keep(f"{made}:{size - 1}" if size > 1 else made, x.array[..., -1], is_exact=x.is_exact)
+    output = s.node("Unpack", [x.name], T=x.type, num=size, axis=-1)
+    s.add_item(f"{output}:{size - 1}" if size > 1 else output, x.array[..., -1], is_exact=x.is_exact)
 
 
 @recipe
 def pad(s: Sketch) -> None:
-    x = s.take(least_rank=1)
+    x = s.take(min_rank=1)
     pads = s.rng.integers(0, 3, (x.array.ndim, 2))
     _moved(s, "Pad", x, [s.const(pads, "int32")], np.pad(x.array, pads), Tpaddings=INT)
 
 
 @recipe
 def mirror(s: Sketch) -> None:
-    x = s.take(least_rank=2)
+    x = s.take(min_rank=2)
     if min(x.array.shape[1:]) < 2:
         raise Unfit
     pads = np.array([[0, 0], *s.rng.integers(0, 2, (x.array.ndim - 1, 2))])
@@ -113,27 +113,27 @@ def mirror(s: Sketch) -> None:
 
 @recipe
 def reverse(s: Sketch) -> None:
-    x = s.take(s.pick("fi"), least_rank=1)
+    x = s.take(s.pick("fi"), min_rank=1)
     axis = int(s.rng.integers(x.array.ndim))
     _moved(s, "ReverseV2", x, [s.const([axis], "int32")], np.flip(x.array, axis), Tidx=INT)
 
 
 @recipe
 def gather(s: Sketch) -> None:
-    x = s.take(least_rank=1)
+    x = s.take(min_rank=1)
     axis = int(s.rng.integers(x.array.ndim))
-    places = s.rng.integers(0, x.array.shape[axis], s.pick([(2,), (3, 2), ()])) if x.array.size else None
-    if places is None:
+    indices = s.rng.integers(0, x.array.shape[axis], s.pick([(2,), (3, 2), ()])) if x.array.size else None
+    if indices is None:
         raise Unfit
-    inputs = [s.const(places, "int32"), s.const(axis, "int32")]
-    array = np.take(x.array, places, axis)
+    inputs = [s.const(indices, "int32"), s.const(axis, "int32")]
+    array = np.take(x.array, indices, axis)
     attrs = {"Tparams": x.type, "Tindices": INT, "Taxis": INT, "batch_dims": 0}
     s.put("GatherV2", [x.name, *inputs], array, is_exact=x.is_exact, **attrs)
 
 
 @recipe
 def window_of(s: Sketch) -> None:
-    x = s.take(s.pick("ffi"), least_rank=1)
+    x = s.take(s.pick("ffi"), min_rank=1)
     sizes = x.array.shape
     starts = [int(s.rng.integers(size)) if axis and size else 0 for axis, size in enumerate(sizes)]
     counts = [-1 if s.rng.random() < 0.5 or not axis else int(s.rng.integers(1, size - start + 1))
@@ -144,7 +144,7 @@ def window_of(s: Sketch) -> None:
 
 @recipe
 def steps_of(s: Sketch) -> None:
-    x = s.take(s.pick("ffi"), least_rank=2)
+    x = s.take(s.pick("ffi"), min_rank=2)
     size = x.array.shape[1]
     step = s.pick([1, 2, -1])
     is_row = bool(s.rng.random() < 0.3)
@@ -161,7 +161,7 @@ def steps_of(s: Sketch) -> None:
 @recipe
 def rows_of_unknown_count(s: Sketch) -> None:
     """Reshape to a shape that is computed: [batch, −1]."""
-    x = s.take(least_rank=2)
+    x = s.take(min_rank=2)
     if not x.array.size:
         raise Unfit
     shape = s.node("Shape", [x.name], T=x.type, out_type=INT)
@@ -217,14 +217,14 @@ def convolution(s: Sketch) -> None:
     channels = x.array.shape[3]
     if s.rng.random() < 0.6:
         name, w = s.weights(window, window, channels, int(s.rng.integers(1, 6)), scale=0.3)
-        made = s.node("Conv2D", [x.name, name], dilations=[1, 1, 1, 1], **attrs)
+        output = s.node("Conv2D", [x.name, name], dilations=[1, 1, 1, 1], **attrs)
         array = np.einsum("nrcijk,ijko->nrco", views, w)
     else:
         name, w = s.weights(window, window, channels, 2)
-        made = s.node("DepthwiseConv2dNative", [x.name, name], dilations=[1, 1, 1, 1], **attrs)
+        output = s.node("DepthwiseConv2dNative", [x.name, name], dilations=[1, 1, 1, 1], **attrs)
         array = np.einsum("nrcijk,ijkm->nrckm", views, w).reshape(*views.shape[:3], -1)
     bias, b = s.weights(array.shape[3])
-    s.put("BiasAdd", [made, bias], array + b, T=x.type, data_format="NHWC")
+    s.put("BiasAdd", [output, bias], array + b, T=x.type, data_format="NHWC")
 
 
 @recipe

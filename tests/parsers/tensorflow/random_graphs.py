@@ -59,12 +59,12 @@ class Sketch:
         """One of some."""
         return options[int(self.rng.integers(len(options)))]
 
-    def take(self, kind: str = "f", least_rank: int = 0, rank: int = -1, *, is_exact: bool = False) -> Item:
+    def take(self, kind: str = "f", min_rank: int = 0, rank: int = -1, *, is_exact: bool = False) -> Item:
         """A value of some kind: f, i, b. Newer ones are likelier."""
         fitting = [
             item
             for item in self.pool
-            if item.array.dtype.kind == kind and item.array.ndim >= least_rank and rank in (-1, item.array.ndim)
+            if item.array.dtype.kind == kind and item.array.ndim >= min_rank and rank in (-1, item.array.ndim)
             if item.is_exact or not is_exact
         ]
         if not fitting:
@@ -85,7 +85,7 @@ class Sketch:
     def put(self, op: str, inputs: Sequence[str], array: Any, *, is_exact: bool = False, **attrs: Any) -> Item:
         """A node, and its result."""
         name = self.node(op, inputs, **attrs)
-        return self.keep(name, array, is_exact=is_exact)
+        return self.add_item(name, array, is_exact=is_exact)
 
     def node(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
         """A node; Unfit if it cannot be converted yet."""
@@ -93,7 +93,7 @@ class Sketch:
             raise Unfit
         return self.builder.add(op, *inputs, **attrs)
 
-    def keep(self, name: str, array: Any, *, is_exact: bool = False) -> Item:
+    def add_item(self, name: str, array: Any, *, is_exact: bool = False) -> Item:
         """Notes a result, if it is neither too large nor wild."""
         result = np.asarray(array)
         if result.size > MAX_ELEMENTS or (result.size and not np.all(np.abs(result.astype(np.float64)) < 1e4)):
@@ -248,25 +248,25 @@ def conversion(s: Sketch) -> None:
 
 @recipe
 def reduction(s: Sketch) -> None:
-    x, op = s.take(least_rank=1), s.pick(list(_REDUCTIONS))
+    x, op = s.take(min_rank=1), s.pick(list(_REDUCTIONS))
     rank = x.array.ndim
     axes = tuple(int(axis) for axis in s.rng.permutation(rank)[: int(s.rng.integers(1, rank + 1))])
-    keep = bool(s.rng.random() < 0.5)
-    said = [axis - rank if s.rng.random() < 0.3 else axis for axis in axes]
-    array = _REDUCTIONS[op](x.array, axes, keepdims=keep)
-    s.put(op, [x.name, s.const(said, "int32")], array, T=x.type, Tidx=Type("int32"), keep_dims=keep)
+    keepdims = bool(s.rng.random() < 0.5)
+    listed_axes = [axis - rank if s.rng.random() < 0.3 else axis for axis in axes]
+    array = _REDUCTIONS[op](x.array, axes, keepdims=keepdims)
+    s.put(op, [x.name, s.const(listed_axes, "int32")], array, T=x.type, Tidx=Type("int32"), keep_dims=keepdims)
 
 
 @recipe
 def truth_reduction(s: Sketch) -> None:
-    x, op = s.take("b", least_rank=1), s.pick(["All", "Any"])
+    x, op = s.take("b", min_rank=1), s.pick(["All", "Any"])
     array = (np.all if op == "All" else np.any)(x.array, -1)
     s.put(op, [x.name, s.const([-1], "int32")], array, is_exact=True, Tidx=Type("int32"), keep_dims=False)
 
 
 @recipe
-def place(s: Sketch) -> None:
-    x, op = s.take(least_rank=1, is_exact=True), s.pick(["ArgMax", "ArgMin"])
+def arg_reduction(s: Sketch) -> None:
+    x, op = s.take(min_rank=1, is_exact=True), s.pick(["ArgMax", "ArgMin"])
     axis = int(s.rng.integers(x.array.ndim))
     if len(np.unique(x.array)) < x.array.size:
         raise Unfit
@@ -277,7 +277,7 @@ def place(s: Sketch) -> None:
 
 @recipe
 def product(s: Sketch) -> None:
-    x = s.take(least_rank=2)
+    x = s.take(min_rank=2)
     wide = int(s.rng.integers(1, 7))
     if x.array.ndim == 2:
         flip = bool(s.rng.random() < 0.3)
@@ -295,7 +295,7 @@ def product(s: Sketch) -> None:
 
 @recipe
 def softmax(s: Sketch) -> None:
-    x = s.take(least_rank=1)
+    x = s.take(min_rank=1)
     shifted = x.array - x.array.max(-1, keepdims=True)
     array = np.exp(shifted) / np.exp(shifted).sum(-1, keepdims=True)
     s.put("Softmax", [x.name], array, T=x.type)  # of LogSoftmax OpenVINO is no judge: docs/peer-bugs.md
@@ -303,7 +303,7 @@ def softmax(s: Sketch) -> None:
 
 @recipe
 def running_sum(s: Sketch) -> None:
-    x = s.take(least_rank=1)
+    x = s.take(min_rank=1)
     axis, reverse = int(s.rng.integers(x.array.ndim)), bool(s.rng.random() < 0.5)
     array = np.flip(np.flip(x.array, axis).cumsum(axis), axis) if reverse else x.array.cumsum(axis)
     attrs = {"T": x.type, "Tidx": Type("int32"), "exclusive": False, "reverse": reverse}
@@ -312,7 +312,7 @@ def running_sum(s: Sketch) -> None:
 
 @recipe
 def normalization(s: Sketch) -> None:
-    x = s.take(least_rank=2)
+    x = s.take(min_rank=2)
     axes = s.const([-1], "int32")
     attrs = {"T": x.type, "Tidx": Type("int32"), "keep_dims": True}
     mean = s.node("Mean", [x.name, axes], **attrs)
@@ -332,10 +332,10 @@ def draw_input(s: Sketch, index: int) -> None:
     shape = shapes[index] if index < 1 else s.pick(shapes)
     name, is_float = f"in{index}", index == 0 or bool(s.rng.random() < 0.75)
     values = s.rng.standard_normal(shape).astype(np.float32) if is_float else s.rng.integers(-9, 10, shape, np.int32)
-    told = (None, *shape[1:]) if s.is_open and s.rng.random() < 0.7 else shape
-    s.builder.input(name, str(values.dtype), told)
+    declared = (None, *shape[1:]) if s.is_open and s.rng.random() < 0.7 else shape
+    s.builder.input(name, str(values.dtype), declared)
     s.feeds[name] = values
-    s.keep(name, values.astype(np.float64) if is_float else values, is_exact=True)
+    s.add_item(name, values.astype(np.float64) if is_float else values, is_exact=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,12 +351,12 @@ class RandomGraph:
         """What is wrong with the outputs that someone made of the inputs."""
         found = []
         for (name, expected), result in zip(self.expected.items(), results, strict=True):
-            wanted = "float32" if expected.dtype.kind == "f" else str(expected.dtype)
-            if (str(result.dtype), result.shape) != (wanted, expected.shape):
-                found.append(f"seed {self.seed}, {name}: {result.dtype} {result.shape}, not {wanted} {expected.shape}")
+            dtype = "float32" if expected.dtype.kind == "f" else str(expected.dtype)
+            if (str(result.dtype), result.shape) != (dtype, expected.shape):
+                found.append(f"seed {self.seed}, {name}: {result.dtype} {result.shape}, not {dtype} {expected.shape}")
             elif expected.size:
                 gap = np.abs(result.astype(np.float64) - expected.astype(np.float64)).max()
-                bound = TOLERANCE * max(1.0, np.abs(expected).max()) if wanted == "float32" else 0
+                bound = TOLERANCE * max(1.0, np.abs(expected).max()) if dtype == "float32" else 0
                 if not gap <= bound:
                     found.append(f"seed {self.seed}, {name}: off by {gap}")
         return found
@@ -371,18 +371,18 @@ def random_graph(seed: int) -> RandomGraph:
     for index in range(int(s.rng.integers(2, 5))):
         draw_input(s, index)
     inputs = set(s.feeds)
-    wanted = int(s.rng.integers(8, 18))
-    for _ in range(20 * wanted):
+    node_count = int(s.rng.integers(8, 18))
+    for _ in range(20 * node_count):
         try:
             s.pick(RECIPES)(s)
         except Unfit:
             continue
-        if len(s.pool) - len(inputs) >= wanted:
+        if len(s.pool) - len(inputs) >= node_count:
             break
     # An output that is an input loses its name in OpenVINO.
     sources = [item.array for item in s.pool if item.name in inputs]
-    made = [item for item in s.pool if not any(item.array is array for array in sources)]
-    ends = [item for item in made if item.name not in s.read] or made[-1:]
+    computed = [item for item in s.pool if not any(item.array is array for array in sources)]
+    ends = [item for item in computed if item.name not in s.read] or computed[-1:]
     expected = {
         s.node("Identity", [item.name], T=item.type, name=f"out{at}"): item.array for at, item in enumerate(ends)
     }

@@ -25,10 +25,11 @@ def _shared(a: Array, b: Array) -> float:
     return both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both)
 
 
-def _kept(boxes: Array, scores: Array, most: int, iou: float, least: float = -np.inf) -> list[int]:
+def _selected(boxes: Array, scores: Array, max_boxes: int, iou: float, min_score: float = -np.inf) -> list[int]:
     kept: list[int] = []
     for index in np.argsort(-scores, kind="stable"):
-        if len(kept) < most and scores[index] > least and all(_shared(boxes[index], boxes[k]) <= iou for k in kept):
+        overlaps = (_shared(boxes[index], boxes[k]) for k in kept)
+        if len(kept) < max_boxes and scores[index] > min_score and all(overlap <= iou for overlap in overlaps):
             kept.append(int(index))
     return kept
 
@@ -40,18 +41,19 @@ def test_suppression(tmp_path: Path, is_open: bool) -> None:
     g = TfBuilder()
     b = g.input("b", "float32", (None, 4) if is_open else (50, 4))
     s = g.input("s", "float32", (None,) if is_open else (50,))
-    most, iou, least, none = g.const(30, "int32"), g.const(F32(0.1)), g.const(scores[7]), g.const(F32(0))
-    plain = [g.add("NonMaxSuppression", b, s, most, iou_threshold=0.1), g.add("NonMaxSuppressionV2", b, s, most, iou),
-             g.add("NonMaxSuppressionV3", b, s, most, iou, least)]  # fmt: skip
-    padded = g.add("NonMaxSuppressionV4", b, s, most, iou, least, pad_to_max_output_size=True)
-    fifth = g.add("NonMaxSuppressionV5", b, s, most, iou, least, none)
-    filled = g.add("NonMaxSuppressionV5", b, s, most, iou, least, none, pad_to_max_output_size=True)
+    limit, iou, min_score, none = g.const(30, "int32"), g.const(F32(0.1)), g.const(scores[7]), g.const(F32(0))
+    plain = [g.add("NonMaxSuppression", b, s, limit, iou_threshold=0.1), g.add("NonMaxSuppressionV2", b, s, limit, iou),
+             g.add("NonMaxSuppressionV3", b, s, limit, iou, min_score)]  # fmt: skip
+    padded = g.add("NonMaxSuppressionV4", b, s, limit, iou, min_score, pad_to_max_output_size=True)
+    fifth = g.add("NonMaxSuppressionV5", b, s, limit, iou, min_score, none)
+    filled = g.add("NonMaxSuppressionV5", b, s, limit, iou, min_score, none, pad_to_max_output_size=True)
     names = [*plain, padded, f"{padded}:1", fifth, f"{fifth}:1", f"{fifth}:2", filled, f"{filled}:1"]
     ys = g.run(tmp_path, {"b": boxes, "s": scores}, *names)
-    all_kept, kept = _kept(boxes, scores, 30, 0.1), _kept(boxes, scores, 30, 0.1, scores[7])
-    rest = [0] * (30 - len(kept))
-    wanted = [all_kept, all_kept, kept, kept + rest, len(kept), kept, scores[kept], len(kept), kept + rest]
-    for y, expected in zip(ys, [*wanted, [*scores[kept], *rest]], strict=True):
+    all_kept, kept = _selected(boxes, scores, 30, 0.1), _selected(boxes, scores, 30, 0.1, scores[7])
+    padding = [0] * (30 - len(kept))
+    padded_indices, padded_scores = kept + padding, [*scores[kept], *padding]
+    by_op = [all_kept, all_kept, kept, padded_indices, len(kept), kept, scores[kept], len(kept)]
+    for y, expected in zip(ys, [*by_op, padded_indices, padded_scores], strict=True):
         assert y.dtype in (np.int32, np.float32)
         np.testing.assert_array_equal(y, expected)
 
@@ -63,15 +65,15 @@ def test_suppression_of_all_classes(tmp_path: Path, variants: int, per_class: bo
     g = TfBuilder()
     inputs = [g.input("b", "float32", (None, 20, variants, 4)), g.input("s", "float32", (None, 20, 4))]
     limits = [g.const(3, "int32"), g.const(100, "int32"), g.const(F32(0.3)), g.const(F32(0.25))]
-    made = g.add("CombinedNonMaxSuppression", *inputs, *limits, pad_per_class=per_class)
-    names = [made, *[f"{made}:{place}" for place in (1, 2, 3)]]
+    node = g.add("CombinedNonMaxSuppression", *inputs, *limits, pad_per_class=per_class)
+    names = [node, *[f"{node}:{output}" for output in (1, 2, 3)]]
     found, best, classes, counts = g.run(tmp_path, {"b": boxes, "s": scores}, *names)
     assert found.shape == (2, 12 if per_class else 100, 4) and counts.dtype == np.int32
     for image in range(2):
         every = []
         for group in range(4):
             own = boxes[image, :, group % variants]
-            for index in _kept(own, scores[image, :, group], 3, 0.3, 0.25):
+            for index in _selected(own, scores[image, :, group], 3, 0.3, 0.25):
                 every.append((scores[image, index, group], group, own[index]))
         every.sort(key=lambda each: -each[0])
         n = len(every)
@@ -91,41 +93,41 @@ def test_crops(tmp_path: Path, size: tuple[int, int], method: str) -> None:
     g = TfBuilder()
     inputs = [g.input("x", "uint8", (None, None, None, 4)), g.input("b", "float32", (None, 4)),
               g.input("i", "int32", (None,)), g.const(size, "int32")]  # fmt: skip
-    made = g.add("CropAndResize", *inputs, method=method, extrapolation_value=2.5)
-    (y,) = g.run(tmp_path, {"x": image, "b": boxes, "i": of}, made)
+    node = g.add("CropAndResize", *inputs, method=method, extrapolation_value=2.5)
+    (y,) = g.run(tmp_path, {"x": image, "b": boxes, "i": of}, node)
     assert y.shape == (4, *size, 4) and y.dtype == np.float32
     for box, row, column in np.ndindex(4, *size):
-        place = []
+        position = []
         for axis, at in enumerate((row, column)):
             first, last, span = boxes[box, axis], boxes[box, axis + 2], F32(image.shape[axis + 1] - 1)
             step = (last - first) * span / F32(max(size[axis] - 1, 1))
-            place.append(first * span + F32(at) * step if size[axis] > 1 else F32(0.5) * (first + last) * span)
-        if any(not 0 <= at <= side - 1 for at, side in zip(place, image.shape[1:3], strict=True)):
+            position.append(first * span + F32(at) * step if size[axis] > 1 else F32(0.5) * (first + last) * span)
+        if any(not 0 <= at <= side - 1 for at, side in zip(position, image.shape[1:3], strict=True)):
             expected: Array = np.full(4, 2.5)
         elif method == "nearest":
-            expected = image[(of[box], *[int(at + 0.5) for at in place])]
+            expected = image[(of[box], *[int(at + 0.5) for at in position])]
         else:
-            (top, left), (bottom, right) = ([int(rounded(at)) for at in place] for rounded in (np.floor, np.ceil))
-            dy, dx = place[0] - top, place[1] - left
+            (top, left), (bottom, right) = ([int(rounded(at)) for at in position] for rounded in (np.floor, np.ceil))
+            dy, dx = position[0] - top, position[1] - left
             pixels = image[of[box]].astype(float)
             above = pixels[top, left] * (1 - dx) + pixels[top, right] * dx
             expected = above * (1 - dy) + (pixels[bottom, left] * (1 - dx) + pixels[bottom, right] * dx) * dy
         np.testing.assert_allclose(y[box, row, column], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("most", "limit", "least"), [(12, 0.6, 0.2), (2, 0.9, -1.0), (0, 0.5, 0.0)])
-def test_suppression_by_given_overlaps(tmp_path: Path, most: int, limit: float, least: float) -> None:
+@pytest.mark.parametrize(("max_boxes", "limit", "min_score"), [(12, 0.6, 0.2), (2, 0.9, -1.0), (0, 0.5, 0.0)])
+def test_suppression_by_given_overlaps(tmp_path: Path, max_boxes: int, limit: float, min_score: float) -> None:
     rng = np.random.default_rng(6)
     overlaps, scores = rng.random((12, 12)).astype(F32), rng.integers(0, 9, 12).astype(F32) / 8
     g = TfBuilder()
     inputs = [g.input("o", "float32", (None, None)), g.input("s", "float32", (None,)), g.input("k", "int32", ())]
-    g.add("NonMaxSuppressionWithOverlaps", *inputs, g.const(F32(limit)), g.const(F32(least)), name="y")
+    g.add("NonMaxSuppressionWithOverlaps", *inputs, g.const(F32(limit)), g.const(F32(min_score)), name="y")
     run = g.converted(tmp_path, "y")
     kept: list[int] = []
     for index in np.argsort(-scores, kind="stable"):
-        if len(kept) < most and scores[index] > least and all(overlaps[index, k] <= limit for k in kept):
+        if len(kept) < max_boxes and scores[index] > min_score and all(overlaps[index, k] <= limit for k in kept):
             kept.append(int(index))
-    (y,) = run({"o": overlaps, "s": scores, "k": np.int32(most)})
+    (y,) = run({"o": overlaps, "s": scores, "k": np.int32(max_boxes)})
     np.testing.assert_array_equal(y, np.array(kept, np.int32))
     assert run({"o": overlaps[:0, :0], "s": scores[:0], "k": np.int32(3)})[0].shape == (0,)
 
@@ -133,7 +135,7 @@ def test_suppression_by_given_overlaps(tmp_path: Path, most: int, limit: float, 
 def test_scores_that_fall_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     b, s = g.input("b", "float32", (5, 4)), g.input("s", "float32", (5,))
-    made = g.add("NonMaxSuppressionV5", b, s, g.const(3, "int32"), *[g.const(F32(v)) for v in (0.1, 0.2, 0.5)])
+    node = g.add("NonMaxSuppressionV5", b, s, g.const(3, "int32"), *[g.const(F32(v)) for v in (0.1, 0.2, 0.5)])
     with pytest.raises(AtcError, match="soft_nms_sigma") as caught:
-        g.run(tmp_path, {}, made)
+        g.run(tmp_path, {}, node)
     assert caught.value.code == "E10055"

@@ -55,16 +55,16 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("cut", PARTS)
-def test_parts_are_put_together(tmp_path: Path, cut: str) -> None:
+@pytest.mark.parametrize("case", PARTS)
+def test_parts_are_put_together(tmp_path: Path, case: str) -> None:
     whole = RNG.standard_normal((7, 100)).astype(np.float32)
-    write_checkpoint(tmp_path / "c", {"w": whole, "x": whole}, parts={"w": PARTS[cut]}, shards=2)
+    write_checkpoint(tmp_path / "c", {"w": whole, "x": whole}, parts={"w": PARTS[case]}, shards=2)
     checkpoint = Checkpoint(tmp_path / "c")
     assert checkpoint.keys == ("w", "x")
     assert np.array_equal(checkpoint.tensor("w").array, whole)
     for name in ("w", "x"):
         assert np.array_equal(checkpoint.tensor(name, Slice((1, 60), (4, 40))).array, whole[1:5, 60:100])
-    first = PARTS[cut][0]
+    first = PARTS[case][0]
     part = checkpoint.tensor("w", Slice(tuple(a for a, _ in first), tuple(n for _, n in first)))
     assert np.array_equal(part.array, whole[: first[0][1], : first[1][1]])
     assert not part.array.flags.owndata

@@ -153,5 +153,5 @@ def test_what_every_rank_cannot_run_is_refused(tmp_path: Path) -> None:
     collective(g, "CollectiveReduceV2", x, "none", size=0, key=1, **SUM)
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "tower0", "tower1", "send", "root", "none")
-    told = sorted((problem.where.node, problem.code) for problem in caught.value.problems)
-    assert told == [("none", "E13014"), ("root", "E10055"), ("send", "E10055"), ("tower1", "E10055")]
+    reported = sorted((problem.where.node, problem.code) for problem in caught.value.problems)
+    assert reported == [("none", "E13014"), ("root", "E10055"), ("send", "E10055"), ("tower1", "E10055")]

@@ -16,10 +16,10 @@ RANDOM = np.random.default_rng(3)
 A = RANDOM.normal(size=(2, 3, 8)).astype("float32")
 B = RANDOM.normal(size=(2, 3, 8)).astype("float32")
 Z = A + 1j * B
-Made = Callable[[TfBuilder, str, str], str]  # of z, and of a square of it
+BuildOp = Callable[[TfBuilder, str, str], str]  # of z, and of a square of it
 
 
-def case(op: str, *more: Any, twice: bool = False, **attrs: Any) -> Made:
+def case(op: str, *more: Any, twice: bool = False, **attrs: Any) -> BuildOp:
     """One op of z, or of two complex numbers; then constants."""
 
     def make(g: TfBuilder, z: str, w: str) -> str:
@@ -32,7 +32,7 @@ def length(*sizes: int) -> Array:
     return np.array(sizes, "int32")
 
 
-CASES: list[tuple[Made, Callable[[Any, Any], Any]]] = [
+CASES: list[tuple[BuildOp, Callable[[Any, Any], Any]]] = [
     (case("AddV2", twice=True), lambda z, w: z + w),
     (case("Sub", twice=True), lambda z, w: z - w),
     (case("Mul", twice=True), lambda z, w: z * w),
@@ -57,7 +57,7 @@ CASES: list[tuple[Made, Callable[[Any, Any], Any]]] = [
     (case("FFT3D"), lambda z, w: np.fft.fftn(z)),
     (case("FFTND", length(4, 6), length(1, 2)), lambda z, w: np.fft.fftn(z, (4, 6), (1, 2))),
 ]
-REALS: list[tuple[Made, Callable[[Any, Any], Any]]] = [
+REALS: list[tuple[BuildOp, Callable[[Any, Any], Any]]] = [
     (case("Real"), lambda z, w: z.real),
     (case("Imag"), lambda z, w: z.imag),
     (case("ComplexAbs"), lambda z, w: abs(z)),
@@ -79,8 +79,8 @@ def test_ops_of_complex_numbers(is_known: bool, tmp_path: Path) -> None:
     w = g.add("Mul", z, z)
     outputs, expected = list[str](), list[Array]()
     for make, function in CASES:
-        made, result = make(g, z, w), function(Z, Z * Z)
-        outputs += [g.add("Real", made), g.add("Imag", made)]
+        name, result = make(g, z, w), function(Z, Z * Z)
+        outputs += [g.add("Real", name), g.add("Imag", name)]
         expected += [result.real, result.imag]
     for make, function in REALS:
         outputs.append(make(g, z, w))
@@ -96,7 +96,7 @@ def test_transforms_of_real_numbers(sizes: Sequence[int], tmp_path: Path) -> Non
     x = g.input("x", "float32", A.shape)
     one = g.add("RFFT", x, g.const(length(*sizes)))
     two = g.add("RFFT2D", x, g.const(length(3, *sizes)))
-    results = g.run(tmp_path, {"x": A}, *[g.add(part, made) for made in (one, two) for part in ("Real", "Imag")])
+    results = g.run(tmp_path, {"x": A}, *[g.add(part, name) for name in (one, two) for part in ("Real", "Imag")])
     for result, array in zip(
         (results[:2], results[2:]), (np.fft.rfft(A, *sizes), np.fft.rfft2(A, (3, *sizes))), strict=True
     ):
@@ -116,20 +116,20 @@ def test_constants_and_numbers_that_become_complex(tmp_path: Path) -> None:
 def test_what_is_refused(op: str, tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", [4])
-    made = g.add("FFT", g.add("Complex", x, x))
+    node = g.add("FFT", g.add("Complex", x, x))
     if op == "If":
         body = TfBuilder()
         body.add("Identity", "a", name="same")
         branch = g.function("branch", body, {"a": "complex64"}, "same")
-        made = g.add("If", g.input("p", "bool", []), made, then_branch=branch, else_branch=branch)
+        node = g.add("If", g.input("p", "bool", []), node, then_branch=branch, else_branch=branch)
     elif op:
-        made = g.add("Real", g.add(op, made))
+        node = g.add("Real", g.add(op, node))
     with pytest.raises(AtcError, match="complex"):
-        g.converted(tmp_path, made)
+        g.converted(tmp_path, node)
 
 
 def test_an_input_that_is_complex_is_refused(tmp_path: Path) -> None:
     g = TfBuilder()
-    made = g.add("Real", g.input("x", "complex64", [4]))
+    node = g.add("Real", g.input("x", "complex64", [4]))
     with pytest.raises(AtcError, match="complex"):
-        g.converted(tmp_path, made)
+        g.converted(tmp_path, node)

@@ -88,14 +88,14 @@ def loop(g: TfBuilder, *inputs: str, kind: str = "While", limit_first: bool = Fa
     test = g.function(f"cond{number}", cond, types, cond.add("Identity", less))
     product = body.add("Tanh", body.add("MatMul", "x", "w"))
     following = body.add("Identity", body.add("AddV2", "i", body.const(1, "int32")))
-    made = g.function(f"body{number}", body, types, following, product, "n", body.add("Identity", "w"))
-    return g.add(kind, *inputs, cond=test, body=made)
+    body_function = g.function(f"body{number}", body, types, following, product, "n", body.add("Identity", "w"))
+    return g.add(kind, *inputs, cond=test, body=body_function)
 
 
 W = np.array([[0.5, -0.2, 0.1], [0.3, 0.8, -0.6], [0.0, 0.4, 0.9]], np.float32)
 
 
-def turns(count: int) -> Array:
+def iterated(count: int) -> Array:
     y = X
     for _ in range(count):
         y = np.tanh(y @ W)
@@ -110,7 +110,7 @@ def test_a_while_runs_as_often_as_its_condition_holds(tmp_path: Path, kind: str)
     run = g.converted(tmp_path, f"{y}:0", f"{y}:1", f"{y}:2")
     for count in (0, 1, 2, 5):
         i, out, limit = run({"x": X, "n": np.array(count, np.int32)})
-        np.testing.assert_allclose(out, turns(max(count - 1, 0)), rtol=1e-5)
+        np.testing.assert_allclose(out, iterated(max(count - 1, 0)), rtol=1e-5)
         assert (i, limit) == (max(count, 1), count)
 
 
@@ -121,8 +121,8 @@ def test_a_while_with_any_condition_of_changing_shapes(tmp_path: Path) -> None:
     test = g.function("cond", cond, types, cond.add("Less", "s", cond.const(10.0, "float32")))
     longer = body.add("ConcatV2", "x", "x", body.const(0, "int32"))
     total = body.add("Sum", longer, body.const([0], "int32"), keep_dims=False)
-    made = g.function("body", body, types, longer, total)
-    y = g.add("While", g.input("x", "float32", (2,)), g.const(0.0, "float32"), cond=test, body=made)
+    body_function = g.function("body", body, types, longer, total)
+    y = g.add("While", g.input("x", "float32", (2,)), g.const(0.0, "float32"), cond=test, body=body_function)
     x = np.array([1, 0.5], np.float32)
     out, total_out = g.run(tmp_path, {"x": x}, f"{y}:0", f"{y}:1")
     np.testing.assert_array_equal(out, np.tile(x, 8))
@@ -145,9 +145,9 @@ def test_loops_in_loops_and_calls_in_them(tmp_path: Path) -> None:
     called = g.function("negated", (negated := TfBuilder()), {"a": "float32"}, negated.add("Neg", "a"))
     result = body.add("PartitionedCall", f"{y}:output:1", f=called)
     following = body.add("AddV2", "i", body.const(1, "int32"))
-    made = g.function("outer_body", body, types, following, result, "n", "w")
+    body_function = g.function("outer_body", body, types, following, result, "n", "w")
     x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
-    end = g.add("While", g.const(1, "int32"), x, n, g.const(W), cond=test, body=made)
+    end = g.add("While", g.const(1, "int32"), x, n, g.const(W), cond=test, body=body_function)
     (out,) = g.run(tmp_path, {"x": X, "n": np.array(3, np.int32)}, f"{end}:1")
     expected = X
     for _ in range(2):
@@ -171,8 +171,8 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     g.add("Switch", x, p, name="switch")
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "unknown", "missing", "types", "arguments", "empty", "loop", "switch")
-    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
-    assert told == [
+    reported = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert reported == [
         ("E19010", "n0"), ("E12013", "missing"), ("E13014", "types"), ("E12009", "arguments"), ("E13014", "empty"),
         ("E13014", "loop"), ("E10055", "switch"),
     ]  # fmt: skip
@@ -224,9 +224,11 @@ def test_conditions_in_conditions_constants_and_a_constant_condition(tmp_path: P
 
     def inner(value: str) -> str:
         chosen = g.add("Switch", q, p)  # as the context of the outer condition brings it in
-        return cond_v1(g, f"{chosen}:1", value, then=lambda v: g.add("Neg", v), other=lambda _: held(), ref="")
+        return cond_v1(
+            g, f"{chosen}:1", value, then=lambda v: g.add("Neg", v), other=lambda _: constant_in_branch(), ref=""
+        )
 
-    def held() -> str:
+    def constant_in_branch() -> str:
         name = next(n.name for n in reversed(g.graph.node) if n.name.endswith("switch_f"))
         return g.add("Identity", _const(g, np.full(X.shape, 7, np.float32), f"^{name}"))
 
@@ -249,7 +251,7 @@ def _const(g: TfBuilder, value: Array, control: str) -> str:
 def while_v1(
     g: TfBuilder,
     starts: list[str],
-    held: list[str],
+    invariants: list[str],
     cond: Callable[[list[str], list[str]], str],
     body: Callable[[list[str], list[str]], list[str]],
 ) -> list[str]:
@@ -263,10 +265,12 @@ def while_v1(
     for index, start in enumerate(starts):
         entered = enter(start, constant=False)
         merges.append(g.add("Merge", entered, f"{scope}/next_{index}", N=2))
-    test = g.add("LoopCond", cond(merges, [enter(value, constant=True) for value in held]), name=f"{scope}/LoopCond")
+    test = g.add(
+        "LoopCond", cond(merges, [enter(value, constant=True) for value in invariants]), name=f"{scope}/LoopCond"
+    )
     switches = [g.add("Switch", merge, test) for merge in merges]
     inside = [g.add("Identity", f"{switch}:1") for switch in switches]
-    for index, value in enumerate(body(inside, [enter(value, constant=True) for value in held])):
+    for index, value in enumerate(body(inside, [enter(value, constant=True) for value in invariants])):
         g.add("NextIteration", value, name=f"{scope}/next_{index}")
     return [g.add("Exit", switch) for switch in switches]
 
@@ -276,12 +280,12 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
     x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
     one = g.const(1, "int32")
 
-    def turn(values: list[str], held: list[str]) -> list[str]:
+    def body(values: list[str], invariants: list[str]) -> list[str]:
         i, y = values
         inner = while_v1(
             g,
             [_const(g, np.array(0, np.int32), f"^{i}"), y],
-            [held[1], i],
+            [invariants[1], i],
             lambda v, h: g.add("Less", v[0], h[1]),
             lambda v, h: [
                 g.add("AddV2", v[0], _const(g, np.array(1, np.int32), f"^{v[0]}")),
@@ -289,11 +293,11 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
             ],
         )
         less = g.add("Less", i, _const(g, np.array(2, np.int32), f"^{i}"))
-        kept = cond_v1(g, less, inner[1], then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
-        return [g.add("AddV2", i, held[0]), kept]
+        negated = cond_v1(g, less, inner[1], then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
+        return [g.add("AddV2", i, invariants[0]), negated]
 
     ends = while_v1(
-        g, [g.const(0, "int32"), x], [one, g.const(W), n], lambda v, h: g.add("LessEqual", v[0], h[2]), turn
+        g, [g.const(0, "int32"), x], [one, g.const(W), n], lambda v, h: g.add("LessEqual", v[0], h[2]), body
     )
     run = g.converted(tmp_path, *ends)
     for count in (-1, 0, 3):
@@ -311,15 +315,15 @@ def test_a_condition_between_constants_stays_in_its_loop(tmp_path: Path) -> None
     g = TfBuilder()
     x, n, p = g.input("x", "float32", (2, 3)), g.input("n", "int32", ()), g.input("p", "bool", ())
 
-    def turn(values: list[str], held: list[str]) -> list[str]:
-        pivot = g.add("Switch", held[1], held[1])
+    def body(values: list[str], invariants: list[str]) -> list[str]:
+        pivot = g.add("Switch", invariants[1], invariants[1])
         yes, no = g.add("Identity", f"{pivot}:1"), g.add("Identity", pivot)
         two = _const(g, np.array(2, np.float32), f"^{yes}")
         chosen = g.add("Merge", _const(g, np.array(3, np.float32), f"^{no}"), g.add("Neg", two), N=2)
-        return [g.add("AddV2", values[0], held[0]), g.add("Mul", values[1], chosen)]
+        return [g.add("AddV2", values[0], invariants[0]), g.add("Mul", values[1], chosen)]
 
     one, zero = g.const(1, "int32"), g.const(0, "int32")
-    end = while_v1(g, [zero, x], [one, p, n], lambda v, h: g.add("Less", v[0], h[2]), turn)[1]
+    end = while_v1(g, [zero, x], [one, p, n], lambda v, h: g.add("Less", v[0], h[2]), body)[1]
     run = g.converted(tmp_path, end)
     for condition, factor in ((True, -2), (False, 3)):
         for count in (0, 1, 3):
@@ -357,32 +361,34 @@ def test_constants_on_both_sides_in_a_loop_and_what_only_its_condition_asks_for(
     g = TfBuilder()
     start, n = g.input("start", "int32", ()), g.input("n", "int32", ())
 
-    def turn(values: list[str], _: list[str]) -> list[str]:
+    def body(values: list[str], _: list[str]) -> list[str]:
         i, total, _ = values
         is_small = g.add("Less", total, _const(g, np.array(3, np.int32), f"^{i}"))
         pivot = g.add("Switch", is_small, is_small)
         sides = g.add("Identity", f"{pivot}:1"), g.add("NoOp", f"^{g.add('Identity', pivot)}")
-        one, two = (_const(g, np.array(1 + place, np.int32), f"^{side}") for place, side in enumerate(sides))
+        one, two = (_const(g, np.array(1 + index, np.int32), f"^{side}") for index, side in enumerate(sides))
         added = g.add("AddV2", total, g.add("Merge", two, one, N=2))
         goes_on = g.add("Less", added, _const(g, np.array(9, np.int32), f"^{i}"))
         return [g.add("AddV2", i, _const(g, np.array(1, np.int32), f"^{i}")), added, goes_on]
 
-    def goes_on(values: list[str], held: list[str]) -> str:
-        return g.add("LogicalAnd", g.add("Less", values[0], held[0]), values[2])
+    def goes_on(values: list[str], invariants: list[str]) -> str:
+        return g.add("LogicalAnd", g.add("Less", values[0], invariants[0]), values[2])
 
     starts = [g.const(0, "int32"), start, g.const(True)]
-    turns, total, unread = while_v1(g, starts, [n], goes_on, turn)
+    iterations, total, unread = while_v1(g, starts, [n], goes_on, body)
     exits = {node.name: node for node in g.graph.node if node.name == unread}
     dropped = {unread, exits[unread].input[0]}  # Grappler prunes the Switch of what nobody takes out of the loop
-    kept = [node for node in g.graph.node if node.name not in dropped and not dropped & {i[:-2] for i in node.input}]
+    remaining = [
+        node for node in g.graph.node if node.name not in dropped and not dropped & {i[:-2] for i in node.input}
+    ]
     del g.graph.node[:]
-    g.graph.node.extend(kept)
-    run = g.converted(tmp_path, turns, total)
-    for first, most in ((0, 20), (0, 2), (4, 20), (1, 0)):
+    g.graph.node.extend(remaining)
+    run = g.converted(tmp_path, iterations, total)
+    for first, max_iterations in ((0, 20), (0, 2), (4, 20), (1, 0)):
         expected, count = first, 0
-        while count < most and (expected < 9 or not count):
+        while count < max_iterations and (expected < 9 or not count):
             expected, count = expected + (1 if expected < 3 else 2), count + 1
-        assert run({"start": np.array(first, np.int32), "n": np.array(most, np.int32)}) == [count, expected]
+        assert run({"start": np.array(first, np.int32), "n": np.array(max_iterations, np.int32)}) == [count, expected]
 
 
 def test_a_case_that_was_lowered_is_one_again(tmp_path: Path) -> None:
@@ -431,15 +437,15 @@ def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
     g.add("Pack", name="nothing", N=1)
     g.add("If", n, x, name="nameless", then_branch=unary(g, "Neg"))
     loop(g, g.const(0, "int32"), x, n, g.const(W))
-    functions = {made.signature.name: made for made in g.graph.library.function}
+    functions = {function.signature.name: function for function in g.graph.library.function}
     less = next(item for item in functions["cond1"].node_def if item.op == "Less")
     del less.input[1]
     ring = functions["cond1"].node_def.add(name="ring", op="LogicalAnd", input=["ring:z:0", "ring:z:0"])
     g.graph.node[-1].name = "loop"
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "empty", "nothing", "nameless", "loop:1")
-    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
-    assert told == [("E12009", "empty"), ("E12009", "nothing"), ("E13014", "nameless"), ("E12009", less.name)]
+    reported = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert reported == [("E12009", "empty"), ("E12009", "nothing"), ("E13014", "nameless"), ("E12009", less.name)]
     functions["cond1"].ret["r0"] = f"{ring.name}:z:0"
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "loop:1")
@@ -452,8 +458,8 @@ def test_a_step_that_is_no_number_is_told(tmp_path: Path) -> None:
     cond, body = TfBuilder(), TfBuilder()
     less = g.function("less", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
     step = body.add("Const", value=TensorProto(dtype=DataType.DT_STRING), dtype=Type("string"))
-    turn = g.function("turn", body, types, body.add("AddV2", "i", step))
-    g.add("While", g.input("i", "int32", ()), name="y", cond=less, body=turn)
+    body_function = g.function("body", body, types, body.add("AddV2", "i", step))
+    g.add("While", g.input("i", "int32", ()), name="y", cond=less, body=body_function)
     with pytest.raises(AtcError, match="text"):
         g.run(tmp_path, {}, "y")
 
@@ -465,16 +471,16 @@ def test_what_nobody_reads_of_branches_and_loops_is_not_asked_for(tmp_path: Path
     branches = []
     for name, op in (("yes", "Neg"), ("no", "Abs")):
         body = TfBuilder()
-        held, result = body.add("OptionalFromValue", "a"), body.add(op, "a")
-        branches.append(g.function(name, body, {"a": "float32"}, held, result))
+        optional, result = body.add("OptionalFromValue", "a"), body.add(op, "a")
+        branches.append(g.function(name, body, {"a": "float32"}, optional, result))
     g.add("If", p, x, name="y", then_branch=branches[0], else_branch=branches[1])
     types = {"unread": "float32", "i": "int32", "kept": "float32", "x": "float32"}
     cond, body = TfBuilder(), TfBuilder()
     less = g.function("less", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
     one = body.const(1, "int32")
     results = [body.add("Unheard", "unread", "x"), body.add("AddV2", "i", one), body.add("Neg", "x")]
-    turn = g.function("turn", body, types, *results[:2], results[2], body.add("AddV2", "x", "kept"))
-    g.add("While", x, g.const(0, "int32"), x, x, name="z", cond=less, body=turn)
+    body_function = g.function("body", body, types, *results[:2], results[2], body.add("AddV2", "x", "kept"))
+    g.add("While", x, g.const(0, "int32"), x, x, name="z", cond=less, body=body_function)
     run = g.converted(tmp_path, "y:1", "z:3")
     for condition in (False, True):
         y, z = run({"x": X, "p": np.array(condition)})

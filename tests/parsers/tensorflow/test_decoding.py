@@ -26,9 +26,9 @@ def decoded(x: Array, lengths: Array, blank: int, *, merges: bool) -> list[Array
                 row.append(best)
             before = best
         rows.append(row)
-    places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
+    indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     return [
-        np.array(places, "int64").reshape(-1, 2),
+        np.array(indices, "int64").reshape(-1, 2),
         np.array([item for row in rows for item in row], "int64"),
         np.array([len(rows), max(map(len, rows))], "int64"),
         scores,
@@ -43,8 +43,10 @@ def test_greedy_decoder(shape: Any, tmp_path: Path) -> None:
     g = TfBuilder()
     inputs = g.input("x", "float32", shape), g.input("n", "int32", shape[1:2])
     variants = [(True, -1), (False, -1), (True, 0), (False, 3)]
-    made = [g.add("CTCGreedyDecoder", *inputs, merge_repeated=merges, blank_index=blank) for merges, blank in variants]
-    results = g.run(tmp_path, {"x": x, "n": lengths}, *[f"{name}:{place}" for name in made for place in range(4)])
+    decoders = [
+        g.add("CTCGreedyDecoder", *inputs, merge_repeated=merges, blank_index=blank) for merges, blank in variants
+    ]
+    results = g.run(tmp_path, {"x": x, "n": lengths}, *[f"{name}:{output}" for name in decoders for output in range(4)])
     for index, (merges, blank) in enumerate(variants):
         for result, array in zip(results[4 * index :], decoded(x, lengths, blank % 4, merges=merges), strict=False):
             assert (result.shape, result.dtype) == (array.shape, array.dtype)

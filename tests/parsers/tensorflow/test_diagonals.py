@@ -21,8 +21,8 @@ def _elements(rows: int, columns: int, low: int, high: int, align: str, longest:
         if low <= number <= high:
             length = min(rows + min(number, 0), columns - max(number, 0))
             side = align.split("_")[number < 0]
-            place = min(row, column) + (longest - length if side == "RIGHT" else 0)
-            found[row, column] = (high - number) * longest + place
+            index = min(row, column) + (longest - length if side == "RIGHT" else 0)
+            found[row, column] = (high - number) * longest + index
     return found
 
 
@@ -32,14 +32,16 @@ def _part(x: Array, k: object, align: str, filler: float) -> Case:
     rows, columns = x.shape[-2:]
     longest = min(rows + min(high, 0), columns - max(low, 0))
     expected = np.full((*x.shape[:-2], (high - low + 1) * longest), filler, x.dtype)
-    for (row, column), place in _elements(rows, columns, low, high, align, longest).items():
-        expected[..., place] = x[..., row, column]
+    for (row, column), index in _elements(rows, columns, low, high, align, longest).items():
+        expected[..., index] = x[..., row, column]
     shape = (*x.shape[:-2], *((high - low + 1,) if low < high else ()), longest)
     operands = [x, Const(ints(k) if isinstance(k, int) else ints(*k)), Const(x.dtype.type(filler))]  # type: ignore[misc]
     return Case("MatrixDiagPartV3", operands, expected.reshape(shape), {"align": align})
 
 
-def _made(band: Array, k: object, size: tuple[int, int], align: str, filler: Array | float, op: str) -> Case:
+def _matrix_from_band(
+    band: Array, k: object, size: tuple[int, int], align: str, filler: Array | float, op: str
+) -> Case:
     """MatrixDiagV3, and MatrixSetDiagV3 where there is a matrix to write to; `size` −1 is for the op to find out."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])  # type: ignore[index]
     longest = band.shape[-1]
@@ -51,8 +53,8 @@ def _made(band: Array, k: object, size: tuple[int, int], align: str, filler: Arr
     columns = longest + max(low, 0) if columns == -1 else columns
     expected = np.full((*outer, rows, columns), filler, band.dtype)
     flat = band.reshape(*outer, -1)
-    for (row, column), place in _elements(rows, columns, low, high, align, longest).items():
-        expected[..., row, column] = flat[..., place]
+    for (row, column), index in _elements(rows, columns, low, high, align, longest).items():
+        expected[..., row, column] = flat[..., index]
     diagonals = Const(ints(k) if isinstance(k, int) else ints(*k))  # type: ignore[misc]
     if isinstance(filler, np.ndarray):
         return Case(op, [filler, band, diagonals], expected, {"align": align})
@@ -63,7 +65,7 @@ def _made(band: Array, k: object, size: tuple[int, int], align: str, filler: Arr
 def _set(x: Array, k: object, align: str) -> Case:
     part = _part(x, k, align, 0)
     band = -np.asarray(part.expected)
-    return _made(band, k, (x.shape[-2], x.shape[-1]), align, x, "MatrixSetDiagV3")
+    return _matrix_from_band(band, k, (x.shape[-2], x.shape[-1]), align, x, "MatrixSetDiagV3")
 
 
 BANDS = [
@@ -92,19 +94,19 @@ PARTS = [
     _part(X.transpose(0, 2, 1).copy(), (-3, 1), "LEFT_RIGHT", 0.5),
     Case("MatrixDiagPartV2", [X, Const(ints(0, 1)), Const(np.float32(9))], _part(X, (0, 1), "LEFT_LEFT", 9).expected),
 ]
-MADE = [
-    *[_made(X[:, :3], (-1, 1), (-1, -1), align, 0, "MatrixDiagV3") for align in ALIGNS],
-    _made(X[:, :3], (-2, 0), (-1, -1), "RIGHT_LEFT", 1.5, "MatrixDiagV3"),
-    _made(X[:, :2], (1, 2), (7, -1), "LEFT_RIGHT", -1, "MatrixDiagV3"),
-    _made(X[:, 0].astype(np.int64), 2, (-1, 9), "RIGHT_LEFT", 3, "MatrixDiagV3"),
-    _made(X[0, 0], -1, (8, 5), "RIGHT_LEFT", 0, "MatrixDiagV3"),
-    _made(X[:, :2], (0, 1), (-1, 6), "LEFT_LEFT", 2, "MatrixDiagV2"),
+FROM_BANDS = [
+    *[_matrix_from_band(X[:, :3], (-1, 1), (-1, -1), align, 0, "MatrixDiagV3") for align in ALIGNS],
+    _matrix_from_band(X[:, :3], (-2, 0), (-1, -1), "RIGHT_LEFT", 1.5, "MatrixDiagV3"),
+    _matrix_from_band(X[:, :2], (1, 2), (7, -1), "LEFT_RIGHT", -1, "MatrixDiagV3"),
+    _matrix_from_band(X[:, 0].astype(np.int64), 2, (-1, 9), "RIGHT_LEFT", 3, "MatrixDiagV3"),
+    _matrix_from_band(X[0, 0], -1, (8, 5), "RIGHT_LEFT", 0, "MatrixDiagV3"),
+    _matrix_from_band(X[:, :2], (0, 1), (-1, 6), "LEFT_LEFT", 2, "MatrixDiagV2"),
     *[_set(X, k, align) for k, align in zip([(-1, 2), (-3, 4), 1, -2], ALIGNS, strict=True)],
 ]
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("cases", [BANDS, PARTS, MADE], ids=["bands", "parts", "made"])
+@pytest.mark.parametrize("cases", [BANDS, PARTS, FROM_BANDS], ids=["bands", "parts", "matrices"])
 def test_diagonals_stand_where_tensorflow_has_them(cases: list[Case], mode: str, tmp_path: Path) -> None:
     check(tmp_path, cases, mode)
 

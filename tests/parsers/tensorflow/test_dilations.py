@@ -117,8 +117,8 @@ def test_other_borders_are_padded_and_cut_around_the_convolution(how: str, tmp_p
 def test_what_is_no_dilation_stays_on_blocks(attrs: dict[str, object], others: tuple[int, int], tmp_path: Path) -> None:
     g = TfBuilder()
     none = np.zeros((2, 2), np.int32)
-    made = _blocks(g, g.input("x", "float32", (2, 8, 8, 3)), W2, (2, 2), none, none, "Conv2D", **attrs)
-    node = next(node for node in g.graph.node if node.name == made)
+    name = _blocks(g, g.input("x", "float32", (2, 8, 8, 3)), W2, (2, 2), none, none, "Conv2D", **attrs)
+    node = next(node for node in g.graph.node if node.name == name)
     node.input[1] = g.const(np.array(others, np.int32))
     (y,) = g.run(tmp_path, {"x": np.ones((2, 8, 8, 3), np.float32)}, "y")
     assert y.shape[0] == 2
@@ -142,8 +142,8 @@ def test_a_convolution_in_a_branch_of_version_1_is_known_too(tmp_path: Path) -> 
     switched = g.add("Switch", x, p)
     conv = _blocks(g, f"{switched}:1", W2, (2, 3), [(2, 2), (3, 3)], [(0, 0), (0, 0)], "Conv2D")
     other = g.add("Conv2D", switched, g.const(W2), strides=[1, 1, 1, 1], padding="SAME")
-    g.graph.node[[item.name for item in g.graph.node].index("y")].name = "made"
-    g.add("Merge", other, "made" if conv == "y" else conv, name="y", N=2)
+    g.graph.node[[item.name for item in g.graph.node].index("y")].name = "convolved"
+    g.add("Merge", other, "convolved" if conv == "y" else conv, name="y", N=2)
     (taken,) = g.run(tmp_path, {"x": X2, "p": np.array(True)}, "y")
     np.testing.assert_allclose(taken, _dilated(X2, W2, (2, 3), [(2, 2), (3, 3)], depthwise=False), rtol=1e-4, atol=1e-4)
     graph = import_tensorflow(tmp_path / "model.pb", ParseOptions(out_nodes=("y:0",))).graph

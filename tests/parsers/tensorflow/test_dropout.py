@@ -55,9 +55,9 @@ def test_a_rate_that_could_be_fed_becomes_a_constant(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dropout", [by_floor, by_rate])
 def test_what_drops_is_refused(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
     g = TfBuilder()
-    made = dropout(g, g.input("x", "float32", (2, 3)), g.const(np.float32(0.9)))
+    y = dropout(g, g.input("x", "float32", (2, 3)), g.const(np.float32(0.9)))
     with pytest.raises(AtcError, match="random numbers") as caught:
-        g.run(tmp_path, {"x": X}, made)
+        g.run(tmp_path, {"x": X}, y)
     assert caught.value.code == "E10055"
 
 
@@ -78,8 +78,8 @@ def test_loops_take_random_numbers_for_such_a_dropout_alone(tmp_path: Path, is_c
     kept = body.add("Cast", body.add("GreaterEqual", "r", body.const(np.float32(0))), DstT=Type("float32"))
     result = body.add("AddV2", body.add("Mul", "x", kept), body.const(np.float32(1)))
     again = body.add("Neg", "r") if is_carried else "r"
-    turn = g.function("turn", body, types, body.add("AddV2", "i", body.const(1, "int32")), result, again)
-    g.add("While", g.const(0, "int32"), x, drawn(g, x), name="y", cond=less, body=turn)
+    body_function = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), result, again)
+    g.add("While", g.const(0, "int32"), x, drawn(g, x), name="y", cond=less, body=body_function)
     if is_carried:
         with pytest.raises(AtcError, match="random numbers"):
             g.run(tmp_path, {"x": X}, "y:1")
@@ -92,9 +92,9 @@ def test_a_branch_of_version_1_that_is_never_taken_may_drop(tmp_path: Path, trai
     """Its random numbers hang on the branch by control edges alone."""
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3))
-    told = g.add("PlaceholderWithDefault", g.const(np.array(training)), name="training", dtype=Type("bool"))
-    switch = g.add("Switch", x, told, name="switch")
-    g.add("Switch", told, told, name="pivot")
+    is_training = g.add("PlaceholderWithDefault", g.const(np.array(training)), name="training", dtype=Type("bool"))
+    switch = g.add("Switch", x, is_training, name="switch")
+    g.add("Switch", is_training, is_training, name="pivot")
     yes = g.add("Identity", "pivot:1", name="yes")
     rate, shape = g.const(np.float32(0.5), name="rate"), g.const([2, 3], "int32", name="shape")
     for item in g.graph.node:

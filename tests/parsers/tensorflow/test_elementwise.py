@@ -45,7 +45,8 @@ def test_ops_of_the_standard(tmp_path: Path) -> None:
         "OnesLike": np.ones_like, "Identity": lambda x: x,
     }  # fmt: skip
     cases = [
-        Case(op, [said[1]], said[0]) if isinstance(said, tuple) else Case(op, [X], said) for op, said in table.items()
+        Case(op, [entry[1]], entry[0]) if isinstance(entry, tuple) else Case(op, [X], entry)
+        for op, entry in table.items()
     ]
     pairs = {
         "Add": np.add, "AddV2": np.add, "Sub": np.subtract, "Mul": np.multiply, "RealDiv": np.divide, "Div": np.divide,
@@ -119,16 +120,16 @@ def test_integers_and_bits(tmp_path: Path) -> None:
         info = np.iinfo(dtype)
         a = np.array([info.min, info.max, 5, 1, 100], dtype)
         b = np.array([1, 3, 2, 200 if info.max > 200 else 100, 0], dtype)
-        places = [min(int(item), info.bits - 1) for item in b]
+        shifts = [min(int(item), info.bits - 1) for item in b]
         left = np.array(
-            [(int(item) << place) & (2**info.bits - 1) for item, place in zip(a, places, strict=True)], object
+            [(int(item) << shift) & (2**info.bits - 1) for item, shift in zip(a, shifts, strict=True)], object
         )
         cases += [
             Case("LeftShift", [a, b], left.astype(f"uint{info.bits}").astype(dtype)),
             Case(
                 "RightShift",
                 [a, b],
-                np.array([int(item) >> place for item, place in zip(a, places, strict=True)], dtype),
+                np.array([int(item) >> shift for item, shift in zip(a, shifts, strict=True)], dtype),
             ),
             Case("BitwiseAnd", [a, b], a & b),
             Case("BitwiseXor", [a, b], a ^ b),

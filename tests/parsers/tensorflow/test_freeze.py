@@ -35,7 +35,9 @@ INTS = Type("int32")
 
 def read(path: Path) -> GraphDef:
     graph = GraphDef.FromString(path.read_bytes())
-    ops = {item.op for item in graph.node} | {item.op for made in graph.library.function for item in made.node_def}
+    ops = {item.op for item in graph.node} | {
+        item.op for function in graph.library.function for item in function.node_def
+    }
     assert not ops & {"VariableV2", "VarHandleOp", "ReadVariableOp", "ResourceGather", "RestoreV2", "Assign"}
     return graph
 
@@ -43,10 +45,10 @@ def read(path: Path) -> GraphDef:
 def test_a_checkpoint_with_both_kinds_of_variables_and_parts(tmp_path: Path) -> None:
     whole, long = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(4, dtype=np.float32)
     g = old_graph(("net/w", "net/b"), ("5 2 1,3:-", "4 2,2"))
-    for made in g.graph.node:
-        made.device = "/job:ps/task:0"
-        made.attr["_class"].list.s.append(b"loc:@w")
-        made.attr["_output_shapes"].list.shape.add()
+    for node_def in g.graph.node:
+        node_def.device = "/job:ps/task:0"
+        node_def.attr["_class"].list.s.append(b"loc:@w")
+        node_def.attr["_output_shapes"].list.shape.add()
     prefix = write_old(
         tmp_path, g, {"net/w": whole, "net/b": long}, parts={"net/w": [[(0, 2), (0, 2)], [(2, 3), (0, 2)]]}
     )
@@ -73,14 +75,18 @@ def test_a_saved_model_keeps_the_names_of_its_signature(tmp_path: Path) -> None:
 
 
 def function(name: str, arguments: list[str], results: dict[str, str], *nodes: Any) -> FunctionDef:
-    made = FunctionDef(signature=OpDef(name=name))
+    definition = FunctionDef(signature=OpDef(name=name))
     for argument in arguments:
-        made.signature.input_arg.add(name=argument, type=DataType.DT_RESOURCE if argument == "h" else DataType.DT_INT32)
+        definition.signature.input_arg.add(
+            name=argument, type=DataType.DT_RESOURCE if argument == "h" else DataType.DT_INT32
+        )
     for result, ref in results.items():
-        made.signature.output_arg.add(name=result, type=DataType.DT_RESOURCE if result == "h" else DataType.DT_INT32)
-        made.ret[result] = ref
-    made.node_def.extend(nodes)
-    return made
+        definition.signature.output_arg.add(
+            name=result, type=DataType.DT_RESOURCE if result == "h" else DataType.DT_INT32
+        )
+        definition.ret[result] = ref
+    definition.node_def.extend(nodes)
+    return definition
 
 
 def test_handles_that_enter_functions_become_values(tmp_path: Path) -> None:
@@ -117,9 +123,9 @@ def test_handles_that_enter_functions_become_values(tmp_path: Path) -> None:
     folder = write_saved_model(tmp_path / "m", graphs, {"key": np.array([5, 6, 7], np.int32)})
     atcpy.freeze(folder, tmp_path / "f.pb")
     graph = read(tmp_path / "f.pb")
-    made = {item.name: item for item in graph.node}
-    assert [made[name].op for name in ("v", "read", "rows", "loop")] == ["Const", "Identity", "GatherV2", "While"]
-    assert list(made["loop"].attr["T"].list.type) == [DataType.DT_INT32] * 3
+    nodes = {item.name: item for item in graph.node}
+    assert [nodes[name].op for name in ("v", "read", "rows", "loop")] == ["Const", "Identity", "GatherV2", "While"]
+    assert list(nodes["loop"].attr["T"].list.type) == [DataType.DT_INT32] * 3
     bodies = {item.signature.name: item for item in graph.library.function}
     assert list(bodies) == ["less_frozen", "step_frozen"]
     step = bodies["step_frozen"]
@@ -176,9 +182,9 @@ def test_branches_of_tensorflow_1_keep_what_their_constants_hang_on(tmp_path: Pa
     g.add("Merge", other, one, name="merged")
     prefix = write_old(tmp_path, g, {"net/w": W, "net/b": B})
     atcpy.freeze(prefix, tmp_path / "f.pb", out_nodes="merged")
-    made = {item.name: item for item in read(tmp_path / "f.pb").node}
-    assert "cond/switch_t" in made
-    assert list(made["cond/one"].input) == ["^cond/switch_t"]
+    nodes = {item.name: item for item in read(tmp_path / "f.pb").node}
+    assert "cond/switch_t" in nodes
+    assert list(nodes["cond/one"].input) == ["^cond/switch_t"]
 
 
 def test_weights_are_not_held(tmp_path: Path) -> None:
@@ -192,8 +198,8 @@ def test_weights_are_not_held(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < big.nbytes / 4
-    made = {item.name: item for item in read(tmp_path / "f.pb").node}
-    assert made["v"].attr["value"].tensor.tensor_content == big.tobytes()
+    nodes = {item.name: item for item in read(tmp_path / "f.pb").node}
+    assert nodes["v"].attr["value"].tensor.tensor_content == big.tobytes()
 
 
 def test_the_model_of_the_documentation_is_what_its_script_makes(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ RNG = np.random.default_rng(7)
 X = RNG.standard_normal((3, 4, 5, 2)).astype(np.float32)
 
 
-def _gather(x: Array, places: Array, axis: int, batch: int = 0) -> Case:
+def _gather(x: Array, indices: Array, axis: int, batch: int = 0) -> Case:
     front = x.shape[:batch]
-    picked = [np.take(x[at], places[at], axis - batch if axis >= 0 else axis) for at in np.ndindex(front)]
+    picked = [np.take(x[at], indices[at], axis - batch if axis >= 0 else axis) for at in np.ndindex(front)]
     expected = np.reshape(picked, (*front, *picked[0].shape))
     attrs: dict[str, object] = {"batch_dims": batch}
-    return Case("GatherV2", [x, Either(places), Const(ints(axis))], expected.astype(x.dtype), attrs)
+    return Case("GatherV2", [x, Either(indices), Const(ints(axis))], expected.astype(x.dtype), attrs)
 
 
 GATHERS = [
@@ -52,50 +52,50 @@ GATHERS = [
 ]
 
 
-def _scattered(places: Array, updates: Array, shape: Array) -> Array:
+def _scattered(indices: Array, updates: Array, shape: Array) -> Array:
     result = np.zeros(shape, updates.dtype)
-    np.add.at(result, tuple(np.moveaxis(places, -1, 0)), updates)
+    np.add.at(result, tuple(np.moveaxis(indices, -1, 0)), updates)
     return result
 
 
-PLACES = np.array([[1], [0], [1]], np.int32)
+INDICES = np.array([[1], [0], [1]], np.int32)
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 PAIRS = np.array([[[1, 1], [0, 3]], [[1, 1], [1, 0]]])
 BASE = RNG.standard_normal((2, 4)).astype(np.float32)
 COUNTS = np.arange(8, dtype=np.int32).reshape(2, 4)
 
 
-def _changed(op: str, base: Array, places: Array, updates: Array, function: np.ufunc | None) -> Case:
-    expected, at = base.copy(), tuple(np.moveaxis(places, -1, 0))
+def _changed(op: str, base: Array, indices: Array, updates: Array, function: np.ufunc | None) -> Case:
+    expected, at = base.copy(), tuple(np.moveaxis(indices, -1, 0))
     if function is None:
         expected[at] = updates
     else:
         function.at(expected, at, updates)
-    return Case(op, [base, Either(places), updates], expected)
+    return Case(op, [base, Either(indices), updates], expected)
 
 
 SCATTERS = [
-    Case("ScatterNd", [Either(PLACES), ROWS, Either(ints(2, 4))], _scattered),
+    Case("ScatterNd", [Either(INDICES), ROWS, Either(ints(2, 4))], _scattered),
     Case("ScatterNd", [Either(PAIRS), ROWS[:2, :2], Either(ints(2, 4, dtype="int64"))], _scattered),
-    Case("ScatterNd", [Const(PLACES), COUNTS[0, :3], Either(ints(5).reshape(1))], _scattered),
+    Case("ScatterNd", [Const(INDICES), COUNTS[0, :3], Either(ints(5).reshape(1))], _scattered),
     Case(
         "ScatterNd",
-        [Const(PLACES), np.array([True, False, True]), Const(ints(2).reshape(1))],
+        [Const(INDICES), np.array([True, False, True]), Const(ints(2).reshape(1))],
         np.array([False, True]),
     ),
     Case(
         "ScatterNd",
-        [Either(PLACES - 1), ROWS, Const(ints(2, 4))],
+        [Either(INDICES - 1), ROWS, Const(ints(2, 4))],
         np.stack([ROWS[0] + ROWS[2], 0 * ROWS[0]]),
         {"bad_indices_policy": "IGNORE"},
     ),
     _changed("TensorScatterUpdate", BASE, PAIRS[0], BASE[0, :2], None),
-    _changed("TensorScatterAdd", BASE, PLACES, ROWS, np.add),
+    _changed("TensorScatterAdd", BASE, INDICES, ROWS, np.add),
     _changed("TensorScatterSub", BASE, PAIRS, ROWS[:2, :2], np.subtract),
-    _changed("TensorScatterSub", COUNTS, PLACES, COUNTS[[0, 0, 1]], np.subtract),
-    _changed("TensorScatterMax", BASE, PLACES, ROWS - 5, np.maximum),
-    _changed("TensorScatterMin", COUNTS, PLACES, 7 - COUNTS[[0, 0, 1]], np.minimum),
-    _changed("TensorScatterAdd", COUNTS.astype(np.int64), PLACES, COUNTS[[0, 0, 1]].astype(np.int64), np.add),
+    _changed("TensorScatterSub", COUNTS, INDICES, COUNTS[[0, 0, 1]], np.subtract),
+    _changed("TensorScatterMax", BASE, INDICES, ROWS - 5, np.maximum),
+    _changed("TensorScatterMin", COUNTS, INDICES, 7 - COUNTS[[0, 0, 1]], np.minimum),
+    _changed("TensorScatterAdd", COUNTS.astype(np.int64), INDICES, COUNTS[[0, 0, 1]].astype(np.int64), np.add),
     Case(
         "SparseToDense",
         [Either(np.array([[0, 1], [2, 0]])), Either(ints(3, 2, dtype="int64")), ROWS[0, 1:3], Const(np.float32(-1))],
@@ -126,12 +126,12 @@ SCATTERS = [
 ]
 
 
-def _one_hot(places: Array, depth: int, on: object, off: object, axis: int, dtype: str) -> Case:
-    hits = np.expand_dims(places.astype(np.int64), axis) == np.arange(depth).reshape(
-        [-1 if at == axis % (places.ndim + 1) else 1 for at in range(places.ndim + 1)]
+def _one_hot(indices: Array, depth: int, on: object, off: object, axis: int, dtype: str) -> Case:
+    hits = np.expand_dims(indices.astype(np.int64), axis) == np.arange(depth).reshape(
+        [-1 if at == axis % (indices.ndim + 1) else 1 for at in range(indices.ndim + 1)]
     )
     values = np.array(on, dtype), np.array(off, dtype)
-    operands = [Either(places), Either(ints(depth)), Const(values[0]), Const(values[1])]
+    operands = [Either(indices), Either(ints(depth)), Const(values[0]), Const(values[1])]
     return Case("OneHot", operands, np.where(hits, *values), {"axis": axis})
 
 
@@ -141,11 +141,11 @@ CHOSEN[0, 0] = (np.nan, -0.0)
 
 
 def _stitched(op: str, *pairs: tuple[Array, Array]) -> Case:
-    size = max(int(places.max(initial=-1)) for places, _ in pairs) + 1
+    size = max(int(indices.max(initial=-1)) for indices, _ in pairs) + 1
     expected = np.zeros((size, *pairs[0][1].shape[pairs[0][0].ndim :]), pairs[0][1].dtype)
-    for places, values in pairs:
-        expected[places.reshape(-1)] = values.reshape(-1, *expected.shape[1:])
-    operands = [*[Either(places) for places, _ in pairs], *[values for _, values in pairs]]
+    for indices, values in pairs:
+        expected[indices.reshape(-1)] = values.reshape(-1, *expected.shape[1:])
+    operands = [*[Either(indices) for indices, _ in pairs], *[values for _, values in pairs]]
     return Case(op, operands, expected, {"N": len(pairs)})
 
 
@@ -189,10 +189,10 @@ def test_places_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path)
 
 def test_wrong_axes_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
-    x, places = g.input("x", "float32", (2, 3)), g.const(ints(0, 1))
-    g.add("GatherV2", x, places, g.const(ints(2)), name="far", batch_dims=0)
-    g.add("GatherV2", x, places, g.const(ints(0)), name="behind", batch_dims=1)
-    g.add("GatherV2", x, places, g.input("axis", "int32", ()), name="computed", batch_dims=0)
+    x, indices = g.input("x", "float32", (2, 3)), g.const(ints(0, 1))
+    g.add("GatherV2", x, indices, g.const(ints(2)), name="far", batch_dims=0)
+    g.add("GatherV2", x, indices, g.const(ints(0)), name="behind", batch_dims=1)
+    g.add("GatherV2", x, indices, g.input("axis", "int32", ()), name="computed", batch_dims=0)
     g.add("Where", g.input("scalar", "bool", ()), name="scalar_where")
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "far", "behind", "computed", "scalar_where")

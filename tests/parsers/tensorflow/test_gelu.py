@@ -21,8 +21,8 @@ def build(half: float = 0.5, root: float = ROOT, dtype: str = "float32", *, nega
     x, kind = g.input("x", dtype, [41]), Type(dtype)
 
     def number(value: float) -> str:
-        made = g.const(np.float32(value))
-        return made if dtype == "float32" else g.add("Cast", made, SrcT=Type("float32"), DstT=kind)
+        constant = g.const(np.float32(value))
+        return constant if dtype == "float32" else g.add("Cast", constant, SrcT=Type("float32"), DstT=kind)
 
     inner = g.add("Mul", g.add("Neg" if negated else "Identity", x, T=kind), number(root), T=kind)
     g.add("Mul", g.add("Mul", number(half), x, T=kind), g.add("Erfc", inner, T=kind), name="y", T=kind)

@@ -15,14 +15,14 @@ F32 = np.float32
 SIZES = [(10, 14), (3, 11), (1, 1), (7, 10), (41, 30)]
 
 
-def _places(of: int, to: int, corners: bool, centers: bool) -> Array:
+def _coordinates(of: int, to: int, corners: bool, centers: bool) -> Array:
     ratio = F32(of - 1) / F32(to - 1) if corners and to > 1 else F32(of) / F32(to)
     at = np.arange(to, dtype=F32)
     return (at + F32(0.5)) * ratio - F32(0.5) if centers else at * ratio
 
 
 def _nearest(of: int, to: int, corners: bool, centers: bool) -> Array:
-    at = _places(of, to, corners, False)
+    at = _coordinates(of, to, corners, False)
     if centers:
         at = (np.arange(to, dtype=F32) + F32(0.5)) * (F32(of) / F32(to))
     whole = np.floor(at + F32(0.5)) if corners else np.floor(at)
@@ -32,20 +32,23 @@ def _nearest(of: int, to: int, corners: bool, centers: bool) -> Array:
 
 
 def _linear(of: int, to: int, corners: bool, centers: bool) -> Array:
-    at = _places(of, to, corners, centers)
+    at = _coordinates(of, to, corners, centers)
     y = np.zeros((to, of))
-    for row, place in enumerate(at):
-        low = np.floor(place)
-        for pixel, part in ((low, 1 - (place - low)), (np.ceil(place) if place > low else low, place - low)):
+    for row, coordinate in enumerate(at):
+        low = np.floor(coordinate)
+        for pixel, part in (
+            (low, 1 - (coordinate - low)),
+            (np.ceil(coordinate) if coordinate > low else low, coordinate - low),
+        ):
             y[row, int(np.clip(pixel, 0, of - 1))] += part
     return y
 
 
 def _cubic(of: int, to: int, corners: bool, centers: bool) -> Array:
     a, y = -0.5 if centers else -0.75, np.zeros((to, of))
-    for row, place in enumerate(_places(of, to, corners, centers)):
-        low = np.floor(place)
-        beyond = np.rint((place - low) * 1024) / 1024
+    for row, coordinate in enumerate(_coordinates(of, to, corners, centers)):
+        low = np.floor(coordinate)
+        beyond = np.rint((coordinate - low) * 1024) / 1024
         for tap in range(-1, 3):
             d = abs(tap - beyond)
             part = ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
@@ -57,34 +60,34 @@ def _cubic(of: int, to: int, corners: bool, centers: bool) -> Array:
 WEIGHTS = {"ResizeNearestNeighbor": _nearest, "ResizeBilinear": _linear, "ResizeBicubic": _cubic}
 
 
-@pytest.mark.parametrize("known", ["all", "size", "asked", "none"])
+@pytest.mark.parametrize("known", ["all", "size", "open", "none"])
 @pytest.mark.parametrize(("corners", "centers"), [(False, False), (True, False), (False, True)])
 def test_resize(tmp_path: Path, corners: bool, centers: bool, known: str) -> None:
     x = np.random.default_rng(1).standard_normal((2, 7, 10, 3)).astype(F32)
     g = TfBuilder()
     shape = {"all": (2, 7, 10, 3), "size": (None, 7, 10, 3)}.get(known, (None, None, None, 3))
     data, names, expected = g.input("x", "float32", shape), [], []
-    asked = SIZES if known != "none" else [(41, 30)]
-    size = [g.const(s, "int32") if known != "none" else g.input("size", "int32", (2,)) for s in asked]
+    sizes = SIZES if known != "none" else [(41, 30)]
+    size = [g.const(s, "int32") if known != "none" else g.input("size", "int32", (2,)) for s in sizes]
     for op, weights in WEIGHTS.items():
-        for (height, width), to in zip(asked, size, strict=True):
+        for (height, width), to in zip(sizes, size, strict=True):
             names.append(g.add(op, data, to, align_corners=corners, half_pixel_centers=centers))
             rows, columns = weights(7, height, corners, centers), weights(10, width, corners, centers)
             expected.append(np.einsum("yh,xw,nhwc->nyxc", rows, columns, x))
     feeds = {"x": x} | ({"size": np.array([41, 30], np.int32)} if known == "none" else {})
-    for y, wanted in zip(g.run(tmp_path, feeds, *names), expected, strict=True):
-        np.testing.assert_allclose(y, wanted, atol=2e-6)
+    for y, reference in zip(g.run(tmp_path, feeds, *names), expected, strict=True):
+        np.testing.assert_allclose(y, reference, atol=2e-6)
 
 
 def test_resize_takes_the_pixel_that_float32_says(tmp_path: Path) -> None:
     """41 · (1/41) is below 1 in float32."""
     x = np.arange(10, dtype=F32).reshape(1, 1, 10, 1)
     g = TfBuilder()
-    made = g.add("ResizeNearestNeighbor", g.input("x", "float32", x.shape), g.const([1, 410], "int32"))
+    near_name = g.add("ResizeNearestNeighbor", g.input("x", "float32", x.shape), g.const([1, 410], "int32"))
     wide = g.add("ResizeBilinear", "x", g.const([1, 517], "int32"), half_pixel_centers=True)
-    near, mixed = g.run(tmp_path, {"x": x}, made, wide)
+    near, mixed = g.run(tmp_path, {"x": x}, near_name, wide)
     assert near[0, 0, 41, 0] == 0 and near[0, 0, 42, 0] == 1
-    np.testing.assert_array_equal(mixed[0, 0, 300:302, 0], _places(10, 517, False, True)[300:302])
+    np.testing.assert_array_equal(mixed[0, 0, 300:302, 0], _coordinates(10, 517, False, True)[300:302])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64"])
@@ -163,11 +166,11 @@ def test_colours(tmp_path: Path) -> None:
              g.add("AdjustSaturation", data, half), g.add("AdjustContrastv2", data, half)]  # fmt: skip
     hsv, rgb, hue, saturation, contrast = g.run(tmp_path, {"x": x}, *names)
     flat = x.reshape(-1, 3)
-    turned = [colorsys.hsv_to_rgb((h + 0.3) % 1, s, v) for h, s, v in (colorsys.rgb_to_hsv(*each) for each in flat)]
+    rotated = [colorsys.hsv_to_rgb((h + 0.3) % 1, s, v) for h, s, v in (colorsys.rgb_to_hsv(*each) for each in flat)]
     faded = [colorsys.hsv_to_rgb(h, 0.3 * s, v) for h, s, v in (colorsys.rgb_to_hsv(*each) for each in flat)]
     np.testing.assert_allclose(hsv.reshape(-1, 3), [colorsys.rgb_to_hsv(*each) for each in flat], atol=1e-6)
     np.testing.assert_allclose(rgb.reshape(-1, 3), [colorsys.hsv_to_rgb(*each) for each in flat], atol=1e-6)
-    np.testing.assert_allclose(hue.reshape(-1, 3), turned, atol=1e-6)
+    np.testing.assert_allclose(hue.reshape(-1, 3), rotated, atol=1e-6)
     np.testing.assert_allclose(saturation.reshape(-1, 3), faded, atol=1e-6)
     mean = x.mean((1, 2), keepdims=True)
     np.testing.assert_allclose(contrast, (x - mean) * 0.3 + mean, atol=1e-6)

@@ -81,7 +81,7 @@ def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("reads", "words"),
+    ("reads", "message"),
     [
         ("y", 'it reads "y", which needs it: a cycle'),
         ("next", 'it reads "next", which needs it: a cycle'),
@@ -91,12 +91,12 @@ def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) ->
         ("x:-1", '"x:-1" is read, which the graph does not have'),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, words: str) -> None:
+def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, message: str) -> None:
     g = TfBuilder()
     g.input("x", "float32", (2,))
     g.add("Neg", reads, name="y")
     g.add("Abs", "y", name="next")
-    with pytest.raises(AtcError, match=words):
+    with pytest.raises(AtcError, match=message):
         g.run(tmp_path, {}, "next")
 
 

@@ -35,13 +35,13 @@ def test_lists_outside_of_loops(tmp_path: Path) -> None:
     g.add("TensorListGather", taken, g.const([2, 0], "int32"), none, name="gathered", **F32)
     order = g.const([2, 0, 3, 1], "int32")
     for size in (-1, 6):
-        spread = g.add("TensorListScatterV2", x, order, none, g.const(size, "int32"), **F32)
-        g.add("TensorListStack", spread, none, name=f"spread{size}".replace("-", "_"), **F32)
+        scattered = g.add("TensorListScatterV2", x, order, none, g.const(size, "int32"), **F32)
+        g.add("TensorListStack", scattered, none, name=f"spread{size}".replace("-", "_"), **F32)
     into = g.add("TensorListScatterIntoExistingList", taken, g.add("Neg", x), order, **F32)
     g.add("TensorListStack", into, none, name="into", **F32)
     g.add("TensorListConcatV2", taken, none, g.const(np.zeros(0, np.int64)), name="joined", **F32)
-    cut = g.add("TensorListSplit", x, none, g.const([2, 2], "int64"), **F32)
-    g.add("TensorListStack", cut, none, name="cut", **F32)
+    pieces = g.add("TensorListSplit", x, none, g.const([2, 2], "int64"), **F32)
+    g.add("TensorListStack", pieces, none, name="cut", **F32)
     for size in (2, 6):
         resized = g.add("TensorListResize", taken, g.const(size, "int32"))
         g.add("TensorListStack", resized, none, name=f"resized{size}", **F32)
@@ -61,9 +61,9 @@ def test_lists_outside_of_loops(tmp_path: Path) -> None:
         "resized6": padded, "zeros": padded[4:], "said": np.zeros((4, 3), np.float32),
     }  # fmt: skip
     outs = g.run(tmp_path, {"x": X, "i": np.array(1, np.int32)}, *expected)
-    for (name, wanted), out in zip(expected.items(), outs, strict=True):
-        np.testing.assert_array_equal(out, wanted, err_msg=name)
-        assert out.dtype == np.asarray(wanted).dtype, name
+    for (name, value), out in zip(expected.items(), outs, strict=True):
+        np.testing.assert_array_equal(out, value, err_msg=name)
+        assert out.dtype == np.asarray(value).dtype, name
 
 
 def test_elements_are_joined_and_cut(tmp_path: Path) -> None:
@@ -76,16 +76,17 @@ def test_elements_are_joined_and_cut(tmp_path: Path) -> None:
     flow = g.add("TensorArraySplitV3", handle, "joined", g.const([2, 2], "int64"), f"{handle}:1")
     g.add("TensorArrayConcatV3", handle, flow, name="again", dtype=Type("float32"))
     g.add("TensorArraySizeV3", handle, flow, name="size")
-    value = X.reshape(2, 2, 3)
-    outs = g.run(tmp_path, {"x": value}, "joined:0", "joined:1", "again:0", "again:1", "size")
-    for out, wanted in zip(outs, (X, np.array([2, 2]), X, np.array([2, 2]), np.int32(2)), strict=True):
-        np.testing.assert_array_equal(out, wanted)
+    outs = g.run(tmp_path, {"x": X.reshape(2, 2, 3)}, "joined:0", "joined:1", "again:0", "again:1", "size")
+    for out, reference in zip(outs, (X, np.array([2, 2]), X, np.array([2, 2]), np.int32(2)), strict=True):
+        np.testing.assert_array_equal(out, reference)
 
 
-def running_sums(g: TfBuilder, shape: tuple[int | None, ...], said: list[int] | int, *, pushes: bool = False) -> str:
+def running_sums(
+    g: TfBuilder, shape: tuple[int | None, ...], declared: list[int] | int, *, pushes: bool = False
+) -> str:
     """A loop that writes the running sums of x into a list, as tf.TensorArray in a function does."""
     x = g.input("x", "float32", shape)
-    shaped = g.const(said, "int32")
+    shaped = g.const(declared, "int32")
     source = g.add("TensorListFromTensor", x, shaped, **F32)
     size = g.add("TensorListLength", source)
     zero = g.const(0, "int32")
@@ -96,22 +97,22 @@ def running_sums(g: TfBuilder, shape: tuple[int | None, ...], said: list[int] | 
     types = {"i": "int32", "n": "int32", "s": "float32", "out": "variant", "in": "variant"}
     cond, body = TfBuilder(), TfBuilder()
     test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
-    item = body.add("TensorListGetItem", "in", "i", body.const(said, "int32"), **F32)
+    item = body.add("TensorListGetItem", "in", "i", body.const(declared, "int32"), **F32)
     total = body.add("AddV2", "s", item)
     op, arguments = ("TensorListPushBack", ("out", total)) if pushes else ("TensorListSetItem", ("out", "i", total))
-    made = body.add(op, *arguments, **F32)
+    updated = body.add(op, *arguments, **F32)
     one = body.const(1, "int32")
-    turn = g.function("body", body, types, body.add("AddV2", "i", one), "n", total, made, "in")
+    body_function = g.function("body", body, types, body.add("AddV2", "i", one), "n", total, updated, "in")
     start = g.add("Mul", g.add("TensorListGetItem", source, zero, shaped, **F32), g.const(0.0, "float32"))
-    loop = g.add("While", zero, size, start, target, source, cond=test, body=turn)
+    loop = g.add("While", zero, size, start, target, source, cond=test, body=body_function)
     return g.add("TensorListStack", f"{loop}:3", shaped, **F32)
 
 
-@pytest.mark.parametrize("said", [[3], [-1], -1])
+@pytest.mark.parametrize("declared", [[3], [-1], -1])
 @pytest.mark.parametrize("pushes", [False, True])
-def test_a_loop_fills_a_list(tmp_path: Path, said: list[int] | int, pushes: bool) -> None:
+def test_a_loop_fills_a_list(tmp_path: Path, declared: list[int] | int, pushes: bool) -> None:
     g = TfBuilder()
-    (y,) = g.run(tmp_path, {"x": X}, running_sums(g, (4, 3), said, pushes=pushes))
+    (y,) = g.run(tmp_path, {"x": X}, running_sums(g, (4, 3), declared, pushes=pushes))
     np.testing.assert_array_equal(y, np.cumsum(X, 0))
 
 
@@ -124,9 +125,9 @@ def test_no_element_has_a_shape_before_the_first_is_written(tmp_path: Path) -> N
     cond, body = TfBuilder(), TfBuilder()
     test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
     scaled = body.add("Mul", "x", body.add("Cast", "i", DstT=Type("float32")))
-    made = body.add("TensorListSetItem", "out", "i", scaled, **F32)
-    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", "x", made)
-    loop = g.add("While", zero, n, x, target, cond=test, body=turn)
+    updated = body.add("TensorListSetItem", "out", "i", scaled, **F32)
+    body_function = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", "x", updated)
+    loop = g.add("While", zero, n, x, target, cond=test, body=body_function)
     g.add("TensorListStack", f"{loop}:3", none, name="y", **F32)
     run = g.converted(tmp_path, "y")
     for rows, count in ((4, 3), (2, 1), (0, 2)):
@@ -140,17 +141,17 @@ def test_a_list_is_as_long_as_it_was_made(tmp_path: Path, size: int, first: int,
     g = TfBuilder()
     x, n = g.input("x", "float32", (4, 3)), g.input("n", "int32", ())
     shaped = g.const([3], "int32")
-    held = g.add("TensorListReserve", shaped, n if size == limit else g.const(size, "int32"), **F32)
+    target = g.add("TensorListReserve", shaped, n if size == limit else g.const(size, "int32"), **F32)
     types = {"i": "int32", "n": "int32", "out": "variant", "x": "float32"}
     cond, body = TfBuilder(), TfBuilder()
     test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
     item = body.add("GatherV2", "x", "i", body.const(0, "int32"))
-    made = body.add("TensorListSetItem", "out", "i", item, **F32)
+    updated = body.add("TensorListSetItem", "out", "i", item, **F32)
     if read:  # of what is not written yet
         again = body.add("TensorListGetItem", "out", "i", body.const([3], "int32"), **F32)
-        made = body.add("TensorListSetItem", made, "i", body.add("Sub", item, again), **F32)
-    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", made, "x")
-    loop = g.add("While", g.const(first, "int32"), n, held, x, cond=test, body=turn)
+        updated = body.add("TensorListSetItem", updated, "i", body.add("Sub", item, again), **F32)
+    body_function = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", updated, "x")
+    loop = g.add("While", g.const(first, "int32"), n, target, x, cond=test, body=body_function)
     g.add("TensorListStack", f"{loop}:2", shaped, name="y", **F32)
     run = g.converted(tmp_path, "y", f"{loop}:0")
     y, count = run({"x": X, "n": np.array(limit, np.int32)})
@@ -200,8 +201,8 @@ def test_what_has_no_shape_or_no_equal_lengths_is_refused(tmp_path: Path) -> Non
     g.add("TensorListConcat", g.add("TensorListFromTensor", g.add("Sum", x, none), none, **F32), name="join", **F32)
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, "item", "cut", "join")
-    told = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
-    assert told == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join")]
+    reported = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
+    assert reported == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join")]
 
 
 def test_a_branch_that_writes_first_to_a_list_gives_its_elements_their_shape(tmp_path: Path) -> None:
@@ -230,9 +231,9 @@ def test_sizes_of_elements_that_only_a_turn_knows(tmp_path: Path) -> None:
     cond, body = TfBuilder(), TfBuilder()
     test = g.function("cond", cond, types, cond.add("Less", "i", cond.const(3, "int32")))
     item = body.add("Mul", body.add("AddV2", "x", "y"), body.add("Cast", "i", DstT=Type("float32")))
-    made = body.add("TensorListSetItem", "out", body.const(0, "int32"), item, **F32)
-    turn = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), made, "x", "y")
-    loop = g.add("While", zero, target, x, y, cond=test, body=turn)
+    updated = body.add("TensorListSetItem", "out", body.const(0, "int32"), item, **F32)
+    body_function = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), updated, "x", "y")
+    loop = g.add("While", zero, target, x, y, cond=test, body=body_function)
     g.add("TensorListStack", f"{loop}:1", none, name="last", **F32)
     (last,) = g.run(tmp_path, {"x": X, "y": X[:1]}, "last")
     np.testing.assert_array_equal(last, [(X + X[:1]) * 2])

@@ -92,7 +92,7 @@ def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
 )
 def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]], code: str, tmp_path: Path) -> None:
     g = TfBuilder()
-    inputs = [g.input(f"x{place}", "float32", shape) for place, shape in enumerate(shapes)]
+    inputs = [g.input(f"x{index}", "float32", shape) for index, shape in enumerate(shapes)]
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add(op, *inputs))
     assert caught.value.code == code

@@ -31,11 +31,11 @@ def saved(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "said", ["m.ckpt", "/home/me/train/m.ckpt", "C:\\\\train\\\\m.ckpt", "../m.ckpt", "sub/m.ckpt", "/m.ckpt"]
+    "path", ["m.ckpt", "/home/me/train/m.ckpt", "C:\\\\train\\\\m.ckpt", "../m.ckpt", "sub/m.ckpt", "/m.ckpt"]
 )
-def test_a_folder_that_was_moved_keeps_its_checkpoint(tmp_path: Path, said: str) -> None:
+def test_a_folder_that_was_moved_keeps_its_checkpoint(tmp_path: Path, path: str) -> None:
     write_old(tmp_path / "moved", old_graph(), TENSORS)
-    (tmp_path / "moved" / "checkpoint").write_text(f'model_checkpoint_path: "{said}"\n')
+    (tmp_path / "moved" / "checkpoint").write_text(f'model_checkpoint_path: "{path}"\n')
     (y,) = run(tmp_path / "moved", tmp_path, {"x": X}).values()
     assert np.array_equal(y, X @ W + B)
 
@@ -44,11 +44,11 @@ def test_checkpoints_elsewhere_are_not_taken(tmp_path: Path) -> None:
     other = write_old(tmp_path / "other", old_graph(), TENSORS)
     folder = tmp_path / "folder"
     folder.mkdir()
-    for said in (str(other), "../other/m.ckpt"):
-        (folder / "checkpoint").write_text(f'model_checkpoint_path: "{said}"\n')
+    for path in (str(other), "../other/m.ckpt"):
+        (folder / "checkpoint").write_text(f'model_checkpoint_path: "{path}"\n')
         error = refused(folder, tmp_path)
         assert error.code == "E13015"
-        assert f'the newest checkpoint of the folder is "{said}", of which it has no file' in str(error)
+        assert f'the newest checkpoint of the folder is "{path}", of which it has no file' in str(error)
     (folder / "checkpoint").write_text("model_checkpoint_path: m.ckpt\n")
     assert (refused(folder, tmp_path).code, refused(folder, tmp_path).where.line) == ("E13018", 1)
 
@@ -104,7 +104,7 @@ def test_texts_are_known_by_their_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "words"),
+    ("content", "line", "message"),
     [
         (b'node {\n  name: "x"\n  opp {', 3, "Expected"),
         (b'node {\n  name: "x"\n  op: "\xff"\n}', 3, "line 3 is no UTF-8"),
@@ -112,12 +112,12 @@ def test_texts_are_known_by_their_content(tmp_path: Path) -> None:
     ],
 )
 def test_a_text_that_cannot_be_read_is_told_with_its_line(
-    tmp_path: Path, content: bytes, line: int | None, words: str
+    tmp_path: Path, content: bytes, line: int | None, message: str
 ) -> None:
     (tmp_path / "m.pbtxt").write_bytes(content)
     error = refused(tmp_path / "m.pbtxt", tmp_path)
     assert (error.code, error.where.line) == ("E13018", line)
-    assert words in str(error)
+    assert message in str(error)
 
 
 def test_a_graph_of_more_than_two_gigabytes_is_told_before_it_is_read(tmp_path: Path) -> None:
@@ -148,16 +148,16 @@ def test_models_of_keras_are_called_by_their_name(tmp_path: Path) -> None:
 
 
 def test_a_signature_names_what_the_graph_has_not(tmp_path: Path) -> None:
-    for made, words in (
+    for proto, message in (
         (
             signature({"a": tensor_info("xx:0", "float32", (None, 3))}, {"prob": "y:0"}),
             'the input "a" of the signature',
         ),
         (signature({"a": tensor_info("x:0", "float32", (None, 3))}, {"b": "yy:0"}), 'the output "b" of the signature'),
     ):
-        graphs = {"serve": (old_graph(), {"serving_default": made}, "save/restore_all")}
+        graphs = {"serve": (old_graph(), {"serving_default": proto}, "save/restore_all")}
         error = refused(write_saved_model(tmp_path / "m", graphs, TENSORS), tmp_path)
-        assert (error.code, words in str(error), "did you mean" in error.hint) == ("E12009", True, True)
+        assert (error.code, message in str(error), "did you mean" in error.hint) == ("E12009", True, True)
 
 
 def test_defaults_of_a_signature_are_kept(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_outputs_that_are_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "formats"),
+    ("options", "formats"),
     [
         ({}, ["NHWC", "ND", "ND"]),
         ({"input_format": "NHWC"}, ["NHWC", "ND", "ND"]),
@@ -232,19 +232,19 @@ def test_outputs_that_are_not_there(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("batch", [1, None])
 def test_the_package_says_the_layout_of_its_inputs(
-    tmp_path: Path, asked: dict[str, str], formats: list[str], batch: int | None
+    tmp_path: Path, options: dict[str, str], formats: list[str], batch: int | None
 ) -> None:
     from atcpy.report.package import PackageView
 
     g = TfBuilder()
     shapes = [(batch, 4, 5, 3), (batch, 2, 4, 5, 3), (batch, 6)]
     names = [g.input(f"x{index}", "float32", shape) for index, shape in enumerate(shapes)]
-    run = g.converted(tmp_path, *[g.add("Neg", name, name=f"y{name}") for name in names], options=asked)
+    run = g.converted(tmp_path, *[g.add("Neg", name, name=f"y{name}") for name in names], options=options)
     feeds = {
         name: np.ones([size or 2 for size in shape], np.float32) for name, shape in zip(names, shapes, strict=True)
     }
-    for made, fed in zip(run(feeds), feeds.values(), strict=True):
-        np.testing.assert_array_equal(made, -fed)
+    for output, fed in zip(run(feeds), feeds.values(), strict=True):
+        np.testing.assert_array_equal(output, -fed)
     view = PackageView(tmp_path / "model.om")
     assert [port["format"] for port in view.summary()["inputs"]] == formats
 
@@ -255,7 +255,7 @@ def test_layouts_that_are_none_of_the_framework_are_refused(tmp_path: Path) -> N
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Relu(x) }'
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om", input_format="NCHW")
-    for word in ("NHWC", "HWC"):
+    for layout in ("NHWC", "HWC"):
         with pytest.raises(AtcError, match="input_format") as caught:
-            atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om", input_format=word)
+            atcpy.convert(tmp_path / "m.onnx", tmp_path / "m.om", input_format=layout)
         assert caught.value.code == "E10001"

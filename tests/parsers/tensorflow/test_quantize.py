@@ -52,22 +52,22 @@ def test_fake_quant(tmp_path: Path, bits: int, narrow: bool) -> None:
 def test_fake_quant_with_a_range_that_is_computed(tmp_path: Path) -> None:
     g = TfBuilder()
     low, high = g.input("low", "float32", ()), g.input("high", "float32", ())
-    made = g.add("FakeQuantWithMinMaxVars", g.input("x", "float32", X.shape), low, high)
-    (y,) = g.run(tmp_path, {"x": X, "low": F32(-2), "high": F32(1.5)}, made)
+    name = g.add("FakeQuantWithMinMaxVars", g.input("x", "float32", X.shape), low, high)
+    (y,) = g.run(tmp_path, {"x": X, "low": F32(-2), "high": F32(1.5)}, name)
     _agrees(y, _fake_quant(X, F32(-2), F32(1.5), 8, False))
-    (y,) = g.run(tmp_path, {"x": X, "low": F32(0), "high": F32(0)}, made)
+    (y,) = g.run(tmp_path, {"x": X, "low": F32(0), "high": F32(0)}, name)
     assert (y == 0).all()
 
 
-@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("range_given", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
-def test_quantize_and_back(tmp_path: Path, signed: bool, given: bool) -> None:
+def test_quantize_and_back(tmp_path: Path, signed: bool, range_given: bool) -> None:
     g = TfBuilder()
     x = X if signed else np.abs(X)
     data, names, expected = g.input("x", "float32", x.shape), [], []
     for bits, narrow, mode in ((8, False, "HALF_TO_EVEN"), (4, True, "HALF_UP"), (5, False, "HALF_UP")):
-        attrs = {"signed_input": signed, "range_given": given, "narrow_range": narrow}
-        low, high = (F32(-1.7 if signed else 0), F32(2.2)) if given else (x.min(), x.max())
+        attrs = {"signed_input": signed, "range_given": range_given, "narrow_range": narrow}
+        low, high = (F32(-1.7 if signed else 0), F32(2.2)) if range_given else (x.min(), x.max())
         limits = [g.const(F32(-1.7 if signed else 0)), g.const(F32(2.2))]
         for op in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4"):
             names.append(g.add(op, data, *limits, num_bits=bits, round_mode=mode, **attrs))
@@ -78,8 +78,8 @@ def test_quantize_and_back(tmp_path: Path, signed: bool, given: bool) -> None:
         y = np.rint(steps) / scale
         y[np.abs(steps % 1 - 0.5) < 1e-3] = np.nan
         expected += [y] * 3
-    for y, wanted in zip(g.run(tmp_path, {"x": x}, *names), expected, strict=True):
-        _agrees(y, wanted)
+    for y, reference in zip(g.run(tmp_path, {"x": x}, *names), expected, strict=True):
+        _agrees(y, reference)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint16"])
@@ -89,14 +89,14 @@ def test_integers_and_back(tmp_path: Path, dtype: str) -> None:
     low, high = g.const(F32(-2.5)), g.const(F32(3.3))
     names = []
     for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED"):
-        made = g.add("QuantizeV2", data, low, high, T=Type(dtype), mode=mode)
-        names += [made, f"{made}:1", f"{made}:2"]
+        name = g.add("QuantizeV2", data, low, high, T=Type(dtype), mode=mode)
+        names += [name, f"{name}:1", f"{name}:2"]
         names.append(
-            g.add("Dequantize", made, f"{made}:1", f"{made}:2", T=Type(dtype), mode=mode, dtype=Type("float32"))
+            g.add("Dequantize", name, f"{name}:1", f"{name}:2", T=Type(dtype), mode=mode, dtype=Type("float32"))
         )
     results = g.run(tmp_path, {"x": X}, *names)
-    for place, mode in enumerate(("MIN_COMBINED", "MIN_FIRST", "SCALED")):
-        q, begin, end, back = results[4 * place : 4 * place + 4]
+    for index, mode in enumerate(("MIN_COMBINED", "MIN_FIRST", "SCALED")):
+        q, begin, end, back = results[4 * index : 4 * index + 4]
         assert q.dtype == dtype and q.max() == info.max and (mode == "SCALED" or q.min() == info.min)
         inside = np.clip(X, begin, end) if mode != "SCALED" or info.min else np.clip(X, 0, end)
         step = float(end - begin) / (int(info.max) - int(info.min))

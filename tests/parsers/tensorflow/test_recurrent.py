@@ -43,9 +43,9 @@ def expected_of(data: dict[str, Array], steps: int, *, order: str, forget: float
     peepholes = [data[name] * peep for name in ("wci", "wcf", "wco")]
     rows = []
     for x in data["x"][:steps]:
-        made = lstm(x, cs, h, data["w"], peepholes, data["b"], order=order, forget=forget, clip=clip)
-        cs, h = made["cs"], made["h"]
-        rows.append([made[name] for name in OUTPUTS])
+        outputs = lstm(x, cs, h, data["w"], peepholes, data["b"], order=order, forget=forget, clip=clip)
+        cs, h = outputs["cs"], outputs["h"]
+        rows.append([outputs[name] for name in OUTPUTS])
     return np.array(rows)
 
 
@@ -68,15 +68,15 @@ def test_a_block_is_its_steps(
     g = TfBuilder()
     fed = {name: g.input(name, "float32", data[name].shape) for name in ("x", "cs", "h")}
     limit = g.input("limit", "int64", ())
-    rest = [fed["x"], fed["cs"], fed["h"], *[g.const(data[name]) for name in ("w", "wci", "wcf", "wco", "b")]]
-    g.add(op, g.const(steps, "int64"), *rest, name="all", **attrs)
-    g.add(op, g.const(steps, "int64"), *rest, name="only_h", **attrs)
-    g.add(op, limit, *rest, name="some", **attrs)
-    run = g.converted(tmp_path, *[f"all:{place}" for place in range(7)], "only_h:6", "some:1", "some:6")
+    weights = [fed["x"], fed["cs"], fed["h"], *[g.const(data[name]) for name in ("w", "wci", "wcf", "wco", "b")]]
+    g.add(op, g.const(steps, "int64"), *weights, name="all", **attrs)
+    g.add(op, g.const(steps, "int64"), *weights, name="only_h", **attrs)
+    g.add(op, limit, *weights, name="some", **attrs)
+    run = g.converted(tmp_path, *[f"all:{output}" for output in range(7)], "only_h:6", "some:1", "some:6")
     *whole, only_h, cs, h = run({**{name: data[name] for name in fed}, "limit": np.array(used, np.int64)})
     expected = expected_of(data, steps, order=order, forget=forget, clip=clip, peep=peep)
-    for place, y in enumerate(whole):
-        np.testing.assert_allclose(y, expected[:, place], rtol=1e-5, atol=1e-6, err_msg=OUTPUTS[place])
+    for output, y in enumerate(whole):
+        np.testing.assert_allclose(y, expected[:, output], rtol=1e-5, atol=1e-6, err_msg=OUTPUTS[output])
     np.testing.assert_allclose(only_h, expected[:, 6], rtol=1e-5, atol=1e-6)
     expected[used:] = 0
     np.testing.assert_allclose(cs, expected[:, 1], rtol=1e-5, atol=1e-6)
@@ -100,20 +100,20 @@ def test_cells_have_all_of_their_outputs(tmp_path: Path, peep: bool) -> None:
     data = operands(1, 3, 2, 5)
     g = TfBuilder()
     x, cs, h = (g.input(name, "float32", (None, *data[name].shape[-1:])) for name in ("x", "cs", "h"))
-    rest = [g.const(data[name]) for name in ("w", "wci", "wcf", "wco", "b")]
-    g.add("LSTMBlockCell", x, cs, h, *rest, name="lstm", use_peephole=peep)
+    weight_operands = [g.const(data[name]) for name in ("w", "wci", "wcf", "wco", "b")]
+    g.add("LSTMBlockCell", x, cs, h, *weight_operands, name="lstm", use_peephole=peep)
     weights = [data["w"][:, :10], data["w"][:, 10:15], data["b"][:10], data["b"][10:15]]
     g.add("GRUBlockCell", x, h, *[g.const(value) for value in weights], name="gru")
-    run = g.converted(tmp_path, *[f"lstm:{place}" for place in range(7)], *[f"gru:{place}" for place in range(4)])
+    run = g.converted(tmp_path, *[f"lstm:{output}" for output in range(7)], *[f"gru:{output}" for output in range(4)])
     outs = run({"x": data["x"][0], "cs": data["cs"], "h": data["h"]})
     expected = expected_of(data, 1, order="icfo", forget=1, clip=3, peep=peep)[0]
-    for y, wanted in zip(outs[:7], expected, strict=True):
-        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+    for y, reference in zip(outs[:7], expected, strict=True):
+        np.testing.assert_allclose(y, reference, rtol=1e-5, atol=1e-6)
     both = np.concatenate([data["x"][0], data["h"]], 1)
     r, u = np.split(sigmoid(both @ weights[0] + weights[2]), 2, 1)
     c = np.tanh(np.concatenate([data["x"][0], r * data["h"]], 1) @ weights[1] + weights[3])
-    for y, wanted in zip(outs[7:], (r, u, c, u * data["h"] + (1 - u) * c), strict=True):
-        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+    for y, reference in zip(outs[7:], (r, u, c, u * data["h"] + (1 - u) * c), strict=True):
+        np.testing.assert_allclose(y, reference, rtol=1e-5, atol=1e-6)
 
 
 def test_weights_of_cudnn_are_refused(tmp_path: Path) -> None:

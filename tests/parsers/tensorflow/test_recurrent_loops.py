@@ -47,7 +47,7 @@ def keras_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
     w, (h, c) = Weights.of(4 * HIDDEN), states
     sums = g.add("AddV2", g.add("MatMul", x, g.const(w.x)), g.add("MatMul", h, g.const(w.h)))
     split = g.add("Split", g.const(1, "int32"), g.add("AddV2", sums, g.const(w.b)), num_split=4)
-    parts = [g.add("Identity", f"{split}:output:{place}") for place in range(4)]
+    parts = [g.add("Identity", f"{split}:output:{index}") for index in range(4)]
 
     def gate(part: str) -> str:
         moved = g.add("Relu6", g.add("AddV2", part, g.const(3.0, "float32")))
@@ -71,9 +71,9 @@ def old_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
     one = g.const(1, "int32")
     both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(np.vstack([w.x, w.h])))
     split = g.add("Split", one, g.add("BiasAdd", both, g.const(w.b)), num_split=4)
-    i, j, f, o = [g.add("Identity", f"{split}:output:{place}") for place in range(4)]
-    kept = g.add("Mul", c, g.add("Sigmoid", g.add("Add", f, g.const(1.0, "float32"))))
-    new = g.add("Add", kept, g.add("Mul", g.add("Sigmoid", i), g.add("Tanh", j)))
+    i, j, f, o = [g.add("Identity", f"{split}:output:{index}") for index in range(4)]
+    forgotten = g.add("Mul", c, g.add("Sigmoid", g.add("Add", f, g.const(1.0, "float32"))))
+    new = g.add("Add", forgotten, g.add("Mul", g.add("Sigmoid", i), g.add("Tanh", j)))
     return [g.add("Mul", g.add("Tanh", new), g.add("Sigmoid", o)), new]
 
 
@@ -91,12 +91,12 @@ def keras_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
     for value, weights, bias in ((x, w.x, w.b), (h, w.h, w.b2)):
         sums = g.add("BiasAdd", g.add("MatMul", value, g.const(weights)), g.const(bias))
         split = g.add("Split", g.const(-1, "int32"), sums, num_split=3)
-        pieces.append([g.add("Identity", f"{split}:output:{place}") for place in range(3)])
+        pieces.append([g.add("Identity", f"{split}:output:{index}") for index in range(3)])
     (xz, xr, xg), (hz, hr, hg) = pieces
     z, r = g.add("Sigmoid", g.add("AddV2", xz, hz)), g.add("Sigmoid", g.add("AddV2", xr, hr))
-    made = g.add("Tanh", g.add("AddV2", xg, g.add("Mul", r, hg)))
-    rest = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), z), made)
-    return [g.add("AddV2", g.add("Mul", z, h), rest)]
+    candidate = g.add("Tanh", g.add("AddV2", xg, g.add("Mul", r, hg)))
+    updated = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), z), candidate)
+    return [g.add("AddV2", g.add("Mul", z, h), updated)]
 
 
 def keras_gru_step(x: Array, states: list[Array]) -> list[Array]:
@@ -112,11 +112,11 @@ def old_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
     one, full = g.const(1, "int32"), np.vstack([w.x, w.h])
     both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(full[:, : 2 * HIDDEN]))
     split = g.add("Split", one, g.add("Sigmoid", g.add("BiasAdd", both, g.const(w.b[: 2 * HIDDEN]))), num_split=2)
-    r, u = [g.add("Identity", f"{split}:output:{place}") for place in range(2)]
+    r, u = [g.add("Identity", f"{split}:output:{index}") for index in range(2)]
     reset = g.add("ConcatV2", x, g.add("Mul", r, h), one, N=2)
-    made = g.add("BiasAdd", g.add("MatMul", reset, g.const(full[:, 2 * HIDDEN :])), g.const(w.b[2 * HIDDEN :]))
-    rest = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), u), g.add("Tanh", made))
-    return [g.add("Add", g.add("Mul", u, h), rest)]
+    candidate = g.add("BiasAdd", g.add("MatMul", reset, g.const(full[:, 2 * HIDDEN :])), g.const(w.b[2 * HIDDEN :]))
+    updated = g.add("Mul", g.add("Sub", g.const(1.0, "float32"), u), g.add("Tanh", candidate))
+    return [g.add("Add", g.add("Mul", u, h), updated)]
 
 
 def old_gru_step(x: Array, states: list[Array]) -> list[Array]:
@@ -129,8 +129,8 @@ def old_gru_step(x: Array, states: list[Array]) -> list[Array]:
 def simple(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
     """Keras' SimpleRNN."""
     w, (h,) = Weights.of(HIDDEN), states
-    given = g.add("BiasAdd", g.add("MatMul", x, g.const(w.x)), g.const(w.b))
-    return [g.add("Tanh", g.add("AddV2", given, g.add("MatMul", h, g.const(w.h))))]
+    input_part = g.add("BiasAdd", g.add("MatMul", x, g.const(w.x)), g.const(w.b))
+    return [g.add("Tanh", g.add("AddV2", input_part, g.add("MatMul", h, g.const(w.h))))]
 
 
 def simple_step(x: Array, states: list[Array]) -> list[Array]:
@@ -167,8 +167,8 @@ def layer(
     source = g.add("TensorListFromTensor", x, none, **F32)
     size = steps if all_steps else g.const(1, "int32")
     target = g.add("TensorListReserve", none, size, **F32)
-    names = [f"state{place}" for place in range(len(starts))]
-    types = {"turn": "int32", "time": "int32", "out": "variant", "in": "variant", "steps": "int32"}
+    names = [f"state{index}" for index in range(len(starts))]
+    types = {"iteration": "int32", "time": "int32", "out": "variant", "in": "variant", "steps": "int32"}
     types |= dict.fromkeys(names, "float32")
     more: list[str] = []
     if ends:
@@ -177,37 +177,45 @@ def layer(
         types |= {"runs": "variant", "before": "float32"}
         more = [g.add("TensorListFromTensor", mask, none, element_dtype=Type("bool")), starts[0]]
     cond, body = TfBuilder(), TfBuilder()
-    both = cond.add("LogicalAnd", cond.add("Less", "turn", "steps"), cond.add("Less", "time", "steps"))
+    both = cond.add("LogicalAnd", cond.add("Less", "iteration", "steps"), cond.add("Less", "time", "steps"))
     test = g.function(f"{x}_cond", cond, types, both)
     item = body.add("TensorListGetItem", "in", "time", body.const([-1, INPUTS], "int32"), **F32)
-    made = build(body, body.add("Identity", item), names)
-    written, rest = made[0], ["ends"] if ends else []
+    new_states = build(body, body.add("Identity", item), names)
+    written, tail = new_states[0], ["ends"] if ends else []
     if ends:
         ended = body.add("GreaterEqual", "time", "ends")
-        written = body.add("Select", ended, body.add("ZerosLike", made[0]), made[0])
-        made = [body.add("Select", ended, old, new) for old, new in zip(names, made, strict=True)]
+        written = body.add("Select", ended, body.add("ZerosLike", new_states[0]), new_states[0])
+        new_states = [body.add("Select", ended, old, new) for old, new in zip(names, new_states, strict=True)]
     elif mask:
         runs = body.add("TensorListGetItem", "runs", "time", body.const([-1, 1], "int32"), element_dtype=Type("bool"))
         wide = body.add("Tile", runs, body.const([1, HIDDEN], "int32"))
-        written = body.add("SelectV2", wide, made[0], "before")
-        made = [body.add("SelectV2", wide, new, old) for old, new in zip(names, made, strict=True)]
-        rest = ["runs", written]
-    place = "time" if all_steps else body.const(0, "int32")
-    held = body.add("TensorListSetItem", "out", place, written, **F32)
+        written = body.add("SelectV2", wide, new_states[0], "before")
+        new_states = [body.add("SelectV2", wide, new, old) for old, new in zip(names, new_states, strict=True)]
+        tail = ["runs", written]
+    position = "time" if all_steps else body.const(0, "int32")
+    written_list = body.add("TensorListSetItem", "out", position, written, **F32)
     one = body.const(1, "int32")
-    results = [body.add("AddV2", "turn", one), body.add("AddV2", "time", one), held, "in", "steps", *made, *rest]
-    turn = g.function(f"{x}_body", body, types, *results)
+    results = [
+        body.add("AddV2", "iteration", one),
+        body.add("AddV2", "time", one),
+        written_list,
+        "in",
+        "steps",
+        *new_states,
+        *tail,
+    ]
+    body_function = g.function(f"{x}_body", body, types, *results)
     operands = [zero, zero, target, source, steps, *starts, *more]
-    return g.add("While", *operands, name=f"{x}_while", cond=test, body=turn)
+    return g.add("While", *operands, name=f"{x}_while", cond=test, body=body_function)
 
 
 def expected(x: Array, cell: str, starts: list[Array], runs: Array | None = None) -> tuple[Array, list[Array]]:
     """What a layer makes of all steps, 0 where a row does not run, and its states behind them."""
     _, step, _ = CELLS[cell]
     states, rows = list(starts), []
-    for place, element in enumerate(x):
+    for time, element in enumerate(x):
         new = step(element, states)
-        here = np.full((x.shape[1], 1), True) if runs is None else runs[place]
+        here = np.full((x.shape[1], 1), True) if runs is None else runs[time]
         rows.append(np.where(here, new[0], 0))
         states = [np.where(here, after, before) for before, after in zip(states, new, strict=True)]
     return np.array(rows), states
@@ -223,11 +231,11 @@ def data(*shape: int) -> Array:
 def test_a_layer_is_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
     g = TfBuilder()
     dims = (BATCH, STEPS, INPUTS) if is_known else (None, None, INPUTS)
-    given = g.input("given", "float32", dims)
-    g.add("Transpose", given, g.const([1, 0, 2], "int32"), name="x")
+    batch_first = g.input("features", "float32", dims)
+    g.add("Transpose", batch_first, g.const([1, 0, 2], "int32"), name="x")
     g.add("ReverseV2", "x", g.const([0], "int32"), name="back")
     shape = g.add("Shape", "x", out_type=Type("int32"))
-    count, rows = (_element(g, shape, place) for place in (0, 1))
+    count, rows = (_element(g, shape, axis) for axis in (0, 1))
     zeros = g.add("Fill", g.add("Pack", rows, g.const(HIDDEN, "int32"), N=2), g.const(0.0, "float32"))
     states = CELLS[cell][2]
     start = g.input("start", "float32", (BATCH, HIDDEN)) if is_known else zeros
@@ -235,21 +243,21 @@ def test_a_layer_is_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
     last = layer(g, "back", count, cell, [zeros] * states, all_steps=False)
     g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
     g.add("TensorListStack", f"{last}:2", g.const(-1, "int32"), name="z", **F32)
-    run = g.converted(tmp_path, "y", "z", *[f"{whole}:{5 + place}" for place in range(states)], f"{whole}:1")
+    run = g.converted(tmp_path, "y", "z", *[f"{whole}:{5 + index}" for index in range(states)], f"{whole}:1")
     assert g.applied[PASS] == 2
     for batch, steps in ((BATCH, STEPS),) if is_known else ((BATCH, STEPS), (1, 1), (3, 2)):
         x, h = data(batch, steps, INPUTS), data(batch, HIDDEN)
-        y, z, *ends, turns = run({"given": x} | ({"start": h} if is_known else {}))
+        y, z, *ends, iterations = run({"features": x} | ({"start": h} if is_known else {}))
         begin = [h if is_known else np.zeros_like(h)] * states
-        wanted, after = expected(x.transpose(1, 0, 2), cell, begin)
+        reference, after = expected(x.transpose(1, 0, 2), cell, begin)
         _, (other, *_) = expected(x.transpose(1, 0, 2)[::-1], cell, [np.zeros_like(h)] * states)
-        for ours, theirs in zip((y, z, *ends), (wanted, other[None], *after), strict=True):
+        for ours, theirs in zip((y, z, *ends), (reference, other[None], *after), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-6)
-        assert turns == steps
+        assert iterations == steps
 
 
-def _element(g: TfBuilder, shape: str, place: int) -> str:
-    ends = [g.const([place + side], "int32") for side in (0, 1)]
+def _element(g: TfBuilder, shape: str, axis: int) -> str:
+    ends = [g.const([axis + side], "int32") for side in (0, 1)]
     return g.add("StridedSlice", shape, *ends, g.const([1], "int32"), shrink_axis_mask=1)
 
 
@@ -262,14 +270,14 @@ def test_rows_end_at_their_lengths(tmp_path: Path, cell: str) -> None:
     zeros = np.zeros((BATCH, HIDDEN), np.float32)
     whole = layer(g, "x", g.const(STEPS, "int32"), cell, [g.const(zeros)] * states, all_steps=True, ends="ends")
     g.add("TensorListStack", f"{whole}:2", g.const(-1, "int32"), name="y", **F32)
-    run = g.converted(tmp_path, "y", *[f"{whole}:{5 + place}" for place in range(states)])
+    run = g.converted(tmp_path, "y", *[f"{whole}:{5 + index}" for index in range(states)])
     assert g.applied[PASS] == 1
     x = data(STEPS, BATCH, INPUTS)
     for ends in ([3, 5], [0, 9], [-1, 1]):
         y, *after = run({"x": x, "ends": np.array(ends, np.int32)})
         runs = np.arange(STEPS)[:, None, None] < np.array(ends)[:, None]
-        wanted, last = expected(x, cell, [zeros] * states, runs)
-        for ours, theirs in zip((y, *after), (wanted, *last), strict=True):
+        reference, last = expected(x, cell, [zeros] * states, runs)
+        for ours, theirs in zip((y, *after), (reference, *last), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 

@@ -59,8 +59,8 @@ def old_graph(keys: tuple[str, str] = ("net/w", "net/b"), slices: tuple[str, str
     bias = g.add("ReadVariableOp", handle, name="b/Read", dtype=Type("float32"))
     g.add("BiasAdd", g.add("MatMul", x, read, name="product"), bias, name="y")
     file = g.add("PlaceholderWithDefault", strings(g, "save/Const", "model"), name="save/file")
-    names, cuts = strings(g, "save/names", *keys), strings(g, "save/slices", *slices)
-    restored = g.add("RestoreV2", file, names, cuts, name="save/RestoreV2")
+    names, slice_specs = strings(g, "save/names", *keys), strings(g, "save/slices", *slices)
+    restored = g.add("RestoreV2", file, names, slice_specs, name="save/RestoreV2")
     first = g.add("Assign", "w", restored, name="save/Assign")
     second = g.add("Identity", f"{restored}:1", name="save/Identity")
     g.add("AssignVariableOp", handle, second, name="save/AssignVariableOp")
@@ -92,10 +92,10 @@ def refused(path: Path, folder: Path, **options: Any) -> AtcError:
     return caught.value
 
 
-@pytest.mark.parametrize("given", ["m.ckpt", "m.ckpt.meta", "m.ckpt.index", "m.ckpt.data-00000-of-00001", ""])
-def test_a_checkpoint_is_known_by_each_of_its_files(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("name", ["m.ckpt", "m.ckpt.meta", "m.ckpt.index", "m.ckpt.data-00000-of-00001", ""])
+def test_a_checkpoint_is_known_by_each_of_its_files(tmp_path: Path, name: str) -> None:
     write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
-    (y,) = run(tmp_path / given, tmp_path, {"x": X}, out_nodes="y:0").values()
+    (y,) = run(tmp_path / name, tmp_path, {"x": X}, out_nodes="y:0").values()
     assert np.array_equal(y, X @ W + B)
 
 
@@ -115,9 +115,9 @@ def test_a_part_of_a_variable(tmp_path: Path) -> None:
 
 def test_variables_without_a_node_that_restores_them_go_by_name(tmp_path: Path) -> None:
     g = old_graph()
-    for made in list(g.graph.node):
-        if made.name.startswith("save/"):
-            g.graph.node.remove(made)
+    for node_def in list(g.graph.node):
+        if node_def.name.startswith("save/"):
+            g.graph.node.remove(node_def)
     g.graph.node[[n.name for n in g.graph.node].index("b")].attr["shared_name"].s = b"shared"
     objects = TrackableObjectGraph()
     objects.nodes.add().attributes.add(full_name="w", checkpoint_key="model/w/.ATTRIBUTES/VARIABLE_VALUE")
@@ -131,15 +131,15 @@ def test_variables_without_a_node_that_restores_them_go_by_name(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("tensors", "words"),
+    ("tensors", "message"),
     [
         ({"net/w": W}, 'the checkpoint has no "net/b"'),
         ({"net/w": W.T, "net/b": B}, '"w" is float32[3, 2], "net/w" in the checkpoint is float32[2, 3]'),
         ({"net/w": W, "net/b": B.astype(np.float64)}, '"b" is float32[2], "net/b" in the checkpoint is float64[2]'),
     ],
 )
-def test_a_checkpoint_that_does_not_fit(tmp_path: Path, tensors: dict[str, Array], words: str) -> None:
-    assert words in str(refused(write_old(tmp_path, old_graph(), tensors), tmp_path))
+def test_a_checkpoint_that_does_not_fit(tmp_path: Path, tensors: dict[str, Array], message: str) -> None:
+    assert message in str(refused(write_old(tmp_path, old_graph(), tensors), tmp_path))
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_old_checkpoints_and_other_files(tmp_path: Path) -> None:
     path = tmp_path / "old.ckpt"
     path.write_bytes(table({b"": b"\x0a"}))
     assert "the checkpoint is of version 1" in str(refused(path, tmp_path, framework=3))
-    for name, content, words in [
+    for name, content, message in [
         ("a.pb", b"version https://git-lfs.github.com/spec/v1\n", "a git-lfs pointer"),
         ("b.pb", b"", "b.pb is empty"),
         ("c.pb", old_graph().graph.SerializeToString()[:-7], "no TensorFlow graph, or a part of one"),
@@ -169,7 +169,7 @@ def test_old_checkpoints_and_other_files(tmp_path: Path) -> None:
     ]:
         (tmp_path / name).write_bytes(content)
         error = refused(tmp_path / name, tmp_path, framework=3)
-        assert words in str(error)
+        assert message in str(error)
         assert name in error.where.file
     assert refused(tmp_path / "missing.pb", tmp_path, framework=3).code == "E10410"
 
@@ -218,19 +218,19 @@ def new_graph() -> TfBuilder:
 
 
 def restore_function(*keys: str) -> FunctionDef:
-    made = FunctionDef(signature=OpDef(name="restore"))
+    definition = FunctionDef(signature=OpDef(name="restore"))
     parts = TfBuilder()
     strings(parts, "names", *keys)
     strings(parts, "slices", *([""] * len(keys)))
-    made.signature.input_arg.add(name="file")
-    made.node_def.extend(parts.graph.node)
-    made.node_def.append(node("RestoreV2", "restored", "file", "names:output:0", "slices:output:0"))
-    made.node_def[-1].attr["dtypes"].list.type.extend([DataType.DT_FLOAT] * len(keys))
+    definition.signature.input_arg.add(name="file")
+    definition.node_def.extend(parts.graph.node)
+    definition.node_def.append(node("RestoreV2", "restored", "file", "names:output:0", "slices:output:0"))
+    definition.node_def[-1].attr["dtypes"].list.type.extend([DataType.DT_FLOAT] * len(keys))
     for index in range(len(keys)):
-        made.signature.input_arg.add(name=f"v{index}")
-        made.node_def.append(node("Identity", f"i{index}", f"restored:tensors:{index}"))
-        made.node_def.append(node("AssignVariableOp", f"a{index}", f"v{index}", f"i{index}:output:0"))
-    return made
+        definition.signature.input_arg.add(name=f"v{index}")
+        definition.node_def.append(node("Identity", f"i{index}", f"restored:tensors:{index}"))
+        definition.node_def.append(node("AssignVariableOp", f"a{index}", f"v{index}", f"i{index}:output:0"))
+    return definition
 
 
 def serving() -> SignatureDef:
@@ -278,11 +278,11 @@ def test_signatures_and_tags_are_chosen_by_name(tmp_path: Path) -> None:
     g.add("Neg", "call:0", name="negative")
     inputs = {"image": tensor_info("serve_x:0", "float32", (None, 3))}
     negated = signature(inputs, {"y": "negative:0"})
-    alone = TfBuilder()
-    alone.add("Neg", alone.input("x", "float32", (1, 3)), name="y")
+    gpu = TfBuilder()
+    gpu.add("Neg", gpu.input("x", "float32", (1, 3)), name="y")
     graphs = {
         "serve": (g, {"first": serving(), "second": negated}, "call_1"),
-        "gpu,serve": (alone, {"only": signature({"x": tensor_info("x:0", "float32", (1, 3))}, {"y": "y:0"})}, ""),
+        "gpu,serve": (gpu, {"only": signature({"x": tensor_info("x:0", "float32", (1, 3))}, {"y": "y:0"})}, ""),
     }
     folder = write_saved_model(tmp_path / "m", graphs, TENSORS)
     results = run(folder, tmp_path, {"image": X}, signature="second")
@@ -343,9 +343,9 @@ def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
     source = Path(__file__).parents[3] / "models" / "scores"
     shutil.copytree(source, tmp_path / "m")
     files = [path for path in sorted((tmp_path / "m").rglob("*")) if path.is_file()]
-    told = set()
-    for turn in range(120):
-        path = files[min(turn % 4, 2)]
+    codes = set()
+    for trial in range(120):
+        path = files[min(trial % 4, 2)]
         good = path.read_bytes()
         data = bytearray(good)
         if chance.random() < 0.3:
@@ -358,10 +358,10 @@ def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
             try:
                 work()
             except AtcError as error:
-                told.add(error.code)
+                codes.add(error.code)
                 assert error.where.file or error.where.option
         path.write_bytes(good)
-    assert {"E10041", "E13015"} <= told
+    assert {"E10041", "E13015"} <= codes
 
 
 def freeze(folder: Path) -> None:
@@ -374,15 +374,15 @@ def test_a_state_that_outputs_depend_on_is_refused(tmp_path: Path, target: str) 
     x = g.input("x", "float32", (2,))
     handles = [g.add("VarHandleOp", name=name, dtype=Type("float32"), shape=shape_proto((2,))) for name in ("s", "n")]
     f32 = {"dtype": Type("float32")}
-    held = body.add("ReadVariableOp", "seen", name="held", **f32)
-    body.add("AddV2", "x", f"{held}:value:0", name="sum")
+    value = body.add("ReadVariableOp", "seen", name="value", **f32)
+    body.add("AddV2", "x", f"{value}:value:0", name="sum")
     body.add("AssignVariableOp", target, "sum:z:0", name="keep", **f32)
     arguments = {"x": "float32", "seen": "resource", "calls": "resource"}
-    made = g.function("f", body, arguments)
-    made_of = g.graph.library.function[-1]
-    made_of.signature.output_arg.add(name="y", type=DataType.DT_FLOAT)
-    made_of.ret["y"] = "sum:z:0"
-    y = g.add("StatefulPartitionedCall", x, *handles, f=made, Tout=[Type("float32")])
+    function = g.function("f", body, arguments)
+    definition = g.graph.library.function[-1]
+    definition.signature.output_arg.add(name="y", type=DataType.DT_FLOAT)
+    definition.ret["y"] = "sum:z:0"
+    y = g.add("StatefulPartitionedCall", x, *handles, f=function, Tout=[Type("float32")])
     path = write_saved_model(
         tmp_path / "m",
         {"serve": (g, {"serving_default": signature({"x": tensor_info("x:0", "float32", (2,))}, {"y": f"{y}:0"})}, "")},

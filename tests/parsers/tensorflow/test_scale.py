@@ -143,11 +143,11 @@ def test_a_graph_that_was_imported_twice_has_two_loops_of_one_name(tmp_path: Pat
     for _ in range(2):
         one, three, zero = g.const(1, "int32"), g.const(3, "int32"), g.const(0, "int32")
 
-        def turn(values: list[str], held: list[str]) -> list[str]:
-            return [g.add("AddV2", values[0], held[0]), g.add("Mul", values[1], g.add("Neg", held[2]))]
+        def body(values: list[str], invariants: list[str]) -> list[str]:
+            return [g.add("AddV2", values[0], invariants[0]), g.add("Mul", values[1], g.add("Neg", invariants[2]))]
 
         starts = [zero, ends[-1] if ends else x]
-        ends.append(while_v1(g, starts, [one, three, w], lambda v, h: g.add("Less", v[0], h[1]), turn)[1])
+        ends.append(while_v1(g, starts, [one, three, w], lambda v, h: g.add("Less", v[0], h[1]), body)[1])
     for item in g.graph.node:
         if item.op == "Enter":
             item.attr["frame_name"].s = b"while"
@@ -263,13 +263,13 @@ def test_calls_that_hand_on_what_they_get_are_walked_once() -> None:
     assert {ref.node for ref in found.nodes["sum"].inputs} == {"x"}
 
 
-@pytest.mark.parametrize(("depth", "words"), [(40, "nodes when the functions"), (2000, "nested more than 256 deep")])
-def test_calls_that_become_too_much_are_refused_before_they_do(depth: int, words: str) -> None:
+@pytest.mark.parametrize(("depth", "message"), [(40, "nodes when the functions"), (2000, "nested more than 256 deep")])
+def test_calls_that_become_too_much_are_refused_before_they_do(depth: int, message: str) -> None:
     g = TfBuilder()
     for level in range(depth):
         double(g, f"f{level}", f"f{level - 1}" if level else None)
     value = g.add("PartitionedCall", g.input("x", "float32", ()), f=Function(f"f{depth - 1}"))
-    with within(2), pytest.raises(AtcError, match=words) as caught:
+    with within(2), pytest.raises(AtcError, match=message) as caught:
         inlined(g, value)
     assert caught.value.code == "R0001"
 
@@ -346,6 +346,6 @@ def test_handles_go_through_functions_as_deep_as_they_are() -> None:
     functions = Functions(Library(g.graph.library.function), [])
     name = functions.with_values(f"f{depth - 1}", [(0, DataType.DT_FLOAT)])
     with within(4):
-        made = {item.signature.name: item for item in functions.library().function}
-    assert name == f"f{depth - 1}_frozen" and len(made) == depth
-    assert [item.op for item in made["f0_frozen"].node_def] == ["Identity"]
+        definitions = {item.signature.name: item for item in functions.library().function}
+    assert name == f"f{depth - 1}_frozen" and len(definitions) == depth
+    assert [item.op for item in definitions["f0_frozen"].node_def] == ["Identity"]

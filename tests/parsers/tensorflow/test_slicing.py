@@ -18,19 +18,19 @@ def _strided(x: Array, *key: object, dtype: str = "int32") -> Case:
     """A StridedSlice for what Python writes as `x[key]`."""
     bounds: list[list[int]] = [[], [], []]
     masks = dict.fromkeys(MASKS, 0)
-    for place, item in enumerate(key):
+    for index, item in enumerate(key):
         triple = (0, 0, 1)
         if item is Ellipsis:
-            masks["ellipsis_mask"] |= 1 << place
+            masks["ellipsis_mask"] |= 1 << index
         elif item is None:
-            masks["new_axis_mask"] |= 1 << place
+            masks["new_axis_mask"] |= 1 << index
         elif isinstance(item, int):
-            masks["shrink_axis_mask"] |= 1 << place
+            masks["shrink_axis_mask"] |= 1 << index
             triple = (item, item + 1, 1)
         else:
             assert isinstance(item, slice)
-            masks["begin_mask"] |= (item.start is None) << place
-            masks["end_mask"] |= (item.stop is None) << place
+            masks["begin_mask"] |= (item.start is None) << index
+            masks["end_mask"] |= (item.stop is None) << index
             triple = (item.start or 0, item.stop or 0, item.step or 1)
         for numbers, number in zip(bounds, triple, strict=True):
             numbers.append(number)
@@ -101,10 +101,10 @@ def _rolled(shift: object, axis: object) -> Case:
     return Case("Roll", [X, Either(np.array(shift, np.int32)), Const(np.array(axis, np.int32))], expected)
 
 
-def _turned(x: Array, lengths: list[int], seq_dim: int, batch_dim: int, dtype: str = "int64") -> Case:
+def _reversed(x: Array, lengths: list[int], seq_dim: int, batch_dim: int, dtype: str = "int64") -> Case:
     expected = x.copy()
-    for place, length in enumerate(lengths):
-        part = np.moveaxis(expected, (batch_dim, seq_dim), (0, 1))[place]
+    for index, length in enumerate(lengths):
+        part = np.moveaxis(expected, (batch_dim, seq_dim), (0, 1))[index]
         part[:length] = part[:length][::-1].copy()
     attrs: dict[str, object] = {"seq_dim": seq_dim, "batch_dim": batch_dim}
     return Case("ReverseSequence", [x, Either(np.array(lengths, dtype))], expected, attrs)
@@ -131,10 +131,10 @@ OTHERS = [
     Case("ReverseV2", [X, Const(ints(0, -1))], X[::-1, :, ::-1]),
     Case("ReverseV2", [X, Const(np.zeros(0, np.int32))], X),
     Case("Reverse", [X, Const(np.array([False, True, False]))], X[:, ::-1]),
-    _turned(X, [3, 5], 1, 0),
-    _turned(X, [1, 0, 7, 2, 6], 2, 1, "int32"),
-    _turned(X, [2, 0, 1, 2, 2, 1, 0], 0, 2),
-    _turned(X.astype(np.int16), [4, 1], 2, 0),
+    _reversed(X, [3, 5], 1, 0),
+    _reversed(X, [1, 0, 7, 2, 6], 2, 1, "int32"),
+    _reversed(X, [2, 0, 1, 2, 2, 1, 0], 0, 2),
+    _reversed(X.astype(np.int16), [4, 1], 2, 0),
     _rolled(2, 1),
     _rolled([1, -3, 16], [0, 2, 2]),
     _rolled(-8, -1),

@@ -26,9 +26,9 @@ def _s2b(x: Array, blocks: tuple[int, ...], pads: list[list[int]], dtype: str = 
 
 def _b2s(x: Array, blocks: tuple[int, ...], crops: list[list[int]]) -> Case:
     """The reverse: x is what is expected before the crop."""
-    cut = tuple(slice(a, size - b) for (a, b), size in zip(crops, x.shape[1:], strict=False))
+    crop = tuple(slice(a, size - b) for (a, b), size in zip(crops, x.shape[1:], strict=False))
     operands = [_to_batch(x, blocks, [[0, 0]] * len(blocks)), Const(ints(*blocks).reshape(-1))]
-    return Case("BatchToSpaceND", [*operands, Either(np.array(crops, np.int32))], x[(slice(None), *cut)])
+    return Case("BatchToSpaceND", [*operands, Either(np.array(crops, np.int32))], x[(slice(None), *crop)])
 
 
 CASES = [

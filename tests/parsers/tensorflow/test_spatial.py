@@ -31,8 +31,8 @@ def _windows(x: Array, kernel: Array, strides: Array, rates: Array, pads: list[t
     y = np.empty((x.shape[0], *counts, *kernel, x.shape[-1]))
     for at in product(*map(range, counts)):
         for tap in product(*map(range, kernel)):
-            place = [a * s + t * r for a, s, t, r in zip(at, strides, tap, rates, strict=True)]
-            y[(slice(None), *at, *tap)] = padded[(slice(None), *place)]
+            position = [a * s + t * r for a, s, t, r in zip(at, strides, tap, rates, strict=True)]
+            y[(slice(None), *at, *tap)] = padded[(slice(None), *position)]
     return y
 
 
@@ -71,8 +71,8 @@ def test_windows_of_convolutions_and_pools(tmp_path: Path, padding: str, is_open
         expected.append(_windows(x, (3, 2), (stride,) * 2, (1, 1), pads, -np.inf).max((3, 4)))
         names.append(g.add("AvgPool", data, ksize=[1, 3, 2, 1], **four))
         expected.append(np.nanmean(_windows(x, (3, 2), (stride,) * 2, (1, 1), pads, np.nan), (3, 4)))
-    for y, wanted in zip(g.run(tmp_path, {"x": x}, *names), expected, strict=True):
-        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+    for y, reference in zip(g.run(tmp_path, {"x": x}, *names), expected, strict=True):
+        np.testing.assert_allclose(y, reference, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("with_batch", [False, True])
@@ -81,14 +81,14 @@ def test_places_of_the_largest_are_counted_with_channels_last(tmp_path: Path, wi
     g = TfBuilder()
     attrs = {"ksize": [1, 2, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME", "Targmax": Type("int32")}
     both = g.add("MaxPoolWithArgmax", g.input("x", "float32", x.shape), include_batch_in_index=with_batch, **attrs)
-    y, places = g.run(tmp_path, {"x": x}, both, f"{both}:1")
+    y, indices = g.run(tmp_path, {"x": x}, both, f"{both}:1")
     index = np.broadcast_to(np.arange(5 * 7 * 3).reshape(5, 7, 3), x.shape) + 0.0
     under = _windows(x, (2, 3), (2, 2), (1, 1), _all_pads(x, (2, 3), (2, 2), (1, 1), "SAME"), -np.inf)
     where = _windows(index, (2, 3), (2, 2), (1, 1), _all_pads(x, (2, 3), (2, 2), (1, 1), "SAME"), -1)
     flat, where = under.reshape(*under.shape[:3], 6, 3), where.reshape(*under.shape[:3], 6, 3)
     first = np.take_along_axis(where, flat.argmax(3)[:, :, :, None], 3)[:, :, :, 0]
     offset = np.array([0, 105 * with_batch]).reshape(2, 1, 1, 1)
-    assert (y == flat.max(3)).all() and places.dtype == np.int32 and (places == first + offset).all()
+    assert (y == flat.max(3)).all() and indices.dtype == np.int32 and (indices == first + offset).all()
 
 
 @pytest.mark.parametrize("shape", ["known", "open batch", "open"])
@@ -104,9 +104,9 @@ def test_transposed_convolutions(tmp_path: Path, padding: str, size: tuple[int, 
     if shape == "open batch":
         sizes = g.add("ConcatV2", g.const([2], "int32"), g.const([*size, 6], "int32"), g.const(0, "int32"))
     attrs = {"strides": [1, 2, 2, 1], "padding": padding}
-    made = g.add("Conv2DBackpropInput", sizes, g.const(w), g.input("y", "float32", known), **attrs)
+    name = g.add("Conv2DBackpropInput", sizes, g.const(w), g.input("y", "float32", known), **attrs)
     feeds = {"y": y} | ({"sizes": np.array([2, *size, 6], np.int32)} if shape == "open" else {})
-    (x,) = g.run(tmp_path, feeds, made)
+    (x,) = g.run(tmp_path, feeds, name)
     z = _normal(2, *size, 6)
     under = _windows(z, (3, 3), (2, 2), (1, 1), _all_pads(z, (3, 3), (2, 2), (1, 1), padding), 0)
     direct = np.einsum("nyxijc,ijco->nyxo", under, w)[:, :4, :5]
@@ -161,8 +161,8 @@ def test_channels_first_volumes_and_blocks(tmp_path: Path) -> None:
 def test_largest_of_other_types(tmp_path: Path, dtype: str) -> None:
     x = RNG.integers(0, 100, (1, 4, 6, 3)).astype(dtype)
     g = TfBuilder()
-    made = g.add("MaxPool", g.input("x", dtype, x.shape), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
-    (y,) = g.run(tmp_path, {"x": x}, made)
+    name = g.add("MaxPool", g.input("x", dtype, x.shape), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+    (y,) = g.run(tmp_path, {"x": x}, name)
     assert y.dtype == x.dtype and (y == x.reshape(1, 2, 2, 3, 2, 3).max((2, 4))).all()
 
 
@@ -210,9 +210,9 @@ def test_convolutions_that_pad_and_resize_are_what_they_join(tmp_path: Path, mod
         g.add("FusedResizeAndPadConv2D", data, size, pads, kernel, mode=mode, resize_align_corners=True, **attrs),
         g.add("Conv2D", g.add("MirrorPad", resized, pads, mode=mode), kernel, **attrs),
     ]
-    padded, alone, both, alone_again = g.run(tmp_path, {"x": x}, *names)
-    np.testing.assert_array_equal(padded, alone)
-    np.testing.assert_array_equal(both, alone_again)
+    padded, plain, both, plain_again = g.run(tmp_path, {"x": x}, *names)
+    np.testing.assert_array_equal(padded, plain)
+    np.testing.assert_array_equal(both, plain_again)
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_windows_over_one_dim_are_those_over_two(axis: int, length: int | None, 
     def both(op: str, *more: str, window: int = 0, stride: int = 1, **attrs: object) -> None:
         steps = [1, 1, stride, 1] if axis == 1 else [1, stride, 1, 1]
         sizes = {"ksize": [1, 1, window, 1] if axis == 1 else [1, window, 1, 1]} if window else {}
-        made = [g.add(op, data, *more, strides=steps, **sizes, **attrs, **f32) for data in (x, plane)]
-        ends.append(g.add("Squeeze", made[0], squeeze_dims=[axis - 4], **f32))
-        ends.append(g.add("Squeeze", made[1], squeeze_dims=[axis], **f32))
+        names = [g.add(op, data, *more, strides=steps, **sizes, **attrs, **f32) for data in (x, plane)]
+        ends.append(g.add("Squeeze", names[0], squeeze_dims=[axis - 4], **f32))
+        ends.append(g.add("Squeeze", names[1], squeeze_dims=[axis], **f32))
 
     both("Conv2D", w, stride=2, padding="SAME")
     both("Conv2D", w, padding="VALID", dilations=[1, 1, 2, 1] if axis == 1 else [1, 2, 1, 1])

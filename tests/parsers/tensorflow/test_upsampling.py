@@ -37,7 +37,7 @@ def test_images_are_enlarged(is_known: bool, dtype: str, tmp_path: Path) -> None
 def test_other_repetitions_stay(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", X.shape)
-    made = [
+    names = [
         repeat(g, repeat(g, x, 2, 2), 1, 3),
         repeat(g, x, 2, 2),
         repeat(g, repeat(g, x, 1, 2, more=2), 2, 3),
@@ -49,7 +49,7 @@ def test_other_repetitions_stay(tmp_path: Path) -> None:
         X.repeat(3, 1).repeat(2, 2), X.repeat(2, 2), twice.repeat(2, 1).repeat(3, 2), twice.repeat(2, 1).repeat(3, 2),
         X.repeat(2, 1).repeat(2, 3),
     ]  # fmt: skip
-    for result, array in zip(g.run(tmp_path, {"x": X}, *made), expected, strict=True):
+    for result, array in zip(g.run(tmp_path, {"x": X}, *names), expected, strict=True):
         np.testing.assert_array_equal(result, array)
     kinds = {task.op_type for task in atcpy.InferenceSession(str(tmp_path / "model.om")).tasks}
     assert "Resize" not in kinds
