@@ -110,9 +110,10 @@ proto: ## rewrite *_pb2.py and their stubs from the .proto files
 	build/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.85.1
 	build/proto/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $$(find atcpy -name '*.proto')
 
-# One sanitized build: the extension for the tests of kernels, and the fuzzer.
+# One sanitized build: the extension for the tests of kernels, and the fuzzer. What this CPU cannot run is left out.
+AVX512 := $(if $(shell grep -m1 -ow avx512f /proc/cpuinfo),true,false)
 $(ASAN)/build.ninja: | $(STAMP)
-	$(MESON) setup $(ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan -Dwerror=true
+	$(MESON) setup $(ASAN) -Davx512=$(AVX512) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Ddriver=fuzz_plan -Dwerror=true
 
 # A tree of links to the Python files beside the sanitized extension: the release build stays as it is.
 # libstdc++ is loaded with the sanitizer, or no other extension (onnx) could throw.

@@ -315,5 +315,7 @@ static void drive(const struct kernel_args *args, const struct conv2d_isa *isa)
 DEFINE_ROW(scalar)
 #ifdef ATC_X86
 DEFINE_ROW(avx2)
+#endif
+#ifdef ATC_AVX512
 DEFINE_ROW(avx512f)
 #endif
