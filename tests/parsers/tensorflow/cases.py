@@ -1,4 +1,4 @@
-"""Tables of single ops: what an op makes of some arrays, all in one graph."""
+"""Table-driven tests of single ops: all cases of a table are converted and run in one graph."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from tests.parsers.tensorflow.graphs import Array, TfBuilder
 
-MODES = ("known", "sizes unknown", "computed")  # how much of a case is known to who converts it
+MODES = ("known", "sizes unknown", "computed")  # what is static: sizes and operands, only operands, neither
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-12}
 
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """An input that is a constant of the graph."""
+    """An input that is a Const node in every mode."""
 
     array: Any
     dtype: str = ""
@@ -26,14 +26,14 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """An input that is a constant, but in the mode "computed"."""
+    """An input that is a Const node except in the mode "computed"."""
 
     array: Array
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One node: its inputs, what it must make of them (arrays, or a function of the inputs), its attributes."""
+    """One node: its inputs, the expected outputs (arrays, or a function of the inputs), and its attributes."""
 
     op: str
     inputs: Sequence[Any]
@@ -56,7 +56,7 @@ class Case:
 
 
 def check(folder: Path, cases: Sequence[Case], mode: str = "known") -> None:
-    """Runs all cases in one graph; those only that have the mode."""
+    """Run all cases that have the mode in one graph, and compare their outputs."""
     cases = [case for case in cases if mode in case.modes]
     g = TfBuilder()
     feeds: dict[str, Array] = {}
@@ -89,7 +89,7 @@ def _compare(what: str, result: Array, expected: Array, tolerance: float | None)
 
 
 def ints(*numbers: Any, dtype: str = "int32") -> Array:
-    """Integers: one of them a scalar, more a list."""
+    """An integer array: a scalar for one number, else 1-D."""
     return np.array(numbers[0] if len(numbers) == 1 else numbers, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints and SavedModels made in tests, without TensorFlow."""
+"""Writes checkpoints and SavedModels for tests, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Box = Sequence[tuple[int, int]]  # start and length along each dim
 
 
 def masked(data: bytes) -> int:
-    """The checksum as TensorFlow writes it."""
+    """The masked CRC-32C that TensorFlow writes."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def varint(number: int) -> bytes:
-    """A number in groups of seven bits."""
+    """Encode a number as a varint."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -42,7 +42,7 @@ def varint(number: int) -> bytes:
 
 
 def block(entries: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Entries, each with what its key shares with the one before, and restarts every 16."""
+    """A block of entries with prefix-compressed keys and a restart point every 16 entries."""
     out, restarts, last = bytearray(), [], b""
     for index, (key, value) in enumerate(entries):
         shared = 0
@@ -57,7 +57,7 @@ def block(entries: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def table(entries: Mapping[bytes, bytes], per_block: int = 40, kind: int = 0) -> bytes:
-    """A whole table; `kind` is the compression that its blocks say."""
+    """A whole SSTable; `kind` is the declared compression of its blocks."""
     out, index = bytearray(), []
 
     def put(content: bytes) -> bytes:
@@ -75,18 +75,18 @@ def table(entries: Mapping[bytes, bytes], per_block: int = 40, kind: int = 0) ->
 
 
 def ordered_number(number: int) -> bytes:
-    """As part keys hold starts and lengths; 0..8191 here."""
+    """Encode a start or length of a part key, for numbers in 0..8191."""
     return bytes([0x80 + number]) if number < 64 else struct.pack(">H", 0xC000 + number)
 
 
 def part_key(name: str, box: Box) -> bytes:
-    """The key of one part."""
+    """The key of one part of a partitioned variable."""
     numbers = b"".join(ordered_number(number) for pair in box for number in pair)
     return b"\0" + name.encode() + b"\0\1" + bytes([1, len(box)]) + numbers
 
 
 def string_content(texts: Sequence[bytes]) -> tuple[bytes, int]:
-    """The bytes of a tensor of texts, and its checksum."""
+    """The content of a string tensor, and its checksum."""
     widened = b"".join(struct.pack("<I", len(text)) for text in texts)
     check, body = struct.pack("<I", masked(widened)), b"".join(texts)
     return b"".join(varint(len(text)) for text in texts) + check + body, masked(widened + check + body)
@@ -101,7 +101,7 @@ def write_checkpoint(
     pad: int = 0,
     **layout: int,
 ) -> None:
-    """Writes `prefix.index` and its data files; `pad` bytes before each tensor make it unaligned."""
+    """Write `prefix.index` and its data files; `pad` bytes before each tensor make it unaligned."""
     data = [bytearray() for _ in range(shards)]
     entries = {b"": BundleHeaderProto(num_shards=shards).SerializeToString()}
 
@@ -139,12 +139,12 @@ def write_checkpoint(
 
 
 def signature(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, str]) -> SignatureDef:
-    """Inputs by key, and the tensors that outputs are by key."""
+    """A signature from inputs by key, and output tensor names by key."""
     return SignatureDef(inputs=inputs, outputs={key: TensorInfo(name=name) for key, name in outputs.items()})
 
 
 def tensor_info(name: str, dtype: str, shape: Sequence[int | None]) -> TensorInfo:
-    """What a signature says of an input."""
+    """The TensorInfo of a signature's input."""
     return TensorInfo(name=name, dtype=DataType.ValueType(NUMBERS[dtype]), tensor_shape=shape_proto(shape))
 
 
@@ -153,7 +153,7 @@ def write_saved_model(
     graphs: Mapping[str, tuple[TfBuilder, Mapping[str, SignatureDef], str]],
     tensors: Mapping[str, Array | list[bytes]],
 ) -> Path:
-    """Writes a SavedModel: by its tags `serve` or `serve,gpu` each graph, its signatures, and the op that restores."""
+    """Write a SavedModel; `graphs` maps tags (`serve` or `serve,gpu`) to graph, signatures and restore op."""
     model = SavedModel(saved_model_schema_version=1)
     for tags, (builder, signatures, restore_op) in graphs.items():
         meta = MetaGraphDef(graph_def=builder.graph, signature_def=signatures)

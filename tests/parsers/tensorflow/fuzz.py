@@ -1,4 +1,4 @@
-"""Checks random graphs, and damaged ones: python -m tests.parsers.tensorflow.fuzz --count 100 [--oracle openvino]."""
+"""Checks random graphs and corrupted ones: python -m tests.parsers.tensorflow.fuzz --count 100 [--oracle openvino]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MUTANTS = 5  # of each graph
 
 
 def main(count: int, first: int, oracle: str) -> int:
-    """Prints what is wrong; the status to end with."""
+    """Print the problems found; return the exit status."""
     graphs = [random_graph(seed) for seed in range(first, first + count)]
     opinions = ask(oracle, graphs) if oracle else {}
     problems = [problem for found in opinions.values() for problem in found]

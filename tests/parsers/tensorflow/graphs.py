@@ -1,4 +1,4 @@
-"""TensorFlow graphs made in tests, without TensorFlow."""
+"""Builds TensorFlow graphs for tests, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ NUMBERS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """An attribute that is an element type."""
+    """An attribute value of kind `type`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An attribute that is a function."""
+    """An attribute value of kind `func`."""
 
     name: str
 
 
 def shape_proto(shape: Sequence[int | None] | None) -> TensorShapeProto:
-    """A shape; None for what is not known."""
+    """Build a shape; None is an unknown size or rank."""
     if shape is None:
         return TensorShapeProto(unknown_rank=True)
     return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if size is None else size) for size in shape])
 
 
 def tensor_proto(array: npt.ArrayLike, dtype: str = "") -> TensorProto:
-    """A constant."""
+    """Build a TensorProto."""
     values = np.asarray(array, dtype or None)
     return TensorProto(
         dtype=DataType.ValueType(NUMBERS[str(values.dtype)]),
@@ -75,7 +75,7 @@ def tensor_proto(array: npt.ArrayLike, dtype: str = "") -> TensorProto:
 
 
 def attr_value(value: object) -> AttrValue:
-    """An attribute from a plain value; bool, int, float, str, Type, Function, lists of them, or a message."""
+    """Convert a bool, int, float, str, Type, Function, a list of these, or a message to an AttrValue."""
     attr = AttrValue()
     match value:
         case bool():
@@ -116,7 +116,7 @@ def _fill_list(attr: AttrValue, items: Sequence[object]) -> None:
 
 
 def node(op: str, name: str, *inputs: str, **attrs: object) -> NodeDef:
-    """One node."""
+    """Build a NodeDef."""
     result = NodeDef(name=name, op=op, input=inputs)
     for key, value in attrs.items():
         result.attr[key].CopyFrom(attr_value(value))
@@ -125,30 +125,31 @@ def node(op: str, name: str, *inputs: str, **attrs: object) -> NodeDef:
 
 @dataclass(slots=True)
 class TfBuilder:
-    """Builds a graph node by node; each call returns the name to read the result by."""
+    """Builds a graph node by node; each method returns the name of the node's output."""
 
     graph: GraphDef = field(default_factory=GraphDef)
-    applied: dict[str, int] = field(default_factory=dict)  # by pass, when it was converted last
+    applied: dict[str, int] = field(default_factory=dict)  # by pass, in the last conversion
 
     def add(self, op: str, *inputs: str, name: str = "", **attrs: object) -> str:
-        """Adds a node."""
+        """Add a node."""
         result = node(op, name or f"n{len(self.graph.node)}", *inputs, **attrs)
         self.graph.node.append(result)
         return result.name
 
     def input(self, name: str, dtype: str, shape: Sequence[int | None] | None) -> str:
-        """Adds a Placeholder."""
+        """Add a Placeholder."""
         return self.add("Placeholder", name=name, dtype=Type(dtype), shape=shape_proto(shape))
 
     def const(self, array: npt.ArrayLike, dtype: str = "", name: str = "") -> str:
-        """Adds a Const."""
+        """Add a Const."""
         proto = tensor_proto(array, dtype)
         kind = np.asarray(array, dtype or None).dtype
         return self.add("Const", name=name, value=proto, dtype=Type(str(kind)))
 
     def function(self, name: str, body: TfBuilder, arguments: Mapping[str, str], *results: str) -> Function:
-        """Adds a function: what `body` holds, with arguments of these types. Its nodes read each other by output 0,
-        or by `node:name_of_output:0`.
+        """Add a function with the nodes of `body` and arguments of these types.
+
+        A node's name as input means its output 0; other outputs are named `node:output_name:index`.
         """
         definition = FunctionDef()
         definition.signature.name = name
@@ -169,13 +170,13 @@ class TfBuilder:
     def run(
         self, folder: Path, feeds: Mapping[str, Array], *outputs: str, options: Mapping[str, Any] | None = None
     ) -> list[Array]:
-        """Converts the graph and runs it; the outputs asked for."""
+        """Convert the graph, run it and return the outputs."""
         return self.converted(folder, *outputs, options=options)(feeds)
 
     def converted(
         self, folder: Path, *outputs: str, options: Mapping[str, Any] | None = None
     ) -> Callable[[Mapping[str, Array]], list[Array]]:
-        """Converts the graph; the function that runs it."""
+        """Convert the graph; return a function that runs it."""
         path = folder / "model.pb"
         path.write_bytes(self.graph.SerializeToString())
         package = folder / "model.om"

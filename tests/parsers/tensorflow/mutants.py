@@ -1,4 +1,4 @@
-"""Damage to graphs and checkpoints: whatever it is, the answer is a package or one clear error."""
+"""Random corruption of graphs and files; conversion must give a package or a clear error."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _damage_node(node: NodeDef, others: list[NodeDef], chance: random.Random) ->
 
 
 def mutant(graph: GraphDef, chance: random.Random) -> GraphDef:
-    """A graph with some damage."""
+    """A randomly corrupted copy of a graph."""
     result = GraphDef.FromString(graph.SerializeToString())
     nodes = [*result.node, *(node for function in result.library.function for node in function.node_def)]
     for _ in range(chance.choice([1, 1, 1, 2, 4])):
@@ -96,7 +96,7 @@ def mutant(graph: GraphDef, chance: random.Random) -> GraphDef:
 
 
 def damage_file(path: Path, chance: random.Random) -> None:
-    """Changes, cuts, repeats or takes bytes of a file, or the file."""
+    """Change, truncate, repeat or delete bytes of a file, or delete the file."""
     data = bytearray(path.read_bytes())
     at = chance.randrange(len(data)) if data else 0
     match chance.randrange(6):
@@ -117,13 +117,13 @@ def damage_file(path: Path, chance: random.Random) -> None:
 
 
 def problem(path: Path, folder: Path, what: str, **options: object) -> str:
-    """What is wrong with the answer to a model; "" if it is a package or an error that tells what is wrong with it."""
+    """Convert a model and describe an unexpected exception; "" if it gives a package or an AtcError."""
     try:
         atcpy.convert(str(path), str(folder / "mutant.om"), **options)
     except InternalError as error:
         return f"{what}: {error}"
     except AtcError:
         return ""
-    except Exception as error:  # noqa: BLE001 which is what is looked for
+    except Exception as error:  # noqa: BLE001 any other exception is a bug
         return f"{what}: {type(error).__name__} {error}"
     return ""

@@ -1,7 +1,7 @@
-"""What OpenVINO and TensorFlow make of a graph: run in a process of another interpreter, if the tests' own lacks them.
+"""Runs graphs in OpenVINO or TensorFlow, in a process of another interpreter if the tests' own lacks them.
 
-ATCPY_OPENVINO_PYTHON and ATCPY_TENSORFLOW_PYTHON name interpreters that have them. The other half of this file runs
-there and needs numpy alone: `python oracles.py openvino FOLDER` reads k.pb and k.npz, and writes k.out.npz.
+ATCPY_OPENVINO_PYTHON and ATCPY_TENSORFLOW_PYTHON name interpreters that have them. The second half of this file runs
+there and needs only numpy: `python oracles.py openvino FOLDER` reads k.pb and k.npz, and writes k.out.npz.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ TOGETHER, ONE_BY_ONE = "all", "alone"
 
 
 def interpreter(oracle: str) -> str:
-    """The interpreter that has the oracle; "" if there is none."""
+    """The Python interpreter that has the oracle installed; "" if there is none."""
     named = os.environ.get(f"ATCPY_{oracle.upper()}_PYTHON", "")
     return named or (sys.executable if importlib.util.find_spec(oracle) else "")
 
 
 def ask(oracle: str, graphs: Sequence[RandomGraph]) -> dict[int, list[str]]:
-    """Where the oracle gives other numbers than expected, or cannot say, by seed. OpenVINO sometimes gives wrong ones
-    for several outputs together that it gives right ones for alone: it is asked again then, one by one. A graph at
-    which it crashed has no entry: it happens to one in 300.
+    """By seed, the differences between the oracle and the expected results, or the oracle's error.
+
+    OpenVINO sometimes gives wrong results for several outputs together and right ones for each alone: such graphs are
+    run again output by output. Graphs on which the oracle crashed, about one in 300, have no entry.
     """
     opinions = _opinions(oracle, graphs, TOGETHER)
     if oracle == "openvino" and (doubtful := [graph for graph in graphs if opinions.get(graph.seed)]):
@@ -82,7 +83,7 @@ def _by_openvino(path: Path, feeds: dict[str, Any], outputs: list[str]) -> list[
     requested = [ports[name if ":" in name else f"{name}:0"] for name in outputs]
     part = openvino.Model([port.get_node() for port in requested], model.get_parameters())
     compiled = core.compile_model(part, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    # A constant graph has no inputs; any other calls them by the name of the node or of its tensor.
+    # A constant graph has no inputs; otherwise inputs are named by node or by tensor.
     by_port = {port: array for port in compiled.inputs for name, array in feeds.items() if _is_called(port, name)}
     results = compiled(by_port)
     return [results[index] for index in range(len(requested))]
@@ -105,7 +106,7 @@ def _by_tensorflow(path: Path, feeds: dict[str, Any], outputs: list[str]) -> lis
 
 
 def main(oracle: str, folder: str, mode: str) -> None:
-    """Answers for all graphs of a folder, all outputs at once or each alone."""
+    """Run all graphs of a folder, with all outputs together or one by one."""
     run = _by_openvino if oracle == "openvino" else _by_tensorflow
     for path in _questions(folder):
         if _answer(path).exists():
@@ -116,7 +117,7 @@ def main(oracle: str, folder: str, mode: str) -> None:
                 parts = [outputs] if mode == TOGETHER else [[name] for name in outputs]
                 arrays = [array for part in parts for array in run(path, dict(feeds), part)]
                 answer = {str(index): np.asarray(array) for index, array in enumerate(arrays)}
-            except Exception as error:  # noqa: BLE001 an answer, too
+            except Exception as error:  # noqa: BLE001 recorded as the answer
                 answer = {"error": np.array(str(error)[:2000])}
         np.savez(_answer(path), **answer)
 

@@ -1,4 +1,4 @@
-"""More recipes of random graphs: ops that move elements, and those of images."""
+"""Recipes of random graphs for ops that move elements and for image ops."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def steps_of(s: Sketch) -> None:
 
 @recipe
 def rows_of_unknown_count(s: Sketch) -> None:
-    """Reshape to a shape that is computed: [batch, −1]."""
+    """Reshape to a computed shape [batch, −1]."""
     x = s.take(min_rank=2)
     if not x.array.size:
         raise Unfit
@@ -186,7 +186,7 @@ def one_hot(s: Sketch) -> None:
 
 
 def _pads(size: int, window: int, stride: int, padding: str) -> tuple[int, int, int]:
-    """Pads in front and behind, and the size of the result."""
+    """Pads before and after, and the size of the result."""
     if padding == "VALID":
         return 0, 0, (size - window) // stride + 1
     out = -(-size // stride)

@@ -1,8 +1,8 @@
-"""Random TensorFlow graphs of ten to twenty ops, with what they must give.
+"""Random TensorFlow graphs of ten to twenty ops, with expected results.
 
-`random_graph(seed)` draws one. Each op comes with its result by numpy, in float64; ops that jump, such as Floor or
-ArgMax, read only what is exact, so that rounding cannot turn one answer into another. OpenVINO and TensorFlow are
-second and third opinions (`oracles.py`):
+`random_graph(seed)` generates one. Each op comes with its result computed by numpy in float64; discontinuous ops,
+such as Floor or ArgMax, read only exact values, so that rounding cannot change their result. OpenVINO and TensorFlow
+serve as second and third oracles (`oracles.py`):
 
     make fuzz-tensorflow FUZZ_TENSORFLOW=100 FUZZ_SEED=0 FUZZ_ORACLE=openvino
 """
@@ -20,16 +20,16 @@ from atcpy.parsers.tensorflow.op import MAPPINGS
 from tests.parsers.tensorflow.graphs import Array, TfBuilder, Type
 
 MAX_ELEMENTS = 2000
-TOLERANCE = 2e-5  # of the largest element
+TOLERANCE = 2e-5  # relative to the largest element
 
 
 class Unfit(Exception):
-    """A recipe that nothing at hand suits."""
+    """Raised by a recipe if no value of the graph suits it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value of the graph: floats are kept as float64, and called float32."""
+    """A value of the graph; float32 values are represented as float64 arrays."""
 
     name: str
     array: Array
@@ -46,21 +46,21 @@ class Item:
 
 @dataclass(slots=True)
 class Sketch:
-    """A graph that grows."""
+    """A graph under construction."""
 
     rng: np.random.Generator
-    is_open: bool  # the inputs do not tell their first size, which stays the first
+    is_open: bool  # the inputs' first dim is undeclared, so that recipes keep it first
     builder: TfBuilder = field(default_factory=TfBuilder)
     feeds: dict[str, Array] = field(default_factory=dict)
     pool: list[Item] = field(default_factory=list)
     read: set[str] = field(default_factory=set)
 
     def pick(self, options: Sequence[Any]) -> Any:
-        """One of some."""
+        """A random option."""
         return options[int(self.rng.integers(len(options)))]
 
     def take(self, kind: str = "f", min_rank: int = 0, rank: int = -1, *, is_exact: bool = False) -> Item:
-        """A value of some kind: f, i, b. Newer ones are likelier."""
+        """A random value of a dtype kind (f, i or b), newer ones more likely."""
         fitting = [
             item
             for item in self.pool
@@ -78,23 +78,23 @@ class Sketch:
         return self.builder.const(np.asarray(array), dtype)
 
     def weights(self, *shape: int, scale: float = 0.5) -> tuple[str, Array]:
-        """A constant of random numbers, and the numbers."""
+        """Add a constant of random numbers; return its name and the numbers."""
         array = (self.rng.standard_normal(shape) * scale).astype(np.float32)
         return self.const(array), array.astype(np.float64)
 
     def put(self, op: str, inputs: Sequence[str], array: Any, *, is_exact: bool = False, **attrs: Any) -> Item:
-        """A node, and its result."""
+        """Add a node with its result."""
         name = self.node(op, inputs, **attrs)
         return self.add_item(name, array, is_exact=is_exact)
 
     def node(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """A node; Unfit if it cannot be converted yet."""
+        """Add a node; raise Unfit if its op is not supported."""
         if op not in MAPPINGS:
             raise Unfit
         return self.builder.add(op, *inputs, **attrs)
 
     def add_item(self, name: str, array: Any, *, is_exact: bool = False) -> Item:
-        """Notes a result, if it is neither too large nor wild."""
+        """Record a result; raise Unfit if it has too many elements or too large ones."""
         result = np.asarray(array)
         if result.size > MAX_ELEMENTS or (result.size and not np.all(np.abs(result.astype(np.float64)) < 1e4)):
             raise Unfit
@@ -108,7 +108,7 @@ RECIPES: list[Recipe] = []
 
 
 def recipe(function: Recipe) -> Recipe:
-    """Registers a way to grow."""
+    """Register a function that adds ops to a graph."""
     RECIPES.append(function)
     return function
 
@@ -166,7 +166,7 @@ def jump(s: Sketch) -> None:
 
 
 def _partner(s: Sketch, x: Item) -> tuple[str, Array, bool]:
-    """Something that broadcasts with x: another value, or a constant."""
+    """An operand that broadcasts with x: another value or a constant."""
     for other in s.rng.permutation(np.array(s.pool, object)):
         if other.type == x.type and s.rng.random() < 0.5:
             try:
@@ -298,7 +298,7 @@ def softmax(s: Sketch) -> None:
     x = s.take(min_rank=1)
     shifted = x.array - x.array.max(-1, keepdims=True)
     array = np.exp(shifted) / np.exp(shifted).sum(-1, keepdims=True)
-    s.put("Softmax", [x.name], array, T=x.type)  # of LogSoftmax OpenVINO is no judge: docs/peer-bugs.md
+    s.put("Softmax", [x.name], array, T=x.type)  # not LogSoftmax, which is wrong in OpenVINO: docs/peer-bugs.md
 
 
 @recipe
@@ -327,7 +327,7 @@ def normalization(s: Sketch) -> None:
 
 
 def draw_input(s: Sketch, index: int) -> None:
-    """An input of random shape and kind; of some, sizes are not told."""
+    """Add an input of random shape and kind; some leave the first size undeclared."""
     shapes = [(2, 6, 5, 3), (1, 7, 7, 4), (2, 3, 4), (3, 5), (6,), (4, 4)]
     shape = shapes[index] if index < 1 else s.pick(shapes)
     name, is_float = f"in{index}", index == 0 or bool(s.rng.random() < 0.75)
@@ -340,7 +340,7 @@ def draw_input(s: Sketch, index: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RandomGraph:
-    """A graph, its inputs, and its outputs with what they must be."""
+    """A graph, its feeds, and the expected outputs by name."""
 
     seed: int
     builder: TfBuilder
@@ -348,7 +348,7 @@ class RandomGraph:
     expected: dict[str, Array]
 
     def differences(self, results: Sequence[Array]) -> list[str]:
-        """What is wrong with the outputs that someone made of the inputs."""
+        """Describe the differences between results and the expected outputs."""
         found = []
         for (name, expected), result in zip(self.expected.items(), results, strict=True):
             dtype = "float32" if expected.dtype.kind == "f" else str(expected.dtype)
@@ -363,7 +363,7 @@ class RandomGraph:
 
 
 def random_graph(seed: int) -> RandomGraph:
-    """The graph of a seed."""
+    """Generate the graph of a seed."""
     from tests.parsers.tensorflow import random_arrays  # noqa: F401  registers its recipes
 
     rng = np.random.default_rng(seed)
@@ -379,7 +379,7 @@ def random_graph(seed: int) -> RandomGraph:
             continue
         if len(s.pool) - len(inputs) >= node_count:
             break
-    # An output that is an input loses its name in OpenVINO.
+    # OpenVINO loses the name of an output that is an input.
     sources = [item.array for item in s.pool if item.name in inputs]
     computed = [item for item in s.pool if not any(item.array is array for array in sources)]
     ends = [item for item in computed if item.name not in s.read] or computed[-1:]
@@ -391,7 +391,7 @@ def random_graph(seed: int) -> RandomGraph:
 
 
 def _needed(builder: TfBuilder, outputs: Sequence[str]) -> set[str]:
-    """The nodes that outputs are made of."""
+    """The names of the nodes that outputs depend on."""
     found = {name.split(":")[0] for name in outputs}
     for node in reversed(builder.graph.node):
         if node.name in found:
@@ -400,5 +400,5 @@ def _needed(builder: TfBuilder, outputs: Sequence[str]) -> set[str]:
 
 
 def run_graph(graph: RandomGraph, folder: Path) -> list[str]:
-    """Converts and runs the graph; what is wrong."""
+    """Convert and run the graph; describe the differences."""
     return graph.differences(graph.builder.run(folder, graph.feeds, *graph.expected))

@@ -1,4 +1,4 @@
-"""The SavedModel of models/scores: prob = softmax(x · kernel + bias), as Keras lays it out.
+"""Writes the SavedModel of models/scores: prob = softmax(x · kernel + bias), in the layout of Keras.
 
 python -m tests.parsers.tensorflow.scores models/scores
 """
@@ -19,7 +19,7 @@ FLOAT = Type("float32")
 
 
 def write_scores(folder: Path) -> None:
-    """Writes the model."""
+    """Write the model."""
     g = TfBuilder()
     for name, shape in (("dense/kernel", (4, 3)), ("dense/bias", (3,))):
         g.add("VarHandleOp", name=name, dtype=FLOAT, shape=shape_proto(shape))

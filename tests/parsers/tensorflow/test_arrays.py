@@ -1,4 +1,4 @@
-"""Shapes, and elements arranged anew, against numpy."""
+"""Shape ops and ops that rearrange elements, against numpy."""
 
 from pathlib import Path
 
@@ -128,15 +128,15 @@ NUMBERS = [
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cases", [SHAPES, ORDERS, BORDERED, NUMBERS], ids=["shapes", "orders", "bordered", "numbers"])
-def test_arrays_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
+def test_results_agree_with_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
     check(tmp_path, cases, mode)
 
 
-def test_floats_of_a_constant_range_add_up_as_tensorflow_adds_them(tmp_path: Path) -> None:
+def test_a_constant_float_range_accumulates_as_in_tensorflow(tmp_path: Path) -> None:
     check(tmp_path, [_range(0, 1000, 0.1, 10000, "float32")], "known")
 
 
-def test_an_ensured_shape_is_known_from_there(tmp_path: Path) -> None:
+def test_ensure_shape_makes_the_shape_static(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("EnsureShape", g.input("x", "float32", (None, None, 4)), name="y", shape=shape_proto((None, 3, 4)))
     g.run(tmp_path, {"x": X}, "y")
@@ -144,7 +144,7 @@ def test_an_ensured_shape_is_known_from_there(tmp_path: Path) -> None:
     assert list(output.shape)[1:] == [3, 4]
 
 
-def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
+def test_unsupported_variants_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x, shape = g.input("x", "float32", (2, 3)), g.input("shape", "int32", (None,))
     g.add("Bitcast", x, name="wide", type=Type("int64"))

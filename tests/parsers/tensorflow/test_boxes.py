@@ -1,4 +1,4 @@
-"""Boxes: those that are kept, and what they hold."""
+"""Non-maximum suppression, and crops of boxes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _selected(boxes: Array, scores: Array, max_boxes: int, iou: float, min_score
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_suppression(tmp_path: Path, is_open: bool) -> None:
+def test_non_max_suppression(tmp_path: Path, is_open: bool) -> None:
     boxes, scores = _boxes(50), np.random.default_rng(1).random(50).astype(F32)
     scores[10:14] = scores[9]
     g = TfBuilder()
@@ -60,7 +60,7 @@ def test_suppression(tmp_path: Path, is_open: bool) -> None:
 
 @pytest.mark.parametrize("per_class", [False, True])
 @pytest.mark.parametrize("variants", [1, 4])
-def test_suppression_of_all_classes(tmp_path: Path, variants: int, per_class: bool) -> None:
+def test_combined_non_max_suppression(tmp_path: Path, variants: int, per_class: bool) -> None:
     boxes, scores = _boxes(2, 20, variants, seed=2) * F32(1.2), np.random.default_rng(3).random((2, 20, 4)).astype(F32)
     g = TfBuilder()
     inputs = [g.input("b", "float32", (None, 20, variants, 4)), g.input("s", "float32", (None, 20, 4))]
@@ -85,7 +85,7 @@ def test_suppression_of_all_classes(tmp_path: Path, variants: int, per_class: bo
 
 @pytest.mark.parametrize("method", ["bilinear", "nearest"])
 @pytest.mark.parametrize("size", [(4, 5), (1, 1), (1, 7)])
-def test_crops(tmp_path: Path, size: tuple[int, int], method: str) -> None:
+def test_crop_and_resize(tmp_path: Path, size: tuple[int, int], method: str) -> None:
     rng = np.random.default_rng(4)
     image = rng.integers(0, 200, (3, 9, 8, 4)).astype(np.uint8)
     boxes = np.array([[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 1.3, 0.5], [0.9, 0.8, 0.1, 0.2]], F32)
@@ -116,7 +116,7 @@ def test_crops(tmp_path: Path, size: tuple[int, int], method: str) -> None:
 
 
 @pytest.mark.parametrize(("max_boxes", "limit", "min_score"), [(12, 0.6, 0.2), (2, 0.9, -1.0), (0, 0.5, 0.0)])
-def test_suppression_by_given_overlaps(tmp_path: Path, max_boxes: int, limit: float, min_score: float) -> None:
+def test_suppression_with_overlaps(tmp_path: Path, max_boxes: int, limit: float, min_score: float) -> None:
     rng = np.random.default_rng(6)
     overlaps, scores = rng.random((12, 12)).astype(F32), rng.integers(0, 9, 12).astype(F32) / 8
     g = TfBuilder()
@@ -132,7 +132,7 @@ def test_suppression_by_given_overlaps(tmp_path: Path, max_boxes: int, limit: fl
     assert run({"o": overlaps[:0, :0], "s": scores[:0], "k": np.int32(3)})[0].shape == (0,)
 
 
-def test_scores_that_fall_are_refused(tmp_path: Path) -> None:
+def test_soft_suppression_is_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     b, s = g.input("b", "float32", (5, 4)), g.input("s", "float32", (5,))
     node = g.add("NonMaxSuppressionV5", b, s, g.const(3, "int32"), *[g.const(F32(v)) for v in (0.1, 0.2, 0.5)])

@@ -1,4 +1,4 @@
-"""Checkpoints: what is in them, and what is said of those that are damaged."""
+"""Reading of checkpoints, and errors for corrupted ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TENSORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("shards", "pad", "per_block"), [(1, 0, 40), (3, 0, 2), (2, 1, 3)])
-def test_all_is_read_as_it_was_written(tmp_path: Path, shards: int, pad: int, per_block: int) -> None:
+def test_all_tensors_are_read_as_written(tmp_path: Path, shards: int, pad: int, per_block: int) -> None:
     many = {**TENSORS, **{f"layers/{index}/bias": np.float32([index]) for index in range(100)}}
     write_checkpoint(tmp_path / "c", many, shards=shards, pad=pad, per_block=per_block)
     checkpoint = Checkpoint(tmp_path / "c")
@@ -56,7 +56,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("case", PARTS)
-def test_parts_are_put_together(tmp_path: Path, case: str) -> None:
+def test_partitioned_variables_are_assembled(tmp_path: Path, case: str) -> None:
     whole = RNG.standard_normal((7, 100)).astype(np.float32)
     write_checkpoint(tmp_path / "c", {"w": whole, "x": whole}, parts={"w": PARTS[case]}, shards=2)
     checkpoint = Checkpoint(tmp_path / "c")
@@ -75,13 +75,13 @@ def test_parts_are_put_together(tmp_path: Path, case: str) -> None:
     [(0, b"\x80"), (63, b"\xbf"), (64, b"\xc0\x40"), (8191, b"\xdf\xff"), (8192, b"\xe0\x20\x00"), (-1, b"\x7f"),
      (-65, b"\x3f\xbf"), (2**48, b"\xff\x01" + bytes(6)), (2**56, b"\xff\x81" + bytes(7))],
 )  # fmt: skip
-def test_the_code_of_numbers_in_keys(number: int, code: bytes) -> None:
+def test_the_encoding_of_numbers_in_keys(number: int, code: bytes) -> None:
     from atcpy.parsers.tensorflow.bundle import _ordered
 
     assert _ordered(number) == code
 
 
-def test_the_code_of_names_in_keys() -> None:
+def test_the_encoding_of_names_in_keys() -> None:
     from atcpy.parsers.tensorflow.bundle import _part_key
 
     assert _part_key("a\0b", [(0, 171), (5, 12)]) == part_key("a\0b", [(0, 171), (5, 12)]).replace(b"a\0b", b"a\0\xffb")
@@ -101,7 +101,7 @@ def change(path: Path, at: int, *, to: bytes | None = None) -> None:
     path.write_bytes(data)
 
 
-def test_damage_is_told_with_the_names_of_file_and_tensor(tmp_path: Path) -> None:
+def test_corruption_is_reported_with_the_names_of_file_and_tensor(tmp_path: Path) -> None:
     prefix = tmp_path / "c"
     index, data = tmp_path / "c.index", tmp_path / "c.data-00000-of-00001"
     write_checkpoint(prefix, {"w": TENSORS["w"]})
@@ -125,13 +125,13 @@ def test_damage_is_told_with_the_names_of_file_and_tensor(tmp_path: Path) -> Non
     assert refused(prefix, "weight").hint == 'did you mean "weights"?'
 
 
-def test_parts_that_do_not_make_a_whole(tmp_path: Path) -> None:
+def test_inconsistent_parts_are_refused(tmp_path: Path) -> None:
     whole: Array = np.zeros((4, 2), np.float32)
     write_checkpoint(tmp_path / "c", {"w": whole}, parts={"w": [[(0, 1), (0, 2)], [(1, 2), (0, 2)]]})
     assert 'the parts of "w" do not make [4, 2]' in str(refused(tmp_path / "c"))
 
 
-def test_no_damage_of_an_index_does_harm(tmp_path: Path) -> None:
+def test_corrupted_index_files_give_an_error_or_are_read(tmp_path: Path) -> None:
     chance = random.Random(5)
     write_checkpoint(tmp_path / "c", TENSORS, per_block=3, parts={"w": [[(0, 2), (0, 5)], [(2, 2), (0, 5)]]})
     index = tmp_path / "c.index"
@@ -154,7 +154,7 @@ def test_no_damage_of_an_index_does_harm(tmp_path: Path) -> None:
 
 
 class _Equal:
-    """Whatever checksum there should be."""
+    """Compares equal to any checksum."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -162,7 +162,7 @@ class _Equal:
         return True
 
 
-def test_what_a_checksum_does_not_show_is_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corruption_with_valid_checksums_stays_in_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from atcpy.parsers.tensorflow import bundle, table
 
     for module in (bundle, table):
@@ -186,7 +186,7 @@ def test_what_a_checksum_does_not_show_is_within_bounds(tmp_path: Path, monkeypa
     assert len(refusals) > 10
 
 
-def test_only_the_parts_that_are_wanted_are_read(tmp_path: Path) -> None:
+def test_only_the_needed_parts_are_read(tmp_path: Path) -> None:
     whole = np.arange(64, dtype=np.float32)
     boxes = [[(start, 1)] for start in range(64)]
     write_checkpoint(tmp_path / "c", {"w": whole}, parts={"w": boxes}, shards=64)

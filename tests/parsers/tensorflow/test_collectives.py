@@ -1,4 +1,4 @@
-"""Collectives in graphs of TensorFlow, on simulated ranks."""
+"""Collectives of TensorFlow graphs, on simulated ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANKS = 3
 def run(
     g: TfBuilder, folder: Path, *outputs: str, ranks: int = RANKS, groups: Mapping[str, Sequence[int]] = NO_GROUPS
 ) -> list[list[np.ndarray]]:
-    """The outputs of each rank, whose x is rank + 1, …"""
+    """The outputs of all ranks; x is rank + 1, …"""
     g.converted(folder, *outputs)
 
     def work(world: World) -> list[np.ndarray]:
@@ -33,7 +33,7 @@ def run(
     return run_simulated(work, ranks, groups)
 
 
-def test_each_spelling_is_its_reduction(tmp_path: Path) -> None:
+def test_each_op_becomes_its_reduction(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
     size, key, instance = (g.const(np.int32(number)) for number in (RANKS, 1, 7))
@@ -71,7 +71,7 @@ def test_allreduces_that_scale_differently_do_not_share_a_factor(tmp_path: Path,
     g.add("HorovodAllreduce", y, name="other", **{"reduce_op": 1, **attrs})
     g.add("HorovodAllreduce", g.add("Square", x), name="last", reduce_op=1)
     every = np.stack([np.arange(6, dtype=np.float32) + rank + 1 for rank in range(RANKS)])
-    # The least of the negated values is the greatest, negated.
+    # The minimum of the negated values is the negated maximum.
     combined = {0: every.mean(0), 1: every.sum(0), 3: every.max(0)}[attrs.get("reduce_op", 1)]
     factor = attrs.get("prescale_factor", 1.0) * attrs.get("postscale_factor", 1.0)
     for first, other, last in run(g, tmp_path, "first", "other", "last"):
@@ -80,7 +80,7 @@ def test_allreduces_that_scale_differently_do_not_share_a_factor(tmp_path: Path,
         np.testing.assert_allclose(last, np.square(every).sum(0), rtol=1e-6)
 
 
-def test_what_is_no_plain_reduction_is_refused(tmp_path: Path) -> None:
+def test_unsupported_reductions_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
     g.add("HorovodAllreduce", x, name="adasum", reduce_op=2)
@@ -93,7 +93,7 @@ def test_what_is_no_plain_reduction_is_refused(tmp_path: Path) -> None:
 def collective(
     g: TfBuilder, op: str, x: str, name: str, *, size: int, key: int, device: str = "", **attrs: object
 ) -> None:
-    """A collective of the second version."""
+    """Add a V2 collective op."""
     numbers = (g.const(np.int32(number)) for number in (size, key, 5))
     g.add(op, x, *numbers, name=name, T=Type("float32"), **attrs)
     g.graph.node[-1].device = device
@@ -102,7 +102,7 @@ def collective(
 SUM = {"merge_op": "Add", "final_op": "Id"}
 
 
-def test_groups_are_told_by_their_keys(tmp_path: Path) -> None:
+def test_groups_are_identified_by_their_keys(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
     collective(g, "CollectiveReduceV2", x, "pair", size=2, key=3, **SUM)
@@ -113,7 +113,7 @@ def test_groups_are_told_by_their_keys(tmp_path: Path) -> None:
     assert [[y[0] for y in results] for results in found] == [[3, 10, 1], [3, 10, 6], [3, 10, 3], [4, 10, 6]]
 
 
-def test_a_group_whose_size_is_another_one_needs_a_table(tmp_path: Path) -> None:
+def test_a_group_smaller_than_the_world_needs_a_rank_table(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
     collective(g, "CollectiveReduceV2", x, "pair", size=2, key=3, **SUM)
@@ -142,7 +142,7 @@ def test_gathering_and_scattering(tmp_path: Path) -> None:
             np.testing.assert_allclose(result, array, rtol=1e-6)
 
 
-def test_what_every_rank_cannot_run_is_refused(tmp_path: Path) -> None:
+def test_collectives_that_not_every_rank_can_run_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (6,))
     for number in range(2):

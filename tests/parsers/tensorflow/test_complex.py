@@ -1,4 +1,4 @@
-"""Complex numbers as two values, and Fourier transforms, against numpy."""
+"""Complex numbers as pairs of real tensors, and Fourier transforms, against numpy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RANDOM = np.random.default_rng(3)
 A = RANDOM.normal(size=(2, 3, 8)).astype("float32")
 B = RANDOM.normal(size=(2, 3, 8)).astype("float32")
 Z = A + 1j * B
-BuildOp = Callable[[TfBuilder, str, str], str]  # of z, and of a square of it
+BuildOp = Callable[[TfBuilder, str, str], str]  # adds an op that reads z and w = z²
 
 
 def case(op: str, *more: Any, twice: bool = False, **attrs: Any) -> BuildOp:
-    """One op of z, or of two complex numbers; then constants."""
+    """An op on z, or on z and w if `twice`, followed by constant operands."""
 
     def make(g: TfBuilder, z: str, w: str) -> str:
         return g.add(op, *([z, w] if twice else [z]), *[g.const(item) for item in more], **attrs)
@@ -103,7 +103,7 @@ def test_transforms_of_real_numbers(sizes: Sequence[int], tmp_path: Path) -> Non
         np.testing.assert_allclose(result[0] + 1j * result[1], array, rtol=2e-5, atol=2e-5)
 
 
-def test_constants_and_numbers_that_become_complex(tmp_path: Path) -> None:
+def test_complex_constants_and_casts_to_complex(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", A.shape)
     factor = g.const(Z[:, :1].astype("complex64"))
@@ -113,7 +113,7 @@ def test_constants_and_numbers_that_become_complex(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("op", ["", "Tanh", "If"])
-def test_what_is_refused(op: str, tmp_path: Path) -> None:
+def test_unsupported_complex_ops_and_outputs_are_refused(op: str, tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", [4])
     node = g.add("FFT", g.add("Complex", x, x))
@@ -128,7 +128,7 @@ def test_what_is_refused(op: str, tmp_path: Path) -> None:
         g.converted(tmp_path, node)
 
 
-def test_an_input_that_is_complex_is_refused(tmp_path: Path) -> None:
+def test_a_complex_input_is_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     node = g.add("Real", g.input("x", "complex64", [4]))
     with pytest.raises(AtcError, match="complex"):

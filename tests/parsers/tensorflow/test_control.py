@@ -1,4 +1,4 @@
-"""Branches and loops of version 2 and version 1."""
+"""Conditionals and loops of control flow V2 and V1."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ def unary(g: TfBuilder, op: str) -> Function:
 
 @pytest.mark.parametrize("kind", ["If", "StatelessIf"])
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float32", "uint8"])
-def test_an_if_takes_any_number_for_its_condition(tmp_path: Path, kind: str, dtype: str) -> None:
+def test_an_if_accepts_a_numeric_condition(tmp_path: Path, kind: str, dtype: str) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", dtype, ())
     g.add(kind, p, x, name="y", then_branch=unary(g, "Neg"), else_branch=unary(g, "Abs"))
@@ -31,7 +31,7 @@ def test_an_if_takes_any_number_for_its_condition(tmp_path: Path, kind: str, dty
         np.testing.assert_array_equal(y, -X if condition else abs(X))
 
 
-def test_a_condition_that_is_no_scalar_asks_for_elements_and_a_constant_one_chooses(tmp_path: Path) -> None:
+def test_a_tensor_condition_means_non_empty_and_a_constant_one_selects(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "float32", (None,))
     branches = {"then_branch": unary(g, "Neg"), "else_branch": unary(g, "Abs")}
@@ -61,7 +61,7 @@ def test_a_case_runs_its_last_branch_for_indices_out_of_range(tmp_path: Path, co
         np.testing.assert_array_equal(z, ops[count - 1][1](X))
 
 
-def test_branches_may_return_other_shapes_what_they_got_and_several_values(tmp_path: Path) -> None:
+def test_branches_may_return_different_shapes_inputs_and_several_values(tmp_path: Path) -> None:
     g = TfBuilder()
     x, w, p = g.input("x", "float32", (2, 3)), g.input("w", "float32", (4,)), g.input("p", "bool", ())
     types = {"a": "float32", "b": "float32"}
@@ -114,7 +114,7 @@ def test_a_while_runs_as_often_as_its_condition_holds(tmp_path: Path, kind: str)
         assert (i, limit) == (max(count, 1), count)
 
 
-def test_a_while_with_any_condition_of_changing_shapes(tmp_path: Path) -> None:
+def test_a_while_with_changing_shapes(tmp_path: Path) -> None:
     g = TfBuilder()
     types = {"x": "float32", "s": "float32"}
     cond, body = TfBuilder(), TfBuilder()
@@ -129,7 +129,7 @@ def test_a_while_with_any_condition_of_changing_shapes(tmp_path: Path) -> None:
     assert total_out == 12
 
 
-def test_loops_in_loops_and_calls_in_them(tmp_path: Path) -> None:
+def test_nested_loops_with_function_calls(tmp_path: Path) -> None:
     g = TfBuilder()
     types = {"i": "int32", "x": "float32", "n": "int32", "w": "float32"}
     cond, body = TfBuilder(), TfBuilder()
@@ -157,7 +157,7 @@ def test_loops_in_loops_and_calls_in_them(tmp_path: Path) -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-5)
 
 
-def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+def test_inconsistent_branches_and_loops_are_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     g.add("If", p, x, name="unknown", then_branch=unary(g, "Unheard"), else_branch=unary(g, "Abs"))
@@ -178,7 +178,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_function_that_runs_itself_in_a_branch_is_refused(tmp_path: Path) -> None:
+def test_a_recursive_function_is_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     body = TfBuilder()
     again = body.add("If", "p", "p", "x", then_branch=Function("again"), else_branch=Function("again"))
@@ -190,11 +190,11 @@ def test_a_function_that_runs_itself_in_a_branch_is_refused(tmp_path: Path) -> N
     assert caught.value.code == "E2100C"
 
 
-# --- version 1 -----------------------------------------------------------------------------------
+# --- control flow V1 -----------------------------------------------------------------------------
 
 
 def cond_v1(g: TfBuilder, p: str, x: str, *, then: Callable[[str], str], other: Callable[[str], str], ref: str) -> str:
-    """What tf.cond of version 1 writes."""
+    """Add the nodes that tf.compat.v1.cond writes."""
     scope = f"cond_{len(g.graph.node)}"
     pred = g.add("Identity", p, name=f"{scope}/pred_id")
     pivot = g.add("Switch", p, p, name=f"{scope}/Switch")
@@ -205,7 +205,7 @@ def cond_v1(g: TfBuilder, p: str, x: str, *, then: Callable[[str], str], other: 
 
 
 @pytest.mark.parametrize("ref", ["", "Ref"])
-def test_switch_and_merge_are_an_if(tmp_path: Path, ref: str) -> None:
+def test_switch_and_merge_become_an_if(tmp_path: Path, ref: str) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     y = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref=ref)
@@ -218,12 +218,12 @@ def test_switch_and_merge_are_an_if(tmp_path: Path, ref: str) -> None:
         assert outs[2] == int(condition) and outs[2].dtype == np.int32
 
 
-def test_conditions_in_conditions_constants_and_a_constant_condition(tmp_path: Path) -> None:
+def test_nested_conditionals_with_constants_and_a_constant_condition(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p, q = g.input("x", "float32", (2, 3)), g.input("p", "bool", ()), g.input("q", "bool", ())
 
     def inner(value: str) -> str:
-        chosen = g.add("Switch", q, p)  # as the context of the outer condition brings it in
+        chosen = g.add("Switch", q, p)  # as the context of the outer tf.cond adds it
         return cond_v1(
             g, f"{chosen}:1", value, then=lambda v: g.add("Neg", v), other=lambda _: constant_in_branch(), ref=""
         )
@@ -255,7 +255,7 @@ def while_v1(
     cond: Callable[[list[str], list[str]], str],
     body: Callable[[list[str], list[str]], list[str]],
 ) -> list[str]:
-    """What tf.while_loop of version 1 writes; what it ends with."""
+    """Add the nodes that tf.compat.v1.while_loop writes; return the Exit nodes."""
     scope = f"while_{len(g.graph.node)}"
 
     def enter(value: str, *, constant: bool) -> str:
@@ -275,7 +275,7 @@ def while_v1(
     return [g.add("Exit", switch) for switch in switches]
 
 
-def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) -> None:
+def test_nested_v1_loops_become_loops(tmp_path: Path) -> None:
     g = TfBuilder()
     x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
     one = g.const(1, "int32")
@@ -311,7 +311,7 @@ def test_a_ring_of_nodes_is_a_loop_and_rings_may_stand_in_rings(tmp_path: Path) 
         assert i == count + 1
 
 
-def test_a_condition_between_constants_stays_in_its_loop(tmp_path: Path) -> None:
+def test_a_conditional_between_constants_stays_in_its_loop(tmp_path: Path) -> None:
     g = TfBuilder()
     x, n, p = g.input("x", "float32", (2, 3)), g.input("n", "int32", ()), g.input("p", "bool", ())
 
@@ -331,7 +331,7 @@ def test_a_condition_between_constants_stays_in_its_loop(tmp_path: Path) -> None
             np.testing.assert_array_equal(out, X * np.float32(factor**count))
 
 
-def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: Path) -> None:
+def test_control_flow_pivots_are_not_graph_outputs(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     y = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
@@ -341,7 +341,7 @@ def test_the_outputs_of_a_graph_are_not_the_marks_of_its_control_flow(tmp_path: 
     assert [o.name for o in atcpy.InferenceSession(str(package)).get_outputs()] == [f"{y}:0"]
 
 
-def test_what_hangs_by_control_edges_alone_has_its_side(tmp_path: Path) -> None:
+def test_nodes_with_only_control_inputs_are_assigned_to_their_branch(tmp_path: Path) -> None:
     g = TfBuilder()
     g.input("x", "float32", ())
     p = g.input("p", "bool", ())
@@ -357,7 +357,7 @@ def test_what_hangs_by_control_edges_alone_has_its_side(tmp_path: Path) -> None:
     assert run({"p": np.array(False)}) == [2, 1, 2, 0]
 
 
-def test_constants_on_both_sides_in_a_loop_and_what_only_its_condition_asks_for(tmp_path: Path) -> None:
+def test_a_loop_with_constants_in_both_branches_and_a_value_read_only_by_its_condition(tmp_path: Path) -> None:
     g = TfBuilder()
     start, n = g.input("start", "int32", ()), g.input("n", "int32", ())
 
@@ -377,7 +377,7 @@ def test_constants_on_both_sides_in_a_loop_and_what_only_its_condition_asks_for(
     starts = [g.const(0, "int32"), start, g.const(True)]
     iterations, total, unread = while_v1(g, starts, [n], goes_on, body)
     exits = {node.name: node for node in g.graph.node if node.name == unread}
-    dropped = {unread, exits[unread].input[0]}  # Grappler prunes the Switch of what nobody takes out of the loop
+    dropped = {unread, exits[unread].input[0]}  # Grappler prunes the Switch of a value that is unused after the loop
     remaining = [
         node for node in g.graph.node if node.name not in dropped and not dropped & {i[:-2] for i in node.input}
     ]
@@ -391,7 +391,7 @@ def test_constants_on_both_sides_in_a_loop_and_what_only_its_condition_asks_for(
         assert run({"start": np.array(first, np.int32), "n": np.array(max_iterations, np.int32)}) == [count, expected]
 
 
-def test_a_case_that_was_lowered_is_one_again(tmp_path: Path) -> None:
+def test_a_lowered_case_is_recognised(tmp_path: Path) -> None:
     g = TfBuilder()
     x, k = g.input("x", "float32", (2, 3)), g.input("k", "int32", ())
     sides = g.add("_SwitchN", x, k, num_outs=3)
@@ -410,7 +410,7 @@ def test_a_case_that_was_lowered_is_one_again(tmp_path: Path) -> None:
         ("Merge", ["x", "y"], "E10055"),
     ],
 )
-def test_broken_rings_are_told(tmp_path: Path, op: str, inputs: list[str], code: str) -> None:
+def test_malformed_v1_loops_are_reported(tmp_path: Path, op: str, inputs: list[str], code: str) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     g.add("Abs", x, name="y")
@@ -420,7 +420,7 @@ def test_broken_rings_are_told(tmp_path: Path, op: str, inputs: list[str], code:
     assert caught.value.code == code
 
 
-def test_a_ring_without_an_end_is_told(tmp_path: Path) -> None:
+def test_a_v1_loop_without_an_exit_is_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     test = g.add("LoopCond", p)
@@ -430,7 +430,7 @@ def test_a_ring_without_an_end_is_told(tmp_path: Path) -> None:
     assert caught.value.code == "E13014"
 
 
-def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
+def test_nodes_with_missing_inputs_or_attributes_are_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     x, n = g.input("x", "float32", (2, 3)), g.input("n", "int32", ())
     g.add("Tanh", name="empty")
@@ -452,7 +452,7 @@ def test_nodes_with_too_little_are_told(tmp_path: Path) -> None:
     assert caught.value.code == "E13014"
 
 
-def test_a_step_that_is_no_number_is_told(tmp_path: Path) -> None:
+def test_a_non_numeric_loop_step_is_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     types = {"i": "int32"}
     cond, body = TfBuilder(), TfBuilder()
@@ -464,8 +464,8 @@ def test_a_step_that_is_no_number_is_told(tmp_path: Path) -> None:
         g.run(tmp_path, {}, "y")
 
 
-def test_what_nobody_reads_of_branches_and_loops_is_not_asked_for(tmp_path: Path) -> None:
-    """Graphs for training return what gradients need, in ops that exist for them alone."""
+def test_unread_results_of_branches_and_loops_are_not_imported(tmp_path: Path) -> None:
+    """Training graphs return values for gradients from ops that exist only for them."""
     g = TfBuilder()
     x, p = g.input("x", "float32", (2, 3)), g.input("p", "bool", ())
     branches = []

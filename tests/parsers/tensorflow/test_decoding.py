@@ -1,4 +1,4 @@
-"""What is read from the steps of a network, against the same in a loop."""
+"""CTC decoding against a plain loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def decoded(x: Array, lengths: Array, blank: int, *, merges: bool) -> list[Array]:
-    """By the definition, step by step."""
+    """Greedy decoding by its definition, step by step."""
     rows: list[list[int]] = []
     scores = np.zeros((x.shape[1], 1), x.dtype)
     for image in range(x.shape[1]):
@@ -38,7 +38,7 @@ def decoded(x: Array, lengths: Array, blank: int, *, merges: bool) -> list[Array
 @pytest.mark.parametrize("shape", [(9, 3, 4), (None, None, None)])
 def test_greedy_decoder(shape: Any, tmp_path: Path) -> None:
     x = RANDOM.normal(size=(9, 3, 4)).astype("float32")
-    x[2:4, 0, 1] = x[5:7, 1, 3] = 9  # the same twice, a blank twice
+    x[2:4, 0, 1] = x[5:7, 1, 3] = 9  # a repeated class, a repeated blank
     lengths = np.array([9, 7, 0], "int32")
     g = TfBuilder()
     inputs = g.input("x", "float32", shape), g.input("n", "int32", shape[1:2])

@@ -14,7 +14,7 @@ ALIGNS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 
 
 def _elements(rows: int, columns: int, low: int, high: int, align: str, longest: int) -> dict[tuple[int, int], int]:
-    """For each place of a matrix that is in the band, its number in the band."""
+    """Map each matrix position within the band to its index in the packed diagonals."""
     found = {}
     for row, column in np.ndindex(rows, columns):
         number = column - row
@@ -42,7 +42,7 @@ def _part(x: Array, k: object, align: str, filler: float) -> Case:
 def _matrix_from_band(
     band: Array, k: object, size: tuple[int, int], align: str, filler: Array | float, op: str
 ) -> Case:
-    """MatrixDiagV3, and MatrixSetDiagV3 where there is a matrix to write to; `size` −1 is for the op to find out."""
+    """MatrixDiagV3, or MatrixSetDiagV3 if `filler` is a matrix; a `size` of −1 is inferred by the op."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])  # type: ignore[index]
     longest = band.shape[-1]
     outer = band.shape[:-1] if low == high else band.shape[:-2]
@@ -107,11 +107,11 @@ FROM_BANDS = [
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cases", [BANDS, PARTS, FROM_BANDS], ids=["bands", "parts", "matrices"])
-def test_diagonals_stand_where_tensorflow_has_them(cases: list[Case], mode: str, tmp_path: Path) -> None:
+def test_diagonals_agree_with_the_definition(cases: list[Case], mode: str, tmp_path: Path) -> None:
     check(tmp_path, cases, mode)
 
 
-def test_bands_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_unsupported_bands_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x, one = g.input("x", "float32", (2, 3)), g.const(ints(-1))
     g.add("MatrixDiagV3", x, g.const(ints(0, 2)), one, one, g.const(np.float32(0)), name="few")

@@ -1,4 +1,4 @@
-"""Convolutions on blocks of space become convolutions with dilations."""
+"""SpaceToBatchND, Conv, BatchToSpaceND become one convolution with dilations."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ X2 = RNG.standard_normal((2, 10, 9, 3)).astype(np.float32)
 
 
 def _dilated(x: Array, w: Array, rates: Sequence[int], borders: Sequence[tuple[int, int]], *, depthwise: bool) -> Array:
-    """What a convolution with dilations gives: a sum over the places of its window."""
+    """A dilated convolution by its definition: a sum over the taps of its window."""
     padded = np.pad(x, [(0, 0), *[(max(a, 0), max(b, 0)) for a, b in borders], (0, 0)])
     padded = padded[
         (
@@ -37,7 +37,7 @@ def _dilated(x: Array, w: Array, rates: Sequence[int], borders: Sequence[tuple[i
 
 
 def _ops(folder: Path) -> Counter[str]:
-    """How often the IR has each op, before any pass."""
+    """Count the ops of the imported graph, before any pass."""
     graph = import_tensorflow(folder / "model.pb", ParseOptions(out_nodes=("y:0",))).graph
     return Counter(node.op_type for node in graph.nodes if node.op_type not in ("Const", "Data", "NetOutput"))
 
@@ -45,7 +45,7 @@ def _ops(folder: Path) -> Counter[str]:
 def _blocks(
     g: TfBuilder, x: str, w: Array, rates: Sequence[int], pads: object, crops: object, op: str, **attrs: object
 ) -> str:
-    """SpaceToBatchND, the convolution, BatchToSpaceND."""
+    """Add SpaceToBatchND, the convolution and BatchToSpaceND."""
     count = len(rates)
     blocks = g.const(np.array(rates, np.int32))
     before, behind = (
@@ -72,7 +72,7 @@ def _blocks(
     ],
     ids=["pads", "crops", "depthwise", "one dim", "three dims"],
 )
-def test_blocks_become_dilations(
+def test_convolutions_on_space_batches_become_dilated(
     op: str, x: Array, w: Array, rates: tuple[int, ...], pads: list[tuple[int, int]], crops: list[tuple[int, int]],
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -85,11 +85,11 @@ def test_blocks_become_dilations(
     np.testing.assert_allclose(y, _dilated(x, filters, rates, borders, depthwise=depthwise), rtol=0, atol=1e-5)
     ops = _ops(tmp_path)
     assert ops["Conv"] == 1 and not ops.keys() & {"Pad", "Slice"}
-    assert ops["Reshape"] == depthwise  # that of its filter
+    assert ops["Reshape"] == depthwise  # reshapes the filter
 
 
 @pytest.mark.parametrize("how", ["computed", "cut more than padded"])
-def test_other_borders_are_padded_and_cut_around_the_convolution(how: str, tmp_path: Path) -> None:
+def test_unequal_pads_and_crops_stay_around_the_convolution(how: str, tmp_path: Path) -> None:
     pads, crops = np.array([[2, 2], [1, 0]], np.int32), np.array([[0, 1], [2, 0]], np.int32)
     feeds: dict[str, Array] = {"x": X2}
     g = TfBuilder()
@@ -114,7 +114,9 @@ def test_other_borders_are_padded_and_cut_around_the_convolution(how: str, tmp_p
     ],
     ids=["strides", "dilations", "borders", "other blocks"],
 )
-def test_what_is_no_dilation_stays_on_blocks(attrs: dict[str, object], others: tuple[int, int], tmp_path: Path) -> None:
+def test_other_convolutions_on_space_batches_are_not_rewritten(
+    attrs: dict[str, object], others: tuple[int, int], tmp_path: Path
+) -> None:
     g = TfBuilder()
     none = np.zeros((2, 2), np.int32)
     name = _blocks(g, g.input("x", "float32", (2, 8, 8, 3)), W2, (2, 2), none, none, "Conv2D", **attrs)
@@ -125,7 +127,7 @@ def test_what_is_no_dilation_stays_on_blocks(attrs: dict[str, object], others: t
     assert _ops(tmp_path)["Reshape"] == 4
 
 
-def test_channels_in_blocks_are_no_dilation(tmp_path: Path) -> None:
+def test_space_batches_of_channels_are_not_rewritten(tmp_path: Path) -> None:
     g = TfBuilder()
     w, none = RNG.standard_normal((1, 1, 2, 4)).astype(np.float32), np.zeros((3, 2), np.int32)
     blocks = g.const(np.array([1, 1, 2], np.int32))
@@ -136,7 +138,7 @@ def test_channels_in_blocks_are_no_dilation(tmp_path: Path) -> None:
     assert y.shape == (1, 2, 2, 8)
 
 
-def test_a_convolution_in_a_branch_of_version_1_is_known_too(tmp_path: Path) -> None:
+def test_a_convolution_in_a_v1_branch_is_also_rewritten(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p = g.input("x", "float32", X2.shape), g.input("p", "bool", ())
     switched = g.add("Switch", x, p)

@@ -1,4 +1,4 @@
-"""Random numbers: nothing where a dropout drops nothing, else refused."""
+"""Random dropout: removed if it drops nothing, else refused."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def drawn(g: TfBuilder, x: str) -> str:
 
 
 def by_floor(g: TfBuilder, x: str, keep: str) -> str:
-    """As TensorFlow 1 wrote it."""
+    """Dropout as TensorFlow 1 writes it."""
     scaled = g.add("Add", g.add("Mul", drawn(g, x), g.const(np.float32(1))), g.const(np.float32(0)))
     kept = g.add("Floor", g.add("Add", keep, scaled))
     return g.add("Mul", g.add("RealDiv", x, keep), kept)
 
 
 def by_rate(g: TfBuilder, x: str, keep: str) -> str:
-    """As it does now."""
+    """Dropout as TensorFlow 2 writes it."""
     one = g.const(np.float32(1))
     kept = g.add("GreaterEqual", drawn(g, x), g.add("Sub", one, keep))
     return g.add("Mul", g.add("Mul", x, g.add("RealDiv", one, keep)), g.add("Cast", kept, DstT=Type("float32")))
 
 
 @pytest.mark.parametrize("dropout", [by_floor, by_rate])
-def test_what_drops_nothing_vanishes(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
+def test_a_dropout_that_drops_nothing_is_removed(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
     g = TfBuilder()
     x = g.input("x", "float32", (None, 3))
     keep = g.add("PlaceholderWithDefault", g.const(np.float32(1)), name="keep", dtype=Type("float32"))
@@ -41,7 +41,7 @@ def test_what_drops_nothing_vanishes(tmp_path: Path, dropout) -> None:  # type: 
     np.testing.assert_array_equal(y, -X)
 
 
-def test_a_rate_that_could_be_fed_becomes_a_constant(tmp_path: Path) -> None:
+def test_a_rate_with_a_default_becomes_a_constant(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (None, 3))
     keep = g.add("PlaceholderWithDefault", g.const(np.float32(1)), name="keep", dtype=Type("float32"))
@@ -53,7 +53,7 @@ def test_a_rate_that_could_be_fed_becomes_a_constant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dropout", [by_floor, by_rate])
-def test_what_drops_is_refused(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
+def test_an_active_dropout_is_refused(tmp_path: Path, dropout) -> None:  # type: ignore[no-untyped-def]
     g = TfBuilder()
     y = dropout(g, g.input("x", "float32", (2, 3)), g.const(np.float32(0.9)))
     with pytest.raises(AtcError, match="random numbers") as caught:
@@ -69,7 +69,7 @@ def test_a_random_output_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_carried", [False, True])
-def test_loops_take_random_numbers_for_such_a_dropout_alone(tmp_path: Path, is_carried: bool) -> None:
+def test_loops_accept_random_numbers_only_for_an_inactive_dropout(tmp_path: Path, is_carried: bool) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3))
     types = {"i": "int32", "x": "float32", "r": "float32"}
@@ -88,8 +88,8 @@ def test_loops_take_random_numbers_for_such_a_dropout_alone(tmp_path: Path, is_c
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_branch_of_version_1_that_is_never_taken_may_drop(tmp_path: Path, training: bool) -> None:
-    """Its random numbers hang on the branch by control edges alone."""
+def test_an_active_dropout_in_a_v1_branch_never_taken_is_accepted(tmp_path: Path, training: bool) -> None:
+    """Its random numbers depend on the branch only through control edges."""
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3))
     is_training = g.add("PlaceholderWithDefault", g.const(np.array(training)), name="training", dtype=Type("bool"))

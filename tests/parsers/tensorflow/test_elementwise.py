@@ -1,4 +1,4 @@
-"""Ops of elements against numpy, by TensorFlow's definitions."""
+"""Elementwise ops against numpy, by TensorFlow's definitions."""
 
 import math
 from pathlib import Path
@@ -27,7 +27,7 @@ def _truncated(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def test_ops_of_the_standard(tmp_path: Path) -> None:
+def test_ops_with_an_onnx_equivalent(tmp_path: Path) -> None:
     unit = np.tanh(X)
     table = {
         "Abs": np.abs, "Acos": (np.arccos, unit), "Asin": (np.arcsin, unit), "Atan": np.arctan, "Sinh": np.sinh,
@@ -152,7 +152,7 @@ def test_integers_and_bits(tmp_path: Path) -> None:
     check(tmp_path, cases)
 
 
-def test_functions_that_the_standard_lacks(tmp_path: Path) -> None:
+def test_functions_without_an_onnx_equivalent(tmp_path: Path) -> None:
     small = np.float32([1e-10, -1e-10, 1e-7, -3e-5, 1e-3, 0.1, -0.3, 0.6, -0.9, 1.5, 20, -0.0, 0])
     tails = np.float32([-4, -1, -0.1, 0, 0.1, 0.5, 1, 2, 4, 9, np.inf, -np.inf, np.nan])
     p = np.array([1e-30, 1e-5, 0.01, 0.1, 0.14, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999])
@@ -201,7 +201,7 @@ def test_casts(tmp_path: Path) -> None:
     check(tmp_path, cases)
 
 
-def test_unknown_sizes_and_none(tmp_path: Path) -> None:
+def test_unknown_and_empty_sizes(tmp_path: Path) -> None:
     cases = [
         Case(op, [x, y], function, is_dynamic=True)
         for op, function in {"FloorMod": np.mod, "Atan2": np.arctan2, "Maximum": np.maximum}.items()
@@ -211,7 +211,7 @@ def test_unknown_sizes_and_none(tmp_path: Path) -> None:
     check(tmp_path, cases)
 
 
-def test_shapes_that_do_not_fit_are_an_answer_if_the_graph_says_so(tmp_path: Path) -> None:
+def test_equality_of_incompatible_shapes_is_false_if_the_graph_allows_it(tmp_path: Path) -> None:
     attrs = {"incompatible_shape_error": False}
     check(
         tmp_path,
@@ -227,7 +227,7 @@ def test_shapes_that_do_not_fit_are_an_answer_if_the_graph_says_so(tmp_path: Pat
     assert caught.value.code == "EZ8888"
 
 
-def test_text_and_complex_numbers_are_refused(tmp_path: Path) -> None:
+def test_strings_and_complex_numbers_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     z = g.input("z", "complex64", (2,))
     g.add("AddV2", z, z, name="sum")

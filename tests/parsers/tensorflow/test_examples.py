@@ -145,14 +145,14 @@ def test_a_signature_of_serialized_examples(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tensor", ["nothing:0", "sum:1"])
-def test_a_tensor_that_is_not_there(tmp_path: Path, tensor: str) -> None:
+def test_a_missing_tensor_is_refused(tmp_path: Path, tensor: str) -> None:
     with pytest.raises(AtcError, match=rf'the input "x" of the signature is "{tensor}"') as caught:
         convert(served(tmp_path / "m", {"x": (tensor, "float32", (2, 2))}), tmp_path)
     assert caught.value.code == "E12009"
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1, 2, 0 keys .* but 1, 1, 0 types"), (3, "but 1, 3, 0 types")])
-def test_keys_and_types_that_do_not_fit(tmp_path: Path, count: int, words: str) -> None:
+def test_inconsistent_keys_and_types_are_refused(tmp_path: Path, count: int, words: str) -> None:
     g = parser("ParseSingleExample")
     g.add("Neg", "parsed:3", name="age")
     (node,) = [item for item in g.graph.node if item.name == "parsed"]
@@ -163,7 +163,7 @@ def test_keys_and_types_that_do_not_fit(tmp_path: Path, count: int, words: str) 
     assert caught.value.code == "E12009"
 
 
-def test_keys_that_are_computed(tmp_path: Path) -> None:
+def test_computed_keys_are_refused(tmp_path: Path) -> None:
     g = parser("ParseExample")
     g.add("Neg", "parsed:3", name="age")
     (node,) = [item for item in g.graph.node if item.name == "parsed"]

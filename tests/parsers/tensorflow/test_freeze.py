@@ -1,4 +1,4 @@
-"""`atcpy freeze`: what it writes computes what the model computes, and has no variables left."""
+"""`atcpy freeze`: the frozen graph computes the same as the model and has no variables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(path: Path) -> GraphDef:
     return graph
 
 
-def test_a_checkpoint_with_both_kinds_of_variables_and_parts(tmp_path: Path) -> None:
+def test_a_checkpoint_with_ref_resource_and_partitioned_variables(tmp_path: Path) -> None:
     whole, long = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(4, dtype=np.float32)
     g = old_graph(("net/w", "net/b"), ("5 2 1,3:-", "4 2,2"))
     for node_def in g.graph.node:
@@ -89,8 +89,8 @@ def function(name: str, arguments: list[str], results: dict[str, str], *nodes: A
     return definition
 
 
-def test_handles_that_enter_functions_become_values(tmp_path: Path) -> None:
-    """A loop that gives its handle on, a branch in it that reads and gathers: all see the value in the end."""
+def test_resource_handles_passed_to_functions_become_values(tmp_path: Path) -> None:
+    """A loop passes its handle on, and its body reads and gathers: all use the variable's value."""
     g = TfBuilder()
     variable(g, "v", (3,), "VarHandleOp", "int32")
     n = g.input("n", "int32", ())
@@ -142,7 +142,7 @@ def refused(path: Path, target: Path, **options: Any) -> AtcError:
     return caught.value
 
 
-def test_refusals_leave_the_target_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_leave_the_target_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "f.pb"
     target.write_bytes(b"old")
     prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
@@ -171,7 +171,7 @@ def test_a_model_that_writes_a_variable_is_refused(tmp_path: Path) -> None:
     assert 'the model writes the variable "b"' in str(refused(prefix, tmp_path / "f.pb", out_nodes="odd"))
 
 
-def test_branches_of_tensorflow_1_keep_what_their_constants_hang_on(tmp_path: Path) -> None:
+def test_control_inputs_of_constants_in_v1_branches_are_kept(tmp_path: Path) -> None:
     g = old_graph()
     pred = g.input("p", "bool", ())
     g.add("Switch", pred, pred, name="cond/Switch")
@@ -187,7 +187,7 @@ def test_branches_of_tensorflow_1_keep_what_their_constants_hang_on(tmp_path: Pa
     assert list(nodes["cond/one"].input) == ["^cond/switch_t"]
 
 
-def test_weights_are_not_held(tmp_path: Path) -> None:
+def test_weights_are_not_loaded_into_memory(tmp_path: Path) -> None:
     big = np.ones((1 << 20, 2), np.float32)
     g = TfBuilder()
     x = g.input("x", "float32", (1, 2))
@@ -202,7 +202,7 @@ def test_weights_are_not_held(tmp_path: Path) -> None:
     assert nodes["v"].attr["value"].tensor.tensor_content == big.tobytes()
 
 
-def test_the_model_of_the_documentation_is_what_its_script_makes(tmp_path: Path) -> None:
+def test_the_documented_model_is_what_its_script_writes(tmp_path: Path) -> None:
     write_scores(tmp_path)
     there = Path(__file__).parents[3] / "models" / "scores"
     files = sorted(path.relative_to(there) for path in there.rglob("*") if path.is_file())

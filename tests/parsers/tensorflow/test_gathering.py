@@ -1,4 +1,4 @@
-"""Elements read and written at computed places, against numpy."""
+"""Gather and scatter ops against numpy."""
 
 from pathlib import Path
 
@@ -183,7 +183,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cases", [GATHERS, SCATTERS, OTHERS], ids=["gathers", "scatters", "others"])
-def test_places_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
+def test_results_agree_with_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
     check(tmp_path, cases, mode)
 
 

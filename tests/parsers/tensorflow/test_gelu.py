@@ -1,4 +1,4 @@
-"""Gelu by way of Erfc is one op; what only looks like it is not."""
+"""Gelu written with Erfc becomes one op; similar expressions do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.linspace(-6, 6, 41, dtype="float32")
 
 
 def build(half: float = 0.5, root: float = ROOT, dtype: str = "float32", *, negated: bool = True) -> TfBuilder:
-    """half · x · Erfc(−x · root), the constants cast where x is narrow."""
+    """Add half · x · Erfc(−x · root), with constants cast to narrow dtypes."""
     g = TfBuilder()
     x, kind = g.input("x", dtype, [41]), Type(dtype)
 

@@ -42,7 +42,7 @@ def test_gradients(tmp_path: Path) -> None:
 
 
 def _loose(case: Case) -> Case:
-    """Where the formula of TensorFlow cancels, so may ours."""
+    """An absolute tolerance where TensorFlow's formula cancels."""
     return Case(case.op, case.inputs, case.expected, case.attrs, case.is_dynamic, tolerance=2e-5)
 
 

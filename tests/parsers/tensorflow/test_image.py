@@ -1,4 +1,4 @@
-"""New sizes and colours of images, by TensorFlow's formulas; places in float32, as its kernels compute them."""
+"""Resizing and colours of images by TensorFlow's formulas, with coordinates in float32 as in its kernels."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_resize(tmp_path: Path, corners: bool, centers: bool, known: str) -> Non
         np.testing.assert_allclose(y, reference, atol=2e-6)
 
 
-def test_resize_takes_the_pixel_that_float32_says(tmp_path: Path) -> None:
-    """41 · (1/41) is below 1 in float32."""
+def test_resize_rounds_coordinates_to_float32(tmp_path: Path) -> None:
+    """41 · (1/41) is less than 1 in float32."""
     x = np.arange(10, dtype=F32).reshape(1, 1, 10, 1)
     g = TfBuilder()
     near_name = g.add("ResizeNearestNeighbor", g.input("x", "float32", x.shape), g.const([1, 410], "int32"))
@@ -91,7 +91,7 @@ def test_resize_takes_the_pixel_that_float32_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float64"])
-def test_resize_of_other_types(tmp_path: Path, dtype: str) -> None:
+def test_resize_of_other_dtypes(tmp_path: Path, dtype: str) -> None:
     x = np.random.default_rng(2).integers(0, 200, (1, 5, 6, 3)).astype(dtype)
     g = TfBuilder()
     data, size = g.input("x", dtype, x.shape), g.const([4, 9], "int32")
@@ -184,7 +184,7 @@ def test_colours(tmp_path: Path) -> None:
         ("ScaleAndTranslate", [4, 4], {"kernel_type": "sinc"}),
     ],
 )
-def test_refused(tmp_path: Path, op: str, size: list[int], attrs: dict[str, object]) -> None:
+def test_unsupported_variants_are_refused(tmp_path: Path, op: str, size: list[int], attrs: dict[str, object]) -> None:
     g = TfBuilder()
     more = [g.const(np.ones(2, F32))] * 2 if op == "ScaleAndTranslate" else []
     with pytest.raises(AtcError) as caught:

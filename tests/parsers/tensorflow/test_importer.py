@@ -1,4 +1,4 @@
-"""Reading of graphs as such: names, functions, problems."""
+"""Import of graphs: names, functions and problems."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from atcpy.parsers.tensorflow import import_tensorflow
 from tests.parsers.tensorflow.graphs import TfBuilder, Type
 
 
-def test_a_small_net_has_the_names_of_the_graph_and_its_numbers(tmp_path: Path) -> None:
+def test_a_small_network_keeps_the_names_of_the_graph(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 9, 7, 3)).astype(np.float32)
     w = rng.standard_normal((3, 2, 3, 5)).astype(np.float32)
@@ -39,7 +39,7 @@ def _bias(g: TfBuilder) -> np.ndarray:
     return np.frombuffer(next(n for n in g.graph.node if n.name == "b").attr["value"].tensor.tensor_content, np.float32)
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3))
     g.add("Reluu", x, name="typo")
@@ -55,7 +55,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     assert 'Reluu (1, as "typo"; there is Relu)' in str(caught.value)
 
 
-def test_a_bias_behind_weights_of_16_bits_when_the_shapes_are_found_out_late(tmp_path: Path) -> None:
+def test_a_bias_after_16_bit_weights_with_shapes_inferred_late(tmp_path: Path) -> None:
     g = TfBuilder()
     x = np.linspace(-1, 1, 8, dtype="float16").reshape(2, 4)
     w = np.linspace(-2, 2, 12, dtype="float16").reshape(4, 3)
@@ -65,7 +65,7 @@ def test_a_bias_behind_weights_of_16_bits_when_the_shapes_are_found_out_late(tmp
     np.testing.assert_allclose(y, x @ w + np.array([1, 2, 3], "float16"), rtol=2e-3)
 
 
-def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) -> None:
+def test_required_constants_may_be_computed_from_constants(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", [2, 3])
     last = g.add(
@@ -91,7 +91,7 @@ def test_what_must_be_constant_may_be_computed_from_constants(tmp_path: Path) ->
         ("x:-1", '"x:-1" is read, which the graph does not have'),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, message: str) -> None:
+def test_unreadable_models_are_reported(tmp_path: Path, reads: str, message: str) -> None:
     g = TfBuilder()
     g.input("x", "float32", (2,))
     g.add("Neg", reads, name="y")
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, reads: str, message: str) -
         g.run(tmp_path, {}, "next")
 
 
-def test_prepare_gets_the_types_of_the_main_graph_and_not_those_of_bodies(tmp_path: Path) -> None:
+def test_import_infers_types_of_the_main_graph_but_not_of_bodies(tmp_path: Path) -> None:
     g, body = TfBuilder(), TfBuilder()
     x, p = g.input("x", "float32", (None, 3)), g.input("p", "bool", ())
     squared = g.function("f", body, {"a": "float32"}, body.add("SquaredDifference", "a", "a"))

@@ -1,4 +1,4 @@
-"""TensorList and TensorArray: a list is one tensor, in loops and outside."""
+"""TensorList and TensorArray become one tensor, in loops and outside."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def test_lists_outside_of_loops(tmp_path: Path) -> None:
         assert out.dtype == np.asarray(value).dtype, name
 
 
-def test_elements_are_joined_and_cut(tmp_path: Path) -> None:
+def test_lists_are_concatenated_and_split(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (2, 2, None))
     none = g.const(-1, "int32")
@@ -84,7 +84,7 @@ def test_elements_are_joined_and_cut(tmp_path: Path) -> None:
 def running_sums(
     g: TfBuilder, shape: tuple[int | None, ...], declared: list[int] | int, *, pushes: bool = False
 ) -> str:
-    """A loop that writes the running sums of x into a list, as tf.TensorArray in a function does."""
+    """Add a loop that writes the running sums of x to a list, as tf.TensorArray does in a function."""
     x = g.input("x", "float32", shape)
     shaped = g.const(declared, "int32")
     source = g.add("TensorListFromTensor", x, shaped, **F32)
@@ -116,7 +116,7 @@ def test_a_loop_fills_a_list(tmp_path: Path, declared: list[int] | int, pushes: 
     np.testing.assert_array_equal(y, np.cumsum(X, 0))
 
 
-def test_no_element_has_a_shape_before_the_first_is_written(tmp_path: Path) -> None:
+def test_the_element_shape_is_unknown_before_the_first_write(tmp_path: Path) -> None:
     g = TfBuilder()
     x, n = g.input("x", "float32", (None, 3)), g.input("n", "int32", ())
     none, zero = g.const(-1, "int32"), g.const(0, "int32")
@@ -137,7 +137,7 @@ def test_no_element_has_a_shape_before_the_first_is_written(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("size", "first", "limit"), [(4, 0, 4), (6, 0, 4), (4, 1, 4), (4, 0, 2)])
 @pytest.mark.parametrize("read", [False, True])
-def test_a_list_is_as_long_as_it_was_made(tmp_path: Path, size: int, first: int, limit: int, read: bool) -> None:
+def test_a_list_keeps_its_reserved_length(tmp_path: Path, size: int, first: int, limit: int, read: bool) -> None:
     g = TfBuilder()
     x, n = g.input("x", "float32", (4, 3)), g.input("n", "int32", ())
     shaped = g.const([3], "int32")
@@ -147,7 +147,7 @@ def test_a_list_is_as_long_as_it_was_made(tmp_path: Path, size: int, first: int,
     test = g.function("cond", cond, types, cond.add("Less", "i", "n"))
     item = body.add("GatherV2", "x", "i", body.const(0, "int32"))
     updated = body.add("TensorListSetItem", "out", "i", item, **F32)
-    if read:  # of what is not written yet
+    if read:  # reads an element that is not written yet
         again = body.add("TensorListGetItem", "out", "i", body.const([3], "int32"), **F32)
         updated = body.add("TensorListSetItem", updated, "i", body.add("Sub", item, again), **F32)
     body_function = g.function("body", body, types, body.add("AddV2", "i", body.const(1, "int32")), "n", updated, "x")
@@ -191,7 +191,7 @@ def test_arrays_outside_of_loops(tmp_path: Path, grows: bool) -> None:
     np.testing.assert_array_equal(negative, -X[1])
 
 
-def test_what_has_no_shape_or_no_equal_lengths_is_refused(tmp_path: Path) -> None:
+def test_lists_of_unknown_shape_or_unequal_lengths_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x, i = g.input("x", "float32", (4, 3)), g.input("i", "int32", ())
     none = g.const(-1, "int32")
@@ -205,7 +205,7 @@ def test_what_has_no_shape_or_no_equal_lengths_is_refused(tmp_path: Path) -> Non
     assert reported == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join")]
 
 
-def test_a_branch_that_writes_first_to_a_list_gives_its_elements_their_shape(tmp_path: Path) -> None:
+def test_a_first_write_in_a_branch_determines_the_element_shape(tmp_path: Path) -> None:
     g = TfBuilder()
     x, i, none = g.input("x", "float32", (4, None)), g.input("i", "int32", ()), g.const(-1, "int32")
     empty = g.add("TensorListReserve", none, g.const(2, "int32"), **F32)
@@ -222,7 +222,7 @@ def test_a_branch_that_writes_first_to_a_list_gives_its_elements_their_shape(tmp
         np.testing.assert_array_equal(y, [np.zeros_like(array), last])
 
 
-def test_sizes_of_elements_that_only_a_turn_knows(tmp_path: Path) -> None:
+def test_element_sizes_known_only_inside_an_iteration(tmp_path: Path) -> None:
     g = TfBuilder()
     x, y = (g.input(name, "float32", (None, 3)) for name in "xy")
     none, zero = g.const(-1, "int32"), g.const(0, "int32")

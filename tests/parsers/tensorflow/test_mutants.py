@@ -1,4 +1,4 @@
-"""Damaged graphs, checkpoints and SavedModels, and such as ask for more than there is."""
+"""Corrupted graphs, checkpoints and SavedModels, and graphs that exceed limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOAT, BOOL = Type("float32"), Type("bool")
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_damage_of_a_graph_does_harm(seed: int, tmp_path: Path) -> None:
+def test_corrupted_graphs_give_a_package_or_an_error(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     path = tmp_path / "g.pb"
     for index in range(8):
@@ -31,7 +31,7 @@ def test_no_damage_of_a_graph_does_harm(seed: int, tmp_path: Path) -> None:
             assert not problem(path, tmp_path, f"seed {seed}, graph {index}, mutant {number}")
 
 
-def test_no_damage_of_the_files_of_a_saved_model_does_harm(tmp_path: Path) -> None:
+def test_corrupted_saved_models_give_a_package_or_an_error(tmp_path: Path) -> None:
     chance = random.Random(4)
     write_scores(tmp_path / "good")
     for number in range(40):
@@ -51,7 +51,7 @@ def test_no_damage_of_the_files_of_a_saved_model_does_harm(tmp_path: Path) -> No
         assert not problem(folder, tmp_path, f"copy {number}")
 
 
-def test_branches_that_become_more_than_the_limit_are_refused_at_once(tmp_path: Path) -> None:
+def test_branches_that_expand_beyond_the_limit_are_refused_immediately(tmp_path: Path) -> None:
     g, body = TfBuilder(), TfBuilder()
     x, p = g.input("x", "float32", (4,)), g.input("p", "bool", ())
     types = {"p": "bool", "a": "float32"}
@@ -67,7 +67,7 @@ def test_branches_that_become_more_than_the_limit_are_refused_at_once(tmp_path: 
     assert caught.value.code == "R0001"
 
 
-def test_a_node_with_more_inputs_than_its_op_has_is_told(tmp_path: Path) -> None:
+def test_a_node_with_too_many_inputs_is_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (4,))
     g.add("SelectV2", g.input("p", "bool", ()), x, x, x, name="y")
@@ -75,7 +75,7 @@ def test_a_node_with_more_inputs_than_its_op_has_is_told(tmp_path: Path) -> None
         g.run(tmp_path, {}, "y")
 
 
-def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
+def test_an_integer_input_of_is_finite_is_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("IsFinite", g.input("x", "int32", (4,)), name="y")
     with pytest.raises(AtcError, match='inf is no number of the type of "x", int32'):
@@ -90,7 +90,7 @@ def test_numbers_that_a_type_does_not_have_are_told(tmp_path: Path) -> None:
         ("MatrixSetDiag", [(3,), ()], "E13014"),
     ],
 )
-def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]], code: str, tmp_path: Path) -> None:
+def test_inputs_of_wrong_rank_are_reported(op: str, shapes: list[tuple[int, ...]], code: str, tmp_path: Path) -> None:
     g = TfBuilder()
     inputs = [g.input(f"x{index}", "float32", shape) for index, shape in enumerate(shapes)]
     with pytest.raises(AtcError) as caught:
@@ -98,7 +98,7 @@ def test_inputs_of_another_rank_are_told(op: str, shapes: list[tuple[int, ...]],
     assert caught.value.code == code
 
 
-def test_constants_of_another_rank_are_told(tmp_path: Path) -> None:
+def test_constants_of_wrong_rank_are_reported(tmp_path: Path) -> None:
     g = TfBuilder()
     x, w = g.input("x", "float32", (1, 4, 4, 2)), g.const(np.zeros((3, 3, 5, 2), np.float32))
     attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
@@ -109,7 +109,7 @@ def test_constants_of_another_rank_are_told(tmp_path: Path) -> None:
     assert {problem.code for problem in caught.value.problems} <= {"E13014", "EZ8888"}
 
 
-def test_what_is_almost_a_gelu_is_read_as_it_stands(tmp_path: Path) -> None:
+def test_expressions_similar_to_gelu_are_not_rewritten(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (3,))
     tail = g.add("Erfc", g.add("Mul", g.add("Neg", x), g.const(np.float32(np.sqrt(0.5)))))

@@ -1,4 +1,4 @@
-"""What a path may lead to: folders that were moved, links, texts by their content, files that are too large."""
+"""Model paths: moved folders, links, text files recognised by content, files that are too large."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def saved(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "path", ["m.ckpt", "/home/me/train/m.ckpt", "C:\\\\train\\\\m.ckpt", "../m.ckpt", "sub/m.ckpt", "/m.ckpt"]
 )
-def test_a_folder_that_was_moved_keeps_its_checkpoint(tmp_path: Path, path: str) -> None:
+def test_the_checkpoint_of_a_moved_folder_is_found(tmp_path: Path, path: str) -> None:
     write_old(tmp_path / "moved", old_graph(), TENSORS)
     (tmp_path / "moved" / "checkpoint").write_text(f'model_checkpoint_path: "{path}"\n')
     (y,) = run(tmp_path / "moved", tmp_path, {"x": X}).values()
     assert np.array_equal(y, X @ W + B)
 
 
-def test_checkpoints_elsewhere_are_not_taken(tmp_path: Path) -> None:
+def test_checkpoints_outside_the_folder_are_not_used(tmp_path: Path) -> None:
     other = write_old(tmp_path / "other", old_graph(), TENSORS)
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -54,7 +54,7 @@ def test_checkpoints_elsewhere_are_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["m.ckpt.data-00000-of-00001", "m.ckpt.index"])
-def test_the_files_of_a_checkpoint_are_no_links_nor_pipes(tmp_path: Path, file: str) -> None:
+def test_checkpoint_files_that_are_links_or_pipes_are_refused(tmp_path: Path, file: str) -> None:
     prefix = write_old(tmp_path / "a", old_graph(), TENSORS)
     path, moved = tmp_path / "a" / file, tmp_path / file
     path.rename(moved)
@@ -71,7 +71,7 @@ def test_the_files_of_a_checkpoint_are_no_links_nor_pipes(tmp_path: Path, file: 
     assert "no ordinary file" in str(refused(prefix, tmp_path))
 
 
-def test_folders_that_lead_out_of_a_saved_model_are_refused_and_the_users_own_link_is_not(tmp_path: Path) -> None:
+def test_links_inside_a_saved_model_are_refused_but_its_folder_may_be_one(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m")
     (tmp_path / "link").symlink_to(folder, target_is_directory=True)
     assert "prob" in run(tmp_path / "link", tmp_path, {"features": X})
@@ -85,7 +85,7 @@ def write_text(path: Path, message: Message, head: str = "") -> Path:
     return path
 
 
-def test_texts_are_known_by_their_content(tmp_path: Path) -> None:
+def test_text_files_are_recognised_by_their_content(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("Relu", g.input("x", "float32", (1, 3)), name="y")
     for name, head in (("a.pb", ""), ("b", "# written by hand\n\n"), ("c.pbtxt", "\ufeff")):
@@ -111,7 +111,7 @@ def test_texts_are_known_by_their_content(tmp_path: Path) -> None:
         (b"node {" + b"attr { key: 'a' value { func { attr { key: 'a' value { func {" * 400, None, "nested too deep"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_told_with_its_line(
+def test_an_unreadable_text_file_is_reported_with_its_line(
     tmp_path: Path, content: bytes, line: int | None, message: str
 ) -> None:
     (tmp_path / "m.pbtxt").write_bytes(content)
@@ -120,7 +120,7 @@ def test_a_text_that_cannot_be_read_is_told_with_its_line(
     assert message in str(error)
 
 
-def test_a_graph_of_more_than_two_gigabytes_is_told_before_it_is_read(tmp_path: Path) -> None:
+def test_a_graph_of_more_than_two_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("Relu", g.input("x", "float32", (1, 3)), name="y")
     path = tmp_path / "large.pb"
@@ -130,24 +130,24 @@ def test_a_graph_of_more_than_two_gigabytes_is_told_before_it_is_read(tmp_path: 
     assert (error.code, "a protobuf holds 2 GB at most" in str(error)) == ("E13023", True)
 
 
-def test_a_first_node_with_a_long_name_is_known(tmp_path: Path) -> None:
+def test_a_graph_whose_first_node_has_a_long_name_is_recognised(tmp_path: Path) -> None:
     g = TfBuilder()
     g.add("Relu", g.input("x" * 300, "float32", (1, 3)), name="y")
     (tmp_path / "m.pb").write_bytes(g.graph.SerializeToString())
     assert find_location(tmp_path / "m.pb").kind is Kind.GRAPH  # type: ignore[union-attr]
 
 
-def test_models_of_keras_are_called_by_their_name(tmp_path: Path) -> None:
+def test_keras_files_are_recognised(tmp_path: Path) -> None:
     for name, content in (("m.keras", b"PK\x03\x04\x14\0metadata.json"), ("m.h5", b"\x89HDF\r\n\x1a\n")):
         (tmp_path / name).write_bytes(content)
         assert not is_tensorflow(tmp_path / name)
         assert "model.export" in refused(tmp_path / name, tmp_path).hint
 
 
-# --- words for what is wrong in it -------------------------------------------------------------------
+# --- error messages -----------------------------------------------------------------------------------
 
 
-def test_a_signature_names_what_the_graph_has_not(tmp_path: Path) -> None:
+def test_a_signature_that_names_missing_tensors_is_refused(tmp_path: Path) -> None:
     for proto, message in (
         (
             signature({"a": tensor_info("xx:0", "float32", (None, 3))}, {"prob": "y:0"}),
@@ -171,13 +171,13 @@ def test_defaults_of_a_signature_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(default.array, X)
 
 
-def test_what_is_wrong_with_a_checkpoint_is_told_once(tmp_path: Path) -> None:
+def test_a_corrupted_checkpoint_is_reported_once(tmp_path: Path) -> None:
     prefix = write_old(tmp_path, old_graph(), TENSORS)
     (tmp_path / "m.ckpt.index").write_bytes(b"no table")
     assert len(refused(prefix, tmp_path).problems) == 1
 
 
-def test_unknown_ops_have_alternatives_or_a_way_around(tmp_path: Path) -> None:
+def test_unknown_ops_are_reported_with_alternatives_and_hints(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (1, 3))
     ops = [
@@ -202,7 +202,7 @@ def test_unknown_ops_have_alternatives_or_a_way_around(tmp_path: Path) -> None:
     assert "StringJoin: texts" in error.hint
 
 
-def test_outputs_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_outputs_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     y = g.add("Relu", g.input("x", "float32", (1, 3)), name="y")
     g.add("Neg", f"{y}:2", name="z")
@@ -231,7 +231,7 @@ def test_outputs_that_are_not_there(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("batch", [1, None])
-def test_the_package_says_the_layout_of_its_inputs(
+def test_the_package_records_the_layout_of_its_inputs(
     tmp_path: Path, options: dict[str, str], formats: list[str], batch: int | None
 ) -> None:
     from atcpy.report.package import PackageView
@@ -249,7 +249,7 @@ def test_the_package_says_the_layout_of_its_inputs(
     assert [port["format"] for port in view.summary()["inputs"]] == formats
 
 
-def test_layouts_that_are_none_of_the_framework_are_refused(tmp_path: Path) -> None:
+def test_layouts_unknown_to_the_framework_are_refused(tmp_path: Path) -> None:
     import onnx
 
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Relu(x) }'

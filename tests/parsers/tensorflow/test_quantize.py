@@ -15,7 +15,7 @@ X = (np.random.default_rng(0).standard_normal((2, 9, 8, 5)) * 3).astype(F32)
 
 
 def _fake_quant(x: Array, low: Array, high: Array, bits: int, narrow: bool) -> Array:
-    """float64 around the kernel's float32 range; what lies on a border is not compared."""
+    """The definition in float64 with the kernel's float32 range; NaN marks values near a rounding border."""
     first, last = F32(narrow), F32(2**bits - 1)
     scale = ((high - low) / (last - first)).astype(F32)
     zero = np.clip(np.floor(first - low / scale + F32(0.5)), first, last)
@@ -49,7 +49,7 @@ def test_fake_quant(tmp_path: Path, bits: int, narrow: bool) -> None:
     _agrees(last, _fake_quant(X, *each, bits, narrow))
 
 
-def test_fake_quant_with_a_range_that_is_computed(tmp_path: Path) -> None:
+def test_fake_quant_with_a_computed_range(tmp_path: Path) -> None:
     g = TfBuilder()
     low, high = g.input("low", "float32", ()), g.input("high", "float32", ())
     name = g.add("FakeQuantWithMinMaxVars", g.input("x", "float32", X.shape), low, high)
@@ -61,7 +61,7 @@ def test_fake_quant_with_a_range_that_is_computed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("range_given", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
-def test_quantize_and_back(tmp_path: Path, signed: bool, range_given: bool) -> None:
+def test_quantize_and_dequantize(tmp_path: Path, signed: bool, range_given: bool) -> None:
     g = TfBuilder()
     x = X if signed else np.abs(X)
     data, names, expected = g.input("x", "float32", x.shape), [], []
@@ -83,7 +83,7 @@ def test_quantize_and_back(tmp_path: Path, signed: bool, range_given: bool) -> N
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint16"])
-def test_integers_and_back(tmp_path: Path, dtype: str) -> None:
+def test_quantize_to_integers_and_dequantize(tmp_path: Path, dtype: str) -> None:
     g = TfBuilder()
     data, info = g.input("x", "float32", X.shape), np.iinfo(dtype)
     low, high = g.const(F32(-2.5)), g.const(F32(3.3))
@@ -104,7 +104,7 @@ def test_integers_and_back(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("attrs", "code"), [({"num_bits": 1}, "E13014"), ({"num_bits": 17}, "E13014")])
-def test_refused(tmp_path: Path, attrs: dict[str, object], code: str) -> None:
+def test_unsupported_variants_are_refused(tmp_path: Path, attrs: dict[str, object], code: str) -> None:
     g = TfBuilder()
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add("FakeQuantWithMinMaxArgs", g.input("x", "float32", (3,)), **attrs))

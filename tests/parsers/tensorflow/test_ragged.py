@@ -1,4 +1,4 @@
-"""Rows of different lengths, filled up."""
+"""RaggedTensorToTensor: rows of different lengths are padded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUES = np.arange(12, dtype="float32").reshape(6, 2) + 1
 SPLITS = np.array([0, 2, 2, 5, 6], "int64")
 
 
-def filled(shape: tuple[int, int]) -> np.ndarray:
+def padded(shape: tuple[int, int]) -> np.ndarray:
     rows, width = (size if size >= 0 else max_size for size, max_size in zip(shape, (4, 3), strict=True))
     result = np.full((rows, width, 2), -1, "float32")
     for row in range(min(rows, 4)):
@@ -24,7 +24,7 @@ def filled(shape: tuple[int, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_rows_are_filled_up(is_known: bool, tmp_path: Path) -> None:
+def test_rows_are_padded(is_known: bool, tmp_path: Path) -> None:
     g = TfBuilder()
     values = g.input("values", "float32", (6, 2) if is_known else (None, 2))
     splits, default = g.input("splits", "int64", (5,) if is_known else (None,)), g.const(-1.0, "float32")
@@ -33,10 +33,10 @@ def test_rows_are_filled_up(is_known: bool, tmp_path: Path) -> None:
     shape_operands = [g.const(-1, "int64"), *[g.const([*shape, -1], "int64") for shape in shapes[1:]]]
     names = [g.add("RaggedTensorToTensor", item, values, default, splits, **kinds) for item in shape_operands]
     for shape, result in zip(shapes, g.run(tmp_path, {"values": VALUES, "splits": SPLITS}, *names), strict=True):
-        np.testing.assert_array_equal(result, filled(shape))
+        np.testing.assert_array_equal(result, padded(shape))
 
 
-def test_no_rows_and_rows_given_otherwise(tmp_path: Path) -> None:
+def test_empty_ragged_tensors_and_unsupported_partitions(tmp_path: Path) -> None:
     g = TfBuilder()
     values, splits = g.input("values", "float32", (None, 2)), g.input("splits", "int64", (None,))
     ends = g.const(-1, "int64"), values, g.const(0.0, "float32"), splits

@@ -1,4 +1,4 @@
-"""Random graphs: three seeds, each of some graphs, against numpy and, where they are installed, the oracles."""
+"""Random graphs of three seeds against numpy and, if installed, the oracles."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ GRAPHS = 12
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_random_graphs_give_what_they_must(seed: int, tmp_path: Path) -> None:
+def test_random_graphs_agree_with_numpy(seed: int, tmp_path: Path) -> None:
     for index in range(GRAPHS):
         assert not run_graph(random_graph(1000 * seed + index), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["openvino", "tensorflow"])
-def test_oracles_agree_with_what_random_graphs_must_give(oracle: str) -> None:
+def test_oracles_agree_with_the_expected_results_of_random_graphs(oracle: str) -> None:
     if not interpreter(oracle):
         pytest.skip(f"{oracle} is not installed, and no ATCPY_{oracle.upper()}_PYTHON names an interpreter that has it")
     graphs = [random_graph(1000 * seed + index) for seed in (1, 2, 3) for index in range(GRAPHS)]

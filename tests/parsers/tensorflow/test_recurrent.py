@@ -1,4 +1,4 @@
-"""LSTM and GRU blocks and cells against their definition, step by step."""
+"""LSTM and GRU block ops and cells against their definition, step by step."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def sigmoid(x: Array) -> Array:
 def lstm(
     x: Array, cs: Array, h: Array, w: Array, peepholes: list[Array], b: Array, *, order: str, forget: float, clip: float
 ) -> dict[str, Array]:
-    """One step."""
+    """One LSTM step."""
     gates = dict(zip(order, np.split(np.concatenate([x, h], 1) @ w + b, 4, 1), strict=True))
     i = sigmoid(gates["i"] + cs * peepholes[0])
     f = sigmoid(gates["f"] + forget + cs * peepholes[1])
@@ -60,7 +60,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("op", "attrs", "order", "forget", "clip", "peep"), CASES)
-def test_a_block_is_its_steps(
+def test_a_block_agrees_with_its_steps(
     tmp_path: Path, op: str, attrs: dict[str, object], order: str, forget: float, clip: float, peep: bool
 ) -> None:
     steps, used = 5, 3
@@ -83,7 +83,7 @@ def test_a_block_is_its_steps(
     np.testing.assert_allclose(h, expected[:, 6], rtol=1e-5, atol=1e-6)
 
 
-def test_a_block_of_which_h_is_read_alone_is_an_lstm(tmp_path: Path) -> None:
+def test_a_block_of_which_only_h_is_read_becomes_an_lstm(tmp_path: Path) -> None:
     data = operands(4, 2, 3, 4)
     g = TfBuilder()
     inputs = [g.input("x", "float32", (None, None, 3)), g.input("cs", "float32", (None, 4))]
@@ -96,7 +96,7 @@ def test_a_block_of_which_h_is_read_alone_is_an_lstm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("peep", [False, True])
-def test_cells_have_all_of_their_outputs(tmp_path: Path, peep: bool) -> None:
+def test_cells_compute_all_their_outputs(tmp_path: Path, peep: bool) -> None:
     data = operands(1, 3, 2, 5)
     g = TfBuilder()
     x, cs, h = (g.input(name, "float32", (None, *data[name].shape[-1:])) for name in ("x", "cs", "h"))
@@ -116,7 +116,7 @@ def test_cells_have_all_of_their_outputs(tmp_path: Path, peep: bool) -> None:
         np.testing.assert_allclose(y, reference, rtol=1e-5, atol=1e-6)
 
 
-def test_weights_of_cudnn_are_refused(tmp_path: Path) -> None:
+def test_cudnn_weights_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (2, 3, 4))
     g.add("CudnnRNNV2", x, x, x, x, name="y")

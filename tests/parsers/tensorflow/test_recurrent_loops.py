@@ -1,4 +1,4 @@
-"""Loops of Keras and of TensorFlow 1 over recurrent cells: one op each, and the numbers that the cells define."""
+"""Loops of Keras and TensorFlow 1 over recurrent cells become one op each, with the results of the cells."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def hard_sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of a cell, `columns` of them."""
+    """Weights of a cell with `columns` columns."""
 
     x: Array
     h: Array
@@ -38,12 +38,12 @@ class Weights:
         return Weights(*[rng.standard_normal(shape).astype(np.float32) for shape in shapes])
 
 
-Step = Callable[[Array, list[Array]], list[Array]]  # the states after a step, h first
+Step = Callable[[Array, list[Array]], list[Array]]  # returns the states after a step, h first
 Build = Callable[[TfBuilder, str, Sequence[str]], list[str]]
 
 
 def keras_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
-    """Products apart, order i, f, c, o; hard sigmoids as Keras 3 writes them."""
+    """Keras 3's LSTM: separate products for x and h, order i, f, c, o, hard sigmoids."""
     w, (h, c) = Weights.of(4 * HIDDEN), states
     sums = g.add("AddV2", g.add("MatMul", x, g.const(w.x)), g.add("MatMul", h, g.const(w.h)))
     split = g.add("Split", g.const(1, "int32"), g.add("AddV2", sums, g.const(w.b)), num_split=4)
@@ -66,7 +66,7 @@ def keras_lstm_step(x: Array, states: list[Array]) -> list[Array]:
 
 
 def old_lstm(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
-    """One product with both, order i, j, f, o, and a bias for the forget gate; TensorFlow 1's."""
+    """TensorFlow 1's LSTM: one product with [x, h], order i, j, f, o, and a forget bias."""
     w, (h, c) = Weights.of(4 * HIDDEN), states
     one = g.const(1, "int32")
     both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(np.vstack([w.x, w.h])))
@@ -85,7 +85,7 @@ def old_lstm_step(x: Array, states: list[Array]) -> list[Array]:
 
 
 def keras_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
-    """reset_after: the reset gate stands behind the product."""
+    """Keras' GRU with reset_after: the reset gate is applied after the product."""
     w, (h,) = Weights.of(3 * HIDDEN), states
     pieces: list[list[str]] = []
     for value, weights, bias in ((x, w.x, w.b), (h, w.h, w.b2)):
@@ -107,7 +107,7 @@ def keras_gru_step(x: Array, states: list[Array]) -> list[Array]:
 
 
 def old_gru(g: TfBuilder, x: str, states: Sequence[str]) -> list[str]:
-    """TensorFlow 1's: r, u in one product, the candidate from [x, r·h]."""
+    """TensorFlow 1's GRU: r and u from one product, the candidate from [x, r·h]."""
     w, (h,) = Weights.of(3 * HIDDEN), states
     one, full = g.const(1, "int32"), np.vstack([w.x, w.h])
     both = g.add("MatMul", g.add("ConcatV2", x, h, one, N=2), g.const(full[:, : 2 * HIDDEN]))
@@ -158,9 +158,10 @@ def layer(
     ends: str = "",
     mask: str = "",
 ) -> str:
-    """A While over [steps, batch, inputs] as Keras 3 writes it: its variables are two counters, the list that is
-    written, the list that is read, the number of steps, the states, and what rows end by: their lengths, or a mask
-    [steps, batch, 1], which comes with the output of the turn before.
+    """Add a While over [steps, batch, inputs] as Keras 3 writes it.
+
+    Its loop variables are two counters, the output list, the input list, the number of steps, the states, and
+    optionally what ends rows: their lengths, or a mask [steps, batch, 1] together with the previous output.
     """
     build, _, _ = CELLS[cell]
     none, zero = g.const(-1, "int32"), g.const(0, "int32")
@@ -210,7 +211,7 @@ def layer(
 
 
 def expected(x: Array, cell: str, starts: list[Array], runs: Array | None = None) -> tuple[Array, list[Array]]:
-    """What a layer makes of all steps, 0 where a row does not run, and its states behind them."""
+    """The outputs of a layer for all steps, 0 for steps that a row skips, and its final states."""
     _, step, _ = CELLS[cell]
     states, rows = list(starts), []
     for time, element in enumerate(x):
@@ -228,7 +229,7 @@ def data(*shape: int) -> Array:
 @pytest.mark.parametrize(
     ("cell", "is_known"), [*[(cell, False) for cell in CELLS], ("old_lstm", True), ("keras_gru", True)]
 )
-def test_a_layer_is_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
+def test_a_layer_becomes_one_op(tmp_path: Path, cell: str, is_known: bool) -> None:
     g = TfBuilder()
     dims = (BATCH, STEPS, INPUTS) if is_known else (None, None, INPUTS)
     batch_first = g.input("features", "float32", dims)
@@ -282,7 +283,7 @@ def test_rows_end_at_their_lengths(tmp_path: Path, cell: str) -> None:
 
 
 @pytest.mark.parametrize("all_steps", [True, False])
-def test_rows_leave_out_steps(tmp_path: Path, all_steps: bool) -> None:
+def test_rows_skip_masked_steps(tmp_path: Path, all_steps: bool) -> None:
     g = TfBuilder()
     g.input("x", "float32", (None, BATCH, INPUTS))
     g.input("runs", "bool", (None, BATCH, 1))

@@ -1,4 +1,4 @@
-"""Reductions, products and sums of all before against numpy, by TensorFlow's definitions."""
+"""Reductions, matrix products and cumulative sums against numpy, by TensorFlow's definitions."""
 
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def test_reductions(tmp_path: Path) -> None:
     check(tmp_path, cases)
 
 
-def test_axes_that_vanish_must_be_known(tmp_path: Path) -> None:
+def test_computed_and_invalid_axes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtcError, match="computed when the model runs") as caught:
         check(tmp_path, [Case("Sum", [X, np.int32([1])], X)])
     assert caught.value.code == "E10055"
@@ -89,7 +89,7 @@ def test_axes_that_vanish_must_be_known(tmp_path: Path) -> None:
         assert caught.value.code == "E13014"
 
 
-def test_sums_of_all_before(tmp_path: Path) -> None:
+def test_cumulative_sums_and_products(tmp_path: Path) -> None:
     def log_sum_exp(x: np.ndarray, axis: int, *, exclusive: bool = False, reverse: bool = False) -> np.ndarray:
         x = np.moveaxis(x.astype(np.float64), axis, 0)[:: -1 if reverse else 1]
         full = np.logaddexp.accumulate(np.concatenate([np.full_like(x[:1], -np.inf), x]) if exclusive else x, 0)
@@ -137,7 +137,7 @@ def test_sums_of_all_before(tmp_path: Path) -> None:
     check(tmp_path, cases)
 
 
-def test_products(tmp_path: Path) -> None:
+def test_matrix_products(tmp_path: Path) -> None:
     a, b = X[0], RNG.standard_normal((4, 5)).astype(F)
     batch = RNG.standard_normal((3, 2, 4, 5)).astype(F)
     ints = RNG.integers(-5, 5, (3, 4)).astype(np.int32)
@@ -234,8 +234,8 @@ def test_values_of_unknown_rank(tmp_path: Path) -> None:
         np.testing.assert_allclose(result, expected, 1e-5)
 
 
-def test_an_axis_that_constants_lead_to(tmp_path: Path) -> None:
-    """As tf.linspace computes it."""
+def test_an_axis_computed_from_constants(tmp_path: Path) -> None:
+    """As in tf.linspace."""
     g = TfBuilder()
     x = g.input("x", "float32", (None, 4))
     rank = g.add("AddV2", g.add("Rank", x), g.const(np.int32(-1)))

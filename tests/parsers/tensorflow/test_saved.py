@@ -1,4 +1,4 @@
-"""SavedModels and checkpoints as models: which graph, which signature, which variable from where."""
+"""Selection of graph and signature in SavedModels and checkpoints, and restoring of variables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def variable(g: TfBuilder, name: str, shape: tuple[int, ...], op: str = "Variabl
 
 
 def old_graph(keys: tuple[str, str] = ("net/w", "net/b"), slices: tuple[str, str] = ("", "")) -> TfBuilder:
-    """x · w + b, w a reference and b a resource, and what saves and restores them."""
+    """x · w + b with a ref variable w, a resource variable b and the ops that save and restore them."""
     g = TfBuilder()
     x = g.input("x", "float32", (None, 3))
     read = g.add("Identity", variable(g, "w", (3, 2)), name="w/read")
@@ -93,18 +93,18 @@ def refused(path: Path, folder: Path, **options: Any) -> AtcError:
 
 
 @pytest.mark.parametrize("name", ["m.ckpt", "m.ckpt.meta", "m.ckpt.index", "m.ckpt.data-00000-of-00001", ""])
-def test_a_checkpoint_is_known_by_each_of_its_files(tmp_path: Path, name: str) -> None:
+def test_a_checkpoint_is_found_by_any_of_its_files(tmp_path: Path, name: str) -> None:
     write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
     (y,) = run(tmp_path / name, tmp_path, {"x": X}, out_nodes="y:0").values()
     assert np.array_equal(y, X @ W + B)
 
 
-def test_the_outputs_of_a_checkpoint_are_what_placeholders_lead_to(tmp_path: Path) -> None:
+def test_only_outputs_that_depend_on_a_placeholder_are_selected(tmp_path: Path) -> None:
     prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B})
     assert list(run(prefix, tmp_path, {"x": X})) == ["y:0"]
 
 
-def test_a_part_of_a_variable(tmp_path: Path) -> None:
+def test_a_variable_restored_from_a_slice(tmp_path: Path) -> None:
     g = old_graph(("net/w", "net/b"), ("5 2 1,3:-", "4 2,2"))
     whole, long = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(4, dtype=np.float32)
     boxes: list[Box] = [[(0, 1), (0, 2)], [(1, 3), (0, 2)], [(4, 1), (0, 2)]]
@@ -113,7 +113,7 @@ def test_a_part_of_a_variable(tmp_path: Path) -> None:
     assert np.array_equal(y, X @ whole[1:4] + long[2:])
 
 
-def test_variables_without_a_node_that_restores_them_go_by_name(tmp_path: Path) -> None:
+def test_variables_without_a_restore_op_are_matched_by_name(tmp_path: Path) -> None:
     g = old_graph()
     for node_def in list(g.graph.node):
         if node_def.name.startswith("save/"):
@@ -138,11 +138,11 @@ def test_variables_without_a_node_that_restores_them_go_by_name(tmp_path: Path) 
         ({"net/w": W, "net/b": B.astype(np.float64)}, '"b" is float32[2], "net/b" in the checkpoint is float64[2]'),
     ],
 )
-def test_a_checkpoint_that_does_not_fit(tmp_path: Path, tensors: dict[str, Array], message: str) -> None:
+def test_an_inconsistent_checkpoint_is_refused(tmp_path: Path, tensors: dict[str, Array], message: str) -> None:
     assert message in str(refused(write_old(tmp_path, old_graph(), tensors), tmp_path))
 
 
-def test_missing_files_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_reported_by_name(tmp_path: Path) -> None:
     prefix = write_old(tmp_path, old_graph(), {"net/w": W, "net/b": B}, shards=2)
     (tmp_path / "m.ckpt.data-00001-of-00002").unlink()
     assert "m.ckpt.data-00001-of-00002 is missing" in str(refused(prefix, tmp_path))
@@ -187,7 +187,7 @@ def test_a_graph_in_text_form(tmp_path: Path) -> None:
 
 
 def new_graph() -> TfBuilder:
-    """A served function of two handles, and the function that restores them under keys that say nothing."""
+    """A served function with two resource handles, and a restore function whose keys differ from their names."""
     g = TfBuilder()
     for name, shape in (("kernel", (3, 2)), ("bias", (2,))):
         variable(g, name, shape, "VarHandleOp")
@@ -273,7 +273,7 @@ def test_a_saved_model_in_text_form(tmp_path: Path) -> None:
     assert np.array_equal(run(folder, tmp_path, {"also": ALSO, "image": X})["sum"], X @ W - B)
 
 
-def test_signatures_and_tags_are_chosen_by_name(tmp_path: Path) -> None:
+def test_signatures_and_tags_are_selected_by_name(tmp_path: Path) -> None:
     g = new_graph()
     g.add("Neg", "call:0", name="negative")
     inputs = {"image": tensor_info("serve_x:0", "float32", (None, 3))}
@@ -293,7 +293,7 @@ def test_signatures_and_tags_are_chosen_by_name(tmp_path: Path) -> None:
     assert '"gpu,serve" or "serve"' in str(refused(folder, tmp_path, tag_set="train"))
 
 
-def test_a_saved_model_without_its_variables(tmp_path: Path) -> None:
+def test_a_saved_model_without_its_variables_is_refused(tmp_path: Path) -> None:
     folder = write_saved_model(tmp_path / "m", {"serve": (new_graph(), {"s": serving()}, "call_1")}, TENSORS)
     (folder / "variables" / "variables.index").unlink()
     error = refused(folder, tmp_path)
@@ -301,7 +301,7 @@ def test_a_saved_model_without_its_variables(tmp_path: Path) -> None:
     assert "variables.index is missing" in str(error)
 
 
-def test_an_input_with_a_default_and_one_that_is_an_output(tmp_path: Path) -> None:
+def test_an_input_with_a_default_and_an_input_returned_as_output(tmp_path: Path) -> None:
     g = TfBuilder()
     default = g.add("PlaceholderWithDefault", g.const(X), name="p", dtype=Type("float32"), shape=shape_proto((1, 3)))
     g.add("Neg", default, name="n")
@@ -318,7 +318,7 @@ def test_an_input_with_a_default_and_one_that_is_an_output(tmp_path: Path) -> No
 
 
 def test_a_placeholder_with_a_default(tmp_path: Path) -> None:
-    """It was the constant, whatever was fed."""
+    """A fed value must replace the default."""
     g = TfBuilder()
     x = g.input("x", "float32", (1, 3))
     factor = g.add("PlaceholderWithDefault", g.const(np.float32(3)), name="factor", dtype=Type("float32"))
@@ -337,8 +337,8 @@ def test_a_placeholder_with_a_default(tmp_path: Path) -> None:
     np.testing.assert_array_equal(atcpy.InferenceSession(tmp_path / "p.om").run(None, fed)[0], X * 6)
 
 
-def test_no_damage_of_a_model_does_harm(tmp_path: Path) -> None:
-    """Whatever is cut or changed, there is an error of ours, or the model is read."""
+def test_corrupted_models_are_read_or_refused(tmp_path: Path) -> None:
+    """Any truncation or corruption gives an AtcError, or the model is read."""
     chance = random.Random(9)
     source = Path(__file__).parents[3] / "models" / "scores"
     shutil.copytree(source, tmp_path / "m")
@@ -369,7 +369,7 @@ def freeze(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["seen", "calls"])
-def test_a_state_that_outputs_depend_on_is_refused(tmp_path: Path, target: str) -> None:
+def test_variables_written_before_outputs_are_refused(tmp_path: Path, target: str) -> None:
     g, body = TfBuilder(), TfBuilder()
     x = g.input("x", "float32", (2,))
     handles = [g.add("VarHandleOp", name=name, dtype=Type("float32"), shape=shape_proto((2,))) for name in ("s", "n")]

@@ -1,6 +1,6 @@
-"""Many loops, conditions and calls, and deep ones: what is read in time that grows as the graph does, or refused.
+"""Many and deeply nested loops, conditionals and calls are imported in linear time, or refused.
 
-The bounds of time are far above what is needed, and far below what looking at all nodes for each would take.
+Time limits are far above what is needed, and far below what a quadratic algorithm would take.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 class Sketch:
-    """A plain graph, node by node, without files."""
+    """Builds a TfGraph node by node, without files."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TfNode] = {}
@@ -43,7 +43,7 @@ class Sketch:
         return name
 
     def open_loop(self, start: str) -> tuple[str, str]:
-        """`while i < 3: i, y = i + 1, …` from y = start: the loop, and y in its turns."""
+        """Begin `while i < 3: i, y = i + 1, …` with y = start; return the loop and y within an iteration."""
         loop = f"loop{len(self.nodes)}"
         frame = {"frame_name": loop.encode()}
         for name, value in (("i", self.add("Const")), ("y", start)):
@@ -57,7 +57,7 @@ class Sketch:
         return loop, self.add("Tanh", f"{y}:1")
 
     def close_loop(self, loop: str, value: str) -> str:
-        """What the loop ends with, whose turns end with a value."""
+        """Finish a loop whose iterations end with `value`; return its Exit."""
         self.add("NextIteration", value, name=f"{loop}/y/next")
         return self.add("Exit", f"{loop}/y")
 
@@ -65,7 +65,7 @@ class Sketch:
         return self.close_loop(*self.open_loop(start))
 
     def condition(self, p: str, value: str) -> str:
-        """|value| · −1 where p, else the value."""
+        """−|value| if p, else the value."""
         switched = self.add("Switch", value, self.add("Identity", p))
         return self.add("Merge", switched, self.add("Neg", self.add("Abs", f"{switched}:1")))
 
@@ -77,7 +77,7 @@ class Sketch:
 
 
 def inlined(g: TfBuilder, output: str) -> TfGraph:
-    """A graph with its calls in place."""
+    """A graph with its calls inlined."""
     nodes = read_graph(g.graph, [])
     graph = inline_calls(TfGraph(nodes, [], [Ref(output, 0)]), Library(g.graph.library.function))
     return needed(graph, [])
@@ -88,7 +88,7 @@ def ops(graph: TfGraph) -> list[str]:
 
 
 def depth_of(graph: TfGraph, op: str, body: str) -> int:
-    """How deep nodes of this op are in each other, of which each graph has one at most."""
+    """The nesting depth of nodes of this op, of which each graph has at most one."""
     depth = 0
     while inner := [item for item in graph.nodes.values() if item.op == op]:
         assert len(inner) == 1
@@ -111,7 +111,7 @@ def test_thousands_of_loops(in_a_row: bool) -> None:
 
 
 @pytest.mark.slow
-def test_loops_in_loops_two_hundred_deep() -> None:
+def test_two_hundred_nested_loops() -> None:
     g = Sketch()
     value, loops = g.add("Placeholder"), []
     for _ in range(200):
@@ -136,7 +136,7 @@ def test_many_loops_inside_one() -> None:
     assert ops(outer.bodies["body"]).count("While") == 1000
 
 
-def test_a_graph_that_was_imported_twice_has_two_loops_of_one_name(tmp_path: Path) -> None:
+def test_two_loops_of_equal_frame_name(tmp_path: Path) -> None:
     g = TfBuilder()
     x, w = g.input("x", "float32", ()), g.const(2.0, "float32")
     ends = []
@@ -157,7 +157,7 @@ def test_a_graph_that_was_imported_twice_has_two_loops_of_one_name(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False])
-def test_thousands_of_conditions_in_a_row(same: bool) -> None:
+def test_thousands_of_successive_conditionals(same: bool) -> None:
     g = Sketch()
     value, p = g.add("Placeholder"), g.add("Placeholder")
     for _ in range(1500):
@@ -170,7 +170,7 @@ def test_thousands_of_conditions_in_a_row(same: bool) -> None:
     assert not {"Merge", "Switch"} & set(ops(found))
 
 
-def test_conditions_in_conditions_two_hundred_deep() -> None:
+def test_two_hundred_nested_conditionals() -> None:
     g = Sketch()
     value, p = g.add("Placeholder"), g.add("Placeholder")
     switches = []
@@ -186,7 +186,7 @@ def test_conditions_in_conditions_two_hundred_deep() -> None:
     assert depth_of(found, "If", "then_branch") == 200
 
 
-def test_many_values_of_one_condition_share_what_they_need() -> None:
+def test_many_values_of_one_conditional_share_their_dependencies() -> None:
     g = Sketch()
     switched = g.add("Switch", g.add("Placeholder"), g.add("Placeholder"))
     shared = f"{switched}:1"
@@ -200,7 +200,7 @@ def test_many_values_of_one_condition_share_what_they_need() -> None:
     assert ops(branch.bodies["then_branch"]).count("Abs") == 1000
 
 
-def test_conditions_that_cross_do_not_wait_for_each_other(tmp_path: Path) -> None:
+def test_interleaved_conditionals_do_not_depend_on_each_other(tmp_path: Path) -> None:
     g = TfBuilder()
     x, p, q = g.input("x", "float32", ()), g.input("p", "bool", ()), g.input("q", "bool", ())
     first = cond_v1(g, p, x, then=lambda v: g.add("Neg", v), other=lambda v: v, ref="")
@@ -217,7 +217,7 @@ def test_conditions_that_cross_do_not_wait_for_each_other(tmp_path: Path) -> Non
             np.testing.assert_allclose(two, np.sqrt(value) if a else value, rtol=1e-6)
 
 
-def test_values_of_one_condition_wait_for_a_condition_inside() -> None:
+def test_values_of_a_conditional_depend_on_its_nested_conditional() -> None:
     g = Sketch()
     p, q = g.add("Placeholder"), g.add("Placeholder")
     switched = g.add("Switch", g.add("Placeholder"), p)
@@ -230,7 +230,7 @@ def test_values_of_one_condition_wait_for_a_condition_inside() -> None:
 
 
 def double(g: TfBuilder, name: str, called: str | None) -> Function:
-    """x → x + x, or the same of what another function gives for it, which is called twice."""
+    """Add x → x + x, or with an inner function called twice: x → f(x) + f(x)."""
     body = TfBuilder()
     ends = ["a", "a"]
     if called is not None:
@@ -238,7 +238,7 @@ def double(g: TfBuilder, name: str, called: str | None) -> Function:
     return g.function(name, body, {"a": "float32"}, body.add("AddV2", *ends))
 
 
-def test_a_function_that_is_called_thousands_of_times() -> None:
+def test_a_function_called_thousands_of_times() -> None:
     g = TfBuilder()
     function = double(g, "twice", None)
     value = g.input("x", "float32", ())
@@ -250,7 +250,7 @@ def test_a_function_that_is_called_thousands_of_times() -> None:
 
 
 @pytest.mark.slow
-def test_calls_that_hand_on_what_they_get_are_walked_once() -> None:
+def test_calls_that_forward_their_arguments_are_visited_once() -> None:
     g = TfBuilder()
     same = g.function("same", TfBuilder(), {"a": "float32"}, "a")
     value = g.input("x", "float32", ())
@@ -264,7 +264,7 @@ def test_calls_that_hand_on_what_they_get_are_walked_once() -> None:
 
 
 @pytest.mark.parametrize(("depth", "message"), [(40, "nodes when the functions"), (2000, "nested more than 256 deep")])
-def test_calls_that_become_too_much_are_refused_before_they_do(depth: int, message: str) -> None:
+def test_calls_that_would_expand_beyond_the_limit_are_refused_beforehand(depth: int, message: str) -> None:
     g = TfBuilder()
     for level in range(depth):
         double(g, f"f{level}", f"f{level - 1}" if level else None)
@@ -274,7 +274,7 @@ def test_calls_that_become_too_much_are_refused_before_they_do(depth: int, messa
     assert caught.value.code == "R0001"
 
 
-def test_long_names_of_calls_in_calls_are_refused() -> None:
+def test_too_long_names_of_nested_calls_are_refused() -> None:
     g = TfBuilder()
     for level in range(200):
         body = TfBuilder()
@@ -288,7 +288,9 @@ def test_long_names_of_calls_in_calls_are_refused() -> None:
     assert caught.value.code == "R0001"
 
 
-def test_branches_that_become_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_branches_that_would_expand_beyond_the_limit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from atcpy.parsers.tensorflow import importer
 
     def nested(depth: int) -> str:
@@ -313,7 +315,7 @@ def test_branches_that_become_too_much_are_refused(tmp_path: Path, monkeypatch: 
     assert "those of its loops and branches counted" in nested(5)
 
 
-def test_functions_that_call_each_other_are_named() -> None:
+def test_mutually_recursive_functions_are_reported_by_name() -> None:
     g = TfBuilder()
     for name, called in (("one", "two"), ("two", "three"), ("three", "two")):
         double(g, name, called)
@@ -334,7 +336,7 @@ def test_a_function_is_found_by_its_alias() -> None:
     assert ops(inline_calls(TfGraph(nodes, [], [Ref("y", 0)]), library)) == ["Placeholder", "AddV2"]
 
 
-def test_handles_go_through_functions_as_deep_as_they_are() -> None:
+def test_handles_are_followed_through_deeply_nested_functions() -> None:
     g = TfBuilder()
     depth = 2000
     for level in range(depth):

@@ -1,4 +1,4 @@
-"""Slices, splits and turned dims, against numpy."""
+"""Slices, splits and reversals against numpy."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ NEW = np.newaxis
 
 
 def _strided(x: Array, *key: object, dtype: str = "int32") -> Case:
-    """A StridedSlice for what Python writes as `x[key]`."""
+    """The StridedSlice of Python's `x[key]`."""
     bounds: list[list[int]] = [[], [], []]
     masks = dict.fromkeys(MASKS, 0)
     for index, item in enumerate(key):
@@ -49,7 +49,7 @@ STRIDED = [
     _strided(X, ..., slice(5, 1, -2)),
     _strided(X, ..., slice(-1, -100, -3)),
     _strided(X, ..., slice(-100, 100, 3)),
-    _strided(X, ..., slice(-100, None, -1)),  # before the first place: nothing
+    _strided(X, ..., slice(-100, None, -1)),  # a start before the first element: empty
     _strided(X, ..., slice(None, -100, -2)),
     _strided(X, ..., slice(100, None, -2)),
     _strided(X, slice(1, 1)),
@@ -64,14 +64,14 @@ STRIDED = [
     _strided(X > 4, ..., slice(None, None, -2)),
     _strided(X.astype(np.int8), 0, ..., 1),
     _strided(X.astype(np.int64).reshape(-1), slice(3, 60, 7)),
-    # a bound under a mask is not read, one where a place is taken is
+    # a bound with its mask bit set is ignored, also for shrunk dims
     Case(
         "StridedSlice",
         [X, Either(ints(1, 3, 2)), Either(ints(9, 0, 4)), Either(ints(1, 1, 1))],
         X[:, 3, 2:],
         {"begin_mask": 3, "end_mask": 7, "shrink_axis_mask": 2},
     ),
-    # where several masks speak, the ellipsis comes first, then the new dim, then the dropped one
+    # of several mask bits, the ellipsis takes precedence, then the new axis, then the shrunk one
     Case(
         "StridedSlice",
         [X, Either(ints(1, 3, 2)), Either(ints(9, 0, 4)), Either(ints(1, 1, 1))],
@@ -82,7 +82,7 @@ STRIDED = [
 
 
 def _updated(x: Array, value: Array, *key: object) -> Case:
-    """A TensorStridedSliceUpdate for `x[key] = value`."""
+    """The TensorStridedSliceUpdate of Python's `x[key] = value`."""
     taken, expected = _strided(x, *key), x.copy()
     expected[tuple(key)] = value  # type: ignore[index]
     return Case("TensorStridedSliceUpdate", [*taken.inputs, value], expected, taken.attrs)
@@ -143,7 +143,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cases", [STRIDED, OTHERS], ids=["strided", "others"])
-def test_parts_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
+def test_results_agree_with_numpy(cases: list[Case], mode: str, tmp_path: Path) -> None:
     check(tmp_path, cases, mode)
 
 
@@ -158,7 +158,7 @@ def test_parts_are_those_of_numpy(cases: list[Case], mode: str, tmp_path: Path) 
         ({}, [0] * 4, [1] * 4, [1] * 4, "parts of 4 dims, of 3"),
     ],
 )
-def test_bad_slices_are_refused(
+def test_invalid_slices_are_refused(
     attrs: dict[str, object], begin: list[int], end: list[int], strides: list[int], what: str, tmp_path: Path
 ) -> None:
     g = TfBuilder()
@@ -169,7 +169,7 @@ def test_bad_slices_are_refused(
 
 
 @pytest.mark.parametrize("op", ["Split", "Unpack"])
-def test_more_parts_than_there_can_be_are_refused(op: str, tmp_path: Path) -> None:
+def test_too_many_split_parts_are_refused(op: str, tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", (None, 3))
     inputs = [g.const(ints(0)), x] if op == "Split" else [x]
@@ -178,7 +178,7 @@ def test_more_parts_than_there_can_be_are_refused(op: str, tmp_path: Path) -> No
         g.run(tmp_path, {}, "y")
 
 
-def test_bounds_of_an_unknown_number_are_refused(tmp_path: Path) -> None:
+def test_slice_bounds_of_unknown_length_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     bounds = [g.input(name, "int32", (None,)) for name in "abc"]
     g.add("StridedSlice", g.input("x", "float32", X.shape), *bounds, name="y")
@@ -186,8 +186,8 @@ def test_bounds_of_an_unknown_number_are_refused(tmp_path: Path) -> None:
         g.run(tmp_path, {}, "y")
 
 
-def test_a_step_of_a_loop_reads_one_place_by_a_gather(tmp_path: Path) -> None:
-    """What `x[:, i]` becomes: the numbers that Pack joins are known one by one."""
+def test_indexing_by_a_loop_counter_becomes_a_gather(tmp_path: Path) -> None:
+    """The StridedSlice of `x[:, i]`: elements packed by Pack are tracked individually."""
     g = TfBuilder()
     i, zero = g.input("i", "int32", ()), g.const(ints(0))
     begin = g.add("Pack", zero, i, axis=0)

@@ -1,4 +1,4 @@
-"""Order, counts and segments against numpy, by TensorFlow's definitions."""
+"""Sorting, counting and segment ops against numpy, by TensorFlow's definitions."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.parsers.tensorflow.graphs import Type
 F = np.float32
 
 
-def test_order_and_counts(tmp_path: Path) -> None:
+def test_sorting_and_counting(tmp_path: Path) -> None:
     scores = F([[0.1, 0.5, 0.5, 0.2], [3, 1, 2, 0], [np.nan, 1, 2, 3], [np.inf, 0, 1, 2]])
     targets = np.int32([2, 2, 3, 9])
     numbers = np.int32([3, 1, 3, 9, 1, 0])

@@ -1,4 +1,4 @@
-"""Blocks of space in the batch, against numpy."""
+"""SpaceToBatch and BatchToSpace against numpy."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ X = np.arange(2 * 4 * 6 * 3, dtype=np.float32).reshape(2, 4, 6, 3)
 
 
 def _to_batch(x: Array, blocks: tuple[int, ...], pads: list[list[int]]) -> Array:
-    """The batch gets a part for each place of a block, the last dim of blocks fastest."""
+    """SpaceToBatchND by its definition: one batch part per position in a block, the last dim fastest."""
     padded = np.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(blocks))])
     parts = [padded[(slice(None), *map(slice, at, [None] * len(at), blocks))] for at in np.ndindex(blocks)]
     return np.concatenate(parts)
@@ -25,7 +25,7 @@ def _s2b(x: Array, blocks: tuple[int, ...], pads: list[list[int]], dtype: str = 
 
 
 def _b2s(x: Array, blocks: tuple[int, ...], crops: list[list[int]]) -> Case:
-    """The reverse: x is what is expected before the crop."""
+    """BatchToSpaceND, the inverse; x is the expected result before the crop."""
     crop = tuple(slice(a, size - b) for (a, b), size in zip(crops, x.shape[1:], strict=False))
     operands = [_to_batch(x, blocks, [[0, 0]] * len(blocks)), Const(ints(*blocks).reshape(-1))]
     return Case("BatchToSpaceND", [*operands, Either(np.array(crops, np.int32))], x[(slice(None), *crop)])
@@ -59,11 +59,11 @@ CASES = [
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_blocks_are_where_tensorflow_has_them(mode: str, tmp_path: Path) -> None:
+def test_results_agree_with_the_definition(mode: str, tmp_path: Path) -> None:
     check(tmp_path, CASES, mode)
 
 
-def test_blocks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_inconsistent_blocks_are_refused(tmp_path: Path) -> None:
     g = TfBuilder()
     x, none = g.input("x", "float32", (2, 3, 4)), g.const(np.zeros((1, 2), np.int32))
     g.add("SpaceToBatchND", x, g.const(ints(2).reshape(1)), none, name="odd")

@@ -1,4 +1,4 @@
-"""Convolutions, pooling, normalisation: by TensorFlow's definitions, channels last."""
+"""Convolution, pooling and normalization by TensorFlow's definitions, channels last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _same(size: int, taps: int, stride: int, rate: int) -> tuple[int, int]:
 
 
 def _windows(x: Array, kernel: Array, strides: Array, rates: Array, pads: list[tuple[int, int]], fill: float) -> Array:
-    """[N, S…, C] → [N, S'…, K…, C], one element after the other."""
+    """Extract windows, [N, S…, C] → [N, S'…, K…, C], by their definition."""
     padded = np.pad(x.astype(float), [(0, 0), *pads, (0, 0)], constant_values=fill)
     room = [size - (k - 1) * r for size, k, r in zip(padded.shape[1:-1], kernel, rates, strict=True)]
     counts = [-(-size // stride) for size, stride in zip(room, strides, strict=True)]
@@ -45,7 +45,7 @@ def _all_pads(x: Array, kernel: Array, strides: Array, rates: Array, padding: st
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_windows_of_convolutions_and_pools(tmp_path: Path, padding: str, is_open: bool) -> None:
-    """Also with heights and widths that are not known: then the session finds what SAME pads."""
+    """Also with unknown heights and widths, for which SAME pads are computed at run time."""
     x, w, deep = _normal(2, 11, 9, 4), _normal(3, 4, 2, 6), _normal(3, 2, 4, 2)
     g = TfBuilder()
     data = g.input("x", "float32", (None, None, None, 4) if is_open else x.shape)
@@ -76,7 +76,7 @@ def test_windows_of_convolutions_and_pools(tmp_path: Path, padding: str, is_open
 
 
 @pytest.mark.parametrize("with_batch", [False, True])
-def test_places_of_the_largest_are_counted_with_channels_last(tmp_path: Path, with_batch: bool) -> None:
+def test_max_pool_indices_are_channels_last(tmp_path: Path, with_batch: bool) -> None:
     x = RNG.integers(0, 9, (2, 5, 7, 3)).astype(np.float32)
     g = TfBuilder()
     attrs = {"ksize": [1, 2, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME", "Targmax": Type("int32")}
@@ -96,7 +96,7 @@ def test_places_of_the_largest_are_counted_with_channels_last(tmp_path: Path, wi
     ("padding", "size"), [("SAME", (8, 9)), ("SAME", (7, 10)), ("VALID", (10, 12)), ("VALID", (9, 11))]
 )
 def test_transposed_convolutions(tmp_path: Path, padding: str, size: tuple[int, int], shape: str) -> None:
-    """The gradient of the convolution: y · conv(z) = x · z for any z."""
+    """Conv2DBackpropInput is the adjoint of the convolution: y · conv(z) = x · z for any z."""
     y, w = _normal(2, 4, 5, 3), _normal(3, 3, 6, 3)
     g = TfBuilder()
     known = {"known": y.shape, "open batch": (None, 4, 5, 3)}.get(shape, (None, None, None, 3))
@@ -114,7 +114,7 @@ def test_transposed_convolutions(tmp_path: Path, padding: str, size: tuple[int, 
     np.testing.assert_allclose((x * z).sum(), (direct * y).sum(), rtol=1e-4, atol=1e-3)
 
 
-def test_normalisation_while_training(tmp_path: Path) -> None:
+def test_batch_normalization_in_training_mode(tmp_path: Path) -> None:
     x, scale, offset, old = _normal(2, 4, 5, 3), _normal(3), _normal(3), np.abs(_normal(3))
     g = TfBuilder()
     for_all = [g.input("x", "float32", (None, 4, 5, 3)), *map(g.const, (scale, offset, old, old))]
@@ -129,7 +129,7 @@ def test_normalisation_while_training(tmp_path: Path) -> None:
     np.testing.assert_allclose(plain, (x - old) / np.sqrt(old + 0.5) * scale + offset, atol=1e-5)
 
 
-def test_channels_first_volumes_and_blocks(tmp_path: Path) -> None:
+def test_channels_first_3d_pooling_and_depth_to_space(tmp_path: Path) -> None:
     x = _normal(1, 4, 6, 8)
     g = TfBuilder()
     data, w = g.input("x", "float32", x.shape), _normal(2, 3, 4, 5)
@@ -158,7 +158,7 @@ def test_channels_first_volumes_and_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int16", "uint8", "float16", "float64"])
-def test_largest_of_other_types(tmp_path: Path, dtype: str) -> None:
+def test_max_pool_of_other_dtypes(tmp_path: Path, dtype: str) -> None:
     x = RNG.integers(0, 100, (1, 4, 6, 3)).astype(dtype)
     g = TfBuilder()
     name = g.add("MaxPool", g.input("x", dtype, x.shape), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
@@ -178,7 +178,7 @@ def test_fused_convolutions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("padding", "stride", "rate"), [("SAME", 1, 1), ("SAME", 3, 2), ("VALID", 2, 1)])
-def test_patches_and_dilation(tmp_path: Path, padding: str, stride: int, rate: int) -> None:
+def test_image_patches_and_morphological_dilation(tmp_path: Path, padding: str, stride: int, rate: int) -> None:
     x, f = _normal(2, 11, 9, 3), _normal(3, 2, 3)
     g = TfBuilder()
     data = g.input("x", "float32", (None, 11, 9, 3))
@@ -196,7 +196,7 @@ def test_patches_and_dilation(tmp_path: Path, padding: str, stride: int, rate: i
 
 
 @pytest.mark.parametrize("mode", ["REFLECT", "SYMMETRIC"])
-def test_convolutions_that_pad_and_resize_are_what_they_join(tmp_path: Path, mode: str) -> None:
+def test_fused_resize_and_pad_convolutions_agree_with_separate_ops(tmp_path: Path, mode: str) -> None:
     rng = np.random.default_rng(11)
     x, w = rng.standard_normal((2, 6, 7, 3)).astype(np.float32), rng.standard_normal((3, 3, 3, 4)).astype(np.float32)
     g = TfBuilder()
@@ -226,7 +226,7 @@ def test_convolutions_that_pad_and_resize_are_what_they_join(tmp_path: Path, mod
         ("MaxPool3D", {"ksize": [1, 2, 2, 1, 1], "strides": [1, 1, 1, 1, 1], "padding": "SAME"}, "EZ8888"),
     ],
 )
-def test_refused(tmp_path: Path, op: str, attrs: dict[str, object], code: str) -> None:
+def test_unsupported_variants_are_refused(tmp_path: Path, op: str, attrs: dict[str, object], code: str) -> None:
     g = TfBuilder()
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add(op, g.input("x", "float32", (1, 4, 4, 4)), **attrs))
@@ -235,7 +235,7 @@ def test_refused(tmp_path: Path, op: str, attrs: dict[str, object], code: str) -
 
 @pytest.mark.parametrize("length", [11, None])
 @pytest.mark.parametrize("axis", [1, 2])
-def test_windows_over_one_dim_are_those_over_two(axis: int, length: int | None, tmp_path: Path) -> None:
+def test_1d_windows_agree_with_2d_windows(axis: int, length: int | None, tmp_path: Path) -> None:
     g = TfBuilder()
     line = np.random.default_rng(2).normal(size=(2, 11, 4)).astype(np.float32)
     kernel = np.random.default_rng(3).normal(size=(3, 4, 6)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Rows and columns that are repeated, as UpSampling2D of Keras does it, are one Resize; what only looks so is not."""
+"""Repeated rows and columns, as in Keras' UpSampling2D, become one Resize; similar repetitions do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = np.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)
 
 
 def repeat(g: TfBuilder, x: str, axis: int, count: int, more: int = 1) -> str:
-    """What tf.repeat writes; `more` copies of the batch besides."""
+    """Add the nodes of tf.repeat, with `more` additional copies of the batch."""
     copies = [more, *[1] * axis, count, *[1] * (3 - axis)]
     tiled = g.add("Tile", g.add("ExpandDims", x, g.const(axis + 1, "int32")), g.const(copies, "int32"))
     factors = [more if dim == 0 else count if dim == axis else 1 for dim in range(4)]
@@ -23,7 +23,7 @@ def repeat(g: TfBuilder, x: str, axis: int, count: int, more: int = 1) -> str:
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_images_are_enlarged(is_known: bool, dtype: str, tmp_path: Path) -> None:
+def test_repeated_rows_and_columns_become_a_resize(is_known: bool, dtype: str, tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", dtype, X.shape if is_known else (None, None, None, 5))
     y = repeat(g, repeat(g, x, 1, 2), 2, 3)
@@ -34,7 +34,7 @@ def test_images_are_enlarged(is_known: bool, dtype: str, tmp_path: Path) -> None
         assert ("Resize" in kinds) == (dtype == "float32")
 
 
-def test_other_repetitions_stay(tmp_path: Path) -> None:
+def test_other_repetitions_are_not_rewritten(tmp_path: Path) -> None:
     g = TfBuilder()
     x = g.input("x", "float32", X.shape)
     names = [
