@@ -19,6 +19,7 @@ from atcpy.ops import (
     recurrent,
     reduce,
     signal,
+    stateless,
 )
 from atcpy.ops.core.opdef import (
     KernelCall,

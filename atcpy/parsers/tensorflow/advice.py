@@ -15,6 +15,7 @@ _INFERENCE: Final = "training: take the outputs of inference by --out_nodes, or 
 _ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
+        (r"^Stateless(Truncated|Parameterized|Multi|Random)", "draw by tf.random.stateless_uniform or stateless_normal"),
         (r"Random|Multinomial|TruncatedNormal|StatelessSample", "drawn at random: export the model for inference"),
         (r"String|Regex|Unicode|AsString|Substr|ToHashBucket|NGrams|Tokenize", f"texts: {_OUTSIDE}"),
         (r"(Hash|Lookup)Table|InitializeTable", f"tables: {_OUTSIDE}"),
@@ -28,6 +29,9 @@ _ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"^XlaCallModule|^Xla", "a program of XLA: export with native_serialization=False, or to ONNX"),
         (r"^TPU|^Infeed|^Outfeed", "for TPUs alone: export the model for a CPU"),
         (r"^Quantized", "integers of TensorFlow 1: export the model with FakeQuant ops, or in floats"),
+        (r"^Ragged", "rows of different lengths: make them dense before, by .to_tensor()"),
+        (r"Cholesky|Matrix|Eig|^Svd|^Lu$", "linear algebra: decompose before the model, and feed the factors"),
+        (r"SetOperation|SetSize", f"sets: {_OUTSIDE}"),
         (r"^Sparse", "sparse tensors: make them dense before, by tf.sparse.to_dense"),
     )
 )  # fmt: skip
