@@ -15,7 +15,7 @@ _INFERENCE: Final = "training: take the outputs of inference by --out_nodes, or 
 _ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
-        (r"^Stateless(Truncated|Parameterized|Multi|Random)", "draw by tf.random.stateless_uniform or stateless_normal"),
+        (r"^Stateless(Truncated|Parameterized|Multi|Random)", "draw by tf.random.stateless_uniform or _normal"),
         (r"Random|Multinomial|TruncatedNormal|StatelessSample", "drawn at random: export the model for inference"),
         (r"String|Regex|Unicode|AsString|Substr|ToHashBucket|NGrams|Tokenize", f"texts: {_OUTSIDE}"),
         (r"(Hash|Lookup)Table|InitializeTable", f"tables: {_OUTSIDE}"),
