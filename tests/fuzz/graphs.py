@@ -92,7 +92,7 @@ def mismatches(case: Case, seed: int, tally: Tally | None = None, samples: int =
         dtype = oracle.dtypes[value.name]
         expected = oracle.values[value.name]
         if ours.shape != expected[0].shape or ours.dtype != dtype.numpy:
-            lines.append(f"{value.name}: {ours.dtype}{ours.shape}, wanted {dtype.long}{expected[0].shape}")
+            lines.append(f"{value.name}: {ours.dtype}{ours.shape}, expected {dtype.long}{expected[0].shape}")
             continue
         compared, wrong = oracle.compare(value.name, ours)
         if tally is not None:
@@ -101,7 +101,7 @@ def mismatches(case: Case, seed: int, tally: Tally | None = None, samples: int =
         if wrong.any():
             at = tuple(int(index) for index in np.argwhere(wrong)[0])
             lines.append(
-                f"{value.name}{list(at)} = {ours[at]!r}, wanted {expected[0][at]!r}; {wrong.sum()} of {wrong.size}"
+                f"{value.name}{list(at)} = {ours[at]!r}, expected {expected[0][at]!r}; {wrong.sum()} of {wrong.size}"
             )
     if tally is not None:
         tally.graphs += 1
@@ -121,7 +121,7 @@ def check(seed: int, tally: Tally) -> str:
     case = random_case(seed)
     try:
         return explain(seed) if mismatches(case, seed, tally) else ""
-    except Exception as error:  # noqa: BLE001  whatever it is, its graph is wanted
+    except Exception as error:  # noqa: BLE001  any exception is reported with its graph
         return f"seed {seed}: {type(error).__name__}: {error}\n{onnx.printer.to_text(case.model)}\n"
 
 

@@ -411,7 +411,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.count):
         try:
             found = check(seed)
-        except Exception as error:  # noqa: BLE001  whatever it is, its model is wanted
+        except Exception as error:  # noqa: BLE001  any exception is reported with its model
             found = f"seed {seed}, {mutant(seed)[0]}: {type(error).__name__}: {error}"
         counts["no model" if found is None else "wrong" if found else "equal"] += 1
         if found:

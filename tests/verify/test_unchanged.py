@@ -35,7 +35,7 @@ def test_an_identical_model_is_unchanged() -> None:
 
 def test_removal_of_unused_nodes_is_no_change() -> None:
     source, constants, result = parts()
-    source.graph.node.add(op_type="Neg", input=["x"], output=["nobody"])
+    source.graph.node.add(op_type="Neg", input=["x"], output=["unread"])
     constants["more"] = Constant(numpy_helper.from_array(np.zeros(1), "more"))
     assert is_unchanged(source, constants, result)
 

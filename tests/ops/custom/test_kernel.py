@@ -33,7 +33,7 @@ class Echo:
 
     @staticmethod
     def forward(ctx, x, y=None):
-        raise RuntimeError("the kernel is asked, not numpy")
+        raise RuntimeError("the kernel must run instead of forward")
 """
 # Output 0 is a copy of the input, output 1 reports what the kernel sees.
 ECHO = """
@@ -121,14 +121,16 @@ def test_open_sizes_and_several_threads(tmp_path: Path) -> None:
 
 def test_a_kernel_works_directly_on_plan_memory(tmp_path: Path) -> None:
     code = """
-    int place(const atcpy_call *call)
+    int same_memory(const atcpy_call *call)
     {
         *(int64_t *)call->outputs[0].data = call->inputs[0].data == call->outputs[0].data;
         return 0;
     }
     """
     build(tmp_path, HEAD + code)
-    source = OPS.replace(", outputs=2", "%s").replace(':echo"', ':place"').replace("return x, atcpy", "return atcpy")
+    source = (
+        OPS.replace(", outputs=2", "%s").replace(':echo"', ':same_memory"').replace("return x, atcpy", "return atcpy")
+    )
     source = source.replace("(8,))", "x.shape)")
     graph = "g (int64[1] x) => (int64[1] y) { a = Abs(x) b = my.dom.Echo(a) y = Neg(b) }"
     for flag, same in (("", 0), (", inplace=(0,)", 1)):
@@ -140,7 +142,7 @@ def test_a_kernel_works_directly_on_plan_memory(tmp_path: Path) -> None:
 
 def test_sub_byte_dtypes_fall_back_to_forward(tmp_path: Path) -> None:
     build(tmp_path)
-    source = OPS.replace('raise RuntimeError("the kernel is asked, not numpy")', "return x, np.arange(8)")
+    source = OPS.replace('raise RuntimeError("the kernel must run instead of forward")', "return x, np.arange(8)")
     path = module(tmp_path, source)
     report = atcpy.convert(
         model("g (int4[3] x) => (int4[3] y, int64[8] s) { y, s = my.dom.Echo(x) }"), tmp_path / "m.om", custom_ops=path

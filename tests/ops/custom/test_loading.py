@@ -59,7 +59,7 @@ OPSETS = '"": 21, "com.microsoft": 1'
 
 
 def quick_gelu(folder: Path, name: str, custom_ops: object = ()) -> np.ndarray:
-    """What the package of a model with a QuickGelu computes of `X`."""
+    """The output for `X` of a package of a model with a QuickGelu."""
     atcpy.convert(model(QUICK_GELU, OPSETS), folder / name, custom_ops=custom_ops)
     return atcpy.InferenceSession(folder / name, threads=1, custom_ops=custom_ops).run(None, {"x": X})[0]
 

@@ -41,7 +41,7 @@ _POSITIVE = {"Log", "Rsqrt", "Sqrt"}
 
 
 def gradient(name: str, dy: Array, read: Array) -> Array:
-    """What the table's formula computes from dy and the function's input or result."""
+    """The gradient by the table's formula, from dy and the function's input or result."""
     graph = Graph("gradient")
     values = []
     for index, array in enumerate((dy, read)):

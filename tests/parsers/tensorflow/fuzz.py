@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.parsers.tensorflow.mutants import mutant, problem
-from tests.parsers.tensorflow.oracles import ask
+from tests.parsers.tensorflow.oracles import compare_with
 from tests.parsers.tensorflow.random_graphs import RandomGraph, random_graph, run_graph
 
 MUTANTS = 5  # of each graph
@@ -18,7 +18,7 @@ MUTANTS = 5  # of each graph
 def main(count: int, first: int, oracle: str) -> int:
     """Print the problems found; return the exit status."""
     graphs = [random_graph(seed) for seed in range(first, first + count)]
-    opinions = ask(oracle, graphs) if oracle else {}
+    opinions = compare_with(oracle, graphs) if oracle else {}
     problems = [problem for found in opinions.values() for problem in found]
     with tempfile.TemporaryDirectory() as folder:
         for graph in graphs:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.parsers.tensorflow.random_graphs import RandomGraph
 
 
-TOGETHER, ONE_BY_ONE = "all", "alone"
+TOGETHER, ONE_BY_ONE = "together", "one_by_one"
 
 
 def interpreter(oracle: str) -> str:
@@ -30,7 +30,7 @@ def interpreter(oracle: str) -> str:
     return named or (sys.executable if importlib.util.find_spec(oracle) else "")
 
 
-def ask(oracle: str, graphs: Sequence[RandomGraph]) -> dict[int, list[str]]:
+def compare_with(oracle: str, graphs: Sequence[RandomGraph]) -> dict[int, list[str]]:
     """By seed, the differences between the oracle and the expected results, or the oracle's error.
 
     OpenVINO sometimes gives wrong results for several outputs together and right ones for each alone: such graphs are

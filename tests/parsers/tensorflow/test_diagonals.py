@@ -116,9 +116,9 @@ def test_unsupported_bands_are_refused(tmp_path: Path) -> None:
     x, one = g.input("x", "float32", (2, 3)), g.const(ints(-1))
     g.add("MatrixDiagV3", x, g.const(ints(0, 2)), one, one, g.const(np.float32(0)), name="few")
     g.add("MatrixDiagV3", x, g.const(ints(0)), g.const(ints(4)), g.const(ints(9)), g.const(np.float32(0)), name="size")
-    g.add("MatrixDiagPartV3", x, g.const(ints(2, 1)), g.const(np.float32(0)), name="turned")
+    g.add("MatrixDiagPartV3", x, g.const(ints(2, 1)), g.const(np.float32(0)), name="order")
     g.add("MatrixDiagPartV3", x, g.const(ints(1)), g.const(np.float32(0)), name="align", align="MIDDLE")
     g.add("MatrixDiagPartV3", x, g.input("k", "int32", ()), g.const(np.float32(0)), name="computed")
     with pytest.raises(AtcError) as caught:
-        g.run(tmp_path, {}, "few", "size", "turned", "align", "computed")
+        g.run(tmp_path, {}, "few", "size", "order", "align", "computed")
     assert [problem.code for problem in caught.value.problems] == ["E13014"] * 4 + ["E10055"]

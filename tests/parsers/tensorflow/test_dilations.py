@@ -88,7 +88,7 @@ def test_convolutions_on_space_batches_become_dilated(
     assert ops["Reshape"] == depthwise  # reshapes the filter
 
 
-@pytest.mark.parametrize("how", ["computed", "cut more than padded"])
+@pytest.mark.parametrize("how", ["computed", "cropped more than padded"])
 def test_unequal_pads_and_crops_stay_around_the_convolution(how: str, tmp_path: Path) -> None:
     pads, crops = np.array([[2, 2], [1, 0]], np.int32), np.array([[0, 1], [2, 0]], np.int32)
     feeds: dict[str, Array] = {"x": X2}

@@ -151,14 +151,14 @@ def test_a_missing_tensor_is_refused(tmp_path: Path, tensor: str) -> None:
     assert caught.value.code == "E12009"
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "1, 2, 0 keys .* but 1, 1, 0 types"), (3, "but 1, 3, 0 types")])
-def test_inconsistent_keys_and_types_are_refused(tmp_path: Path, count: int, words: str) -> None:
+@pytest.mark.parametrize(("count", "message"), [(1, "1, 2, 0 keys .* but 1, 1, 0 types"), (3, "but 1, 3, 0 types")])
+def test_inconsistent_keys_and_types_are_refused(tmp_path: Path, count: int, message: str) -> None:
     g = parser("ParseSingleExample")
     g.add("Neg", "parsed:3", name="age")
     (node,) = [item for item in g.graph.node if item.name == "parsed"]
     node.attr["Tdense"].CopyFrom(attr_value([Type("float32")] * count))
     (tmp_path / "m.pb").write_bytes(g.graph.SerializeToString())
-    with pytest.raises(AtcError, match=words) as caught:
+    with pytest.raises(AtcError, match=message) as caught:
         convert(tmp_path / "m.pb", tmp_path, out_nodes="age:0")
     assert caught.value.code == "E12009"
 

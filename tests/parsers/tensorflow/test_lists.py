@@ -31,23 +31,23 @@ def test_lists_outside_of_loops(tmp_path: Path) -> None:
     pushed = g.add("TensorListPushBack", pushed, g.add("Neg", "item"), **F32)
     g.add("TensorListStack", pushed, none, name="pushed", **F32)
     popped = g.add("TensorListPopBack", pushed, none, name="popped", **F32)
-    g.add("TensorListStack", popped, none, name="rest", **F32)
+    g.add("TensorListStack", popped, none, name="remaining", **F32)
     g.add("TensorListGather", taken, g.const([2, 0], "int32"), none, name="gathered", **F32)
     order = g.const([2, 0, 3, 1], "int32")
     for size in (-1, 6):
         scattered = g.add("TensorListScatterV2", x, order, none, g.const(size, "int32"), **F32)
-        g.add("TensorListStack", scattered, none, name=f"spread{size}".replace("-", "_"), **F32)
+        g.add("TensorListStack", scattered, none, name=f"scattered{size}".replace("-", "_"), **F32)
     into = g.add("TensorListScatterIntoExistingList", taken, g.add("Neg", x), order, **F32)
     g.add("TensorListStack", into, none, name="into", **F32)
     g.add("TensorListConcatV2", taken, none, g.const(np.zeros(0, np.int64)), name="joined", **F32)
     pieces = g.add("TensorListSplit", x, none, g.const([2, 2], "int64"), **F32)
-    g.add("TensorListStack", pieces, none, name="cut", **F32)
+    g.add("TensorListStack", pieces, none, name="split", **F32)
     for size in (2, 6):
         resized = g.add("TensorListResize", taken, g.const(size, "int32"))
         g.add("TensorListStack", resized, none, name=f"resized{size}", **F32)
     zeros = g.add("TensorListReserve", shape, g.const(2, "int32"), **F32)
     g.add("TensorListStack", zeros, none, name="zeros", **F32)
-    g.add("TensorListStack", reserved, shape, name="said", **F32)
+    g.add("TensorListStack", reserved, shape, name="reserved", **F32)
     padded = np.vstack([X, np.zeros((2, 3), np.float32)])
     back = np.empty_like(X)
     back[[2, 0, 3, 1]] = X
@@ -56,9 +56,9 @@ def test_lists_outside_of_loops(tmp_path: Path) -> None:
     expected = {
         "item": X[1], row: X[1] * X, "written": written_rows, "grown": grown_rows, "length": np.int32(6),
         "reserved_length": np.int32(4), "element_shape": np.array([3]), "pushed": np.stack([X[1], -X[1]]),
-        "popped:1": -X[1], "rest": X[1:2], "gathered": X[[2, 0]], "spread_1": back,
-        "spread6": np.vstack([back, padded[4:]]), "into": -back, "cut": X.reshape(2, 2, 3), "resized2": X[:2],
-        "resized6": padded, "zeros": padded[4:], "said": np.zeros((4, 3), np.float32),
+        "popped:1": -X[1], "remaining": X[1:2], "gathered": X[[2, 0]], "scattered_1": back,
+        "scattered6": np.vstack([back, padded[4:]]), "into": -back, "split": X.reshape(2, 2, 3), "resized2": X[:2],
+        "resized6": padded, "zeros": padded[4:], "reserved": np.zeros((4, 3), np.float32),
     }  # fmt: skip
     outs = g.run(tmp_path, {"x": X, "i": np.array(1, np.int32)}, *expected)
     for (name, value), out in zip(expected.items(), outs, strict=True):
@@ -197,12 +197,12 @@ def test_lists_of_unknown_shape_or_unequal_lengths_are_refused(tmp_path: Path) -
     none = g.const(-1, "int32")
     empty = g.add("TensorListReserve", none, g.const(2, "int32"), **F32)
     g.add("TensorListGetItem", empty, i, none, name="item", **F32)
-    g.add("TensorListSplit", x, none, g.const([1, 3], "int64"), name="cut", **F32)
+    g.add("TensorListSplit", x, none, g.const([1, 3], "int64"), name="split", **F32)
     g.add("TensorListConcat", g.add("TensorListFromTensor", g.add("Sum", x, none), none, **F32), name="join", **F32)
     with pytest.raises(AtcError) as caught:
-        g.run(tmp_path, {}, "item", "cut", "join")
+        g.run(tmp_path, {}, "item", "split", "join")
     reported = [(problem.code, problem.where.node) for problem in caught.value.problems if problem.where]
-    assert reported == [("E10055", "item"), ("E10055", "cut"), ("E13014", "join")]
+    assert reported == [("E10055", "item"), ("E10055", "split"), ("E13014", "join")]
 
 
 def test_a_first_write_in_a_branch_determines_the_element_shape(tmp_path: Path) -> None:

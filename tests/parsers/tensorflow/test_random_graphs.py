@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parsers.tensorflow.oracles import ask, interpreter
+from tests.parsers.tensorflow.oracles import compare_with, interpreter
 from tests.parsers.tensorflow.random_graphs import random_graph, run_graph
 
 GRAPHS = 12
@@ -22,6 +22,6 @@ def test_oracles_agree_with_the_expected_results_of_random_graphs(oracle: str) -
     if not interpreter(oracle):
         pytest.skip(f"{oracle} is not installed, and no ATCPY_{oracle.upper()}_PYTHON names an interpreter that has it")
     graphs = [random_graph(1000 * seed + index) for seed in (1, 2, 3) for index in range(GRAPHS)]
-    opinions = ask(oracle, graphs)
+    opinions = compare_with(oracle, graphs)
     assert not [problem for problems in opinions.values() for problem in problems]
     assert len(opinions) > len(graphs) * 0.9
