@@ -7,11 +7,9 @@ import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
@@ -21,23 +19,9 @@ from atcpy.ops.conv.conv import lower_conv
 from tests.effort import trials
 from tests.harness import load_task, make_node, run_op
 from tests.isa import ISAS
+from tests.ops.exact import onnxruntime_op
 
 ONES = dict.fromkeys(("n", "h", "w", "oh", "ow", "kh", "kw", "sh", "sw", "dh", "dw"), 1)
-
-
-def ort_conv(x: Array, w: Array, bias: Array | None, attrs: dict[str, object]) -> Array:
-    """ONNX Runtime's Conv."""
-    feeds = {"x": x, "w": w} | ({} if bias is None else {"b": bias})
-    graph = helper.make_graph(
-        [helper.make_node("Conv", list(feeds), ["y"], **attrs)],
-        "conv",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    result: Array = session.run(None, feeds)[0]
-    return result
 
 
 def run(family: str, params: Mapping[str, table.ParamValue], srcs: Sequence[Array], dst: Array, isa: str) -> None:
@@ -82,8 +66,8 @@ def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa:
     """Assert that our Conv agrees with ONNX Runtime's."""
     arrays = [x, w, bias]
     node = make_node("Conv", arrays, attrs, constants=(1, 2))
+    expected = onnxruntime_op(node, arrays)[0]
     ours = run_op(node, arrays, blocked=blocked, isa=isa, threads=2)[0]
-    expected = ort_conv(x, w, bias, attrs)
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
     np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5 * scale)
 

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir.tensor import Array
 from atcpy.ops.conv.conv_transpose import evaluate_conv_transpose
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
+from tests.ops.exact import onnxruntime_op
 
 Case = tuple[Array, Array, Array | None, dict[str, object]]
-
-
-def ort_conv_transpose(x: Array, w: Array, bias: Array | None, attrs: dict[str, object]) -> Array:
-    """ONNX Runtime's ConvTranspose."""
-    feeds = {"x": x, "w": w} | ({} if bias is None else {"b": bias})
-    node = helper.make_node("ConvTranspose", list(feeds), ["y"])
-    node.attribute.extend(helper.make_attribute(name, value) for name, value in attrs.items())
-    graph = helper.make_graph(
-        [node],
-        "conv_transpose",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    result: Array = session.run(None, feeds)[0]
-    return result
 
 
 def operands(rng: np.random.Generator, sizes: tuple[int, ...], kernel: tuple[int, int], group: int) -> list[Array]:
@@ -46,7 +28,7 @@ def check(x: Array, w: Array, bias: Array | None, attrs: dict[str, object], isa:
     """Assert that our ConvTranspose agrees with ONNX Runtime's."""
     arrays = [x, w, bias]
     node = make_node("ConvTranspose", arrays, attrs, constants=(1, 2))
-    expected = ort_conv_transpose(x, w, bias, attrs)
+    expected = onnxruntime_op(node, arrays)[0]
     assert node.output.desc.static_shape == expected.shape
     ours = run_op(node, arrays, blocked=True, isa=isa, threads=2)[0]
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
@@ -108,8 +90,9 @@ def test_constant_folding_evaluates_each_group_separately(group: int, c: int, m:
     x, w, bias = operands(np.random.default_rng(3), (2, c, m, 3, 4), (2, 3), group)
     attrs: dict[str, object] = {"group": group, "strides": (2, 2), "pads": (1, 0, 0, 1)}
     arrays = [x, w, bias if has_bias else None]
-    (ours,) = evaluate_conv_transpose(make_node("ConvTranspose", arrays, attrs), arrays)
-    np.testing.assert_allclose(ours, ort_conv_transpose(x, w, arrays[2], attrs), rtol=1e-5, atol=1e-5)
+    node = make_node("ConvTranspose", arrays, attrs)
+    (ours,) = evaluate_conv_transpose(node, arrays)
+    np.testing.assert_allclose(ours, onnxruntime_op(node, arrays)[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -117,7 +100,7 @@ def test_fuses_bias_residual_and_activation(isa: str) -> None:
     rng = np.random.default_rng(4)
     x, w, bias = operands(rng, (1, 40, 40, 9, 9), (3, 3), 1)
     attrs: dict[str, object] = {"strides": (2, 2), "pads": (1, 1, 1, 1)}
-    plain = ort_conv_transpose(x, w, bias, attrs)
+    (plain,) = onnxruntime_op(make_node("ConvTranspose", [x, w, bias], attrs), [x, w, bias])
     residual = rng.standard_normal(plain.shape, np.float32)
     arrays = [x, w, bias, residual]
     node = make_node("FusedConvTranspose", arrays, attrs | {"activation": "LeakyRelu", "alpha": 0.5}, constants=(1, 2))

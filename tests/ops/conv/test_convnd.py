@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
@@ -15,26 +13,10 @@ from atcpy.ops import find_opdef
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
+from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
 Case = tuple[list[Array | None], Attrs]
-
-
-def ort(op_type: str, arrays: list[Array | None], attrs: Attrs) -> Array:
-    """ONNX Runtime's result, in float32."""
-    feeds = {name: array.astype(np.float32) for name, array in zip("xwb", arrays, strict=True) if array is not None}
-    node = helper.make_node(op_type, list(feeds), ["y"])
-    node.attribute.extend(helper.make_attribute(name, value) for name, value in attrs.items())
-    graph = helper.make_graph(
-        [node],
-        "conv",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    result: Array = session.run(None, feeds)[0]
-    return result
 
 
 @st.composite
@@ -71,9 +53,9 @@ def windows(draw: st.DrawFn, op_type: str) -> Case:
 @given(data=st.data(), double=st.booleans())
 def test_agrees_with_onnxruntime(op_type: str, isa: str, data: st.DataObject, double: bool) -> None:
     arrays, attrs = data.draw(windows(op_type))
-    expected = ort(op_type, arrays, attrs)
     dtype = np.float64 if double else np.float32
-    typed = [None if array is None else array.astype(dtype) for array in arrays]
+    singles, typed = ([None if array is None else array.astype(kind) for array in arrays] for kind in ("f4", dtype))
+    (expected,) = onnxruntime_op(make_node(op_type, singles, attrs), singles)
     ours = run_op(make_node(op_type, typed, attrs), typed, isa=isa, threads=2)[0]
     assert ours.dtype == dtype
     scale = max(1.0, float(np.abs(expected).max(initial=0)))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 from atcpy.errors import ModelInvalid
 from atcpy.ir import Engine
@@ -18,24 +17,9 @@ from atcpy.ops.core.reference import infer_by_onnx, known_constant
 from tests.effort import trials
 from tests.harness import make_node, run_op
 from tests.isa import ISAS
-from tests.ort import open_ort
+from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
-
-
-def ort_pool(op_type: str, x: Array, attrs: Attrs) -> Array:
-    """ONNX Runtime's result."""
-    graph = helper.make_graph(
-        [helper.make_node(op_type, ["x"], ["y"], **attrs)],
-        "pool",
-        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)],
-    )
-    graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
-    session = open_ort(model, optimized=True)
-    result: Array = session.run(None, {"x": x})[0]
-    return result
 
 
 @st.composite
@@ -68,7 +52,7 @@ def pools(draw: st.DrawFn) -> tuple[Array, Attrs]:
 def test_max_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], blocked: bool) -> None:
     x, attrs = case
     ours = run_op(make_node("MaxPool", [x], attrs), [x], blocked=blocked, isa=isa, threads=2)[0]
-    expected = ort_pool("MaxPool", x, attrs)
+    expected = onnxruntime_op(make_node("MaxPool", [x], attrs), [x])[0]
     # A dilated window entirely in the padding has no maximum: ORT gives the lowest float.
     np.testing.assert_array_equal(ours, np.where(expected == np.finfo(np.float32).min, -np.inf, expected))
 
@@ -80,7 +64,7 @@ def test_average_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], bl
     x, attrs = case
     attrs = attrs | {"count_include_pad": include_pad}
     ours = run_op(make_node("AveragePool", [x], attrs), [x], blocked=blocked, isa=isa, threads=2)[0]
-    np.testing.assert_allclose(ours, ort_pool("AveragePool", x, attrs), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours, onnxruntime_op(make_node("AveragePool", [x], attrs), [x])[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -90,7 +74,7 @@ def test_max_of_other_types_agrees_with_onnxruntime(isa: str, dtype: str, blocke
     x = np.random.default_rng(1).integers(0, 128, (2, 19, 7, 9)).astype(dtype)
     attrs: Attrs = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 1, 1, 0)}
     ours = run_op(make_node("MaxPool", [x], attrs), [x], blocked=blocked, isa=isa)[0]
-    np.testing.assert_array_equal(ours, ort_pool("MaxPool", x, attrs))
+    np.testing.assert_array_equal(ours, onnxruntime_op(make_node("MaxPool", [x], attrs), [x])[0])
 
 
 def test_double_average_agrees_with_the_mean() -> None:

@@ -6,34 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels
 from tests.effort import trials
 from tests.harness import make_node, reference_op, run_op
 from tests.isa import ISAS
-from tests.ort import open_ort
+from tests.ops.exact import onnxruntime_op
 
 Attrs = dict[str, object]
-
-
-def ort(op_type: str, arrays: list[Array], attrs: Attrs, outputs: int = 1) -> list[Array]:
-    """ONNX Runtime's results."""
-    types = [helper.np_dtype_to_tensor_dtype(arrays[0].dtype), TensorProto.INT64]
-    graph = helper.make_graph(
-        [helper.make_node(op_type, ["x", "i", "s"][: len(arrays)], ["y", "j"][:outputs], **attrs)],
-        "pool",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in zip("xis", arrays, strict=False)
-        ],
-        [helper.make_tensor_value_info(name, dtype, None) for name, dtype in zip("yj", types, strict=True)][:outputs],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
-    session = open_ort(model, optimized=True)
-    results: list[Array] = session.run(None, dict(zip("xis", arrays, strict=False)))
-    return results
 
 
 @st.composite
@@ -62,7 +43,9 @@ def test_agrees_with_onnxruntime(isa: str, case: tuple[Array, Attrs], op_type: s
         op_type
     ]
     ours = run_op(make_node(op_type, [x], attrs | more), [x], isa=isa, threads=2)[0]
-    np.testing.assert_allclose(ours, ort(op_type, [x], attrs | more)[0], rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ours, onnxruntime_op(make_node(op_type, [x], attrs | more), [x])[0], rtol=2e-6, atol=1e-6
+    )
     doubles = x.astype(np.float64)
     np.testing.assert_allclose(
         run_op(make_node(op_type, [doubles], attrs | more), [doubles], isa=isa)[0], ours, 1e-5, 1e-5
@@ -75,8 +58,9 @@ def test_indices_agree_with_onnxruntime(case: tuple[Array, Attrs], dtype: str, o
     x, attrs = case
     x = (x * 20).astype(np.int8).astype(dtype)  # of equal elements the first is the maximum
     attrs = attrs | {"storage_order": order}
-    ours = run_op(make_node("MaxPool", [x], attrs, outputs=2), [x], threads=2)
-    for mine, theirs in zip(ours, ort("MaxPool", [x], attrs, 2), strict=True):
+    node = make_node("MaxPool", [x], attrs, outputs=2)
+    expected = onnxruntime_op(node, [x])
+    for mine, theirs in zip(run_op(node, [x], threads=2), expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
