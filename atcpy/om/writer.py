@@ -354,12 +354,14 @@ class _GraphWriter:
 
     def _write_constant(self, value: Value, tensor: Tensor, op: OpDef) -> None:
         stored = op.attr["value"].t
-        self._add_desc(stored.desc, value)
         weight = self._weights.get(value.name)
         if weight is None:  # read by nobody at run time: shapes, axes and the like
+            self._add_desc(stored.desc, value)
             stored.data = bytes(weights.tensor_to_bytes(tensor, value.desc))
             stored.desc.weight_size = len(stored.data)
         else:
+            stored.desc.CopyFrom(self._cached(weight.desc))
+            stored.desc.name = value.name
             stored.desc.data_offset = weight.offset
             stored.desc.weight_size = weight.nbytes
 

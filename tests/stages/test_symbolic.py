@@ -7,10 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 from atcpy import InferenceSession
 from atcpy.ir import Symbol, plans_of
 from atcpy.ir.tensor import Array
+from atcpy.om import writer
+from atcpy.om.reader import parse_package, read_model
 from atcpy.options import convert_options
 from atcpy.runtime import symbolic
 from atcpy.stages.pipeline import compile_model
@@ -272,10 +275,33 @@ def test_dims_of_one_name_are_one_symbol() -> None:
     assert first.symbols == (Symbol("n", 0, 0),)
 
 
-def test_the_constants_of_a_plan_lie_in_the_package_once() -> None:
-    text = "m (float[n,64] x) => (float[n,64] z) <float[64] c> { z = Add(x, c) }"
-    compiled, _ = compile_model(model(text), convert_options({}))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m (float[n,64] x) => (float[n,64] z) <float[64] w> { z = Add(x, w) }",
+        "m (float[n,64] x) => (float[n,48] z) <float[64,48] w> { z = MatMul(x, w) }",
+        "m (float[n,3,h,h] x) => (float[n,8,k,k] z) <float[8,3,3,3] w> { z = Conv(x, w) }",
+    ],
+)
+def test_the_constants_of_a_plan_lie_in_the_package_once(text: str) -> None:
+    source = model(text)
+    compiled, _ = compile_model(source, convert_options({}))
     assert len({weight.offset for weight in compiled.weights}) == 1
+    graph = read_model(parse_package(writer.to_bytes(compiled))).graph
+    [kept] = [node.output.tensor for node in graph.nodes if node.op_type == "Const"]
+    assert kept is not None
+    np.testing.assert_array_equal(kept.array, numpy_helper.to_array(source.graph.initializer[0]))
+
+
+def test_a_graph_is_compiled_with_the_constants_of_a_plan() -> None:
+    text = (
+        "m (float[b,s,64] x, float[b,t,48] y) => (float[b,u,48] z) <float[64,48] w> { p = MatMul(x, w) z = Add(p, y) }"
+    )
+    session, oracle = InferenceSession(package(text), threads=1), ort_session(model(text).SerializeToString())
+    for misses, length in ((0, 5), (1, 1)):  # a length of 1 is broadcast, which no plan does
+        feeds = {"x": np.ones((2, 5, 64), np.float32), "y": np.ones((2, length, 48), np.float32)}
+        np.testing.assert_allclose(session.run(None, feeds)[0], oracle.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+        assert session.shape_cache is not None and session.shape_cache.misses == misses
 
 
 def test_a_shape_that_was_met_goes_to_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def keep_unknown(
     """Keep a graph with unknown shapes, and the plans of its clusters; `weights` has the constants of both. The runtime
     compiles what no plan serves.
     """
-    of_graph = weights.add(node for node in walk(graph) if node.op_type == "Const")
+    of_graph = weights.share(node for node in walk(graph) if node.op_type == "Const")
     compiled = _compiled_model(graph, identity, of_graph, MemoryPlan(0, 0, 0), has_unknown_shapes=True)
     return replace(compiled, weights=weights.all, clusters=tuple(clusters))
 
@@ -242,6 +242,23 @@ class WeightLayout:
             weights[node.output] = Weight(node.output.name, tensor, desc, twin.offset, twin.nbytes)
         self.all += weights.values()
         return weights
+
+    def share(self, nodes: Iterable[Node]) -> dict[Value, Weight]:
+        """Lay out the constants of a graph that no kernel runs as it is: those that are there in some format, as plans
+        have them, stay in that format.
+        """
+        placed = {weight.tensor.digest: weight for weight in self._placed.values()}
+        shared: dict[Value, Weight] = {}
+        others: list[Node] = []
+        for node in nodes:
+            tensor = node.output.tensor
+            twin = None if tensor is None else placed.get(tensor.digest)
+            if tensor is not None and twin is not None and twin.tensor.equals(tensor):
+                shared[node.output] = replace(twin, name=node.output.name)
+            else:
+                others.append(node)
+        self.all += shared.values()
+        return shared | self.add(others)
 
     def size(self) -> tuple[int, int, int]:
         """What `shrink` goes back to."""
