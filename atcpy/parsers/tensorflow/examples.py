@@ -75,8 +75,7 @@ def _features(parser: TfNode, nodes: Mapping[str, TfNode]) -> Iterator[_Feature]
     for key, dtype in zip(sparse, _types(parser, "sparse_types"), strict=True):
         yield _Feature(f"{key}/values", dtype, (-1,))
     yield from (_Feature(f"{key}/shape", DataType.DT_INT64, (rank,)) for key in sparse)
-    shapes = parser.attrs.get("dense_shapes")
-    assert isinstance(shapes, tuple)
+    shapes = _shapes(parser)
     for key, dtype, shape in zip(dense, _types(parser, "Tdense"), shapes, strict=True):
         yield _Feature(key, dtype, (*batch, *(dim.size for dim in shape.dim)))
     for key, dtype in zip(ragged, _types(parser, "ragged_value_types"), strict=True):
@@ -95,10 +94,9 @@ def _keys(parser: TfNode, nodes: Mapping[str, TfNode]) -> tuple[list[str], list[
     else:
         ends = (2, 2 + counts[0], 2 + counts[0] + counts[1])
         found = [_constants(parser, *ends[:2], nodes), _constants(parser, *ends[1:], nodes), []]
-    shapes = parser.attrs.get("dense_shapes", ())
-    if [*map(len, found)] != counts or not isinstance(shapes, tuple) or len(shapes) != counts[1]:
+    if [*map(len, found)] != counts or len(_shapes(parser)) != counts[1]:
         what = f"it has {', '.join(str(len(keys)) for keys in found)} keys of sparse, dense and ragged features, "
-        what += f"but {', '.join(map(str, counts))} types"
+        what += f"but {', '.join(map(str, counts))} types and {len(_shapes(parser))} shapes of known rank"
         raise ModelInvalid("E12009", what, where=Where(node=parser.name, op=parser.op))
     sparse, dense, ragged = found
     return sparse, dense, ragged
@@ -123,6 +121,11 @@ def _text(item: object) -> str:
 def _items(node: TfNode, name: str) -> tuple[object, ...]:
     items = node.attrs.get(name, ())
     return items if isinstance(items, tuple) else ()
+
+
+def _shapes(node: TfNode) -> tuple[TensorShapeProto, ...]:
+    shapes = _items(node, "dense_shapes")
+    return tuple(shape for shape in shapes if isinstance(shape, TensorShapeProto) and not shape.unknown_rank)
 
 
 def _types(node: TfNode, name: str) -> tuple[int, ...]:

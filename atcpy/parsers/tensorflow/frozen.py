@@ -158,7 +158,7 @@ class _Freezer:
         op = "InitializeTableV2" if node.op.endswith("V2") else "InitializeTable"
         initialise = NodeDef(name=f"{name}/initialize", op=op, input=[name, f"{name}/keys", f"{name}/values"])
         for part, kind, tensor in (("keys", "key", table.keys), ("values", "value", table.values)):
-            number = as_type(node.attrs[f"{kind}_dtype"])
+            number = node.proto.attr[f"{kind}_dtype"].type if node.proto is not None else as_type(0)
             initialise.attr["Tkey" if kind == "key" else "Tval"].type = number
             self._const(f"{name}/{part}", tensor, number)
         self._message(b"\x0a", initialise.SerializeToString())

@@ -126,23 +126,25 @@ class Tables:
 def _column(lines: list[str], source: TfNode, attr: str, number: object, where: Where) -> Tensor:
     index = _int(source, attr, _WHOLE_LINE)
     delimiter = source.attrs.get("delimiter", b"\t")
-    separator = delimiter.decode() if isinstance(delimiter, bytes) else "\t"
-    items: list[Any]
+    separator = delimiter.decode("utf-8", "replace") if isinstance(delimiter, bytes) else "\t"
     dtype = find_dtype(number) if isinstance(number, int) else None
     if dtype is None:
         raise ModelInvalid("E13014", f"the table has no {attr.removesuffix('_index')}_dtype", where=where)
+    if index < _WHOLE_LINE:
+        raise ModelInvalid("E13014", f"the table's {attr} is {index}", where=where)
+    array: Array = np.empty(len(lines), dtype.numpy)
     try:
+        items: list[Any]
         if index == _LINE_NUMBER:
             items = list(range(len(lines)))
         else:
             items = lines if index == _WHOLE_LINE else [line.split(separator)[index] for line in lines]
             if dtype is not DType.STRING:
                 items = [float(item) if dtype.is_float else int(item) for item in items]
-    except (IndexError, ValueError) as error:
+        array[:] = items
+    except (IndexError, ValueError, OverflowError) as error:
         what = f"the file of a table has a line without {dtype.long} in column {index}"
         raise ModelInvalid("E13014", what, where=where) from error
-    array: Array = np.empty(len(items), dtype.numpy)
-    array[:] = items
     return Tensor.of(array, dtype)
 
 

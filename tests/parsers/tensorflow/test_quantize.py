@@ -109,3 +109,49 @@ def test_unsupported_variants_are_refused(tmp_path: Path, attrs: dict[str, objec
     with pytest.raises(AtcError) as caught:
         g.run(tmp_path, {}, g.add("FakeQuantWithMinMaxArgs", g.input("x", "float32", (3,)), **attrs))
     assert caught.value.code == code
+
+
+def _zero(low: float, high: float, first: int) -> int:
+    """FloatToQuantizedUnclamped of 0, by its definition."""
+    if low == high:
+        return first
+    scale = 256 / (float(F32(high) - F32(low)) * (256 / 255))
+    return first - int(np.copysign(np.floor(abs(float(F32(low)) * scale) + 0.5), low))
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_products_of_quantized_matrices(tmp_path: Path, is_constant: bool) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 256, (3, 5)).astype(np.uint8)
+    w = rng.integers(0, 256, (5, 4)).astype(np.uint8)
+    g, feeds = TfBuilder(), {"x": x, "xt": x.T.copy()}
+    data, transposed = g.input("x", "uint8", x.shape), g.input("xt", "uint8", x.T.shape)
+    expected = []
+    both = [((-1.0, 3.0), (-2.0, 2.1)), ((1.0, 3.0), (-7.0, -2.0)), ((0.0, 6.0), (2.0, 2.0))]
+    for index, ranges in enumerate(both):
+        ends = [F32(number) for pair in ranges for number in pair]
+        names = [f"r{index}{end}" for end in range(4)]
+        if is_constant:
+            names = [g.const(number) for number in ends]
+        else:
+            feeds.update(zip([g.input(name, "float32", ()) for name in names], ends, strict=True))
+        level = np.prod([(high - low) / F32(255) for low, high in (ends[:2], ends[2:])], dtype=F32)
+        for dtype, first in (("uint8", 0), ("int8", -128)):
+            number = len(expected)
+            inputs = [transposed if number % 2 else data, g.const(w.view(dtype)), *names]
+            g.add("QuantizedMatMul", *inputs, name=f"y{number}", transpose_a=bool(number % 2), Toutput=Type("int32"))
+            left = x.astype(np.int64) - _zero(*ranges[0], 0)
+            expected.append((left @ (w.view(dtype).astype(np.int64) - _zero(*ranges[1], first)), level))
+    results = iter(g.run(tmp_path, feeds, *[f"y{number}:{end}" for number in range(len(expected)) for end in range(3)]))
+    for product, level in expected:
+        y = next(results)
+        assert y.dtype == np.int32 and np.array_equal(y, product)
+        np.testing.assert_allclose([next(results), next(results)], [-level * 2.0**31, level * 2.0**31], 1e-6)
+
+
+def test_products_of_another_type(tmp_path: Path) -> None:
+    g = TfBuilder()
+    x, numbers = g.input("x", "uint8", (2, 2)), [g.const(F32(i)) for i in range(4)]
+    g.add("QuantizedMatMul", x, x, *numbers, name="y", Toutput=Type("int16"))
+    with pytest.raises(AtcError, match=r"(?s)products of type int16.*take qint32"):
+        g.converted(tmp_path, "y")

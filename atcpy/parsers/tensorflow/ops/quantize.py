@@ -9,6 +9,7 @@ import numpy as np
 
 from atcpy.ir import DType, Value
 from atcpy.ir.arithmetic import Expr
+from atcpy.parsers.tensorflow.evaluation import find_constant
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -177,3 +178,46 @@ def dequantize(b: OpBuilder) -> Value:
     else:
         raise b.invalid(f"mode: {mode}")
     return b.cast(y.value, b.dtype_attr("dtype"))
+
+
+@maps("QuantizedMatMul")
+def quantized_matmul(b: OpBuilder) -> list[Value]:
+    """MatMulInteger where the ranges are constants that hold 0, else MatMul in 32 bits; and the range of the product"""
+    if b.dtype_attr("Toutput") is not DType.INT32:
+        raise b.unsupported(f"products of type {b.dtype_attr('Toutput').long}", "take qint32, and requantize it")
+    factors, levels, zeros = [], [], []
+    for index, name in enumerate(("transpose_a", "transpose_b")):
+        x, (first, last) = b.input(index), _limits(b, b.dtype(index))
+        factors.append(b.transpose(x, (1, 0)) if b.bool_attr(name) else x)
+        low, high = b.input(2 + 2 * index), b.input(3 + 2 * index)
+        levels.append((Expr(b, high) - Expr(b, low)) / (last - first))
+        zeros.append(_zero_point(b, low, high, first, last))
+    level = levels[0] * levels[1]
+    ends = [(level * end).value for end in _limits(b, DType.INT32)]
+    points = [_as_zero_point(b, zero, factor) for zero, factor in zip(zeros, factors, strict=True)]
+    if None not in points:
+        return [b.op("MatMulInteger", *factors, *points), *ends]
+    centred = [
+        b.op("Sub", b.cast(factor, DType.INT32), b.cast(zero.value, DType.INT32))
+        for factor, zero in zip(factors, zeros, strict=True)
+    ]
+    return [b.op("MatMul", *centred), *ends]
+
+
+def _zero_point(b: OpBuilder, low: Value, high: Value, first: float, last: float) -> Expr:
+    """The integer that stands for 0, which may lie outside of the type: computed in float64, as TensorFlow does."""
+    count = last - first + 1
+    smallest, largest = Expr(b, b.cast(low, DType.FLOAT64)), Expr(b, b.cast(high, DType.FLOAT64))
+    width = Expr(b, b.cast((Expr(b, high) - Expr(b, low)).value, DType.FLOAT64)) * (count / (count - 1))
+    at = first - (smallest * (count / width)).round_half_away()
+    nothing = Expr(b, b.const(first, DType.FLOAT64))
+    return nothing.where(smallest.equals(largest), at)
+
+
+def _as_zero_point(b: OpBuilder, zero: Expr, factor: Value) -> Value | None:
+    """The number as the zero point of MatMulInteger; None if it is computed, or outside of the type."""
+    number = find_constant(zero.value, b.known)
+    first, last = _limits(b, factor.desc.dtype)
+    if number is None or number.size != 1 or not first <= number.item() <= last:
+        return None
+    return b.const(int(number.item()), factor.desc.dtype)
