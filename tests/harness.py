@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from atcpy.formats import find_format
-from atcpy.ir import NC1HWC0, DType, Format, Graph, Node, Region, Reject, Slot, Tensor, TensorDesc, Value
+from atcpy.ir import NC1HWC0, DType, Engine, Format, Graph, Node, Region, Reject, Slot, Tensor, TensorDesc, Value
 from atcpy.ir.shape import element_count
 from atcpy.ir.tensor import Array
 from atcpy.kernels import _kernels, table
@@ -52,6 +52,13 @@ def make_node(
     node.engine, _ = choose_engine(node)
     graph.append("NetOutput", node.outputs)
     return node
+
+
+def rejections(node: Node) -> list[str]:
+    """The reasons for which the vector engine rejects the node; empty if it accepts it."""
+    opdef = find_opdef(node)
+    assert opdef is not None
+    return [reject.reason for reject in opdef.engines[Engine.VECTOR](node)]
 
 
 def reference_op(node: Node, arrays: Sequence[Array | None]) -> list[Array]:

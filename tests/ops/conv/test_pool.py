@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
-from atcpy.ops import find_opdef
 from atcpy.ops.core.reference import infer_by_onnx, known_constant
 from tests.effort import trials
-from tests.harness import make_node, run_op
+from tests.harness import make_node, rejections, run_op
 from tests.isa import ISAS
 from tests.ops.exact import onnxruntime_op
 
@@ -112,11 +110,7 @@ def test_inference_agrees_with_onnx(case: tuple[Array, Attrs], op_type: str) -> 
 
 
 def reasons(op_type: str, x: Array, attrs: Attrs, outputs: int = 1) -> list[str]:
-    """Reasons why the vector engine rejects the node."""
-    node = make_node(op_type, [x], attrs, outputs=outputs)
-    opdef = find_opdef(node)
-    assert opdef is not None
-    return [reject.reason for reject in opdef.engines[Engine.VECTOR](node)]
+    return rejections(make_node(op_type, [x], attrs, outputs=outputs))
 
 
 def test_indices_are_of_type_int64() -> None:

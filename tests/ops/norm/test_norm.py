@@ -10,13 +10,12 @@ from onnx import TensorProto, helper
 
 import atcpy.backend
 from atcpy.errors import ModelInvalid
-from atcpy.ir import Engine
 from atcpy.ir.tensor import Array
 from atcpy.ops import find_opdef
 from atcpy.ops.core.reference import infer_by_onnx, known_constant
 from atcpy.ops.norm.norm import evaluate_lrn
 from tests.effort import trials
-from tests.harness import make_node, reference_op, run_op
+from tests.harness import make_node, reference_op, rejections, run_op
 from tests.isa import ISAS
 
 CHANNELS = st.sampled_from([1, 3, 8, 15, 16, 17, 24, 40])
@@ -188,7 +187,7 @@ def test_float64_inputs_are_computed_in_float64(
     node = make_node(op_type, arrays, attrs)
     opdef = find_opdef(node)
     assert opdef is not None
-    assert list(opdef.engines[Engine.VECTOR](node)) == []
+    assert rejections(node) == []
     (ours,) = run_op(node, arrays, isa=isa, threads=2)
     if op_type == "LRN":
         expected = evaluate_lrn(node, arrays)[0]
@@ -219,10 +218,7 @@ def test_float64_inputs_are_computed_in_float64(
 def test_each_unsupported_variant_is_rejected_with_its_reason(
     op_type: str, arrays: list[Array | None], attrs: dict[str, object], outputs: int, reasons: list[str]
 ) -> None:
-    node = make_node(op_type, arrays, attrs, outputs=outputs)
-    opdef = find_opdef(node)
-    assert opdef is not None
-    assert [reject.reason for reject in opdef.engines[Engine.VECTOR](node)] == reasons
+    assert rejections(make_node(op_type, arrays, attrs, outputs=outputs)) == reasons
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,12 @@ class TfBuilder:
         kind = np.asarray(array, dtype or None).dtype
         return self.add("Const", name=name, value=proto, dtype=Type(str(kind)))
 
+    def strings(self, *texts: str, name: str = "", is_scalar: bool = False) -> str:
+        """Add a Const of strings; only its value declares the type."""
+        proto = TensorProto(dtype=DataType.DT_STRING, tensor_shape=shape_proto(() if is_scalar else (len(texts),)))
+        proto.string_val.extend(text.encode() for text in texts)
+        return self.add("Const", name=name, value=proto)
+
     def function(self, name: str, body: TfBuilder, arguments: Mapping[str, str], *results: str) -> Function:
         """Add a function with the nodes of `body` and arguments of these types.
 

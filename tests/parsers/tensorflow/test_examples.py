@@ -10,34 +10,27 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import DataType, TensorProto
 from tests.parsers.tensorflow.checkpoints import signature, tensor_info, write_saved_model
 from tests.parsers.tensorflow.graphs import Array, TfBuilder, Type, attr_value, shape_proto
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
-def strings(g: TfBuilder, *texts: str, is_scalar: bool = False) -> str:
-    proto = TensorProto(dtype=DataType.DT_STRING, tensor_shape=shape_proto(() if is_scalar else (len(texts),)))
-    proto.string_val.extend(text.encode() for text in texts)
-    return g.add("Const", value=proto)
-
-
 def parser(op: str, rank: int = 1) -> TfBuilder:
     """Parses the dense features "age" float32[3] and "id" int64[] and the sparse feature "words"."""
     g = TfBuilder()
     examples = g.input("examples", "string", (None,) * rank)
-    names, defaults = strings(g), [g.const(np.zeros(0, np.float32)), g.const(np.zeros(0, np.int64))]
+    names, defaults = g.strings(), [g.const(np.zeros(0, np.float32)), g.const(np.zeros(0, np.int64))]
     attrs: dict[str, Any] = {
         "sparse_types": [Type("int64")],
         "Tdense": [Type("float32"), Type("int64")],
         "dense_shapes": [shape_proto((3,)), shape_proto(())],
     }
     if op == "ParseExampleV2":
-        keys = [strings(g, "words"), strings(g, "age", "id"), strings(g, "tags")]
+        keys = [g.strings("words"), g.strings("age", "id"), g.strings("tags")]
         attrs |= {"num_sparse": 1, "ragged_value_types": [Type("float32")], "ragged_split_types": [Type("int32")]}
     elif op == "ParseExample":
-        keys = [strings(g, text, is_scalar=True) for text in ("words", "age", "id")]
+        keys = [g.strings(text, is_scalar=True) for text in ("words", "age", "id")]
         attrs |= {"Nsparse": 1, "Ndense": 2}
     else:
         names, keys = "", []

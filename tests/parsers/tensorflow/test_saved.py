@@ -21,7 +21,6 @@ from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import (
     OpDef,
     SavedModel,
     SignatureDef,
-    TensorProto,
     TrackableObjectGraph,
 )
 from tests.parsers.tensorflow.checkpoints import (
@@ -40,12 +39,6 @@ B = np.array([10, 20], np.float32)
 X = np.array([[1, 2, 3]], np.float32)
 
 
-def strings(g: TfBuilder, name: str, *texts: str) -> str:
-    proto = TensorProto(dtype=DataType.DT_STRING, tensor_shape=shape_proto((len(texts),)))
-    proto.string_val.extend(text.encode() for text in texts)
-    return g.add("Const", name=name, value=proto)
-
-
 def variable(g: TfBuilder, name: str, shape: tuple[int, ...], op: str = "VariableV2", dtype: str = "float32") -> str:
     return g.add(op, name=name, dtype=Type(dtype), shape=shape_proto(shape))
 
@@ -58,8 +51,8 @@ def old_graph(keys: tuple[str, str] = ("net/w", "net/b"), slices: tuple[str, str
     handle = variable(g, "b", (2,), "VarHandleOp")
     bias = g.add("ReadVariableOp", handle, name="b/Read", dtype=Type("float32"))
     g.add("BiasAdd", g.add("MatMul", x, read, name="product"), bias, name="y")
-    file = g.add("PlaceholderWithDefault", strings(g, "save/Const", "model"), name="save/file")
-    names, slice_specs = strings(g, "save/names", *keys), strings(g, "save/slices", *slices)
+    file = g.add("PlaceholderWithDefault", g.strings("model", name="save/Const"), name="save/file")
+    names, slice_specs = g.strings(*keys, name="save/names"), g.strings(*slices, name="save/slices")
     restored = g.add("RestoreV2", file, names, slice_specs, name="save/RestoreV2")
     first = g.add("Assign", "w", restored, name="save/Assign")
     second = g.add("Identity", f"{restored}:1", name="save/Identity")
@@ -220,8 +213,8 @@ def new_graph() -> TfBuilder:
 def restore_function(*keys: str) -> FunctionDef:
     definition = FunctionDef(signature=OpDef(name="restore"))
     parts = TfBuilder()
-    strings(parts, "names", *keys)
-    strings(parts, "slices", *([""] * len(keys)))
+    parts.strings(*keys, name="names")
+    parts.strings(*[""] * len(keys), name="slices")
     definition.signature.input_arg.add(name="file")
     definition.node_def.extend(parts.graph.node)
     definition.node_def.append(node("RestoreV2", "restored", "file", "names:output:0", "slices:output:0"))

@@ -11,25 +11,19 @@ import pytest
 
 import atcpy
 from atcpy.errors import AtcError
-from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import MetaGraphDef, NodeDef, SavedModel, TensorProto
+from atcpy.parsers.tensorflow.schema.tensorflow_pb2 import MetaGraphDef, NodeDef, SavedModel
 from tests.parsers.tensorflow.checkpoints import Array, signature, tensor_info, write_checkpoint
-from tests.parsers.tensorflow.graphs import NUMBERS, DataType, TfBuilder, Type, shape_proto
+from tests.parsers.tensorflow.graphs import NUMBERS, DataType, TfBuilder, Type
 
 WORDS = np.array([["the", "cat"], ["sat", "the"]], object)
 IDS = [[2, 5], [-1, 2]]  # of a table {"the": 2, "cat": 5} whose default is -1
-
-
-def strings(g: TfBuilder, *texts: str, name: str = "", is_scalar: bool = False) -> str:
-    proto = TensorProto(dtype=DataType.DT_STRING, tensor_shape=shape_proto(() if is_scalar else (len(texts),)))
-    proto.string_val.extend(text.encode() for text in texts)
-    return g.add("Const", name=name, value=proto, dtype=Type("string"))
 
 
 def lookup(op: str = "HashTableV2", key: str = "string", value: str = "int64") -> TfBuilder:
     """x → table → y."""
     g = TfBuilder()
     g.add(op, name="table", key_dtype=Type(key), value_dtype=Type(value))
-    default = strings(g, "?", is_scalar=True) if value == "string" else g.const(np.array(-1, value))
+    default = g.strings("?", is_scalar=True) if value == "string" else g.const(np.array(-1, value))
     version = "V2" if op.endswith("V2") else ""
     x = g.input("x", key, (None, None))
     g.add(f"LookupTableFind{version}", "table", x, default, name="y", Tin=Type(key), Tout=Type(value))
@@ -73,7 +67,7 @@ def refused(path: Path, folder: Path) -> AtcError:
 def initialised_by_a_function() -> TfBuilder:
     """As TensorFlow 2 exports a StaticHashTable."""
     g, body = lookup(), TfBuilder()
-    keys, values = strings(g, "the", "cat"), g.const(np.array([2, 5], np.int64))
+    keys, values = g.strings("the", "cat"), g.const(np.array([2, 5], np.int64))
     body.add("LookupTableImportV2", "handle", "keys", "values", name="import")
     body.const(np.int32(1), name="one")
     types = {"handle": "resource", "keys": "string", "values": "int64"}
@@ -109,7 +103,7 @@ def test_keys_and_values_of_each_type(
     op = "HashTable" if key == "int32" else "HashTableV2"
     g = lookup(op, key, value)
     both = [
-        strings(g, *items) if kind == "string" else g.const(np.array(items, kind))
+        g.strings(*items) if kind == "string" else g.const(np.array(items, kind))
         for kind, items in ((key, keys), (value, values))
     ]
     g.add(f"InitializeTable{op.removeprefix('HashTable')}", "table", *both, name="init")
@@ -119,7 +113,7 @@ def test_keys_and_values_of_each_type(
 
 def from_file(**attrs: Any) -> TfBuilder:
     g = lookup()
-    name = strings(g, "/where/it/was/made/words.txt", name="file", is_scalar=True)
+    name = g.strings("/where/it/was/made/words.txt", name="file", is_scalar=True)
     g.add("InitializeTableFromTextFileV2", "table", name, name="init", **attrs)
     return g
 
@@ -162,8 +156,8 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
 
 def test_a_table_that_a_checkpoint_restores(tmp_path: Path) -> None:
     g = lookup("MutableHashTableV2")
-    names, slices = strings(g, "vocabulary-keys", "vocabulary-values"), strings(g, "", "")
-    g.add("RestoreV2", strings(g, "model"), names, slices, name="restored")
+    names, slices = g.strings("vocabulary-keys", "vocabulary-values"), g.strings("", "")
+    g.add("RestoreV2", g.strings("model"), names, slices, name="restored")
     g.add("LookupTableImportV2", "table", "restored", "restored:1", name="import")
     tensors = {"vocabulary-keys": [b"the", b"cat"], "vocabulary-values": np.array([2, 5], np.int64)}
     assert run(save(tmp_path / "m", g, tensors), tmp_path, WORDS).tolist() == IDS
@@ -172,7 +166,7 @@ def test_a_table_that_a_checkpoint_restores(tmp_path: Path) -> None:
 def test_what_layers_do_around_a_lookup(tmp_path: Path) -> None:
     """A mask token, the size of the table, and a lookup in a branch."""
     g = initialised_by_a_function()
-    mask = g.add("Equal", "x", strings(g, "cat", is_scalar=True))
+    mask = g.add("Equal", "x", g.strings("cat", is_scalar=True))
     size = g.add("LookupTableSizeV2", "table")
     then, other = TfBuilder(), TfBuilder()
     then.add("LookupTableFindV2", "t", "words", "default", name="found", Tin=Type("string"), Tout=Type("int64"))
@@ -229,7 +223,7 @@ def fewer_values(g: TfBuilder) -> None:
 )
 def test_lookups_that_are_refused(tmp_path: Path, change: Callable[[TfBuilder], None], words: str) -> None:
     g = lookup()
-    keys, values = strings(g, "the", "cat"), g.const(np.array([2, 5], np.int64))
+    keys, values = g.strings("the", "cat"), g.const(np.array([2, 5], np.int64))
     g.add("InitializeTableV2", "table", keys, values, name="init")
     assert run(write(tmp_path, g), tmp_path, WORDS, "y:0").tolist() == IDS
     change(g)
