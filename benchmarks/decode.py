@@ -1,12 +1,12 @@
-"""Time decoding with a cache, token by token: states of a session beside ONNX Runtime.
+"""Times decoding with a KV cache token by token: states bound to a session against ONNX Runtime.
 
     python benchmarks/decode.py decoder.onnx … [--state present=past] [--tokens 64] [--prompt 8] [--rounds 5]
 
-Each way gets the same prompt and goes on with the most probable token: ONNX Runtime with fed caches and with
-io_binding, which hands its outputs on without copies, and ours with fed caches and with bound states. In each round
-every way starts anew, ours with a new session that has run once at another length, so that no length of the round was
-met before; the ways take turns, on one thread. A line a way: the shortest round, the median of a token over all rounds,
-and whether its tokens are those of the first.
+Four variants get the same prompt and continue with the most probable token: ONNX Runtime with fed caches and with
+io_binding, which reuses its outputs without copies, and atcpy with fed caches and with bound states. Each round starts
+every variant anew, atcpy with a new session that has run once at another length, so that all lengths of the round are
+new to it; the variants alternate on one thread. Each prints a line: the shortest round, the median time per token over
+all rounds, and whether its tokens equal those of the first variant.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import atcpy
 from atcpy.cli.job import read_states
 
 Feeds = dict[str, Any]
-Step = Callable[[Feeds], Any]  # the inputs that are no caches → the logits
+Step = Callable[[Feeds], Any]  # the inputs other than caches → the logits
 _DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 class Decoder:
-    """A model with the inputs input_ids, position_ids and attention_mask, or some of them, and caches."""
+    """A model with caches and some of the inputs input_ids, position_ids and attention_mask."""
 
     def __init__(self, path: Path, states: list[str], prompt: int, tokens: int) -> None:
         options = onnxruntime.SessionOptions()
@@ -46,8 +46,8 @@ class Decoder:
         self.prompt = np.arange(1, prompt + 1)
         self.warm_up = prompt + tokens + 1  # a length that decoding does not reach
 
-    def ways(self) -> dict[str, Callable[[], Step]]:
-        """What starts each way anew."""
+    def variants(self) -> dict[str, Callable[[], Step]]:
+        """By name, the functions that start each variant anew."""
         return {
             "ONNX Runtime, fed": lambda: self._fed(self.peer.run),
             "ONNX Runtime, io_binding": self._io_binding,
@@ -56,7 +56,7 @@ class Decoder:
         }
 
     def decode(self, step: Step, tokens: int) -> Iterator[tuple[float, int]]:
-        """Seconds and token of each step."""
+        """Yield the seconds and the token of each step."""
         new, length = self.prompt, 0
         for _ in range(tokens):
             feeds = self._feeds(new, length)
@@ -87,7 +87,7 @@ class Decoder:
         return session
 
     def _caches(self) -> Mapping[str, np.ndarray[Any, Any]]:
-        """The caches before the first token: no rows along the axis in which outputs and inputs differ."""
+        """The empty caches before the first token: size 0 along the axis in which outputs and inputs differ."""
         shapes = {port.name: port.shape for port in self.peer.get_outputs()}
         return {
             name: np.zeros(
@@ -135,7 +135,7 @@ class Decoder:
 
 
 def main() -> None:
-    """Print a line a way for each model."""
+    """Print a line per variant for each model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--state", action="append", metavar="OUT=IN", help="default: present*=past*")
@@ -145,10 +145,10 @@ def main() -> None:
     args = parser.parse_args()
     for path in args.models:
         decoder = Decoder(path, args.state or ["present*=past*"], args.prompt, args.tokens)
-        ways = decoder.ways()
-        rounds = {name: list[list[tuple[float, int]]]() for name in ways}
+        variants = decoder.variants()
+        rounds = {name: list[list[tuple[float, int]]]() for name in variants}
         for _ in range(args.rounds):
-            for name, start in ways.items():
+            for name, start in variants.items():
                 rounds[name].append(list(decoder.decode(start(), args.tokens)))
         print(f"{path.stem}, {args.tokens} tokens behind a prompt of {args.prompt}")
         [expected, *_] = ([token for _, token in results[0]] for results in rounds.values())

@@ -1,4 +1,4 @@
-"""Generates text, a byte a token, with a decoder whose keys and values stay in the session.
+"""Generates text byte by byte with a decoder whose keys and values stay in the session.
 
 python examples/generate_text.py decoder.om "To be " [tokens] [top_k]
 """
@@ -12,7 +12,7 @@ import atcpy
 
 
 def generate(package: str, prompt: str, tokens: int = 64, top_k: int = 1) -> str:
-    """Return what follows a prompt, at each step one of the `top_k` most probable tokens."""
+    """Return the continuation of a prompt, sampled from the `top_k` most probable tokens at each step."""
     session, rng = atcpy.InferenceSession(package), np.random.default_rng(0)
     caches = [output.name for output in session.get_outputs() if output.name.startswith("present.")]
     states = {name: name.replace("present.", "past_key_values.") for name in caches}

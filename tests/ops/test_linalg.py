@@ -1,4 +1,4 @@
-"""Linear algebra of the host: by the laws that define the results, in TensorFlow's graphs and as nodes."""
+"""Linear algebra on the host, in TensorFlow graphs and as nodes, checked by the identities that define the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = RNG.normal(size=(2, 3, 4, 2))
 SYMMETRIC = A @ np.swapaxes(A, -1, -2)
 TALL = RNG.normal(size=(3, 5, 3))
 DTYPES = (("float32", 2e-4), ("float64", 1e-11))
-MODES = (False, True)  # whether sizes are open
+MODES = (False, True)  # whether sizes are symbolic
 
 
 def transposed(x: Array) -> Array:
@@ -41,7 +41,7 @@ def run(
 
 @pytest.mark.parametrize("is_open", MODES)
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-def test_factors(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) -> None:
+def test_decompositions(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) -> None:
     x, tall = SYMMETRIC.astype(dtype), TALL.astype(dtype)
     noise = np.triu(np.full((4, 4), 7, dtype), 1)  # the upper triangle is not read
     (low,) = run(tmp_path, "Cholesky", [np.tril(x) + noise], 1, is_open=is_open)
@@ -58,13 +58,13 @@ def test_factors(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) ->
         s, u, v = run(tmp_path, "Svd", [transposed(tall)], 3, full_matrices=full, is_open=is_open)
         assert (s.shape, u.shape, v.shape) == ((3, 3), (3, 3, 3), (3, 5, inner))
         np.testing.assert_allclose(u * s[:, None] @ transposed(v[..., :3]), transposed(tall), tolerance, tolerance)
-    (alone,) = run(tmp_path, "Svd", [tall], 1, compute_uv=False, is_open=is_open)
-    np.testing.assert_allclose(alone, s, tolerance, tolerance)
+    (values,) = run(tmp_path, "Svd", [tall], 1, compute_uv=False, is_open=is_open)
+    np.testing.assert_allclose(values, s, tolerance, tolerance)
 
 
 @pytest.mark.parametrize("is_open", MODES)
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-def test_solutions(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) -> None:
+def test_linear_systems(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) -> None:
     a, b = A.astype(dtype), B.astype(dtype)
     unit = np.broadcast_to(np.eye(4), a.shape)
     sign, log = run(tmp_path, "LogMatrixDeterminant", [-a[0, 0, :3, :3]], 2, is_open=is_open)
@@ -84,21 +84,21 @@ def test_solutions(tmp_path: Path, dtype: str, tolerance: float, is_open: bool) 
 
 
 @pytest.mark.parametrize(
-    ("op", "inputs", "words"),
+    ("op", "inputs", "message"),
     [
         ("Cholesky", [np.float32([[1, 2], [2, 1]])], "not positive definite"),
         ("MatrixInverse", [np.ones((2, 2), np.float32)], "Singular matrix"),
         ("MatrixSolve", [np.zeros((2, 2), np.float32), np.ones((2, 1), np.float32)], "Singular matrix"),
     ],
 )
-def test_what_has_no_solution(tmp_path: Path, op: str, inputs: list[Array], words: str) -> None:
-    with pytest.raises(ModelInvalid, match=words) as caught:
+def test_inputs_without_a_solution_are_refused(tmp_path: Path, op: str, inputs: list[Array], message: str) -> None:
+    with pytest.raises(ModelInvalid, match=message) as caught:
         run(tmp_path, op, inputs, 1)
     assert caught.value.code == "D0001"
 
 
 @pytest.mark.parametrize(
-    ("op", "shapes", "words"),
+    ("op", "shapes", "message"),
     [
         ("Cholesky", [(3,)], "holds no matrices"),
         ("MatrixInverse", [(2, 3, 4)], "its matrices are not square"),
@@ -107,12 +107,12 @@ def test_what_has_no_solution(tmp_path: Path, op: str, inputs: list[Array], word
         ("MatrixTriangularSolve", [(2, 3, 3), (3, 3, 1)], "do not broadcast"),
     ],
 )
-def test_shapes_that_are_refused(op: str, shapes: list[tuple[int, ...]], words: str) -> None:
-    with pytest.raises(ModelInvalid, match=words):
+def test_invalid_shapes_are_refused(op: str, shapes: list[tuple[int, ...]], message: str) -> None:
+    with pytest.raises(ModelInvalid, match=message):
         make_node(op, [np.zeros(shape, np.float32) for shape in shapes], domain=DOMAIN)
 
 
-def test_types_that_are_refused(tmp_path: Path) -> None:
+def test_unsupported_dtypes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtcError, match=r"(?s)matrices of float16.*cast them to float32"):
         run(tmp_path, "Cholesky", [np.eye(2, dtype=np.float16)], 1)
     with pytest.raises(ModelInvalid, match="different element types"):

@@ -17,7 +17,7 @@ X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
 def parser(op: str, rank: int = 1) -> TfBuilder:
-    """Parses the dense features "age" float32[3] and "id" int64[] and the sparse feature "words"."""
+    """Build a graph that parses dense features "age" float32[3] and "id" int64[] and the sparse feature "words"."""
     g = TfBuilder()
     examples = g.input("examples", "string", (None,) * rank)
     names, defaults = g.strings(), [g.const(np.zeros(0, np.float32)), g.const(np.zeros(0, np.int64))]
@@ -93,7 +93,7 @@ def test_ragged_features_and_single_examples(tmp_path: Path) -> None:
 
 
 def served(folder: Path, inputs: dict[str, tuple[str, str, tuple[int | None, ...]]]) -> Path:
-    """Parses examples and splits a feature in two; the outputs are a sum, and the second part."""
+    """Build a graph that parses examples and splits a feature; the outputs are a sum and the second part."""
     g = parser("ParseExample")
     g.add("Split", g.const(np.int32(0)), g.add("ExpandDims", "parsed:3", g.const(np.int32(0))), num_split=1, name="one")
     g.add("Split", g.const(np.int32(1)), g.const(np.ones((2, 4), np.float32)), num_split=2, name="parts")
@@ -109,7 +109,7 @@ def served(folder: Path, inputs: dict[str, tuple[str, str, tuple[int | None, ...
 def test_a_signature_may_begin_at_any_tensor(tmp_path: Path) -> None:
     path = served(tmp_path / "m", {"age": ("parsed:3", "float32", (None, 3))})
     inputs, warnings, session = convert(path, tmp_path)
-    assert inputs == [("age", "tensor(float)", [-1, 3])] and not warnings  # the signature says it, not we
+    assert inputs == [("age", "tensor(float)", [-1, 3])] and not warnings  # the shape is declared by the signature
     assert np.array_equal(session.run(None, {"age": X})[0], X + 1)
     atcpy.freeze(str(path), str(tmp_path / "frozen.pb"))
     inputs, _, session = convert(tmp_path / "frozen.pb", tmp_path, out_nodes="more:0")
@@ -117,14 +117,14 @@ def test_a_signature_may_begin_at_any_tensor(tmp_path: Path) -> None:
     assert np.array_equal(session.run(None, {"age": X})[0], X + 1)
 
 
-def test_the_other_outputs_of_a_node_that_is_fed_stay(tmp_path: Path) -> None:
+def test_other_outputs_of_a_fed_node_are_computed(tmp_path: Path) -> None:
     path = served(tmp_path / "m", {"first": ("parts:0", "float32", (2, 2))})
     _, _, session = convert(path, tmp_path)
     part, total = session.run(["part", "sum"], {"first": X[:, :2]})
     assert np.array_equal(part, np.ones((2, 2))) and np.array_equal(total, X[:, :2] + 1)
 
 
-def test_an_output_that_is_an_input_of_the_signature(tmp_path: Path) -> None:
+def test_a_signature_may_return_an_input(tmp_path: Path) -> None:
     path = served(tmp_path / "m", {"second": ("parts:1", "float32", (2, 2))})
     _, _, session = convert(path, tmp_path)
     part, total = session.run(["part", "sum"], {"second": X[:, :2]})

@@ -1,4 +1,4 @@
-"""Lookups in tables, by where their content comes from: functions, nodes, files and checkpoints."""
+"""Lookups in tables that are initialised by functions, nodes, files or checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDS = [[2, 5], [-1, 2]]  # of a table {"the": 2, "cat": 5} whose default is -1
 
 
 def lookup(op: str = "HashTableV2", key: str = "string", value: str = "int64") -> TfBuilder:
-    """x → table → y."""
+    """Build a lookup of x in a table, with the result y."""
     g = TfBuilder()
     g.add(op, name="table", key_dtype=Type(key), value_dtype=Type(value))
     default = g.strings("?", is_scalar=True) if value == "string" else g.const(np.array(-1, value))
@@ -31,7 +31,7 @@ def lookup(op: str = "HashTableV2", key: str = "string", value: str = "int64") -
 
 
 def save(folder: Path, g: TfBuilder, tensors: dict[str, Any] | None = None, asset: str = "") -> Path:
-    """A SavedModel with x and y."""
+    """Write a SavedModel whose signature has the input x and the output y."""
     meta = MetaGraphDef(graph_def=g.graph)
     infos = {"x": tensor_info("x:0", "string", (None, None))}
     meta.signature_def["serving_default"].CopyFrom(signature(infos, {"y": "y:0"}))
@@ -65,7 +65,7 @@ def refused(path: Path, folder: Path) -> AtcError:
 
 
 def initialised_by_a_function() -> TfBuilder:
-    """As TensorFlow 2 exports a StaticHashTable."""
+    """Build a StaticHashTable as TensorFlow 2 exports it."""
     g, body = lookup(), TfBuilder()
     keys, values = g.strings("the", "cat"), g.const(np.array([2, 5], np.int64))
     body.add("LookupTableImportV2", "handle", "keys", "values", name="import")
@@ -76,7 +76,7 @@ def initialised_by_a_function() -> TfBuilder:
     return g
 
 
-def test_a_table_that_a_function_initialises(tmp_path: Path) -> None:
+def test_a_table_initialised_by_a_function(tmp_path: Path) -> None:
     y = run(save(tmp_path / "m", initialised_by_a_function()), tmp_path, WORDS)
     assert y.dtype == np.int64 and y.tolist() == IDS
 
@@ -113,7 +113,7 @@ def test_keys_and_values_of_each_type(
 
 def from_file(**attrs: Any) -> TfBuilder:
     g = lookup()
-    name = g.strings("/where/it/was/made/words.txt", name="file", is_scalar=True)
+    name = g.strings("/build/machine/words.txt", name="file", is_scalar=True)
     g.add("InitializeTableFromTextFileV2", "table", name, name="init", **attrs)
     return g
 
@@ -135,7 +135,7 @@ def test_a_table_in_a_file(tmp_path: Path, text: str, attrs: dict[str, Any]) -> 
     assert run(path, tmp_path, WORDS).tolist() == IDS
 
 
-def test_files_that_are_refused(tmp_path: Path) -> None:
+def test_invalid_table_files_are_refused(tmp_path: Path) -> None:
     g = from_file(key_index=0, value_index=1)
     assert "words.txt is missing" in str(refused(save(tmp_path / "m", g, asset="words.txt"), tmp_path))
     (tmp_path / "m" / "assets").mkdir()
@@ -154,7 +154,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     assert "no asset of a SavedModel" in str(refused(write(tmp_path, g), tmp_path))
 
 
-def test_a_table_that_a_checkpoint_restores(tmp_path: Path) -> None:
+def test_a_table_restored_from_a_checkpoint(tmp_path: Path) -> None:
     g = lookup("MutableHashTableV2")
     names, slices = g.strings("vocabulary-keys", "vocabulary-values"), g.strings("", "")
     g.add("RestoreV2", g.strings("model"), names, slices, name="restored")
@@ -163,7 +163,7 @@ def test_a_table_that_a_checkpoint_restores(tmp_path: Path) -> None:
     assert run(save(tmp_path / "m", g, tensors), tmp_path, WORDS).tolist() == IDS
 
 
-def test_what_layers_do_around_a_lookup(tmp_path: Path) -> None:
+def test_a_lookup_with_a_mask_token_table_size_and_branch(tmp_path: Path) -> None:
     """A mask token, the size of the table, and a lookup in a branch."""
     g = initialised_by_a_function()
     mask = g.add("Equal", "x", g.strings("cat", is_scalar=True))
@@ -212,7 +212,7 @@ def fewer_values(g: TfBuilder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (without_initialiser, 'nothing in the model initialises the table "table".*the SavedModel'),
         (computed_keys, '"init" fills a table with what "keys" computes.*constant keys'),
@@ -221,11 +221,11 @@ def fewer_values(g: TfBuilder) -> None:
         (fewer_values, r"keys \[2\] and values \[1\]"),
     ],
 )
-def test_lookups_that_are_refused(tmp_path: Path, change: Callable[[TfBuilder], None], words: str) -> None:
+def test_unsupported_lookups_are_refused(tmp_path: Path, change: Callable[[TfBuilder], None], message: str) -> None:
     g = lookup()
     keys, values = g.strings("the", "cat"), g.const(np.array([2, 5], np.int64))
     g.add("InitializeTableV2", "table", keys, values, name="init")
     assert run(write(tmp_path, g), tmp_path, WORDS, "y:0").tolist() == IDS
     change(g)
-    with pytest.raises(AtcError, match=f"(?s){words}"):
+    with pytest.raises(AtcError, match=f"(?s){message}"):
         run(write(tmp_path, g), tmp_path, WORDS, "y:0")
