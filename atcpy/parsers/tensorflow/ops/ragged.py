@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from atcpy.ir import Value
+from atcpy.ir import DType, Value
+from atcpy.ir.builder import INT64_MAX
 from atcpy.parsers.tensorflow.op import OpBuilder, maps
+from atcpy.parsers.tensorflow.ops.segments import scatter_rows
 
 
 @maps("RaggedTensorToTensor")
@@ -42,3 +44,41 @@ def _required_sizes(b: OpBuilder) -> tuple[int, int]:
     if len(sizes) != b.rank(1) + 1:
         raise b.invalid(f"shape {sizes} of rows with {b.rank(1)} dims")
     return sizes[0], sizes[1]
+
+
+@maps("RaggedGather")
+def gather(b: OpBuilder) -> list[Value]:
+    """Gather of the elements of the rows that are asked for, level by level, and where the new rows begin"""
+    levels = b.int_attr("PARAMS_RAGGED_RANK")
+    if len(b.inputs) != levels + 2 or levels < 1:
+        raise b.invalid(f"{len(b.inputs)} inputs for rows of {levels} levels")
+    values, indices, rank = b.input(levels), b.int64_input(levels + 1), b.rank(levels + 1)
+    if not rank:
+        raise b.unsupported("a single row", "gather a list of one index, and take the only row")
+    sizes = b.op("Shape", indices)
+    splits: list[Value] = []
+    for axis in range(rank - 1):  # dims of the indices: rows of one length
+        count = b.op("ReduceProd", b.slice(sizes, 0, axis + 1, 0), b.const([0]), keepdims=0)
+        more = b.op("Add", count, b.const(1))
+        splits.append(b.op("Mul", b.iota(more), b.slice(sizes, axis + 1, axis + 2, 0)))
+    rows = b.reshape(indices, [-1])
+    rows = b.op("Where", b.op("Less", rows, b.const(0)), b.const(INT64_MAX - 1), rows)  # no counting from the end
+    for level in range(levels):
+        split = b.int64_input(level)
+        starts = b.op("Gather", split, rows, axis=0)
+        lengths = b.op("Sub", b.op("Gather", split, b.op("Add", rows, b.const(1)), axis=0), starts)
+        splits.append(b.op("Concat", b.const([0]), b.op("CumSum", lengths, b.const(0)), axis=0))
+        rows = _ranges(b, starts, splits[-1])
+    dtype = DType.INT64 if b.attr("Tsplits") is None else b.dtype_attr("Tsplits")
+    return [*(b.cast(split, dtype) for split in splits), b.op("Gather", values, rows, axis=0)]
+
+
+def _ranges(b: OpBuilder, starts: Value, splits: Value) -> Value:
+    """Count from each start on, as far as the splits say, and join the ranges."""
+    total = b.op("ReduceMax", splits, b.const([0]), keepdims=1)
+    ends = b.slice(splits, 1, INT64_MAX, 0)
+    ones = b.op("Expand", b.const(1), b.op("Shape", ends))
+    passed = scatter_rows(b, b.const(0), b.op("Add", total, b.const([1])), ends, ones, "add")
+    row_of = b.slice(b.op("CumSum", passed, b.const(0)), 0, total, 0)  # how many rows end before a position
+    offset = b.op("Sub", b.op("Gather", starts, row_of, axis=0), b.op("Gather", splits, row_of, axis=0))
+    return b.op("Add", b.iota(b.squeeze(total, 0)), offset)
