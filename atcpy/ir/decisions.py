@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -125,14 +125,20 @@ class Moment(Enum):
 class Decisions:
     """The records of a compilation in the order of the passes, and what became of nodes that
     are gone: source node name -> why (`folded`, `dead`, `identity` …); what became of its allreduces.
+
+    running: the pass that began last. erased: the pass that erased the last node with a source, whether another node
+    has that source or not.
     """
 
     passes: list[PassRecord] = field(default_factory=list)
     removed: dict[str, str] = field(default_factory=dict)
     allreduce: AllReducePlan | None = None
+    running: str = "the importer"
+    erased: dict[str, str] = field(default_factory=dict)
 
     def begin(self, name: str, stage: str) -> PassRecord:
         """The record of a pass that is about to run; pieces of one graph share it."""
+        self.running = name
         for record in reversed(self.passes):
             if record.stage != stage:
                 break
@@ -141,6 +147,13 @@ class Decisions:
         record = PassRecord(name, stage)
         self.passes.append(record)
         return record
+
+    def account_for(self, living: Collection[str]) -> None:
+        """Give each source a reason that was erased and is not among those of the nodes that are left."""
+        for source, name in self.erased.items():
+            self.removed.setdefault(source, f"replaced by {name}")
+        for source in living:
+            self.removed.pop(source, None)
 
     def counts(self) -> list[tuple[str, int, int]]:
         """(name, matched, applied) of each pass, in the order in which they ran."""

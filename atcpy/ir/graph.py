@@ -194,6 +194,8 @@ class Graph(Body):
     def erase(self, node: Node) -> None:
         """Removes a node whose outputs nobody reads."""
         assert not node.is_read, f"{node.name} still has readers"
+        for source in node.sources:
+            self.decisions.erased[source] = self.decisions.running
         self._drop_inputs(node)
         self._unlink(node)
 

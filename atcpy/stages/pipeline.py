@@ -104,27 +104,39 @@ def compile_model(
         _check_values(graph, options.limits.memory())
         prepare_bodies(graph, manager)
     identity = Identity(options.soc, options.atc_cmdline, parsed.source, __version__)
+    compiled, transdata_left = _compile_prepared(graph, options, identity, manager, clock)
+    _account_for_sources(compiled.graph)
+    return compiled, _report(compiled, parsed, options, nodes_before, transdata_left, clock.times, warnings)
+
+
+def _compile_prepared(
+    graph: Graph, options: ConvertOptions, identity: Identity, manager: PassManager, clock: _Clock
+) -> tuple[CompiledModel, int]:
+    """Take a prepared graph through the other stages. Returns how many nodes that change formats are left, too."""
     if options.parse.gears is not None:
         with clock.stage(Stage.COMPILE):
             compiled = compile_gears(graph, options.parse.input_shape, options.parse.gears, identity, manager)
             clock.graphs = (compiled.graph,)
-        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
+        return compiled, 0
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
             place(graph, manager)
         with clock.stage(Stage.COMPILE):
-            compiled = plan_unknown(graph, identity, manager)
-        return compiled, _report(compiled, parsed, options, nodes_before, 0, clock.times, warnings)
+            return plan_unknown(graph, identity, manager), 0
     with clock.stage(Stage.SPLIT):
         partition = split(graph, manager)
         clock.graphs = (partition.root, *(piece.graph for piece in partition.subgraphs))
     with clock.stage(Stage.OPTIMIZE):
         graph = optimize(partition, manager)
         clock.graphs = (graph,)
-        kept = count_transdata(graph)
+        transdata_left = count_transdata(graph)
     with clock.stage(Stage.COMPILE):
-        compiled = compile_graph(graph, identity, manager)
-    return compiled, _report(compiled, parsed, options, nodes_before, kept, clock.times, warnings)
+        return compile_graph(graph, identity, manager), transdata_left
+
+
+def _account_for_sources(graph: Graph) -> None:
+    """See that each node of the model is in a node that is left, or has a reason why not."""
+    graph.decisions.account_for({source for node in walk(graph) if not node.is_structural for source in node.sources})
 
 
 def _check_values(graph: Graph, limit: MemoryLimit) -> None:

@@ -124,13 +124,11 @@ def test_no_level_changes_the_result(level: str, model: onnx.ModelProto) -> None
 @given(model=cnn_models())
 def test_each_source_node_runs_somewhere_or_has_a_reason_not_to(model: onnx.ModelProto) -> None:
     package = compiled(model)
-    ran = Counter(
-        source
-        for node in package.graph.nodes
-        if node.op_type not in {"Data", "Const", "NetOutput"}
-        for source in node.sources
-    )
+    nodes = [node for node in package.graph.nodes if node.op_type not in {"Data", "Const", "NetOutput"}]
+    ran = Counter(source for node in nodes for source in node.sources)
     removed = package.graph.decisions.removed
     assert {node.name for node in model.graph.node} == ran.keys() | removed.keys()
     assert ran.keys() & removed.keys() == set()
-    assert [source for source, count in ran.items() if count > 1] == []
+    # What a pass writes anew may be several nodes, which all stand for what was there.
+    twice = {source for source, count in ran.items() if count > 1}
+    assert [node for node in nodes if not node.passes and not twice.isdisjoint(node.sources)] == []

@@ -76,6 +76,27 @@ def test_the_residual_block_becomes_two_convs() -> None:
     assert compiled.graph.decisions.removed == {"i": "identity", "unused": "dead"}
 
 
+MOVES = """
+moves (float[2,3,4] x) => (float[2,3,4] a, float[2,3,4] b) <int64[2] flat = {6, 4}, int64[3] back = {2, 3, 4}> {
+  t = Transpose<perm = [0,2,1]>(x)
+  u = Transpose<perm = [0,2,1]>(t)
+  f = Reshape(x, flat)
+  r = Reshape(f, back)
+  a = Exp(u)
+  e = Exp(r)
+  s = Sin(e)
+  again = Sin(e)
+  b = Add(s, again)
+}
+"""
+
+
+def test_moves_that_cancel_name_the_pass_that_removed_them_and_what_is_merged_stays() -> None:
+    compiled, _ = compile_model(model(MOVES), convert_options({}))
+    assert compiled.graph.decisions.removed == dict.fromkeys("turf", "replaced by TransposeReshapeMergePass")
+    assert {source for sources in work(compiled.graph) for source in sources} == {"a", "e", "s", "again", "b"}
+
+
 def test_provenance_and_decisions_reach_the_package(converted: Converted) -> None:
     _, compiled, _ = converted
     found = read_model(parse_package(writer.to_bytes(compiled)))

@@ -155,6 +155,8 @@ def _replace(graph: Graph, groups: Groups, kernel: Kernel) -> None:
         graph.take_name(result, value)
     body.append("NetOutput", results, name="NetOutput", outputs=())
     erase_dead(graph, [node for node in left if node.graph is graph])
+    # Views that nobody else reads are in the kernel alone.
+    fused.sources = merge_names(fused.sources, *(node.sources for node in nodes if node.graph is not graph))
 
 
 def _bring_constants(body: Graph, node: Node, known: dict[Value, Value]) -> None:
