@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from atcpy.ir import Value
-from atcpy.ops.collectives import ATTRS, WORLD
+from atcpy.ops.collectives import ATTRS, WORLD, infer_broadcast
 from atcpy.ops.contrib.expansion import Expansion
 from atcpy.ops.contrib.record import contrib
 
 DOMAINS = ("ge", "hccl")  # where models have the ops of GE, beside the standard's own domain
 
 
-@contrib("AllReduce", "input")
+@contrib("AllReduce", "input", infer=infer_broadcast)
 def all_reduce(e: Expansion) -> Value:
     """HcomAllReduce, the sum over all ranks."""
     return e.op("HcomAllReduce", e.operand("input"), group=WORLD, reduction="sum", kind="AllReduce")

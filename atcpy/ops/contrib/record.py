@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from atcpy.ir import Node, Rewriter, Value
 from atcpy.ops.contrib.expansion import Expansion
-from atcpy.ops.core.opdef import OpDef, register_operator
+from atcpy.ops.core.opdef import Infer, OpDef, register_operator
 from atcpy.ops.core.signature import Signature
 
 DOMAIN = "com.microsoft"
@@ -25,10 +25,12 @@ def contrib(
     domain: str = DOMAIN,
     updates: Mapping[int, str] | None = None,
     kernel: OpDef | None = None,
+    infer: Infer | None = None,
 ) -> Callable[[Expand], Expand]:
     """Register a function that expands the nodes of these ops (space-separated): `Signature.of` reads `inputs`, `attrs`
     and `updates`. The function returns the value of each output; a text says why there is none, and a node whose
-    missing output is read is refused. `kernel` is the record of the nodes that passes create of the op.
+    missing output is read is refused. `kernel` is the record of the nodes that passes create of the op. Where there is
+    no `infer`, types of results are those of the expansion, which takes ten times as long.
     """
     signature = Signature.of(inputs, attrs, outputs, updates or {})
 
@@ -40,7 +42,7 @@ def contrib(
 
         for op_type in op_types.split():
             opdef = kernel or OpDef(name=op_type, domain=domain)
-            register_operator(replace(opdef, signature=signature, expand=run))
+            register_operator(replace(opdef, signature=signature, expand=run, infer=infer or opdef.infer))
         return expand
 
     return register
