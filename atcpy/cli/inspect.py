@@ -19,6 +19,7 @@ def inspect(
     io: Annotated[bool, typer.Option("--io", help="Inputs and outputs.")] = False,
     nodes: Annotated[bool, typer.Option("--nodes", help="The optimised graph.")] = False,
     tasks: Annotated[bool, typer.Option("--tasks", help="Kernel launches.")] = False,
+    plans: Annotated[bool, typer.Option("--plans", help="Plans for open dims, and the sizes that they serve.")] = False,
     weights: Annotated[bool, typer.Option("--weights", help="Constants.")] = False,
     passes: Annotated[bool, typer.Option("--passes", help="What each pass did, and why not more.")] = False,
     precision: Annotated[bool, typer.Option("--precision", help="What was lowered.")] = False,
@@ -35,8 +36,8 @@ def inspect(
 ) -> Outcome:
     """Show what is in a package."""
     requested = {
-        "io": io, "nodes": nodes, "tasks": tasks, "weights": weights, "passes": passes, "precision": precision,
-        "memory": memory, "provenance": provenance,
+        "io": io, "nodes": nodes, "tasks": tasks, "plans": plans, "weights": weights, "passes": passes,
+        "precision": precision, "memory": memory, "provenance": provenance,
     }  # fmt: skip
     custom_ops.load(options["custom_ops"])
     chosen = [name for name, is_requested in requested.items() if is_requested or all_]
@@ -79,7 +80,7 @@ def _package(path: Path, chosen: list[str], node: str | None, gear: int) -> Outc
 
 def _both(tables: dict[str, Any]) -> dict[str, Any]:
     """Tables whose name the summary has, too, replace its shorter form."""
-    return {key: tables[key] for key in ("passes", "precision", "memory") if key in tables}
+    return {key: tables[key] for key in ("plans", "passes", "precision", "memory") if key in tables}
 
 
 def _model(run: Invocation, path: Path, chosen: list[str], node: str | None) -> Outcome:

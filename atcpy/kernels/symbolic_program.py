@@ -15,11 +15,11 @@ from atcpy.ir.compiled import Task
 from atcpy.ir.symbolic import Guard, Op, Terms, Tracer, terms_of
 
 VERSION = 1
-_OPS = (
+OPS = (
     "ADD", "SUB", "MUL", "FDIV", "CDIV", "MOD", "MIN", "MAX", "ALIGN64",
     "EQ", "NE", "LT", "LE", "AND", "OR", "NOT", "SELECT", "SCALE_F32",
 )  # fmt: skip
-_NUMBER = {name: number for number, name in enumerate(_OPS)}
+_NUMBER = {name: number for number, name in enumerate(OPS)}
 _ATOM_OP = {Op.FDIV: "FDIV", Op.MOD: "MOD", Op.MIN: "MIN", Op.MAX: "MAX"}
 MAX_NUMBER = 2**47 - 1
 _SELECT = 0  # the kind of a guard: false means that another plan is to be taken

@@ -9,6 +9,7 @@ from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_
 from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, task_counts, with_bodies
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
+from atcpy.kernels.guard_text import guard_texts
 from atcpy.kernels.record import HOST_FAMILY, read_order, read_slots
 from atcpy.kernels.table import kernel_table
 from atcpy.om.container import Partition, Verify
@@ -21,7 +22,7 @@ from atcpy.report.record import to_json
 from atcpy.report.units import count_of, counts, planned, shape, size
 from atcpy.stages.report import Precision, count_engines, count_host_ops
 
-TABLES = ("io", "nodes", "tasks", "weights", "passes", "precision", "memory", "provenance")
+TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
 _CANN = "CANN's own runtime cannot load this package: the container is ATC's, the kernels are atcpy's"
 
 Record = dict[str, Any]
@@ -64,6 +65,13 @@ class PackageView:
             "task_count": len(self.package.tasks),
             "unknown_shapes": self.package.has_unknown_shapes,
             "plans": task_counts(self.package.clusters),
+            "guards": sum(
+                len(self._guards(plan))
+                for cluster in self.package.clusters
+                if not cluster.states
+                for variant in cluster.variants[:1]
+                for plan in variant.plans
+            ),
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
             "custom_ops": ["::".join(name) for name in self.package.custom_ops],
@@ -137,7 +145,23 @@ class PackageView:
                 raise PackageCorrupt("P0005", f"it has plans of graph {cluster.graph} of {len(nodes)}")
             for number, variant in enumerate(cluster.variants):
                 for index, plan in enumerate(variant.plans):
-                    yield f"{cluster.graph}.{cluster.step}.{number}.{index}", nodes[cluster.graph], plan
+                    name = f"{cluster.graph}.{cluster.step}.{number}.{index}"
+                    yield name + (".states" if cluster.states else ""), nodes[cluster.graph], plan
+
+    def plans(self) -> list[Record]:
+        """The plans for open dims: their tasks, and the guards that sizes keep which they serve. What no plan serves is
+        compiled when it is met.
+        """
+        return [
+            {"plan": name, "tasks": len(plan.tasks), "guards": self._guards(plan)}
+            for name, _, plan in self._symbolic_plans()
+        ]
+
+    def _guards(self, plan: SymbolicPlan[TaskRecord]) -> list[str]:
+        try:
+            return guard_texts(plan.program, [symbol.name for symbol in plan.symbols])
+        except ValueError as error:
+            raise PackageCorrupt("P0005", str(error), where=Where(file=str(self.path))) from error
 
     def weights(self) -> list[Record]:
         """Every constant."""
@@ -286,7 +310,13 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
     source = summary["source"]
     opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
-    made = planned(summary["unknown_shapes"], summary["task_count"], summary["plans"], len(summary["gears"]))
+    made = planned(
+        summary["unknown_shapes"],
+        summary["task_count"],
+        summary["plans"],
+        len(summary["gears"]),
+        guards=summary["guards"],
+    )
     tasks = f"{count_of(summary['nodes_before'], 'node')} → {made}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
@@ -374,6 +404,11 @@ def _task_lines(content: Sequence[Record]) -> list[str]:
     return table(head, rows, right=(0,))
 
 
+def _plan_lines(content: Sequence[Record]) -> list[str]:
+    rows = [(plan["plan"], plan["tasks"], ", ".join(plan["guards"]) or "all sizes") for plan in content]
+    return table(("plan", "tasks", "serves"), rows, right=(1,))
+
+
 def _stream(task: Record) -> str:
     wait = f" waits {task['event_wait']}" if task["event_wait"] else ""
     record = f" records {task['event_record']}" if task["event_record"] else ""
@@ -428,6 +463,7 @@ _TEXT: Mapping[str, Callable[[Any], list[str]]] = {
     "io": _io_lines,
     "nodes": _node_lines,
     "tasks": _task_lines,
+    "plans": _plan_lines,
     "weights": _weight_lines,
     "passes": _pass_lines,
     "precision": _precision_lines,

@@ -32,7 +32,7 @@ def convert_summary(report: ConvertReport, model: str, seconds: float, *, soc_is
 def _lines(report: ConvertReport, model: str, seconds: float, soc_is_default: bool) -> Iterator[str]:
     took = f"in {duration(seconds)}"
     yield f"{report.output}  {size(report.bytes)}  sha256 {report.sha256[:4]}…  {took}"
-    tasks = planned(report.unknown_shapes, report.task_count, report.plans, len(report.gears))
+    tasks = planned(report.unknown_shapes, report.task_count, report.plans, len(report.gears), guards=report.guards)
     nodes = f"{count_of(report.nodes_before, 'node')} → {tasks}"
     yield f"  from       {Path(model).name} ({_origin(report.source)})  {nodes}"
     yield from _ports("inputs", report.inputs)

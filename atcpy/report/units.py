@@ -35,9 +35,9 @@ def counts(items: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count}" for name, count in items.items())
 
 
-def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], gears: int) -> str:
+def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], gears: int, *, guards: int) -> str:
     """What became of a model: its tasks, or how its open dims are dealt with; `plans` are the tasks of each variant of
-    each cluster.
+    each cluster, `guards` the inequalities that sizes must keep for the first.
     """
     if gears:
         return f"{count_of(tasks, 'task')} in {gears} gears"
@@ -46,7 +46,8 @@ def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], ge
         clusters = f" in {len(plans)} clusters" if len(plans) > 1 else ""
         others = sum(len(variants) - 1 for variants in plans)
         more = f", {count_of(others, 'plan')} more for dims of 1 or 0" if others else ""
-        return f"{count_of(total, 'task')}{clusters}, planned for all sizes{more}"
+        kept = f" that keep {count_of(guards, 'guard')}" if guards else ""
+        return f"{count_of(total, 'task')}{clusters}, planned for all sizes{kept}{more}"
     return "compiled for the shapes that it meets" if unknown_shapes else count_of(tasks, "task")
 
 

@@ -260,6 +260,7 @@ def _report(
         gears=tuple(gear.text for gear in compiled.gears),
         unknown_shapes=compiled.has_unknown_shapes,
         plans=task_counts(compiled.clusters),
+        guards=reporting.count_guards(compiled.clusters),
         unplanned=compiled.unplanned,
         engines=reporting.count_engines(graph),
         host_cpu_ops=host_ops,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from atcpy.errors import AtcWarning
-from atcpy.ir import CompiledModel, Engine, Port, Source
+from atcpy.ir import CompiledModel, Engine, PlannedCluster, Port, Source, Task
 from atcpy.ir.decisions import AllReducePlan, PassCount
 from atcpy.ir.graph import Graph, walk
+from atcpy.kernels.guard_text import guard_texts
 from atcpy.ops import is_view
 from atcpy.ops.elementwise import graph_kernel
 
@@ -86,6 +88,7 @@ class ConvertReport:
     stages: tuple[StageTime, ...]
     unknown_shapes: bool = False  # there are plans for all sizes, or the graph is compiled for the shapes that it meets
     plans: tuple[tuple[int, ...], ...] = ()  # tasks of each variant of each cluster, where dims are open
+    guards: int = 0  # inequalities that sizes must keep for the first variants; `inspect --plans` lists all
     unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None
@@ -120,6 +123,12 @@ def port_info(port: Port) -> PortInfo:
     shape = port.desc.shape
     dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.name for dim in shape)
     return PortInfo(port.name, port.desc.dtype.long, dims)
+
+
+def count_guards(clusters: Iterable[PlannedCluster[Task]]) -> int:
+    """Count the guards of the variants that serve most sizes, without bound states."""
+    plans = [plan for cluster in clusters if not cluster.states for plan in cluster.variants[0].plans]
+    return sum(len(guard_texts(plan.program, [symbol.name for symbol in plan.symbols])) for plan in plans)
 
 
 def weights_bytes(compiled: CompiledModel) -> int:

@@ -110,3 +110,21 @@ def test_tasks_of_open_dims_name_their_plan(invoke: Invoke, tmp_path: Path) -> N
     assert {(task["plan"], task["op"]) for task in tasks} >= {("0.0.0.0", "NonZero"), ("0.0.0.1", "Exp")}
     assert all(output["offset"] is None for task in tasks for output in task["outputs"])
     assert "0.0.0.1" in invoke("inspect", tmp_path / "m.om", "--tasks").out
+
+
+def test_plans_of_open_dims_list_their_guards(invoke: Invoke, tmp_path: Path) -> None:
+    text = (
+        "g (float[batch,tokens,8] x) => (float[batch,tokens,tokens] y)"
+        " { t = Transpose<perm=[0,2,1]>(x) y = MatMul(x, t) }"
+    )
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    converted = invoke("convert", "--model", tmp_path / "m.onnx", "--output", tmp_path / "m")
+    assert "1 task, planned for all sizes that keep 2 guards, 1 plan more for dims of 1 or 0" in converted.out
+    plans = invoke("inspect", tmp_path / "m.om", "--plans", "--json").envelope["result"]["plans"]
+    assert plans == [
+        {"plan": "0.0.0.0", "tasks": 1, "guards": ["batch >= 1", "tokens >= 1"]},
+        {"plan": "0.0.1.0", "tasks": 1, "guards": ["batch >= 1", "tokens == 0"]},
+    ]
+    shown = invoke("inspect", tmp_path / "m.om", "--plans").out
+    assert "0.0.1.0      1  batch >= 1, tokens == 0" in shown
+    assert "1 task, planned for all sizes that keep 2 guards" in shown
