@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from atcpy.ir.collector import collector_paused
+
 REPO = Path(__file__).parent.parent
 ROOT = REPO / "atcpy"
 CSRC = ROOT / "kernels" / "csrc"
@@ -15,7 +17,8 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if not path.name.endswith("
 @cache
 def syntax(path: Path) -> tuple[ast.AST, ...]:
     """Return every node of a file's syntax tree."""
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    with collector_paused():
+        return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def relative_name(path: Path) -> str:

@@ -23,7 +23,20 @@ SHOWN_ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+# Those that take a second or more; smaller files show the same passes.
+LARGE = {
+    "attention_masks",
+    "attention_masks_rejected",
+    "attention_heads_edges",
+    "qlinear_edges",
+    "quantization_rejected",
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow if path.stem in LARGE else (), id=path.stem) for path in FILES],
+)
 def test_stages_print_what_the_file_says(path: Path, request: pytest.FixtureRequest) -> None:
     golden = read_golden(path)
     model, compiled, actual = compile_text(golden)

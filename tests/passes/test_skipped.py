@@ -26,8 +26,11 @@ def applied(name: str) -> list[str]:
     return sorted(found, key=lambda stem: len(GOLDENS[stem].model_text))
 
 
+LARGE_MODEL = 1900  # characters
+
 CASES = [
-    pytest.param(name, stem, marks=pytest.mark.slow if number else ())  # one file a pass is quick
+    # One file a pass is quick, unless even the smallest is large.
+    pytest.param(name, stem, marks=pytest.mark.slow if number or len(GOLDENS[stem].model_text) > LARGE_MODEL else ())
     for name in OPTIONAL
     for number, stem in enumerate(applied(name))
 ]

@@ -120,7 +120,7 @@ def width_of(session: Session) -> int:
     return int(x.shape[-1])
 
 
-@pytest.mark.parametrize("lengths", [[3, 1, 1, 4, 1], [1, 1, 2, 6]])
+@pytest.mark.parametrize("lengths", [[3, 1, 1, 4, 1], pytest.param([1, 1, 2, 6], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_states_give_what_fed_caches_give(name: str, lengths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     text, states = MODELS[name]

@@ -40,7 +40,7 @@ def loss(x: Array, labels: Array, weight: Array | None, ignored: int | None, red
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("ignored", [None, IGNORED, -100])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("sides", [(), (3, 2)])
+@pytest.mark.parametrize("sides", [(), pytest.param((3, 2), marks=pytest.mark.slow)])
 def test_softmax_cross_entropy_and_its_gradient(
     reduction: str, ignored: int | None, weighted: bool, sides: tuple[int, ...]
 ) -> None:
