@@ -694,15 +694,15 @@ def _check_dims(option: str, opened: Mapping[str, Sequence[int]], numbers: int) 
         raise UsageError("E10045", what, where=Where(option=option))
 
 
-def _in_order_of_names(given: dict[str, Any]) -> None:
+def _in_order_of_names(values: dict[str, Any]) -> None:
     """Sort the inputs of --input_shape and the numbers of --dynamic_dims alike, as the command line is recorded."""
-    shapes: Mapping[str, InputDims] = given["input_shape"]
+    shapes: Mapping[str, InputDims] = values["input_shape"]
     owners = [name for name, dims in shapes.items() for dim in dims if dim == ANY_SIZE]
     order = sorted(range(len(owners)), key=owners.__getitem__)
-    rows = given["dynamic_dims"]
+    rows = values["dynamic_dims"]
     if len(rows[0]) == len(order):
-        given["dynamic_dims"] = tuple(tuple(row[column] for column in order) for row in rows)
-        given["input_shape"] = dict(sorted(shapes.items()))
+        values["dynamic_dims"] = tuple(tuple(row[column] for column in order) for row in rows)
+        values["input_shape"] = dict(sorted(shapes.items()))
 
 
 def _on_off(option: str, name: str, word: object, where: Where, code: str) -> bool:
@@ -764,12 +764,12 @@ def read_switch_file(option: str, value: object) -> SwitchFile:
 def read_custom_ops(option: str, value: object) -> tuple[OpsModule, ...]:
     """`a.py,b.py`, or a list of paths, modules and registered classes."""
     if isinstance(value, str):
-        given: list[object] = [item.strip() for item in _text(option, value).split(",") if item.strip()]
+        items: list[object] = [item.strip() for item in _text(option, value).split(",") if item.strip()]
     elif isinstance(value, list | tuple):
-        given = [part for item in value for part in (item.split(",") if isinstance(item, str) else (item,))]
+        items = [part for item in value for part in (item.split(",") if isinstance(item, str) else (item,))]
     else:
-        given = [value]
-    modules = [item if isinstance(item, OpsModule) else _ops_module(option, item) for item in given]
+        items = [value]
+    modules = [item if isinstance(item, OpsModule) else _ops_module(option, item) for item in items]
     return tuple({(module.path, module.target): module for module in modules}.values())
 
 
@@ -843,11 +843,11 @@ def _json_switches(option: str, path: str, text: str) -> PassSwitches:
     return PassSwitches(named=named, groups=groups, priorities=_priorities(path, root.get("Priority", {})))
 
 
-def _priorities(path: str, given: object) -> dict[str, int]:
+def _priorities(path: str, record: object) -> dict[str, int]:
     """The numbers of the key Priority: texts, within the thousand of their part, each pass once."""
-    _only_keys(path, "Priority", given, (FusionGroup.GRAPH.value,))
-    assert isinstance(given, dict)
-    parts = given.get(FusionGroup.GRAPH.value, {})
+    _only_keys(path, "Priority", record, (FusionGroup.GRAPH.value,))
+    assert isinstance(record, dict)
+    parts = record.get(FusionGroup.GRAPH.value, {})
     _only_keys(path, FusionGroup.GRAPH.value, parts, tuple(_PRIORITIES))
     numbers: dict[str, int] = {}
     for part, bounds in _PRIORITIES.items():
@@ -984,18 +984,18 @@ def _read_network(option: str, value: object) -> Network:
     if isinstance(value, Network):
         return value
     if isinstance(value, Mapping):
-        given = dict(value)
+        fields = dict(value)
     else:
         parts = filter(None, map(str.strip, _text(option, value).split(",")))
-        given = {name.strip(): number.strip() for name, _, number in (part.partition("=") for part in parts)}
-    for name, number in given.items():
+        fields = {name.strip(): number.strip() for name, _, number in (part.partition("=") for part in parts)}
+    for name, number in fields.items():
         if name == "ranks":
-            given[name] = read_int(option, number, 1, _MAX_RANKS)
+            fields[name] = read_int(option, number, 1, _MAX_RANKS)
         elif name in ("alpha", "beta", "gamma"):
-            given[name] = read_float(option, number, 0, 1e3)
+            fields[name] = read_float(option, number, 0, 1e3)
         else:
             raise _expected(option, name, "alpha, beta, gamma or ranks", "as alpha=16e-6,beta=3e-10,ranks=8")
-    return Network(**given)
+    return Network(**fields)
 
 
 def _network_text(network: Network) -> str:
@@ -1118,23 +1118,23 @@ _BY_NAME = {name: option for option in _TABLE for name in (option.name, *option.
 
 def convert_options(values: Mapping[str, object] | None = None) -> ConvertOptions:
     """The records for what the user gave: names with `-` or `_`; None is the default."""
-    given: dict[str, Any] = {}
+    read: dict[str, Any] = {}
     for raw_name, value in (values or {}).items():
         name = raw_name.removeprefix("--").replace("-", "_")
         option = _BY_NAME.get(name)
         if option is None:
             raise UsageError("E10001", f'there is no option "{raw_name}"', hint=did_you_mean(name, _BY_NAME))
         if value is not None:
-            if option.name in given:
+            if option.name in read:
                 raise UsageError("E10047", f"{' and '.join(sorted(values or {}))}: one option, given twice")
-            given[option.name] = option.read(option.name, value)
-    if given.get("dynamic_dims") and given.get("input_shape"):
-        _in_order_of_names(given)
-    return _sorted_into_records(given)
+            read[option.name] = option.read(option.name, value)
+    if read.get("dynamic_dims") and read.get("input_shape"):
+        _in_order_of_names(read)
+    return _sorted_into_records(read)
 
 
-def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
-    value = {option.name: given.get(option.name, option.default) for option in _TABLE}
+def _sorted_into_records(read: Mapping[str, Any]) -> ConvertOptions:
+    value = {option.name: read.get(option.name, option.default) for option in _TABLE}
     file: SwitchFile | None = value["fusion_switch_file"]
     skipped = PassSwitches(named=dict.fromkeys(value["skip_pass"], False))
     asked = skipped.over(value["optimization_switch"]).over(PassSwitches(limits=value["pass_limit"]))
@@ -1186,7 +1186,7 @@ def _sorted_into_records(given: Mapping[str, Any]) -> ConvertOptions:
         custom_ops=value["custom_ops"],
         verify_ir=value["debug"],
         threads=value["threads"],
-        atc_cmdline=atc_cmdline(given),
+        atc_cmdline=atc_cmdline(read),
     )
 
 
@@ -1201,12 +1201,12 @@ def recorded_options(cmdline: str) -> ConvertOptions:
     """The options that decide how a graph is compiled, out of what `atc_cmdline` recorded in a package; those
     that name a file are known there by its hash only.
     """
-    given: dict[str, object] = {}
+    texts: dict[str, object] = {}
     for word in shlex.split(cmdline)[2:]:
         name, _, text = word.removeprefix("--").partition("=")
         if name in _COMPILING and not text.startswith("sha256:"):
-            given[name] = text
-    return convert_options(given)
+            texts[name] = text
+    return convert_options(texts)
 
 
 _COMPILING = frozenset(
@@ -1222,11 +1222,11 @@ _COMPILING = frozenset(
 )
 
 
-def atc_cmdline(given: Mapping[str, Any]) -> str:
+def atc_cmdline(values: Mapping[str, Any]) -> str:
     """What the package records: the options that differ from their defaults, sorted, in canonical spelling."""
     words = [
         f"--{name}={OPTIONS[name].text(value)}"
-        for name, value in sorted(given.items())
+        for name, value in sorted(values.items())
         if OPTIONS[name].recorded and value != OPTIONS[name].default
     ]
     return shlex.join(["atcpy", "convert", *words])

@@ -230,12 +230,12 @@ def _add_shifted(total: dict[Monomial, int], monomial: Monomial, coefficient: in
     """Add `coefficient` times the product of `low + rest` of the atoms, multiplied out."""
     products: dict[Monomial, int] = {(): coefficient}
     for atom in monomial:
-        least = atoms[atom].low
+        low = atoms[atom].low
         grown: dict[Monomial, int] = {}
         for product, factor in products.items():
             grown[(*product, atom)] = grown.get((*product, atom), 0) + factor
-            if least != -inf and least != 0:
-                grown[product] = grown.get(product, 0) + factor * int(least)
+            if low != -inf and low != 0:
+                grown[product] = grown.get(product, 0) + factor * int(low)
         products = grown
     for product, factor in products.items():
         total[product] = total.get(product, 0) + factor

@@ -106,11 +106,11 @@ def _activations(
     node: Node, kind: _Kind, directions: int
 ) -> tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]:
     """The activations of all directions, each with its alpha and beta."""
-    given = node.attrs.get("activations") or kind.acts * directions
-    assert isinstance(given, tuple)
-    names = tuple(_SPELLINGS.get(str(name).lower(), "") for name in given)
+    activations = node.attrs.get("activations") or kind.acts * directions
+    assert isinstance(activations, tuple)
+    names = tuple(_SPELLINGS.get(str(name).lower(), "") for name in activations)
     if len(names) != len(kind.acts) * directions or "" in names:
-        raise ModelInvalid("E13014", where=node, what=f"activations = {list(given)}")
+        raise ModelInvalid("E13014", where=node, what=f"activations = {list(activations)}")
     lists = [iter(_floats(node, name)) for name in ("activation_alpha", "activation_beta")]
     alphas, betas = (
         tuple(
@@ -194,8 +194,8 @@ def lower_recurrence(node: Node) -> Iterable[KernelCall]:
     d, _, hidden, _ = r.desc.static_shape
     layout = node.int_attr("layout", 0)
     batch, steps = node.operand(0).desc.static_shape[:2][:: 1 if layout else -1]
-    wanted = [value for value in node.outputs if value.use_count and math.prod(value.desc.static_shape)]
-    if not wanted:
+    required = [value for value in node.outputs if value.use_count and math.prod(value.desc.static_shape)]
+    if not required:
         return
     params: dict[str, ParamValue] = {
         "kind": node.str_attr("kind", ""),
@@ -208,9 +208,9 @@ def lower_recurrence(node: Node) -> Iterable[KernelCall]:
         "clip": node.float_attr("clip", 0.0),
     }  # fmt: skip
     for name, value in zip(("y", "y_h", "y_c"), node.outputs, strict=False):
-        params[name] = wanted.index(value) + 1 if value in wanted else 0
+        params[name] = required.index(value) + 1 if value in required else 0
     params |= _activation_params(node, d)
-    yield KernelCall("recurrent", (*node.inputs, *[None] * 7)[:7], tuple(wanted), params)
+    yield KernelCall("recurrent", (*node.inputs, *[None] * 7)[:7], tuple(required), params)
 
 
 def _activation_params(node: Node, directions: int) -> dict[str, ParamValue]:

@@ -310,14 +310,14 @@ def summary_lines(summary: Record) -> Iterator[str]:
     yield f"{summary['output']}  {size(summary['bytes'])}  sha256 {summary['sha256'][:16]}…"
     source = summary["source"]
     opsets = " ".join(f"{domain} {version}" for domain, version in source["opsets"].items())
-    made = planned(
+    lines = planned(
         summary["unknown_shapes"],
         summary["task_count"],
         summary["plans"],
         len(summary["gears"]),
         guards=summary["guards"],
     )
-    tasks = f"{count_of(summary['nodes_before'], 'node')} → {made}"
+    tasks = f"{count_of(summary['nodes_before'], 'node')} → {lines}"
     producer = f", {source['producer']}" if source["producer"] else ""
     yield f"  from       {source['framework']} ({opsets}{producer})  {tasks}"
     for kind in ("inputs", "outputs"):

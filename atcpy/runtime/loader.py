@@ -123,7 +123,7 @@ def bind_compiled(compiled: CompiledModel, store: WeightStore, *, threads: int, 
     from atcpy.kernels.table import pack_compiled_task
 
     nodes = tuple(compiled.graph.nodes)
-    memory, offsets = store.place(compiled.weights)
+    memory, offsets = store.pack(compiled.weights)
     tasks = tuple(TaskRecord(task.kernel, task.op_index, pack_compiled_task(task, offsets)) for task in compiled.tasks)
     inputs, outputs = (tuple(map(_compiled_port, ports)) for ports in (compiled.inputs, compiled.outputs))
     plan = _bind(tasks, memory, compiled.memory.arena_bytes, inputs, outputs, threads)

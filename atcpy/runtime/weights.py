@@ -28,7 +28,7 @@ class WeightStore:
         self._offsets: dict[Hashable, int] = {}
         self._lock = Lock()
 
-    def place(self, weights: Sequence[Weight]) -> tuple[memoryview, dict[int, int]]:
+    def pack(self, weights: Sequence[Weight]) -> tuple[memoryview, dict[int, int]]:
         """Pack `weights`; return the memory, and the offset of each in it by its planned offset."""
         from atcpy.om.weights import tensor_to_bytes  # the formats, and the schema of graphs
 

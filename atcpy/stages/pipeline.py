@@ -37,7 +37,7 @@ from atcpy.stages.optimize import optimize
 from atcpy.stages.parse import ParsedModel, parse
 from atcpy.stages.prepare import prepare, prepare_bodies
 from atcpy.stages.report import ConvertReport
-from atcpy.stages.split import place, split
+from atcpy.stages.split import assign_engines, split
 from atcpy.stages.symbolic import plan_unknown
 
 # The names under which GE dumps its graph at the end of each stage.
@@ -120,7 +120,7 @@ def _compile_prepared(
         return compiled, 0
     if not is_known(graph):
         with clock.stage(Stage.SPLIT):
-            place(graph, manager)
+            assign_engines(graph, manager)
         with clock.stage(Stage.COMPILE):
             return plan_unknown(graph, identity, manager), 0
     with clock.stage(Stage.SPLIT):
@@ -186,7 +186,7 @@ def check(model: Path | onnx.ModelProto, options: ConvertOptions) -> CheckReport
         nodes = sum(1 for node in parsed.graph.nodes if not node.is_structural)
         prepare(parsed.graph, manager)
         _check_values(parsed.graph, options.limits.memory())
-        place(parsed.graph, manager)
+        assign_engines(parsed.graph, manager)
     except AtcError as error:
         return CheckReport(problems=tuple(error.problems))
     counts: dict[tuple[str, str], int] = {}

@@ -7,11 +7,11 @@ from atcpy.passes.pass_manager import PassManager
 from atcpy.passes.phase import Phase
 from atcpy.passes.split.cut import cut
 
-__all__ = ["place", "split"]
+__all__ = ["assign_engines", "split"]
 assert _passes
 
 
-def place(graph: Graph, manager: PassManager) -> None:
+def assign_engines(graph: Graph, manager: PassManager) -> None:
     """Assign engines to a graph of open shapes. Fusions follow when it is compiled, with its shapes known."""
     manager.run(graph, Phase.PRECISION, Phase.PLACE)
 

@@ -315,8 +315,8 @@ class _Trace:
             _variable(name, replace(value.desc, shape=shape))
             for name, value, shape in zip(names, whole.outputs, shapes, strict=True)
         )
-        cuts = tuple(_cut(names, name, entry) for name, entry in counted.items() if name in names)
-        self.plans.append(SymbolicPlan(tuple(symbols.sources), emitted.tasks, program, inputs, outputs, cuts))
+        counts = tuple(_cut(names, name, entry) for name, entry in counted.items() if name in names)
+        self.plans.append(SymbolicPlan(tuple(symbols.sources), emitted.tasks, program, inputs, outputs, counts))
         first, self._count = self._count, self._count + len(outputs)
         return range(first, self._count)
 

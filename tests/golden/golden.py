@@ -48,7 +48,7 @@ from atcpy.passes.pass_manager import PassManager
 from atcpy.stages.parse import parse
 from atcpy.stages.pipeline import Observer, compile_model
 from atcpy.stages.prepare import prepare
-from atcpy.stages.split import place
+from atcpy.stages.split import assign_engines
 
 FILES = sorted(Path(__file__).parent.glob("*.golden"))
 STAGES = {stage.value: stage for stage in Stage}
@@ -176,7 +176,7 @@ def _decisions_until_placed(model: onnx.ModelProto, options: ConvertOptions) -> 
     manager = PassManager(options)
     with suppress(AtcError):  # the same again; what led there is in the graph
         prepare(graph, manager)
-        place(graph, manager)
+        assign_engines(graph, manager)
     return graph.decisions
 
 

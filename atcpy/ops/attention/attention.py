@@ -146,8 +146,8 @@ def _past_fits(node: Node, *widths: int) -> bool:
     past = [value.desc for index in _PAST if (value := node.input(index)) is not None]
     k = node.operand(1).desc.static_shape
     heads, keys = _heads(node, k, "kv_num_heads"), past_keys(node, _PAST)
-    wanted = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
-    return not past or past == wanted
+    expected = [TensorDesc.plain(DType.FLOAT32, (k[0], heads, keys, width)) for width in widths]
+    return not past or past == expected
 
 
 def _fit(node: Node) -> bool:

@@ -33,9 +33,9 @@ def expand_flex_attention(node: Node, rw: Rewriter) -> Sequence[Value] | Reject:
             return Reject("not-standard", inner.name)
     if not all(value.desc.is_static for value in (q, k, v)):
         return Reject("shape-unknown", node.name)
-    given, width = node.attrs.get("softmax_precision"), q.desc.static_shape[-1]
+    code, width = node.attrs.get("softmax_precision"), q.desc.static_shape[-1]
     own = DType.FLOAT32 if q.desc.dtype in _HALVES else q.desc.dtype
-    precision = DType.from_onnx(given) if isinstance(given, int) else own
+    precision = DType.from_onnx(code) if isinstance(code, int) else own
     scale = rw.const(math.sqrt(node.float_attr("scale", 1 / math.sqrt(width))), dtype=q.desc.dtype)
     k, v = (_repeated(value, q.desc.static_shape[1], rw) for value in (k, v))
     turned = rw.op("Transpose", rw.op("Mul", k, scale), perm=(0, 1, 3, 2))
@@ -52,8 +52,8 @@ def _repeated(value: Value, heads: int, rw: Rewriter) -> Value:
     if own == heads:
         return value
     apart = rw.op("Unsqueeze", value, rw.const([2], dtype=DType.INT64))
-    spread = rw.op("Expand", apart, rw.const([batch, own, heads // own, length, width], dtype=DType.INT64))
-    return rw.op("Reshape", spread, rw.const([batch, heads, length, width], dtype=DType.INT64))
+    expanded = rw.op("Expand", apart, rw.const([batch, own, heads // own, length, width], dtype=DType.INT64))
+    return rw.op("Reshape", expanded, rw.const([batch, heads, length, width], dtype=DType.INT64))
 
 
 def _through(node: Node, name: str, value: Value, rw: Rewriter) -> Value:
@@ -70,8 +70,8 @@ def _through(node: Node, name: str, value: Value, rw: Rewriter) -> Value:
         elif inner.op_type != "NetOutput":
             inputs = [None if read is None else values[read] for read in inner.inputs]
             count = len(inner.outputs)
-            made = rw.ops(inner.op_type, *inputs, outputs=count, **inner.attrs)
-            values.update(zip(inner.outputs, made, strict=True))
+            results = rw.ops(inner.op_type, *inputs, outputs=count, **inner.attrs)
+            values.update(zip(inner.outputs, results, strict=True))
     (result,) = body.outputs
     found = values[result]
     assert found is not None

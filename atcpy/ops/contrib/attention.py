@@ -36,9 +36,9 @@ def joined_heads(e: Expansion, x: Value) -> Value:
 
 def scale_of(e: Expansion, q: Value) -> Value:
     """The attribute `scale`, or 1 / √H."""
-    given = e.node.float_attr("scale", 0.0)
-    if given:
-        return e.like(given, q)
+    scale = e.node.float_attr("scale", 0.0)
+    if scale:
+        return e.like(scale, q)
     size = e.cast(e.dim(q, -1), DType.FLOAT32)
     return e.cast_like(e.op("Reciprocal", e.op("Sqrt", size)), q)
 
@@ -128,8 +128,8 @@ def attend(
     by_attribute = is_causal and not past and _size(q, axis) is not None and _size(q, axis) == _size(k, axis)
     if is_causal and not by_attribute:
         added.append(causal_mask(e, q, queries, keys, length))
-    given = [each for each in (*added, bias) if each is not None]
-    total = e.sum(*given) if given else None
+    masks = [each for each in (*added, bias) if each is not None]
+    total = e.sum(*masks) if masks else None
     if has_kernel(e, q, k, v, past, is_joined=is_joined) and reads_masks(total, bias, _size(k, axis), past):
         count, scale = e.count("num_heads"), e.node.float_attr("scale", 0.0)
         attrs: dict[str, object] = {"is_causal": 1} if by_attribute else {}

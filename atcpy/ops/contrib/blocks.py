@@ -65,14 +65,14 @@ def matmul_nbits(e: Expansion) -> Value:
 
 def _dequantized_blocks(e: Expansion, b: Value, scales: Value, shape: tuple[int, int], bits: int, block: int) -> Value:
     rows, blocks = shape
-    given = e.input("zero_points")
-    if given is not None and given.desc.dtype is not DType.UINT8:
+    zero_points = e.input("zero_points")
+    if zero_points is not None and zero_points.desc.dtype is not DType.UINT8:
         # Zero points that are no integers: q · scale − zero · scale, each for its block.
         ones = e.const(np.ones((rows, b.desc.static_shape[1])), _UNSIGNED[bits])
-        shifts = e.op("Mul", e.reshape(given, (rows, blocks)), scales)
+        shifts = e.op("Mul", e.reshape(zero_points, (rows, blocks)), scales)
         product = e.op("DequantizeLinear", b, scales, axis=1, block_size=block)
         return e.op("Sub", product, e.op("DequantizeLinear", ones, shifts, axis=1, block_size=block))
-    if given is None:
+    if zero_points is None:
         zeros: Array = np.full(shape, 2 ** (bits - 1), np.uint8)
     else:
         zeros = unpacked(_bytes_of(e, "zero_points", rows, -(-blocks * bits // 8)), bits)[:, :blocks]

@@ -139,8 +139,8 @@ def evaluate_conv_transpose(node: Node, arrays: Sequence[Array | None]) -> Seque
     group = node.int_attr("group", 1)
     axes = zip(arrays, (1, 0, 0), strict=False)
     split = [[None] * group if array is None else np.split(array, group, axis) for array, axis in axes]
-    made = [evaluate_by_onnx(node, operands, group=1)[0] for operands in zip(*split, strict=True)]
-    return [np.concatenate(made, axis=1)]
+    results = [evaluate_by_onnx(node, operands, group=1)[0] for operands in zip(*split, strict=True)]
+    return [np.concatenate(results, axis=1)]
 
 
 _FUSED = OpDef(

@@ -143,7 +143,7 @@ def infer_unpool(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 
 def unpooled_sizes(node: Node, x: StaticShape) -> StaticShape:
-    """The spatial dims that a pool with these attributes had made `x` of; indices count in them."""
+    """The spatial dims that a pool with these attributes computed `x` from; indices count in them."""
     kernel = node.ints_attr("kernel_shape")
     window = pool_window(node, x)
     return tuple(

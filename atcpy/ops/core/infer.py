@@ -91,7 +91,7 @@ def infer_by_expansion(node: Node, known: Known) -> Sequence[TensorDesc]:
         value.desc = declared.desc
     try:
         results = opdef.expand(
-            twin, Rewriter(scratch, twin, "", infer=lambda made: infer_created(made, twin, elements))
+            twin, Rewriter(scratch, twin, "", infer=lambda created: infer_created(created, twin, elements))
         )
     except Unsupported:
         return [UNKNOWN] * len(node.outputs)

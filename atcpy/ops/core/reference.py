@@ -120,13 +120,13 @@ def function_body(node: Node) -> onnx.FunctionProto | None:
         body.ParseFromString(schema.get_function_with_opset_version(version))
     else:
         return None
-    given = {attr.name: attr for attr in proto.attribute}
+    attributes = {attr.name: attr for attr in proto.attribute}
     for part in body.node:
-        _bind_attributes(part, given, schema)
+        _bind_attributes(part, attributes, schema)
     return body if version >= _UNCHANGED_SINCE else None
 
 
-def _bind_attributes(part: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], schema: Any) -> None:
+def _bind_attributes(part: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto], schema: Any) -> None:
     """Puts the attributes of a call, or their defaults, where a node of a function refers to them."""
     import onnx
 
@@ -136,8 +136,8 @@ def _bind_attributes(part: onnx.NodeProto, given: Mapping[str, onnx.AttributePro
         name = attr.ref_attr_name
         if not name:
             part.attribute.append(attr)
-        elif name in given or schema.attributes[name].default_value.type != onnx.AttributeProto.UNDEFINED:
-            part.attribute.append(given.get(name) or schema.attributes[name].default_value)
+        elif name in attributes or schema.attributes[name].default_value.type != onnx.AttributeProto.UNDEFINED:
+            part.attribute.append(attributes.get(name) or schema.attributes[name].default_value)
             part.attribute[-1].name = attr.name
 
 
@@ -154,8 +154,8 @@ def infer_barrier(node: Node) -> list[TensorDesc]:
     import onnx
     from onnx import helper
 
-    home, _, op_type = node.op_type.partition("::")
-    domain, _, opset = home.partition("@")
+    qualified_domain, _, op_type = node.op_type.partition("::")
+    domain, _, opset = qualified_domain.partition("@")
     domain = "" if domain == "ai.onnx" else domain
     if not onnx.defs.has(op_type, int(opset), domain) or node.has_subgraphs:
         return [UNKNOWN for _ in node.outputs]
@@ -190,7 +190,7 @@ def _infer_by_schema(
         found = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         if any(value.desc.dtype is DType.UNDEFINED for value in node.operands):
-            return [UNKNOWN for _ in node.outputs]  # sequences and optionals: it asked for a type that is not told
+            return [UNKNOWN for _ in node.outputs]  # sequences and optionals: it asked for a type that is not known
         raise ModelInvalid("EZ8888", where=node, what=f"shapes do not fit: {_last_line(error)}") from error
     symbolic = {_to_dim(dim): dim for value in node.operands for dim in value.desc.shape or () if is_symbolic(dim)}
     return [
@@ -287,7 +287,7 @@ def type_proto_to_desc(
 
 
 def has_few_elements(desc: TensorDesc) -> bool:
-    """Can its elements be told one by one: a scalar or a list, of a length that is a small number?"""
+    """Can its elements be known one by one: a scalar or a list, of a length that is a small number?"""
     if not desc.is_static or len(desc.static_shape) > 1 or is_symbolic(desc.elements):
         return False
     return desc.elements <= MAX_DATA_ELEMENTS

@@ -83,10 +83,10 @@ def dims_of(elements: int, operands: Iterable[Spans]) -> list[int] | None:
     """The fewest dims of `elements` elements along each of which every operand has all of the size or 1; None if
     there are none.
     """
-    cuts = sorted({1, elements}.union(*(end for spans in operands for end in spans)), key=example)
-    if any(high % low for low, high in pairwise(cuts)):
+    ends = sorted({1, elements}.union(*(end for spans in operands for end in spans)), key=example)
+    if any(high % low for low, high in pairwise(ends)):
         return None
-    return [high // low for low, high in pairwise(cuts)][::-1] or [1]
+    return [high // low for low, high in pairwise(ends)][::-1] or [1]
 
 
 def cuts_rows(operands: Iterable[Spans], row: int) -> bool:

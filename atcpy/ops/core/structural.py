@@ -9,7 +9,7 @@ from atcpy.ops.core.opdef import KernelCall, Known, OpDef, ParamValue, Trait, al
 
 
 def keep_desc(node: Node, known: Known) -> Sequence[TensorDesc]:
-    """Types were set when the node was made."""
+    """Types were set when the node was created."""
     return [value.desc for value in node.outputs]
 
 

@@ -214,7 +214,7 @@ def _register_arithmetic() -> None:
             neutral=neutral,
             coefficients=coefficients,
         )
-    for name, ge_type, function, choose, least in (
+    for name, ge_type, function, choose, neutral_number in (
         ("Max", "Maximum", np.maximum, max, -np.inf),
         ("Min", "Minimum", np.minimum, min, np.inf),
     ):
@@ -226,7 +226,7 @@ def _register_arithmetic() -> None:
             propagate=propagate_with(_one_of(choose)),
             inplace=(0,),
             traits=Trait.IDEMPOTENT | Trait.VARIADIC,
-            neutral=Neutral(least),
+            neutral=Neutral(neutral_number),
         )
     _register(
         "Div",

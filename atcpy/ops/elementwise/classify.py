@@ -41,8 +41,8 @@ def inf_bits(dtype: DType, negative: bool, positive: bool) -> Bits:
     infinity, sign = _INFINITY[dtype], 1 << dtype.bits - 1
     if negative and positive:
         return sign - 1, infinity, infinity
-    wanted = infinity if positive else infinity | sign
-    return sign | sign - 1, wanted, wanted
+    pattern = infinity if positive else infinity | sign
+    return sign | sign - 1, pattern, pattern
 
 
 def classify_pattern(bits: Bits) -> Bits:

@@ -51,8 +51,8 @@ def _bounds(x: Value, low: Value | None, high: Value | None) -> dict[str, ParamV
     dtype = x.desc.dtype
     if dtype.is_float:
         return {"alpha": _number(low, -np.inf), "beta": _number(high, np.inf)}
-    least, span = -(2 ** (dtype.bits - 1)) if dtype.name.startswith("INT") else 0, 2**dtype.bits
-    bounds = int(_number(low, least)), int(_number(high, least + span - 1))
+    lowest, span = -(2 ** (dtype.bits - 1)) if dtype.name.startswith("INT") else 0, 2**dtype.bits
+    bounds = int(_number(low, lowest)), int(_number(high, lowest + span - 1))
     # The record has 64 signed bits; the kernel takes the type's own bits of them.
     return dict(zip(("low", "high"), ((value + 2**63) % 2**64 - 2**63 for value in bounds), strict=True))
 

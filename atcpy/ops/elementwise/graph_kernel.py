@@ -1,5 +1,5 @@
 """GraphKernel: a subgraph of elementwise ops as one launch of `graph_kernel`. Its attribute `body` is the subgraph, on
-tensors as they lie in memory: formats were chosen when it was made. docs/graph-kernels.md.
+tensors as they lie in memory: formats were chosen when it was created. docs/graph-kernels.md.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ class Program:
         """The register of a value; a constant is loaded. Raises NoInstruction."""
         found = read.get(value, self.registers.get(value))
         if found is None:
-            held = DType.FLOAT32 if value.desc.dtype in HALF_DTYPES else value.desc.dtype
-            found = self.add(_OWN, "Const", held.onnx, 0, _bits(_number(value), held))
+            dtype = DType.FLOAT32 if value.desc.dtype in HALF_DTYPES else value.desc.dtype
+            found = self.add(_OWN, "Const", dtype.onnx, 0, _bits(_number(value), dtype))
             self.registers[value] = found
         return found
 
@@ -262,8 +262,8 @@ def _quantize(launch: _Launch) -> int:
     limits = np.iinfo(target.long)
     y = _with_number(program, "Div", launch.register(0), scale)
     is_above = _with_number(program, "Greater", y, limits.min - zero)
-    least = program.add(_OWN, "Const", DType.FLOAT32.onnx, 0, _bits(limits.min - zero, DType.FLOAT32))
-    y = program.add(_OWN, "Select", is_above, y, least)
+    minimum = program.add(_OWN, "Const", DType.FLOAT32.onnx, 0, _bits(limits.min - zero, DType.FLOAT32))
+    y = program.add(_OWN, "Select", is_above, y, minimum)
     y = program.add("unary", "Round", _with_number(program, "Min", y, limits.max - zero))
     program.cost += 2
     if zero:

@@ -144,10 +144,10 @@ class _Writer:
     def _single(self, term: _Term) -> _Term:
         """Without dims of size 1 that spread, and each label once."""
         shape = term.value.desc.shape or ()
-        spread = [axis for axis, label in enumerate(term.labels) if shape[axis] == 1 and self._sizes[label] != 1]
-        if spread:
-            value = self._rw.op("Squeeze", term.value, self._ints(spread))
-            term = _Term(value, tuple(label for axis, label in enumerate(term.labels) if axis not in spread))
+        broadcast = [axis for axis, label in enumerate(term.labels) if shape[axis] == 1 and self._sizes[label] != 1]
+        if broadcast:
+            value = self._rw.op("Squeeze", term.value, self._ints(broadcast))
+            term = _Term(value, tuple(label for axis, label in enumerate(term.labels) if axis not in broadcast))
         for label in dict.fromkeys(term.labels):
             while term.labels.count(label) > 1:
                 term = self._diagonal(term, label)
@@ -171,12 +171,12 @@ class _Writer:
 
     def _summed(self, term: _Term, keep: Iterable[str]) -> _Term:
         """Sums up the labels that nobody needs any more."""
-        wanted = set(keep)
-        axes = [axis for axis, label in enumerate(term.labels) if label not in wanted]
+        kept = set(keep)
+        axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
         if not axes:
             return term
         value = self._rw.op("ReduceSum", term.value, self._ints(axes), keepdims=0)
-        return _Term(value, tuple(label for label in term.labels if label in wanted))
+        return _Term(value, tuple(label for label in term.labels if label in kept))
 
     def _ordered(self, term: _Term, labels: Labels) -> _Term:
         if term.labels == labels:

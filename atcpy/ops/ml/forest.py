@@ -61,15 +61,15 @@ class NotATree(ValueError):
     """Why nodes are no trees."""
 
 
-def find_nodes(trees: Array, nodes: Array, wanted_trees: Array, wanted_nodes: Array) -> Array:
+def find_nodes(trees: Array, nodes: Array, target_trees: Array, target_nodes: Array) -> Array:
     """Return the index of each wanted node among those with these tree and node ids; −1 where there is none."""
-    width = int(max(nodes.max(initial=0), wanted_nodes.max(initial=0))) + 1
-    keys, wanted = trees * width + nodes, wanted_trees * width + wanted_nodes
+    width = int(max(nodes.max(initial=0), target_nodes.max(initial=0))) + 1
+    keys, targets = trees * width + nodes, target_trees * width + target_nodes
     order = np.argsort(keys, kind="stable")
     if len(keys) > 1 and (np.diff(keys[order]) == 0).any():
         raise NotATree("two nodes have the same tree and node id")
-    found = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return np.where((keys[found] == wanted) & (wanted_nodes >= 0), found, -1)
+    found = order[np.minimum(np.searchsorted(keys, targets, sorter=order), len(keys) - 1)]
+    return np.where((keys[found] == targets) & (target_nodes >= 0), found, -1)
 
 
 def check_trees(forest: Forest) -> tuple[Array, Array]:

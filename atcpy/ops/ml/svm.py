@@ -123,15 +123,15 @@ def _of_pairs(e: Expansion, name: str, classes: int) -> Array:
 def _pair_coefficients(e: Expansion, counts: Array) -> Array:
     """Return a row of coefficients for each pair of classes: the model has them for each class and each other one."""
     classes, ends = len(counts), np.cumsum(counts)
-    given = floats(e, "coefficients")
-    if len(given) != (classes - 1) * ends[-1]:
-        raise e.invalid(f"{len(given)} coefficients for {classes} classes and {ends[-1]} support vectors")
-    given = given.reshape(classes - 1, -1)
+    coefficients = floats(e, "coefficients")
+    if len(coefficients) != (classes - 1) * ends[-1]:
+        raise e.invalid(f"{len(coefficients)} coefficients for {classes} classes and {ends[-1]} support vectors")
+    coefficients = coefficients.reshape(classes - 1, -1)
     rows = []
     for i, j in combinations(range(classes), 2):
         row = np.zeros(int(ends[-1]), np.float32)
         of_i, of_j = (slice(int(ends[k] - counts[k]), int(ends[k])) for k in (i, j))
-        row[of_i], row[of_j] = given[j - 1, of_i], given[i, of_j]
+        row[of_i], row[of_j] = coefficients[j - 1, of_i], coefficients[i, of_j]
         rows.append(row)
     return np.stack(rows)
 

@@ -36,9 +36,9 @@ def infer_expand(node: Node, known: Known) -> Sequence[TensorDesc]:
 
 def _expanded(node: Node, shape: Shape, target: Shape) -> Shape:
     rank = max(len(shape), len(target))
-    padded, wanted = ((1,) * (rank - len(dims)) + dims for dims in (shape, target))
+    padded, expanded = ((1,) * (rank - len(dims)) + dims for dims in (shape, target))
     dims: list[Dim] = []
-    for axis, (have, want) in enumerate(zip(padded, wanted, strict=True)):
+    for axis, (have, want) in enumerate(zip(padded, expanded, strict=True)):
         is_negative = isinstance(want, int) and want < 0
         one = same(have, 1) or same(want, 1)
         differ = not one and isinstance(have, int) and isinstance(want, int) and not agree(have, want)

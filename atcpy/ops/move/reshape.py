@@ -76,16 +76,16 @@ def infer_reshape(node: Node, known: Known) -> Sequence[TensorDesc]:
 def reshaped(node: Node, shape: Shape | None, target: tuple[Dim, ...]) -> Shape:
     """The dims that a target of Reshape stands for. Raises ModelInvalid if they do not fit."""
     allowzero = node.int_attr("allowzero", 0) != 0
-    wanted = f"shape {format_shape(shape)} cannot become {format_shape(target)}"
+    problem = f"shape {format_shape(shape)} cannot become {format_shape(target)}"
     if any(isinstance(dim, int) and dim < -1 for dim in target) or target.count(-1) > 1:
-        raise ModelInvalid("EZ8888", where=node, what=f"{wanted}: sizes are 0 or more, and −1 at most once")
+        raise ModelInvalid("EZ8888", where=node, what=f"{problem}: sizes are 0 or more, and −1 at most once")
     if allowzero and -1 in target and 0 in target:
-        raise ModelInvalid("EZ8888", where=node, what=f"{wanted}: 0 and −1 exclude each other with allowzero")
+        raise ModelInvalid("EZ8888", where=node, what=f"{problem}: 0 and −1 exclude each other with allowzero")
     dims: list[Dim] = list(target)
     for axis, dim in enumerate(target):
         if dim == 0 and not allowzero:
             if shape is not None and axis >= len(shape):
-                raise ModelInvalid("EZ8888", where=node, what=f"{wanted}: there is no dim {axis} to keep")
+                raise ModelInvalid("EZ8888", where=node, what=f"{problem}: there is no dim {axis} to keep")
             dims[axis] = shape[axis] if shape is not None else unnamed_dim(node, axis)
     if shape is None:
         return tuple(unnamed_dim(node, axis) if dim == -1 else dim for axis, dim in enumerate(dims))
@@ -99,11 +99,11 @@ def reshaped(node: Node, shape: Shape | None, target: tuple[Dim, ...]) -> Shape:
             left = quotient([dim for axis, dim in enumerate(shape) if axis not in kept], rest)
         static = all(isinstance(dim, int) for dim in (*shape, *others))
         if left is None and static:
-            raise ModelInvalid("EZ8888", where=node, what=wanted)
+            raise ModelInvalid("EZ8888", where=node, what=problem)
         dims[hole] = unnamed_dim(node, hole) if left is None else left
     before, after = product(shape), product(dims)
     if isinstance(before, int) and isinstance(after, int) and not agree(before, after):
-        raise ModelInvalid("EZ8888", where=node, what=f"{wanted}: {before} elements are not {after}")
+        raise ModelInvalid("EZ8888", where=node, what=f"{problem}: {before} elements are not {after}")
     return tuple(dims)
 
 

@@ -265,8 +265,8 @@ def expand_mean_variance(node: Node, rw: Rewriter) -> Sequence[Value] | None:
     axes = rw.const(np.array(node.ints_attr("axes", (0, 2, 3))))
     apart = rw.op("Sub", wide, rw.op("ReduceMean", wide, axes, keepdims=1))
     deviation = rw.op("Sqrt", rw.op("ReduceMean", rw.op("Mul", apart, apart), axes, keepdims=1))
-    least = rw.const(1e-9, dtype=x.desc.dtype if x.desc.dtype in FLOATS else DType.FLOAT32)
-    y = rw.op("Div", apart, rw.op("Add", deviation, least))
+    min_deviation = rw.const(1e-9, dtype=x.desc.dtype if x.desc.dtype in FLOATS else DType.FLOAT32)
+    y = rw.op("Div", apart, rw.op("Add", deviation, min_deviation))
     return [y if wide is x else rw.op("Cast", y, to=x.desc.dtype.onnx)]
 
 

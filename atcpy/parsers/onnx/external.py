@@ -50,7 +50,7 @@ class ExternalData:
     def locate(self, tensor: onnx.TensorProto, nbytes: int, where: Where) -> Callable[[], memoryview]:
         """A function that returns the bytes of `tensor`, which are `nbytes`; refuses what must not be opened.
 
-        A missing or short file is told by `problems`, once for all tensors that lie in it.
+        A missing or short file is reported by `problems`, once for all tensors that lie in it.
         """
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if not are_texts((tensor.name, *entries, *entries.values())):

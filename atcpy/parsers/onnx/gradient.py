@@ -24,16 +24,16 @@ def differentiate(up: Upgrade) -> None:
     names = [*_names(up, "xs"), *_names(up, "zs")]
     if len(names) != up.node.input_count:
         raise up.invalid(f"xs and zs name {len(names)} tensors, {up.node.input_count} are given")
-    made = {value.name: value for node in up.graph.nodes for value in node.outputs}
+    computed = {value.name: value for node in up.graph.nodes for value in node.outputs}
     target = up.node.str_attr("y", "")
-    missing = [name for name in (*names, target) if name not in made]
+    missing = [name for name in (*names, target) if name not in computed]
     if missing:
         raise up.invalid(f'there is no value "{missing[0]}" in front of it')
-    starts = [made[name] for name in names]
-    path = _path(up, starts, made[target])
+    starts = [computed[name] for name in names]
+    path = _path(up, starts, computed[target])
     values: dict[Value, Value] = dict(zip(starts, up.node.operands, strict=True))
     nodes = [_at(up, node, values) for node in path]
-    gradients = _backwards(up, nodes, values.get(made[target], made[target]))
+    gradients = _backwards(up, nodes, values.get(computed[target], computed[target]))
     results: list[Value | str] = []
     for start in starts[: len(up.node.outputs)]:
         x = values[start]

@@ -214,7 +214,7 @@ class Importer:
         types = tuple(type_text(info.type) for info in body.proto.output)
         if body.depth == 0 and self._updated:
             outputs += [new for _, new in self._updated]
-            types += tuple(str(held.producer.attrs.get("type", "")) for held, _ in self._updated)
+            types += tuple(str(old.producer.attrs.get("type", "")) for old, _ in self._updated)
         net_output = scope.graph.append("NetOutput", outputs, name="NetOutput", outputs=())
         if body.depth == 0 and any(types):
             net_output.attrs["types"] = types
@@ -621,7 +621,7 @@ class Importer:
         return _Frame(iter(items), scope, function, item, caller)
 
     def _return(self, frame: _Frame) -> None:
-        """Gives the caller the values that a function made; one that it only passed on gets its name by an Identity."""
+        """Gives the caller the results of a function; one that it only passed on gets its name by an Identity."""
         if frame.function is None or frame.call is None or frame.caller is None:
             return
         scope, graph = frame.scope, frame.scope.graph
@@ -645,12 +645,12 @@ class Importer:
         for entry in entries:
             domain = "" if entry.domain == "ai.onnx" else as_text(entry.domain)
             versions.setdefault(domain, []).append(entry.version)
-        for domain, given in versions.items():
-            if len(set(given)) > 1:
-                listed = ", ".join(map(str, given))
-                what = f'{owner} gives the opset of domain "{domain or "ai.onnx"}" {len(given)} times: {listed}'
+        for domain, opsets in versions.items():
+            if len(set(opsets)) > 1:
+                listed = ", ".join(map(str, opsets))
+                what = f'{owner} gives the opset of domain "{domain or "ai.onnx"}" {len(opsets)} times: {listed}'
                 self.problems.append(ModelInvalid("E16005", what, hint="keep one opset_import of each domain"))
-        return {domain: given[-1] for domain, given in versions.items()}
+        return {domain: opsets[-1] for domain, opsets in versions.items()}
 
     def _report(self, error: AtcError, item: Item, scope: _Scope) -> None:
         """A cause that many nodes may share, with the location of this one."""

@@ -22,13 +22,13 @@ def slice_of_shape(up: Upgrade) -> None:
 def leave_out_what_is_empty(up: Upgrade) -> None:
     """Opset 11 asked for empty tensors where roi, scales or sizes are not given; they are left out."""
 
-    def given(value: Value | None) -> Value | None:
+    def nonempty(value: Value | None) -> Value | None:
         return None if value is not None and value.desc.shape == (0,) else value
 
     crops = up.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-    sizes = given(up.input(3))
+    sizes = nonempty(up.input(3))
     # Exporters wrote scales beside sizes; sizes win, as in ONNX Runtime.
-    scales = None if sizes is not None else given(up.input(2))
+    scales = None if sizes is not None else nonempty(up.input(2))
     if sizes is None and scales is None:
         raise up.invalid("has neither scales nor sizes")
     up.set_inputs(up.input(0), up.input(1) if crops else None, scales, sizes)

@@ -17,11 +17,11 @@ def split_by_tensor(up: Upgrade) -> None:
         raise up.invalid(f"has {len(tensors)} tensors and {len(up.node.outputs)} results, it wants {lists} : {results}")
     if number < 2:
         return
-    made: list[list[Value]] = []
+    updates: list[list[Value]] = []
     for index in range(number):
         own = [rate, count, *tensors[index::number]]
-        made.append(up.ops(f"{_DOMAIN}::{up.node.op_type}", *own, outputs=results, **up.attrs))
-    up.replace_by(*[outputs[place] for place in range(results) for outputs in made])
+        updates.append(up.ops(f"{_DOMAIN}::{up.node.op_type}", *own, outputs=results, **up.attrs))
+    up.replace_by(*[outputs[output_index] for output_index in range(results) for outputs in updates])
 
 
 for _name in _OPTIMIZERS:

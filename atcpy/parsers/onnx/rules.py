@@ -40,8 +40,8 @@ def known_ops() -> frozenset[tuple[str, str]]:
 
 def custom_rule(operator: CustomOp) -> OpRule:
     """How a node of a user's operator must look; its attributes are the operator's own affair."""
-    most = FREE.outputs[1] if operator.outputs is None else operator.outputs
-    return OpRule({}, (), operator.inputs, (1, most), is_free=True)
+    max_outputs = FREE.outputs[1] if operator.outputs is None else operator.outputs
+    return OpRule({}, (), operator.inputs, (1, max_outputs), is_free=True)
 
 
 def find_rule(op_type: str, domain: str, opset: int | None) -> OpRule | AtcError:
@@ -87,7 +87,7 @@ def _history() -> tuple[onnx.defs.OpSchema, ...]:
 
 
 def _unknown(op_type: str, domain: str) -> AtcError:
-    homes = [s.domain for s in onnx.defs.get_all_schemas() if s.name == op_type and s.domain != domain]
+    domains = [s.domain for s in onnx.defs.get_all_schemas() if s.name == op_type and s.domain != domain]
     names = sorted({s.name for s in onnx.defs.get_all_schemas() if s.domain == domain})
     full = _full(op_type, domain)
     why = f"{domain or 'ai.onnx'} is not a domain of the ONNX standard" if domain not in NEWEST else ""
@@ -95,8 +95,8 @@ def _unknown(op_type: str, domain: str) -> AtcError:
         hint = f"{REFUSED[op_type]}; or {_REGISTER}"
     elif writer := next((text for prefix, text in _WRITERS if domain.startswith(prefix)), ""):
         hint = f"{writer}; or {_REGISTER}"
-    elif homes:
-        hint = f"{homes[0] or 'ai.onnx'} has an op of that name: set the node's domain"
+    elif domains:
+        hint = f"{domains[0] or 'ai.onnx'} has an op of that name: set the node's domain"
     else:
         hint = did_you_mean(op_type, names) or (_REGISTER if domain else f"give it a domain of its own and {_REGISTER}")
     return Unsupported("E19010", f"{full} is not a known operator", why=why, hint=hint)
@@ -115,25 +115,25 @@ def check_node(node: onnx.NodeProto, rule: OpRule, inputs: int, outputs: int, wh
     for word, count, (low, high) in (("inputs", inputs, rule.inputs), ("outputs", outputs, rule.outputs)):
         if not low <= count <= high:
             invalid(f"has {count} {word}, {low if low == high else f'{low} to {high}'} are possible")
-    given = set()
+    seen = set()
     for attr in node.attribute:
         name = attr.name
         if not are_texts((name,)):
-            continue  # told already
-        if name in given:
+            continue  # reported already
+        if name in seen:
             invalid(f"attribute {name} is given twice")
-        given.add(name)
+        seen.add(name)
         if rule.is_free:
             continue
         if name == "auto_pad" and attr.s not in AUTO_PADS:
             invalid(f'auto_pad = "{attr.s.decode(errors="replace")}" is none of NOTSET, SAME_UPPER, SAME_LOWER, VALID')
-        wanted = rule.attrs.get(name)
-        if wanted is None:
+        expected = rule.attrs.get(name)
+        if expected is None:
             invalid(f"has no attribute {name}", did_you_mean(name, rule.attrs))
-        elif attr.type != wanted and not attr.ref_attr_name:
-            invalid(f"attribute {name} must be of type {_type_name(wanted)}, it is {_type_name(attr.type)}")
+        elif attr.type != expected and not attr.ref_attr_name:
+            invalid(f"attribute {name} must be of type {_type_name(expected)}, it is {_type_name(attr.type)}")
     for name in rule.required:
-        if name not in given:
+        if name not in seen:
             invalid(f"attribute {name} is required")
     return found
 

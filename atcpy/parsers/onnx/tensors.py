@@ -65,8 +65,8 @@ def read_tensor(
         return Tensor(dtype, shape, lambda: _from_raw(raw, dtype, shape))
     field, per_entry = _FIELDS.get(dtype, ("int32_data", 1))
     entries = len(getattr(proto, field))
-    wanted = -(-count // per_entry) * (2 if dtype in _COMPLEX else 1)
-    _expect(entries == wanted, proto, dtype, shape, f"{entries} entries in {field}", f"{wanted}", where)
+    expected = -(-count // per_entry) * (2 if dtype in _COMPLEX else 1)
+    _expect(entries == expected, proto, dtype, shape, f"{entries} entries in {field}", f"{expected}", where)
     if dtype is DType.STRING:
         return Tensor(dtype, shape, lambda: _from_strings(proto.string_data, shape))
     return Tensor(dtype, shape, lambda: numpy_helper.to_array(proto))

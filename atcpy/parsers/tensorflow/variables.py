@@ -75,7 +75,7 @@ class Variables:
         return self._checkpoint.tensor(keys[ref.output], None, where) if ref.output < len(keys) else None
 
     def open(self) -> None:
-        """Opens the checkpoint, if the graph has one: what is wrong with it is told once, not for each variable."""
+        """Opens the checkpoint, if the graph has one: what is wrong with it is reported once, not for each variable."""
         if self._file.prefix is not None:
             assert self._checkpoint is not None
 

@@ -94,7 +94,7 @@ def emit_symbolic(graph: Graph, kept: Mapping[str, int], weights: WeightLayout, 
 
 
 def _without_unread_shapes(launches: list[Launch], graph: Graph, roots: Mapping[Value, Value]) -> list[Launch]:
-    """Leave out ShapeValues that no kernel reads: they told the compiler the shape of a result."""
+    """Leave out ShapeValues that no kernel reads: they gave the compiler the shape of a result."""
     read = {roots.get(value, value) for launch in launches for value in launch.call.src if value is not None}
     read.update(roots.get(value, value) for value in graph.outputs)
     return [launch for launch in launches if launch.node.op_type != "ShapeValue" or launch.node.output in read]

@@ -239,8 +239,8 @@ def adam_w(e: Expansion) -> Sequence[Value]:
 
     def move(b: Expansion, w: Value, g: Value, m: Value, v: Value) -> Sequence[Value]:
         m_new, v_new = _moments(b, e, g, m, v)
-        spread = v_new if mode == 1 else b.op("Div", v_new, b.cast_like(by_v, v))
-        root = b.op("Add", b.op("Sqrt", spread), b.like(epsilon, v))
+        variance = v_new if mode == 1 else b.op("Div", v_new, b.cast_like(by_v, v))
+        root = b.op("Add", b.op("Sqrt", variance), b.like(epsilon, v))
         delta = b.cast_like(b.op("Mul", b.op("Div", m_new, b.cast_like(root, m)), b.cast_like(pace, m)), w)
         kept = b.cast_like(keep, w)
         new = b.op("Mul", b.op("Sub", w, delta), kept) if mode == 1 else b.op("Sub", b.op("Mul", w, kept), delta)

@@ -76,17 +76,17 @@ def horovod_all_reduce(b: OpBuilder) -> list[Value]:
     """HcomAllReduce of each input; adasum is refused; the process set N is the group `process_set_N`"""
     number = b.int_attr("reduce_op") if b.attr("reduce_op") is not None else 1
     scales = {"prescale": b.attr("prescale_factor"), "postscale": b.attr("postscale_factor")}
-    given = {name: scale for name, scale in scales.items() if scale is not None}
+    factors = {name: scale for name, scale in scales.items() if scale is not None}
     known = 0 <= number < len(_HOROVOD) and _HOROVOD[number]
     reduction = known or ("adasum" if number == 2 else str(number))
-    return _all_reduce(b, [b.input(0), *b.inputs[1:]], reduction, group=_process_set(b), **given)
+    return _all_reduce(b, [b.input(0), *b.inputs[1:]], reduction, group=_process_set(b), **factors)
 
 
 @maps("HorovodBroadcast")
 def horovod_broadcast(b: OpBuilder) -> Value:
     """HcomBroadcast, by all ranks"""
     group = _process_set(b)
-    if group != WORLD:  # whose root is told by its number among all
+    if group != WORLD:  # whose root is numbered among all ranks
         raise b.unsupported(f"a broadcast in the {group}")
     return b.op("HcomBroadcast", b.input(0), root_rank=b.int_attr("root_rank"), group=group)
 

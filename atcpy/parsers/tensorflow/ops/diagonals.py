@@ -172,8 +172,8 @@ def diag(b: OpBuilder) -> Value:
     x, sizes = b.input(0), sizes_of(b, b.input(0))
     count = product(b, sizes)
     band = _Band(b, 0, 0, count, count, count)
-    made = _pick(b, b.reshape(x, (-1,)), 1, *band.of_matrix(), b.like(0, x))
-    return reshape_to(b, made, [*sizes, *sizes])
+    matrix = _pick(b, b.reshape(x, (-1,)), 1, *band.of_matrix(), b.like(0, x))
+    return reshape_to(b, matrix, [*sizes, *sizes])
 
 
 @maps("DiagPart")

@@ -64,10 +64,10 @@ def _along_axes(b: OpBuilder, op_type: str, x: Value) -> Value:
 
 def _are_all_axes(b: OpBuilder) -> bool:
     """Are the axes 0, 1, … below the number of dims of input 0, which is not known?"""
-    made = b.input(1).producer
-    if made.op_type != "Range" or [b.known(made.operand(index)) for index in (0, 2)] != [(0,), (1,)]:
+    span = b.input(1).producer
+    if span.op_type != "Range" or [b.known(span.operand(index)) for index in (0, 2)] != [(0,), (1,)]:
         return False
-    value = made.operand(1)
+    value = span.operand(1)
     for op_type in ("Size", "Shape"):
         while value.producer.op_type == "Cast":
             value = value.producer.operand(0)

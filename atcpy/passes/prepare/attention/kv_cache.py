@@ -2,7 +2,7 @@
 
 Attention(q, Concat(past_k, k), Concat(past_v, v), mask)  →  Attention(q, k, v, mask, past_k, past_v)
 
-Its further results are all keys and all values, which take the place of what Concat made for those who read it behind
+Its further results are all keys and all values, which take the place of Concat's result for those who read it behind
 the Attention: a decoder hands them to its next step.
 """
 

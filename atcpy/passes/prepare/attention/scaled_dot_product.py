@@ -88,7 +88,7 @@ def _scale(m: Match) -> float:
 
 
 def _transposed(k: Value, rw: Rewriter) -> Value:
-    """k with its last two dims swapped; where a Transpose or a view made it, from what that had."""
+    """k with its last two dims swapped; where a Transpose or a view produced it, from its operand."""
     shape = k.desc.shape or ()
     rank = len(shape)
     if 1 in shape[-2:]:  # a Transpose of one row is a view by now

@@ -27,8 +27,8 @@ _PAD = op("Pad", var("x"), const("pads"), const("value", optional=True), const("
 def _borders(m: Match) -> tuple[int, ...] | None:
     """What the Pad and the window pad together, begins before ends; None where that is no window's padding."""
     rank, pads = len(m["x"].desc.shape or ()), [int(item) for item in m["pads"].array]
-    given = m.get("axes")
-    axes = range(rank) if given is None else [int(axis) % max(rank, 1) for axis in given.array]
+    axes_input = m.get("axes")
+    axes = range(rank) if axes_input is None else [int(axis) % max(rank, 1) for axis in axes_input.array]
     if len(pads) != 2 * len(axes) or rank < 3:
         return None
     begins, ends = dict(zip(axes, pads, strict=False)), dict(zip(axes, pads[len(axes) :], strict=True))

@@ -30,7 +30,7 @@ def handed_through(node: Node) -> Value | None:
     if value is None:
         return None
     if node.op_type == "Identity":
-        return value  # of what, behind an op that nobody knows, it cannot be told, nor need it
+        return value  # of what, behind an op that nobody knows, is not known, nor need it be
     x, y = value.desc, node.output.desc
     return value if x.dtype is y.dtype and x.shape is not None and same_shape(x.shape, y.shape) else None
 

@@ -109,7 +109,7 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
     """When each gradient is there, by the bytes that all that gradients need before it reads and writes, and what it
     multiplies. What else the graph computes can wait.
     """
-    wanted = set(nodes)
+    members = set(nodes)
     needed = set(nodes)
     for node in reversed(list(graph.nodes)):
         if node in needed:
@@ -117,7 +117,7 @@ def _ready_times(graph: Graph, nodes: Sequence[Node]) -> dict[Node, float]:
     times: dict[Node, float] = {}
     clock = 0.0
     for node in graph.nodes:
-        if node in wanted:
+        if node in members:
             times[node] = clock
         elif node in needed and not node.is_source:
             values = (*node.operands, *node.outputs)

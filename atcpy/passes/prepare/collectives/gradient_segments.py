@@ -157,23 +157,24 @@ def ends_by_costs(bucket: Sequence[Member], network: Network) -> list[int]:
     A segment starts when its last member is ready and the one before has ended: dynamic programming over the last
     member of a segment. In very long buckets only so many cuts are looked at, at equal shares of the bytes.
     """
-    cuts = _candidates([member.nbytes for member in bucket])
+    candidates = _candidates([member.nbytes for member in bucket])
     so_far = list(accumulate(member.nbytes for member in bucket))
     ready = list(accumulate((member.ready for member in bucket), max))
-    sent = np.array([0, *(so_far[cut] for cut in cuts)], np.float64)  # before each position where a segment may begin
+    # Bytes before each position where a segment may begin.
+    sent = np.array([0, *(so_far[cut] for cut in candidates)], np.float64)
     ways = algorithms(ALLREDUCE, network.between(bucket[0].ranks))
     done = np.full((MAX_SEGMENTS + 1, len(sent)), inf)  # by segments and position: when the segments before it end
     done[0, 0] = 0.0
     begin = np.zeros(done.shape, np.int64)  # of the last of those segments
-    for position, cut in enumerate(cuts, 1):
+    for position, cut in enumerate(candidates, 1):
         seconds = least_seconds(ways, sent[position] - sent[:position])
         ended = np.maximum(done[:-1, :position], ready[cut]) + seconds
         begin[1:, position] = ended.argmin(axis=1)
         done[1:, position] = ended.min(axis=1)
     whole = done[1:, -1]
-    ends, position = [], len(cuts)
+    ends, position = [], len(candidates)
     for segments in range(1 + int(np.argmax(whole <= whole.min() * (1 + 1e-9))), 0, -1):
-        ends.append(cuts[position - 1])
+        ends.append(candidates[position - 1])
         position = int(begin[segments, position])
     return ends[::-1]
 
@@ -200,14 +201,14 @@ def _candidates(sizes: Sequence[int]) -> list[int]:
     if len(sizes) <= MAX_CUTS:
         return list(range(len(sizes)))
     so_far = list(accumulate(sizes))
-    cuts: dict[int, None] = {}
+    candidates: dict[int, None] = {}
     at = 0
     for part in range(1, MAX_CUTS):
         while at < last and so_far[at] < so_far[-1] * part / MAX_CUTS:
             at += 1
-        cuts[at] = None
-    cuts[last] = None
-    return list(cuts)
+        candidates[at] = None
+    candidates[last] = None
+    return list(candidates)
 
 
 def cut_for_dependencies(segments: Sequence[Sequence[int]], waits_for: Mapping[int, frozenset[int]]) -> list[list[int]]:

@@ -3,7 +3,7 @@
 When a node is reached, everything that it reads is final; so one visit each is the fixed point. Ops that the standard
 lacks are written in ops that it has when they are reached, with the types of their inputs known.
 A node whose inputs are all constant becomes a constant: `passes/folding.py`. What the parser inferred
-is not inferred again, unless folding told more about a node's inputs since.
+is not inferred again, unless folding showed more about a node's inputs since.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Sweep:
         unknown: set[Value] = set()  # of nodes with an error, and of what reads them: one error is enough
         self._depth += 1
         for node in graph.nodes:
-            if node.op_type != "Const":  # whose type was set when it was made
+            if node.op_type != "Const":  # whose type was set when it was created
                 self._visit(graph, node, problems, unknown)
         self._depth -= 1
         raise_all(problems)

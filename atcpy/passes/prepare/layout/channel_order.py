@@ -142,7 +142,7 @@ class GatherConv(Fusion, switch="GatherConvFusionPass", phase=Phase.ABSORB, afte
 
 
 def _channel_indices(m: Match) -> list[int]:
-    """The channels that are taken, counted from the front; −1 for one that is not told."""
+    """The channels that are taken, counted from the front; −1 for one that is not known."""
     channels = (m["x"].desc.shape or (0, 0))[1]
     return [int(index) % channels if isinstance(channels, int) and channels else -1 for index in m["order"].array.flat]
 

@@ -30,7 +30,7 @@ _ALONE = _Run((None,), (None,))
 
 
 @dataclass(frozen=True, slots=True)
-class Regroup:
+class Regrouping:
     """How a view regroups dims, which are `rank` before."""
 
     runs: tuple[_Run, ...]
@@ -65,8 +65,8 @@ class Regroup:
         return None
 
 
-def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
-    """How one shape becomes another with the same elements; None where that cannot be told."""
+def regrouping(before: Shape | None, after: Shape | None) -> Regrouping | None:
+    """How one shape becomes another with the same elements; None where that is not known."""
     if before is None or after is None or not (has_named_dims(before) and has_named_dims(after)):
         return None
     old, new = list(before[::-1]), list(after[::-1])
@@ -76,7 +76,7 @@ def regrouping(before: Shape | None, after: Shape | None) -> Regroup | None:
         if run is None:
             return None
         runs.append(run)
-    return Regroup(tuple(runs), len(before))
+    return Regrouping(tuple(runs), len(before))
 
 
 def _next_run(old: list[Dim], new: list[Dim]) -> _Run | None:
@@ -116,7 +116,7 @@ def _extend(before: list[Dim], after: list[Dim], old: list[Dim], new: list[Dim])
     return True
 
 
-def regrouped(node: Node, change: Regroup) -> Mapping[str, int] | None:
+def regrouped(node: Node, change: Regrouping) -> Mapping[str, int] | None:
     """The attributes that are new where the node works on dims regrouped; None if it does not."""
     rank, shape = change.rank, node.output.desc.shape
     if shape is None or len(shape) > rank:

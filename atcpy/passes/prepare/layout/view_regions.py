@@ -22,7 +22,7 @@ from atcpy.passes.base import graph_pass
 from atcpy.passes.layout_chain import VIEWS, view_step
 from atcpy.passes.phase import Phase
 from atcpy.passes.prepare.layout.regions import Change, carry_out, data_of, entering, find_region, find_regions, gain
-from atcpy.passes.prepare.layout.reshape_factors import Regroup, regrouped, regrouping
+from atcpy.passes.prepare.layout.reshape_factors import Regrouping, regrouped, regrouping
 
 MAX_WAYS = 3  # of regrouping that are tried for a region
 
@@ -41,7 +41,7 @@ def regroup_regions(graph: Graph, record: PassRecord, options: PrepareOptions) -
                 carry_out(graph, record.name, part, change)
 
 
-def _ways(nodes: Sequence[Node]) -> list[Regroup]:
+def _ways(nodes: Sequence[Node]) -> list[Regrouping]:
     """The ways to regroup after which a view at the border would go, the most frequent first."""
     shapes = [
         (value.desc.shape, value.producer.operand(0).desc.shape)
@@ -60,9 +60,9 @@ def _ways(nodes: Sequence[Node]) -> list[Regroup]:
     return [way for way, _ in ways.most_common(MAX_WAYS)] if len(shapes) > 1 else []
 
 
-def _plans(nodes: Sequence[Node], way: Regroup) -> list[tuple[Sequence[Node], _Regrouping]]:
+def _plans(nodes: Sequence[Node], way: Regrouping) -> list[tuple[Sequence[Node], _RegroupingChange]]:
     """The parts of a region that can work this way, and leave fewer views then."""
-    change = _Regrouping(way, {})
+    change = _RegroupingChange(way, {})
     known: dict[Shape | None, Shape | None] = {}  # by what it is before
     fitting = {node for node in nodes if _fits(node, way, change.shapes, known)}
     parts: list[Sequence[Node]] = [nodes]
@@ -77,7 +77,7 @@ def _plans(nodes: Sequence[Node], way: Regroup) -> list[tuple[Sequence[Node], _R
     return [(part, change) for part in parts if gain(part, change) > 0 and _can_be_undone(part, change)]
 
 
-def _can_be_undone(nodes: Sequence[Node], change: _Regrouping) -> bool:
+def _can_be_undone(nodes: Sequence[Node], change: _RegroupingChange) -> bool:
     """Whether a view gives readers outside what they read: of two open dims in one, none does."""
     members = set(nodes)
     left = [
@@ -86,17 +86,17 @@ def _can_be_undone(nodes: Sequence[Node], change: _Regrouping) -> bool:
     return all(view_step(change.shapes[value], value.desc.shape or ()) is not None for value in left)
 
 
-def _reads_old(use: Use, members: set[Node], change: _Regrouping) -> bool:
+def _reads_old(use: Use, members: set[Node], change: _RegroupingChange) -> bool:
     """Whether a reader is outside, and no view that goes."""
     goes = use.input_index == 0 and change.is_mover(use.node) and change.leads_out(use.node)
     return use.node not in members and not goes
 
 
 @dataclass(frozen=True, slots=True)
-class _Regrouping(Change):
+class _RegroupingChange(Change):
     """A way to regroup dims, and the shapes that it gives to values."""
 
-    way: Regroup
+    way: Regrouping
     shapes: dict[Value, Shape]
 
     def of_node(self, node: Node) -> Permuted | None:
@@ -125,7 +125,7 @@ class _Regrouping(Change):
         return _viewed(rw, new, old.desc.shape or ())
 
 
-def _fits(node: Node, way: Regroup, shapes: dict[Value, Shape], known: dict[Shape | None, Shape | None]) -> bool:
+def _fits(node: Node, way: Regrouping, shapes: dict[Value, Shape], known: dict[Shape | None, Shape | None]) -> bool:
     """Can a node work this way? Notes the shapes of its values."""
     if regrouped(node, way) is None:
         return False
@@ -149,7 +149,7 @@ def _rank(node: Node) -> int | None:
 
 
 @cache
-def _unchanged(rank: int) -> Regroup:
+def _unchanged(rank: int) -> Regrouping:
     way = regrouping((2,) * rank, (2,) * rank)
     assert way is not None
     return way
@@ -159,7 +159,7 @@ def _is_view(node: Node) -> bool:
     return node.op_type in VIEWS and not node.domain
 
 
-def _regrouped_shape(old: Shape | None, way: Regroup) -> Shape | None:
+def _regrouped_shape(old: Shape | None, way: Regrouping) -> Shape | None:
     """What becomes of a shape: nothing where it has fewer dims than others and broadcasts as it is."""
     new = None if old is None else way.shape(old)
     if old is None or new is None or view_step(old, new) is None:

@@ -130,9 +130,9 @@ def _along_channels(m: Match) -> list[Array] | None:
     return [scale, *(bias or [np.zeros_like(scale)])]
 
 
-def _vectors(spread: Mapping[str, Array | None], ones: Array) -> list[Array] | None:
-    known = {name: array for name, array in spread.items() if array is not None}
-    if len(known) < len(spread):
+def _vectors(vectors: Mapping[str, Array | None], ones: Array) -> list[Array] | None:
+    known = {name: array for name, array in vectors.items() if array is not None}
+    if len(known) < len(vectors):
         return None
     scale = known.get("numerator", ones) * known.get("scale", ones)
     return [scale, known["bias"]] if "bias" in known else [scale]

@@ -95,10 +95,10 @@ def _must_equal(shape: Shape | None, required: Shape) -> bool:
     if shape is None or len(shape) != len(required):
         return False
     pairs = list(zip(shape, required, strict=True))
-    others = [dim for dim, wanted in pairs if dim != wanted or dim == UNNAMED]
+    others = [dim for dim, expected in pairs if dim != expected or dim == UNNAMED]
     if not others:
         return True
-    known = [dim for dim, wanted in pairs if dim == wanted and isinstance(dim, int)]
+    known = [dim for dim, expected in pairs if dim == expected and isinstance(dim, int)]
     return not isinstance(others[0], int) and len(known) == len(shape) - 1 and 0 not in known
 
 

@@ -118,13 +118,13 @@ class Layer:
             raise NotACell(Reject("other-mask", unmasked.pop().name, "none beside one"))
         return list(found.values())
 
-    def _unmasked(self, value: Value, held: Value | None) -> Value:
-        """Return the new value of a state where the row runs; `held` is its value elsewhere, or None if that is 0."""
+    def _unmasked(self, value: Value, padding: Value | None) -> Value:
+        """Return the new value of a state where the row runs; elsewhere it is `padding`, or 0 if that is None."""
         node = value.producer
         if node.op_type != "Where" or node.domain:
             return value
         condition, *sides = [plain(operand) for operand in node.operands]
-        rest = [side for side in sides if (side is held if held is not None else self._is_zero(side))]
+        rest = [side for side in sides if (side is padding if padding is not None else self._is_zero(side))]
         if len(rest) != 1:
             return value
         mask: Mask | None = None

@@ -148,14 +148,14 @@ class _Line:
 
 def _line(b: OpBuilder, layout: Layout, kernel: Sequence[int], steps: Steps) -> _Line | None:
     """The line that the data are, behind an ExpandDims."""
-    made = b.input(0).producer
-    if layout.rank != 4 or made.op_type != "Unsqueeze" or made.operand(1).tensor is None:
+    unsqueeze = b.input(0).producer
+    if layout.rank != 4 or unsqueeze.op_type != "Unsqueeze" or unsqueeze.operand(1).tensor is None:
         return None
-    axes = [int(axis) % 4 for axis in made.operand(1).array.reshape(-1)]
+    axes = [int(axis) % 4 for axis in unsqueeze.operand(1).array.reshape(-1)]
     dim = axes[0] - (2 if layout.is_first else 1)
     if len(axes) > 1 or dim not in (0, 1) or kernel[dim] != 1 or any((steps.pads or (0,) * 4)[dim::2]):
         return None
-    return _Line(Layout(3, layout.is_first), made.operand(0), dim, axes[0])
+    return _Line(Layout(3, layout.is_first), unsqueeze.operand(0), dim, axes[0])
 
 
 def _convolution(b: OpBuilder, layout: Layout, kernel: Value, group: int) -> Value:

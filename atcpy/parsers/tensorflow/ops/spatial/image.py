@@ -100,8 +100,8 @@ def resize_area(b: OpBuilder) -> Value:
 
 def _lanczos(radius: float) -> Callable[[Expr], Expr]:
     def kernel(x: Expr) -> Expr:
-        turn = x * math.pi
-        wave = turn.sin() * (turn / radius).sin() * radius / (turn * turn).max(1e-30)
+        angle = x * math.pi
+        wave = angle.sin() * (angle / radius).sin() * radius / (angle * angle).max(1e-30)
         one = wave * 0 + 1
         return one.where(x <= 1e-3, wave.where(x <= radius, 0))
 
@@ -238,7 +238,7 @@ def _to_rgb(b: OpBuilder, x: Value) -> Value:
 
 
 def _joined_rgb(b: OpBuilder, h: Expr, s: Expr, v: Expr) -> Value:
-    turn = h * 6
-    parts = [(abs(turn - 3) - 1), (2 - abs(turn - 2)), (2 - abs(turn - 4))]
+    sector = h * 6
+    parts = [(abs(sector - 3) - 1), (2 - abs(sector - 2)), (2 - abs(sector - 4))]
     colours = [((1 - s) + s * part.clip(0, 1)) * v for part in parts]
     return b.op("Concat", *[colour.value for colour in colours], axis=-1)

@@ -31,7 +31,7 @@ def batch_norm(b: OpBuilder) -> list[Value | None]:
 
 @maps("BatchNormWithGlobalNormalization")
 def old_batch_norm(b: OpBuilder) -> Value:
-    """BatchNormalization, without scale if it is told so"""
+    """BatchNormalization, without scale if an attribute says so"""
     layout = Layout(4, is_first=False)
     x, mean, variance, offset, scale = (b.input(index) for index in range(5))
     if not b.bool_attr("scale_after_normalization"):
