@@ -75,7 +75,12 @@ _TABLE: tuple[tuple[str, tuple[int, ...], str, str], ...] = (
     ("E10403", (2,), "run: the type of an input is wrong", "convert the array to the type that is asked for"),
     ("E10404", (2,), "run: the model has no input of that name", "take one of the listed names"),
     ("E10405", (2,), "run: the shape of an input is wrong", "`atcpy inspect F.om --io` lists the shapes"),
-    ("E10406", (2,), "run: the size of a bound output buffer is wrong", "make it of the output's shape and type"),
+    (
+        "E10406",
+        (2,),
+        "run: a bound buffer is too small: the states of a session are full",
+        "bind_state with a larger capacity, or reset_state",
+    ),
     ("E10410", (2,), "a file does not exist", "take the nearest name in that directory"),
     # The model
     ("E10501", (4,), "the operator has no definition in the opset that the model imports", "raise the model's opset"),

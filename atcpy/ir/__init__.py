@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Variable,
         Weight,
         plans_of,
+        states_by_name,
         task_counts,
     )
     from atcpy.ir.decisions import Decisions, PassRecord, Reject
@@ -88,6 +89,7 @@ __all__ = [
     "erase_dead",
     "is_static",
     "plans_of",
+    "states_by_name",
     "task_counts",
     "walk",
     "with_bodies",
@@ -96,7 +98,7 @@ __all__ = [
 _NAMES = {
     "builder": "Builder",
     "compiled": "ClusterVariant CompiledModel CountedOutput Gear MemoryPlan PlannedCluster Port Slot "
-    "Source State Symbol SymbolicPlan Task Variable Weight plans_of task_counts",
+    "Source State Symbol SymbolicPlan Task Variable Weight plans_of states_by_name task_counts",
     "decisions": "Decisions PassRecord Reject",
     "desc": "TensorDesc",
     "dtype": "DType",

@@ -191,6 +191,13 @@ def plans_of(clusters: Iterable[PlannedCluster[TaskT]]) -> Iterator[SymbolicPlan
     return (plan for cluster in clusters for variant in cluster.variants for plan in variant.plans)
 
 
+def states_by_name(
+    clusters: Iterable[PlannedCluster[TaskT]], inputs: Sequence[str], outputs: Sequence[str]
+) -> dict[str, str]:
+    """Return which outputs have plans as states of which inputs."""
+    return {outputs[state.output]: inputs[state.input] for cluster in clusters for state in cluster.states}
+
+
 def task_counts(clusters: Iterable[PlannedCluster[TaskT]]) -> tuple[tuple[int, ...], ...]:
     """Return how many tasks each variant of each cluster has, without bound states."""
     return tuple(

@@ -45,22 +45,24 @@ def _encode_plan(plan: SymbolicPlan[Task]) -> dict[str, object]:
 
 
 def decode(
-    text: str, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]]
+    text: str, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
 ) -> tuple[PlannedCluster[TaskRecord], ...]:
-    """Return the clusters that `encode` described. Raises ValueError, TypeError, KeyError or RecursionError for what it
-    cannot have written: each index is checked here.
+    """Return the clusters that `encode` described, of a model with so many outputs. Raises ValueError, TypeError,
+    KeyError or RecursionError for what it cannot have written: each index is checked here.
     """
     remaining = iter(programs)
-    clusters = tuple([_cluster(item, remaining) for item in _list(json.loads(text))])
+    clusters = tuple([_cluster(item, remaining, outputs) for item in _list(json.loads(text))])
     if next(remaining, None) is not None:
         raise ValueError("there are more programs than plans")
     return clusters
 
 
-def _cluster(item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]]) -> PlannedCluster[TaskRecord]:
+def _cluster(
+    item: Any, programs: Iterator[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
+) -> PlannedCluster[TaskRecord]:
     inputs = tuple([_variable(variable) for variable in _list(item["inputs"])])
     variants = tuple([_variant(variant, inputs, programs) for variant in _list(item["variants"])])
-    states = tuple([_state(state, inputs) for state in _list(item["states"])])
+    states = tuple([_state(state, inputs, outputs) for state in _list(item["states"])])
     if any(len(set(numbers)) < len(states) for numbers in zip(*((s.input, s.output) for s in states), strict=True)):
         raise ValueError("two states are the same input or output")
     graph, step = _index(item["graph"], MAX_DIM), _index(item["step"], MAX_DIM)
@@ -73,10 +75,10 @@ def _is_whole(item: Any, graph: int, step: int) -> bool:
     return item
 
 
-def _state(item: Any, inputs: Sequence[Variable]) -> State:
+def _state(item: Any, inputs: Sequence[Variable], outputs: int) -> State:
     source, output, axis, parts = item
     dims = inputs[_index(source, len(inputs))].dims
-    state = State(source, _index(output, MAX_DIM), _index(axis, len(dims)), _index(parts, MAX_DIM))
+    state = State(source, _index(output, outputs), _index(axis, len(dims)), _index(parts, MAX_DIM))
     if dims[axis] != -1 or parts < 1 or (parts > 1 and (axis == 0 or dims[0] != parts)):
         raise ValueError(f"input {source} is no state of {parts} parts that grows along axis {axis}")
     return state

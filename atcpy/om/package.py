@@ -102,7 +102,7 @@ def _package(opened: Container) -> Package:
     if not defaults <= {str(index) for index in range(len(inputs))}:
         raise malformed(opened, Partition.TASK_INFO, "an input that there is not has a default")
     try:
-        planned = _clusters(info.attr.get("atcpy_clusters"), programs)
+        planned = _clusters(info.attr.get("atcpy_clusters"), programs, len(outputs))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise malformed(opened, Partition.TASK_INFO, f"its plans are malformed: {error}") from None
     gears = _gears(model, info.attr.get("atcpy_gears"), len(tasks), opened)
@@ -135,14 +135,14 @@ def _package(opened: Container) -> Package:
 
 
 def _clusters(
-    text: str | None, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]]
+    text: str | None, programs: Sequence[tuple[tuple[TaskRecord, ...], bytes]], outputs: int
 ) -> tuple[PlannedCluster[TaskRecord], ...]:
     """The plans for open dims. Most packages have none, and do without what reads them."""
     if text is None and not programs:
         return ()
     from atcpy.om.clusters import decode
 
-    return decode(text or "[]", programs)
+    return decode(text or "[]", programs, outputs)
 
 
 def _gears(model: inout.ModelInfo, text: str | None, task_count: int, opened: Container) -> tuple[Gear, ...]:

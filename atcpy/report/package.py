@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from atcpy.errors import PackageCorrupt, UsageError, Where, did_you_mean, raise_os_error
-from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, task_counts, with_bodies
+from atcpy.ir import Graph, Node, SymbolicPlan, TensorDesc, states_by_name, task_counts, with_bodies
 from atcpy.ir.gears import branches
 from atcpy.kernels import _kernels
 from atcpy.kernels.guard_text import guard_texts
@@ -19,7 +19,7 @@ from atcpy.om.task_record import TaskRecord
 from atcpy.report.allreduce import allreduce_line
 from atcpy.report.columns import table
 from atcpy.report.record import to_json
-from atcpy.report.units import count_of, counts, planned, shape, size
+from atcpy.report.units import count_of, counts, planned, shape, size, states
 from atcpy.stages.report import Precision, count_engines, count_host_ops
 
 TABLES = ("io", "nodes", "tasks", "plans", "weights", "passes", "precision", "memory", "provenance")
@@ -71,6 +71,9 @@ class PackageView:
                 if not cluster.states
                 for variant in cluster.variants[:1]
                 for plan in variant.plans
+            ),
+            "states": states_by_name(
+                self.package.clusters, [info.name for info in self.package.inputs], self._output_names()
             ),
             "engines": count_engines(graph),
             "host_cpu_ops": to_json(count_host_ops(graph)),
@@ -323,6 +326,8 @@ def summary_lines(summary: Record) -> Iterator[str]:
     for kind in ("inputs", "outputs"):
         for i, port in enumerate(summary[kind]):
             yield f"  {kind if i == 0 else '':<10} {port['name']} {port['dtype']} {shape(port['shape'])}"
+    if summary["states"]:
+        yield f"  states     {states(summary['states'])}"
     if summary["gears"]:
         yield f"  gears      {' · '.join(summary['gears'])}"
     yield f"  engines    {counts(summary['engines'])}"

@@ -51,6 +51,13 @@ def planned(unknown_shapes: bool, tasks: int, plans: Sequence[Sequence[int]], ge
     return "compiled for the shapes that it meets" if unknown_shapes else count_of(tasks, "task")
 
 
+def states(inputs: Mapping[str, str]) -> str:
+    """Which outputs a session may keep as which inputs of the next run; of many the first."""
+    output, name = next(iter(inputs.items()))
+    more = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
+    return f"{output} of {name}{more}   (caches that may stay in the session: bind_state)"
+
+
 def count_of(count: int, noun: str, nouns: str = "") -> str:
     """A number with its noun: `1 task`, `57 tasks`; `nouns` where that is not the noun with an s."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"

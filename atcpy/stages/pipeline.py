@@ -16,7 +16,7 @@ import onnx
 
 from atcpy import __version__
 from atcpy.errors import AtcError, AtcWarning, Where
-from atcpy.ir import CompiledModel, Engine, Graph, task_counts, walk
+from atcpy.ir import CompiledModel, Engine, Graph, states_by_name, task_counts, walk
 from atcpy.ir.collector import collector_paused
 from atcpy.ir.decisions import Moment, PassCount
 from atcpy.ir.gears import one_gear
@@ -261,6 +261,9 @@ def _report(
         unknown_shapes=compiled.has_unknown_shapes,
         plans=task_counts(compiled.clusters),
         guards=reporting.count_guards(compiled.clusters),
+        states=states_by_name(
+            compiled.clusters, [port.name for port in compiled.inputs], [port.name for port in compiled.outputs]
+        ),
         unplanned=compiled.unplanned,
         engines=reporting.count_engines(graph),
         host_cpu_ops=host_ops,

@@ -89,6 +89,9 @@ class ConvertReport:
     unknown_shapes: bool = False  # there are plans for all sizes, or the graph is compiled for the shapes that it meets
     plans: tuple[tuple[int, ...], ...] = ()  # tasks of each variant of each cluster, where dims are open
     guards: int = 0  # inequalities that sizes must keep for the first variants; `inspect --plans` lists all
+    states: dict[str, str] = field(
+        default_factory=dict
+    )  # outputs that a session may keep, and the inputs that they become
     unplanned: str = ""  # why there are none
     custom_ops: tuple[str, ...] = ()  # users' operators that the package needs to run
     allreduce: AllReducePlan | None = None

@@ -11,8 +11,8 @@ import pytest
 from .conftest import Invoke
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
-sums (float[n,2] x, float[p,2] past_0, float[q,2] past_1, float[2] w)
-  => (float[t,2] present_0, float[u,2] present_1, float[2] sum) <int64[1] axes = {0}> {
+sums (float[n,2] x, float[p,2] past_0, float[p,2] past_1, float[2] w)
+  => (float[t,2] present_0, float[t,2] present_1, float[2] sum) <int64[1] axes = {0}> {
   present_0 = Concat<axis=0>(past_0, x)
   y = Mul(x, w)
   present_1 = Concat<axis=0>(past_1, y)
@@ -83,3 +83,11 @@ def test_what_is_refused(
     assert ran.code != 0
     assert ran.err.startswith(f"error[{code}]"), ran.err
     assert message in ran.err
+
+
+def test_convert_and_inspect_name_the_states(invoke: Invoke, folder: Path) -> None:
+    line = "  states     present_0 of past_0 and 1 more   (caches that may stay in the session: bind_state)\n"
+    assert line in invoke("convert", "--model", folder / "sums.onnx", "-o", folder / "again").out
+    assert line in invoke("inspect", folder / "sums.om").out
+    report = invoke("inspect", folder / "sums.om", "--json").envelope["result"]
+    assert report["summary"]["states"] == {"present_0": "past_0", "present_1": "past_1"}

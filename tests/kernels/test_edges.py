@@ -330,7 +330,10 @@ def assert_same(ours: Sequence[Array], expected: Sequence[Array], what: str, rto
 
 
 def test_each_family_with_vector_rows_has_cases() -> None:
-    assert {*CASES, *ELSEWHERE} == VECTOR_FAMILIES
+    """A build without AVX-512 lacks the rows of families that have no others."""
+    listed = {*CASES, *ELSEWHERE}
+    assert listed >= VECTOR_FAMILIES
+    assert listed == VECTOR_FAMILIES or not any(isa == "avx512f" for _, isa in ROWS)
 
 
 @pytest.mark.parametrize("family", CASES)

@@ -43,7 +43,7 @@ def compiled() -> CompiledModel:
 
 def test_what_is_written_is_read(compiled: CompiledModel) -> None:
     written = json.dumps(clusters.encode(compiled.clusters))
-    read = clusters.decode(written, [((), plan.program) for plan in plans_of(compiled.clusters)])
+    read = clusters.decode(written, [((), plan.program) for plan in plans_of(compiled.clusters)], 3)
     assert clusters.encode(read) == clusters.encode(compiled.clusters)
     assert [plan.program for plan in plans_of(read)] == [plan.program for plan in plans_of(compiled.clusters)]
 
@@ -51,7 +51,7 @@ def test_what_is_written_is_read(compiled: CompiledModel) -> None:
 def test_states_are_listed() -> None:
     compiled = compile_model(model(STATES), convert_options({}))[0]
     read = clusters.decode(
-        json.dumps(clusters.encode(compiled.clusters)), [((), plan.program) for plan in plans_of(compiled.clusters)]
+        json.dumps(clusters.encode(compiled.clusters)), [((), plan.program) for plan in plans_of(compiled.clusters)], 3
     )
     assert read[1].states == compiled.clusters[1].states == (State(1, 1, 1, 1), State(2, 2, 2, 2))
 
