@@ -90,4 +90,4 @@ def test_convert_and_inspect_name_the_states(invoke: Invoke, folder: Path) -> No
     assert line in invoke("convert", "--model", folder / "sums.onnx", "-o", folder / "again").out
     assert line in invoke("inspect", folder / "sums.om").out
     report = invoke("inspect", folder / "sums.om", "--json").envelope["result"]
-    assert report["summary"]["states"] == {"present_0": "past_0", "present_1": "past_1"}
+    assert report["states"] == {"present_0": "past_0", "present_1": "past_1"}
